@@ -139,7 +139,7 @@ reports() {
     formats "$name" 'text markdown'
     name='100000 in 100 groups'
     site "$work/reports-100" 100000 100 2500 2 100
-    formats "$name, all to deploy" 'text text:--full text:--steps json markdown'
+    formats "$name, all to deploy" 'text text:--full text:--steps json html markdown'
     measured "$name: apply" "$trueup" apply --yes --parallelism 1000
     cp "$work/out" "$work/report-of-the-run"
     measured "$name: status" "$trueup" status
@@ -156,7 +156,7 @@ reports() {
     edit 's/^  primary_network: oam/&\n  platform:\n    kernel: hwe-16.04/' site/large/profiles/host/profile-0.yaml
     commit 'Another kernel'
     formats "$name, half to redeploy, blocked" 'text markdown' "$@"
-    formats "$name, half to redeploy" 'text text:--full json markdown' "$@" --allow-redeploy all
+    formats "$name, half to redeploy" 'text text:--full json html markdown' "$@" --allow-redeploy all
 }
 
 # How often the first figure of one line goes into that of another.

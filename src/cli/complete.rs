@@ -119,7 +119,9 @@ fn with_completers(command: clap::Command, line: &Arc<Line>) -> clap::Command {
             None => match argument.get_id().as_str() {
                 "directory" | "folder" => argument.value_hint(ValueHint::DirPath),
                 "out" if name == "man" => argument.value_hint(ValueHint::DirPath),
-                "out" | "observed" | "save_observed" => argument.value_hint(ValueHint::AnyPath),
+                "out" | "observed" | "save_observed" | "report" => {
+                    argument.value_hint(ValueHint::AnyPath)
+                }
                 _ => argument,
             },
         })

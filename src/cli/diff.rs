@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::diff;
-use crate::diff::DocumentDiff;
+use crate::design;
+use crate::diff::{self, Along, DocumentDiff, Reached, Revision};
 use crate::report;
 use crate::report::sites::{Differences, DifferencesForm};
 use crate::site::{At, Depth, Detail, Loader, Site};
@@ -43,6 +43,8 @@ enum DiffFormat {
     Text,
     /// For scripts.
     Json,
+    /// A page for a browser, one file, with both values in two columns.
+    Html,
 }
 
 pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Failure> {
@@ -60,12 +62,46 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
     };
     let (before, after) = (load(&command.base)?, load(&command.revision)?);
     let difference = compared(command, &before, &after);
+    let design = |site: &Site| {
+        let rendered = site.rendering.documents.iter();
+        let documents: Vec<design::Input<'_>> = rendered
+            .map(|rendered| (&*rendered.document, &rendered.data))
+            .collect();
+        design::build(site.location.site.clone(), &documents).0
+    };
+    let (old, new) = (design(&before), design(&after));
+    let along = match command.rendered {
+        true => Along::Rendered,
+        false => Along::Edited,
+    };
+    let revisions = [(&before, &old), (&after, &new)].map(|(site, design)| Revision {
+        rendering: &site.rendering,
+        design,
+    });
+    let [from, to] = revisions;
+    let reached = &Reached::between(loader.sources(), from, to, along);
     let (printer, sources) = (&context.printer, loader.sources());
     match command.format {
         DiffFormat::Text => {
-            printer.stream(|out| report::diff::text(out, &difference, sources, printer.out))?;
+            printer.stream(|out| {
+                report::diff::text(out, &difference, sources, reached, printer.out)
+            })?;
         }
-        DiffFormat::Json => printer.stream(|out| report::diff::json(out, &difference, sources))?,
+        DiffFormat::Json => {
+            printer.stream(|out| report::diff::json(out, &difference, sources, reached))?;
+        }
+        DiffFormat::Html => {
+            let sides = report::diff::Compared {
+                site: after.location.site.as_str(),
+                before: &command.base,
+                after: &command.revision,
+                rendered: command.rendered,
+            };
+            let page = |out: &mut dyn std::fmt::Write| {
+                report::diff::html(out, &difference, sources, reached, sides)
+            };
+            printer.stream(page)?;
+        }
     }
     Ok(0)
 }
@@ -86,6 +122,12 @@ fn several(context: &Context, command: &DiffCommand, scope: &Scope) -> Result<u8
     let form = match command.format {
         DiffFormat::Text => DifferencesForm::Text(context.printer.out, command.full),
         DiffFormat::Json => DifferencesForm::Json,
+        DiffFormat::Html => {
+            let message = "a page of differences is about one site";
+            return Err(
+                Failure::new(FailureKind::Usage, message).hint("name the site with `--site`")
+            );
+        }
     };
     let mut loader = Loader::new(&repository);
     let settings = command.read.settings(Depth::Rendered, Detail::Documents);

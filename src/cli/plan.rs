@@ -75,6 +75,8 @@ enum PlanFormat {
     Markdown,
     /// A page for a browser, one file.
     Html,
+    /// Counts for a merge request of GitLab (`artifacts:reports:terraform`).
+    Gitlab,
     /// The graph, for Graphviz.
     Dot,
     /// The graph, for Mermaid.
@@ -106,7 +108,7 @@ impl ViewArguments {
             PlanFormat::Text => Some(PlanForm::Text(self.text(palette))),
             PlanFormat::Json => Some(PlanForm::Json),
             PlanFormat::Markdown => Some(PlanForm::Markdown(self.max_bytes)),
-            PlanFormat::Dot | PlanFormat::Mermaid => None,
+            PlanFormat::Dot | PlanFormat::Mermaid | PlanFormat::Html | PlanFormat::Gitlab => None,
         }
     }
 
@@ -140,6 +142,7 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
             printer.stream(|out| report::plan::markdown(out, plan, &comment))
         }
         PlanFormat::Html => printer.stream(|out| report::plan::html(out, plan, None)),
+        PlanFormat::Gitlab => printer.stream(|out| report::plan::gitlab(out, plan)),
         PlanFormat::Dot => printer.stream(|out| report::plan::dot(out, plan)),
         PlanFormat::Mermaid => printer.stream(|out| report::plan::mermaid(out, plan, 300)),
     }

@@ -145,7 +145,7 @@ fn form(
         return Err(of_one("a file of observed state"));
     }
     let form = command.view.form_of_several(context.printer.out);
-    form.ok_or_else(|| of_one("a drawing of the steps"))
+    form.ok_or_else(|| of_one("a page or a drawing of the steps"))
 }
 
 /// The revision of each site, as one alone is planned.

@@ -40,6 +40,8 @@ enum ValidateFormat {
     Sarif,
     /// JUnit XML.
     Junit,
+    /// GitLab's code quality report.
+    Codequality,
 }
 
 pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Result<u8, Failure> {
@@ -82,6 +84,9 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
         ValidateFormat::Github => report::diagnostics::github(&mut out, problems, sources)?,
         ValidateFormat::Sarif => report::diagnostics::sarif(&mut out, problems, sources)?,
         ValidateFormat::Junit => report::diagnostics::junit(&mut out, problems, sources)?,
+        ValidateFormat::Codequality => {
+            report::diagnostics::codequality(&mut out, problems, sources)?;
+        }
     }
     context.printer.print(&out)?;
     let has_errors = problems.has_errors();
@@ -128,6 +133,7 @@ fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> R
         ValidateFormat::Github => report::diagnostics::github(out, &problems(), sources),
         ValidateFormat::Sarif => report::diagnostics::sarif(out, &problems(), sources),
         ValidateFormat::Junit => report::diagnostics::junit(out, &problems(), sources),
+        ValidateFormat::Codequality => report::diagnostics::codequality(out, &problems(), sources),
     })?;
     // The process ends now: taking the trees of all sites apart would only cost time.
     std::mem::forget(loader);

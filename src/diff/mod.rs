@@ -11,6 +11,7 @@ mod compare;
 mod documents;
 mod edits;
 mod node;
+mod reach;
 mod reason;
 #[cfg(test)]
 mod tests;
@@ -21,5 +22,6 @@ pub use documents::{
     ChangedDocument, DocumentDiff, FieldDiff, PresentDocument, documents, rendered,
 };
 pub use node::{NodeReasons, Revision};
+pub use reach::{Along, Reached};
 pub use reason::{FieldChange, Link, Reasons, ValueDifference};
 pub use text::{LONGEST_TEXT, Line, LineKind, lines, shown};

@@ -249,6 +249,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("jsonschema", &["design"]),
     ("petgraph", &["design", "plan"]),
     ("similar", &["diff"]),
+    ("rust_sugiyama", &["report"]),
     ("kube", &["backend"]),
     ("k8s_openapi", &["backend"]),
     // `cli`: it hands the terminal to the reporter.

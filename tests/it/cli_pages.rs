@@ -1,4 +1,4 @@
-//! `--format html`: the pages of plans and of runs.
+//! `--format html`, the pages of plans and of runs, and `apply --report`.
 
 use super::fixture::Fixture;
 
@@ -61,4 +61,102 @@ fn the_page_of_a_run_shows_its_plan_with_how_it_ended() {
         .run(&["show", "--format", "dot"])
         .with(64)
         .saying("the report of a run is printed as text, JSON or HTML");
+}
+
+#[test]
+fn apply_writes_the_report_of_its_run_in_the_format_of_each_file() {
+    let fixture = Fixture::one_rack();
+    let outside = fixture.checkout.outside();
+    let path = |name: &str| outside.join(name).to_str().unwrap().to_owned();
+    let [page, comment, values, suite] = ["r.html", "r.md", "r.json", "r.xml"].map(path);
+    let reports = [&page, &comment, &values, &suite].map(|path| ["--report", path.as_str()]);
+    let arguments = [&["apply", "--yes"][..], reports.as_flattened()].concat();
+    fixture.run(&arguments).with(0);
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    assert_eq!(
+        read(&page),
+        fixture.run(&["show", "--format", "html"]).stdout
+    );
+    assert_eq!(
+        read(&values),
+        fixture.run(&["show", "--format", "json"]).stdout
+    );
+    assert!(
+        read(&comment).contains("13 succeeded, 0 failed"),
+        "{}",
+        read(&comment)
+    );
+    assert!(
+        read(&suite).contains("tests=\"13\" failures=\"0\""),
+        "{}",
+        read(&suite)
+    );
+}
+
+#[test]
+fn a_report_in_no_known_format_or_place_is_told() {
+    let fixture = Fixture::one_rack();
+    fixture
+        .run(&["apply", "--yes", "--report", "report.pdf"])
+        .with(64)
+        .saying("its name ends with .html, .md, .json or .xml (JUnit)");
+    assert!(fixture.tags().is_empty());
+    // The run is what counts: its exit code stays, and the message says where its report is.
+    fixture
+        .run(&["apply", "--yes", "--report", "none/report.md"])
+        .with(0)
+        .saying("has ended, and its report cannot be written")
+        .saying("prints it");
+    assert_eq!(fixture.effects("deployed"), 13);
+}
+
+#[test]
+fn the_counts_of_a_plan_are_what_gitlab_reads() {
+    let fixture = Fixture::one_rack();
+    let counts = fixture.run(&["plan", "--format", "gitlab"]).with(0).json();
+    assert_eq!(
+        counts,
+        serde_json::json!({"create": 13, "update": 0, "delete": 0})
+    );
+}
+
+#[test]
+fn a_difference_names_the_nodes_that_its_document_reaches_in_every_format() {
+    let fixture = super::accepted::example("edge");
+    fixture.checkout.commit("The site");
+    fixture.edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    let text = fixture.run(&["diff"]).with(0).stdout;
+    let reaches = "reaches 3 nodes: edge-1, edge-2, edge-3";
+    assert!(text.contains(reaches), "{text}");
+    let changed = &fixture.run(&["diff", "--format", "json"]).json()["changed"][0];
+    assert_eq!(
+        changed["nodes"],
+        serde_json::json!(["edge-1", "edge-2", "edge-3"])
+    );
+    let page = fixture.run(&["diff", "--format", "html"]).with(0).stdout;
+    for part in [
+        "Reaches 3 machines: edge-1, edge-2, edge-3",
+        "<h1>1 document changed, 0 added, 0 removed</h1>",
+        "<ins>",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(policy(&page).starts_with("default-src 'none'"));
+    let rendered = fixture
+        .run(&["diff", "--rendered", "--format", "html"])
+        .with(0);
+    assert!(rendered.stdout.contains("rendered documents"));
+    // A node that comes is reached by its own document.
+    fixture.checkout.commit("Another image");
+    let nodes = fixture.read("nodes.yaml");
+    let first = nodes
+        .split("---\n")
+        .find(|part| part.contains("edge-1"))
+        .unwrap();
+    let fourth = first.replace("edge-1", "edge-4").replace(".11}", ".14}");
+    fixture
+        .checkout
+        .write("nodes.yaml", format!("{nodes}---\n{fourth}"));
+    let text = fixture.run(&["diff"]).with(0).stdout;
+    assert!(text.contains("reaches 1 node: edge-4"), "{text}");
 }

@@ -102,12 +102,12 @@ fn people_are_shown_the_lines_and_what_belongs_to_them() {
 #[test]
 fn every_format_for_machines_has_every_mistake() {
     let fixture = fixture("eight-errors");
-    for format in ["github", "sarif", "junit"] {
+    for format in ["github", "sarif", "junit", "codequality"] {
         let ended = fixture.run(&["validate", "--format", format]).with(1);
         for (file, line, code) in expected(&fixture) {
             let told = match format {
                 "github" => vec![format!("file={file},line={line}"), code],
-                "sarif" => vec![file, code],
+                "sarif" | "codequality" => vec![file, code],
                 _ => vec![file, format!("{line}:")],
             };
             for each in told {

@@ -37,6 +37,7 @@ const BY_HAND: &[&str] = &[
     "prune-tags",
     "reason",
     "release-node",
+    "report",
     "repository",
     "resume",
     "revoke",

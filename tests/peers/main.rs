@@ -5,6 +5,8 @@
 //! in the environment it fails instead.
 
 #[cfg(test)]
+mod browser;
+#[cfg(test)]
 mod etcd;
 #[cfg(test)]
 mod harness;

@@ -133,6 +133,7 @@ impl RunHost for CommandHost<'_> {
 pub(super) struct Listening<'a> {
     context: &'a Context,
     command: &'a ApplyCommand,
+    plan: &'a Plan,
     reporter: Box<dyn Reporter>,
     /// The action on nodes that it is, where it is one.
     action: Option<Action>,
@@ -140,10 +141,11 @@ pub(super) struct Listening<'a> {
 }
 
 impl<'a> Listening<'a> {
-    pub(super) fn new(context: &'a Context, command: &'a ApplyCommand, plan: &Plan) -> Self {
+    pub(super) fn new(context: &'a Context, command: &'a ApplyCommand, plan: &'a Plan) -> Self {
         Self {
             context,
             command,
+            plan,
             reporter: reporter(context, command.format),
             action: Some(plan.request.action).filter(|action| action.is_targeted()),
             heard: airship::Heard::default(),
@@ -172,6 +174,12 @@ impl<'a> Listening<'a> {
             let mut out = String::new();
             report::run::report(&mut out, &report, context.printer.out, false)?;
             context.printer.print(&out)?;
+        }
+        for file in &command.report {
+            // The run has ended whatever becomes of the file: its own exit code says more.
+            if let Err(failure) = file.write(context, self.plan, &report) {
+                context.printer.fail(&failure);
+            }
         }
         let outcome = report.outcome;
         let reason = self.action.map(|action| self.heard.reason(action, outcome));

@@ -4,6 +4,7 @@ pub(in crate::cli) mod airship;
 mod conclude;
 mod operator;
 pub(in crate::cli) mod process;
+mod report;
 mod resume;
 mod saved;
 mod watch;
@@ -14,6 +15,7 @@ use clap::{Args, ValueEnum};
 
 use self::conclude::{exit_code, start};
 use self::operator::{confirm, show};
+use self::report::{ReportFile, report_file};
 use self::resume::resume;
 use self::saved::apply_saved;
 use crate::cli::action;
@@ -59,6 +61,9 @@ pub(in crate::cli) struct ApplyCommand {
     /// Output format of events
     #[arg(long, value_enum, default_value_t = ApplyFormat::Text)]
     format: ApplyFormat,
+    /// Write the report of the run to a file, too: .html, .md, .json or .xml (JUnit); may be repeated
+    #[arg(long, value_name = "FILE", value_parser = report_file, conflicts_with = "watch")]
+    report: Vec<ReportFile>,
     /// Time to wait for running steps after the first Ctrl-C, in seconds or such as `5m` [default: without limit on a terminal, else 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     stop_grace: Option<u64>,
@@ -180,6 +185,7 @@ impl ApplyCommand {
             take_over_dead: false,
             supersede: false,
             format: ApplyFormat::Text,
+            report: Vec::new(),
             stop_grace: None,
             stop_after: None,
             outside_windows: false,

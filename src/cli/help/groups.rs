@@ -114,6 +114,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "out",
             "plan",
             "rendered",
+            "report",
             "save-observed",
             "show-secrets",
             "steps",

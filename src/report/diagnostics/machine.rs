@@ -7,12 +7,21 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::gitlab::fingerprints;
 use super::whereabouts;
 use crate::diagnostic::{Code, Diagnostic, Diagnostics, Place, Severity, Sources};
 use crate::report::escape::{visible, xml};
 
 /// The version of the JSON object that [`json()`] writes.
 pub const FORMAT_VERSION: u32 = 1;
+
+/// Annotations of one severity that GitHub shows of a step; of more the last one counts the others.
+const MOST_ANNOTATIONS: usize = 10;
+
+/// Results that GitHub keeps of an upload.
+const MOST_RESULTS: usize = 5_000;
+/// Other places that a result names.
+const MOST_PLACES: usize = 100;
 
 #[derive(Serialize)]
 struct Problems<'a> {
@@ -103,7 +112,8 @@ fn in_full(diagnostic: &Diagnostic, sources: &Sources) -> String {
     text
 }
 
-/// Writes one workflow command of GitHub Actions a problem, which puts it on its line of the pull request.
+/// Writes one workflow command of GitHub Actions a problem, which puts it on its line of the pull request: of errors and
+/// of warnings as many as GitHub shows, the last of which counts the others.
 ///
 /// # Errors
 ///
@@ -117,7 +127,25 @@ pub fn github(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources)
     fn property(text: &str) -> String {
         data(text).replace(':', "%3A").replace(',', "%2C")
     }
+    let (errors, warnings) = diagnostics.counts();
+    let mut written = [0, 0];
     for diagnostic in diagnostics {
+        let (at, all) = match diagnostic.severity {
+            Severity::Error => (0, errors),
+            Severity::Warning => (1, warnings),
+        };
+        written[at] += 1;
+        if all > MOST_ANNOTATIONS && written[at] >= MOST_ANNOTATIONS {
+            if written[at] == MOST_ANNOTATIONS {
+                let rest = all + 1 - MOST_ANNOTATIONS;
+                let severity = diagnostic.severity;
+                writeln!(
+                    out,
+                    "::{severity} title=trueup validate::{rest} more of severity {severity}; `trueup validate --full` shows all"
+                )?;
+            }
+            continue;
+        }
         let (file, place) = whereabouts(diagnostic, sources);
         write!(out, "::{} ", diagnostic.severity)?;
         if let Some(file) = file {
@@ -149,16 +177,33 @@ pub fn sarif(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) 
     for (index, number) in rules.values_mut().enumerate() {
         *number = index;
     }
-    let results = diagnostics.iter().map(|diagnostic| {
+    let fingerprints = fingerprints(diagnostics, sources);
+    // Where there are too many, errors are kept before warnings.
+    let errors = diagnostics.counts().0.min(MOST_RESULTS);
+    let (mut errors_left, mut warnings_left) = (errors, MOST_RESULTS - errors);
+    let all = diagnostics.iter().zip(&fingerprints);
+    let kept = all.filter(|(diagnostic, _)| {
+        let left = match diagnostic.severity {
+            Severity::Error => &mut errors_left,
+            Severity::Warning => &mut warnings_left,
+        };
+        let is_kept = *left > 0;
+        *left = left.saturating_sub(1);
+        is_kept
+    });
+    let results = kept.map(|(diagnostic, fingerprint)| {
         let rule = rules.get(&diagnostic.code).copied();
-        sarif_result(diagnostic, rule, sources)
+        let mut result = sarif_result(diagnostic, rule, sources);
+        result["partialFingerprints"] = json!({"trueup/v1": fingerprint});
+        result
     });
     let results: Vec<Value> = results.collect();
+    let left = fingerprints.len() - results.len();
     let rules: Vec<Value> = rules
         .keys()
         .map(|code| json!({"id": code, "shortDescription": {"text": code.0.replace('-', " ")}}))
         .collect();
-    let log = json!({
+    let mut log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
@@ -171,6 +216,13 @@ pub fn sarif(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) 
             "results": results,
         }],
     });
+    if left > 0 {
+        let text = format!("{left} more problems are left out; `trueup validate --full` shows all");
+        let notice = json!({"level": "note", "message": {"text": text}});
+        let invocation =
+            json!({"executionSuccessful": true, "toolExecutionNotifications": [notice]});
+        log["runs"][0]["invocations"] = json!([invocation]);
+    }
     crate::report::json::pretty(out, &log)
 }
 
@@ -201,7 +253,7 @@ fn sarif_result(diagnostic: &Diagnostic, rule: Option<usize>, sources: &Sources)
         result["locations"] = json!([{"physicalLocation": place}]);
     }
     if !diagnostic.related.is_empty() {
-        let related = diagnostic.related.iter().enumerate();
+        let related = diagnostic.related.iter().take(MOST_PLACES).enumerate();
         let related = related.map(|(index, related)| {
             json!({
                 "id": index + 1,

@@ -3,6 +3,7 @@
 //! All formats take the list in its order (the caller has sorted it) and the texts that it points
 //! into. Lines that hold secrets are never shown: the sources do not give them out.
 
+mod gitlab;
 mod machine;
 mod snippet;
 #[cfg(test)]
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use crate::diagnostic::{Diagnostic, Place, Sources};
 
+pub use gitlab::codequality;
 pub use machine::{FORMAT_VERSION, github, json, junit, sarif};
 pub(super) use machine::{Problem, problem};
 pub(super) use text::limited;

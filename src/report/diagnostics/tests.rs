@@ -57,7 +57,7 @@ fn plain(
     text(out, diagnostics, sources, Palette::Plain, true)
 }
 
-const ALL: [Format; 5] = [plain, json, github, sarif, junit];
+const ALL: [Format; 6] = [plain, json, github, sarif, junit, codequality];
 
 fn written(format: Format, (diagnostics, sources): &(Diagnostics, Sources)) -> String {
     let mut out = String::new();
@@ -202,6 +202,9 @@ fn sarif_has_one_run_with_the_codes_as_rules() {
               "message": {
                 "text": "there is no field `host_profle`\nhint: did you mean `host_profile`?"
               },
+              "partialFingerprints": {
+                "trueup/v1": "6aecc92a930c69b6822a7fcea66c51b83474bae9f73e4841b0c8dc273ac71e00"
+              },
               "ruleId": "schema-unknown-field",
               "ruleIndex": 2
             },
@@ -223,6 +226,9 @@ fn sarif_has_one_run_with_the_codes_as_rules() {
               ],
               "message": {
                 "text": "the key `name` is there twice"
+              },
+              "partialFingerprints": {
+                "trueup/v1": "9517df800be8155e5a13103fd3ae1d3f5439bc381d776088b56f2dac01e6e1cc"
               },
               "relatedLocations": [
                 {
@@ -264,6 +270,9 @@ fn sarif_has_one_run_with_the_codes_as_rules() {
               "message": {
                 "text": "the secret is short"
               },
+              "partialFingerprints": {
+                "trueup/v1": "0510f9e1c6bd59dba98bdd253514cef1c24bc7dca11a576a5027526c4588acd2"
+              },
               "ruleId": "rule-secret",
               "ruleIndex": 1
             },
@@ -281,6 +290,9 @@ fn sarif_has_one_run_with_the_codes_as_rules() {
               ],
               "message": {
                 "text": "no such file\nhint: write it, or take it out of the list"
+              },
+              "partialFingerprints": {
+                "trueup/v1": "93521fe809cae881d8e0e619eaeb58c0c66562dee6538a307bba1c46aa572385"
               },
               "ruleId": "reference-missing",
               "ruleIndex": 0
@@ -427,4 +439,149 @@ fn of_many_warnings_with_one_code_the_first_few_are_shown() {
     assert!(folded.contains(line), "{folded}");
     assert!(folded.ends_with("11 warnings\n"), "{folded}");
     assert_eq!(shown(true).matches("is unused").count(), 10);
+}
+
+/// So many errors, and twice as many warnings before them.
+fn many(errors: usize) -> (Diagnostics, Sources) {
+    let mut list = Diagnostics::new();
+    for number in 0..2 * errors {
+        let mut warning = Diagnostic::error_in("a-warning", Some("w.yaml"), format!("w{number}"));
+        warning.severity = crate::diagnostic::Severity::Warning;
+        list.push(warning);
+    }
+    for number in 0..errors {
+        list.push(Diagnostic::error_in(
+            "an-error",
+            Some("e.yaml"),
+            format!("e{number}"),
+        ));
+    }
+    (list, Sources::new())
+}
+
+#[test]
+fn github_gets_no_more_annotations_than_it_shows_and_the_number_of_the_others() {
+    let few = written(github, &many(5));
+    assert_eq!(few.lines().count(), 15);
+    let text = written(github, &many(30));
+    for (severity, rest) in [("error", 21), ("warning", 51)] {
+        let own: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with(&format!("::{severity} ")))
+            .collect();
+        assert_eq!(own.len(), 10);
+        assert!(
+            own[9].contains(&format!("::{rest} more of severity {severity}; ")),
+            "{}",
+            own[9]
+        );
+    }
+}
+
+#[test]
+fn sarif_keeps_to_the_results_that_github_keeps_errors_before_warnings() {
+    let log: serde_json::Value = serde_json::from_str(&written(sarif, &many(3_000))).unwrap();
+    let run = &log["runs"][0];
+    let results = run["results"].as_array().unwrap();
+    let errors = results
+        .iter()
+        .filter(|result| result["level"] == "error")
+        .count();
+    assert_eq!((results.len(), errors), (5_000, 3_000));
+    let notice = &run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"];
+    assert!(
+        notice
+            .as_str()
+            .unwrap()
+            .starts_with("4000 more problems are left out")
+    );
+    let mut prints: Vec<&str> = results
+        .iter()
+        .map(|result| result["partialFingerprints"]["trueup/v1"].as_str().unwrap())
+        .collect();
+    prints.sort_unstable();
+    prints.dedup();
+    assert_eq!(prints.len(), 5_000);
+}
+
+#[test]
+fn code_quality_has_a_complete_entry_for_each_problem() {
+    assert_snapshot!(written(codequality, &problems()), @r#"
+    [
+      {
+        "description": "there is no field `host_profle`; did you mean `host_profile`?",
+        "check_name": "schema-unknown-field",
+        "fingerprint": "6aecc92a930c69b6822a7fcea66c51b83474bae9f73e4841b0c8dc273ac71e00",
+        "severity": "major",
+        "location": {
+          "path": "site/x/nodes.yaml",
+          "lines": {
+            "begin": 3
+          }
+        }
+      },
+      {
+        "description": "the key `name` is there twice",
+        "check_name": "yaml-duplicate-key",
+        "fingerprint": "9517df800be8155e5a13103fd3ae1d3f5439bc381d776088b56f2dac01e6e1cc",
+        "severity": "major",
+        "location": {
+          "path": "site/x/nodes.yaml",
+          "lines": {
+            "begin": 4
+          }
+        }
+      },
+      {
+        "description": "the secret is short",
+        "check_name": "rule-secret",
+        "fingerprint": "0510f9e1c6bd59dba98bdd253514cef1c24bc7dca11a576a5027526c4588acd2",
+        "severity": "minor",
+        "location": {
+          "path": "site/x/secrets.yaml",
+          "lines": {
+            "begin": 2
+          }
+        }
+      },
+      {
+        "description": "no such file; write it, or take it out of the list",
+        "check_name": "reference-missing",
+        "fingerprint": "93521fe809cae881d8e0e619eaeb58c0c66562dee6538a307bba1c46aa572385",
+        "severity": "major",
+        "location": {
+          "path": "site/x/none, really.yaml",
+          "lines": {
+            "begin": 1
+          }
+        }
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn a_fingerprint_stays_when_lines_move_and_differs_between_equal_problems() {
+    let at = |texts: &[(&str, u32)]| {
+        let mut sources = Sources::new();
+        let mut list = Diagnostics::new();
+        for (text, offset) in texts {
+            let source = sources.add("a.yaml", *text);
+            list.push(Diagnostic::error(
+                "a-code",
+                Mark::new(source, *offset),
+                "a message",
+            ));
+        }
+        let text = written(codequality, &(list, sources));
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let issues = value.as_array().unwrap().iter();
+        let prints = issues.map(|issue| issue["fingerprint"].as_str().unwrap().to_owned());
+        prints.collect::<Vec<_>>()
+    };
+    let one = at(&[("a: 1\n", 0)]);
+    assert_eq!(one, at(&[("\n\na: 1\n", 2)]));
+    let two = at(&[("a: 1\n", 0), ("a: 1\nb: 2\n", 5)]);
+    assert_eq!(two[0], one[0]);
+    assert_ne!(two[1], one[0]);
 }

@@ -52,7 +52,7 @@ fn policy() -> String {
     )
 }
 
-/// Two values side by side, the words that differ marked; a value that is not there is an empty cell.
+/// Two values as two cells, the words that differ marked.
 pub(super) fn compared(
     out: &mut dyn Write,
     before: Option<&str>,

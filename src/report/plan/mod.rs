@@ -5,6 +5,7 @@
 
 mod fold;
 mod forecast;
+mod gitlab;
 mod graph;
 mod html;
 mod markdown;
@@ -17,6 +18,7 @@ mod text;
 mod verdicts;
 mod words;
 
+pub use gitlab::gitlab;
 pub use graph::{dot, mermaid};
 pub use html::{RunPage, html};
 pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};

@@ -7,6 +7,7 @@
 mod cleaning;
 mod ending;
 mod event;
+mod files;
 mod log;
 mod nodes;
 mod progress;
@@ -18,6 +19,7 @@ pub(super) mod tests;
 pub use cleaning::{CleanStepsRow, clean_steps, clean_steps_json};
 pub use ending::report;
 pub use event::line;
+pub use files::{report_junit, report_markdown};
 pub use log::{log, log_json, show, show_json};
 pub use nodes::{NodeRow, nodes, nodes_json};
 pub use progress::Progress;

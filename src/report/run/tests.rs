@@ -507,3 +507,42 @@ fn groups_and_nodes_of_a_large_run_are_counted_where_they_have_something_in_comm
     report(&mut out, &large, Palette::Plain, true).unwrap();
     assert!(out.lines().count() > 2_000);
 }
+
+#[test]
+fn a_report_for_a_file_has_the_groups_and_what_is_not_done() {
+    let mut report = ending();
+    report.nodes[1].message = Some("no <image> ]]> |".into());
+    let mut text = String::new();
+    report_markdown(&mut text, &report).unwrap();
+    assert_snapshot!(text, @r"
+    ### Run `01J` succeeded with failures
+
+    1 succeeded, 1 failed, in 12 min
+
+    | group | result | reason |
+    | --- | --- | --- |
+    | `compute` | **FAILED** | 1 of 2 nodes, 90 % wanted |
+
+    **Not done**
+
+    - `n2` at `deploy/compute/n2`: no &lt;image&gt; \]\]&gt; \|
+
+    Next: check n2, then plan again
+
+    Tagged `site-action-success/x/01J`
+    ");
+    let mut text = String::new();
+    report_junit(&mut text, &report).unwrap();
+    assert_snapshot!(text, @r#"
+    <?xml version="1.0" encoding="UTF-8"?>
+    <testsuites>
+      <testsuite name="trueup apply: groups" tests="1" failures="1" errors="0" skipped="0" time="0.000">
+        <testcase classname="groups" name="compute"><failure type="group" message="1 of 2 nodes, 90 % wanted">1 of 2 nodes, 90 % wanted</failure></testcase>
+      </testsuite>
+      <testsuite name="trueup apply: nodes" tests="2" failures="1" errors="0" skipped="0" time="754.000">
+        <testcase classname="nodes" name="n1" time="61.000"/>
+        <testcase classname="nodes" name="n2" time="4.200"><failure type="deploy/compute/n2" message="no &lt;image&gt; ]]&gt; |">deploy/compute/n2: no &lt;image&gt; ]]&gt; |</failure></testcase>
+      </testsuite>
+    </testsuites>
+    "#);
+}

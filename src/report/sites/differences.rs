@@ -86,7 +86,7 @@ impl Differences {
     /// A value cannot be written as JSON.
     pub fn add(&mut self, position: usize, found: &DocumentDiff, sources: &Sources) -> fmt::Result {
         let documents = match self.form {
-            DifferencesForm::Text(palette, _) => diff::each(found, sources, palette)?,
+            DifferencesForm::Text(palette, _) => diff::each(found, sources, None, palette)?,
             DifferencesForm::Json => diff::each_as_json(found, sources)?,
         };
         for document in documents {

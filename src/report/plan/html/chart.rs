@@ -35,7 +35,7 @@ const LETTER: f64 = 6.7;
 
 /// A box of the graph.
 enum Shape {
-    /// What is done once for the site, before or after all stages.
+    /// Steps for the site, before or after all stages.
     Site(&'static str),
     /// A stage, by its position.
     Stage(usize),

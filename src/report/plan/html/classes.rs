@@ -14,6 +14,8 @@ use crate::step::{Effect, Step, StepKind, Wait};
 
 /// Changes that are written with their fields and steps; of more there are the names and what happens to them.
 const MOST_CLASSES: usize = 400;
+/// Names that are not folded where nothing is destroyed.
+const FEW_NAMES: usize = 200;
 /// Fields of a change that are written.
 const MOST_FIELDS: usize = 100;
 
@@ -83,7 +85,8 @@ fn list(
             .as_deref()
             .map_or_else(|| words::verb(first.kind).to_owned(), visible);
         open(out, first, &what, alike.changes.len(), None)?;
-        names(out, alike.changes.iter().copied(), true)?;
+        let changes = alike.changes.iter().copied();
+        names(out, changes, first.destructive, true)?;
         writeln!(
             out,
             "<p class=\"more\">Their fields and steps differ; the plan as JSON has them all.</p></article>"
@@ -119,12 +122,18 @@ fn open(
     writeln!(out, "</h3>")
 }
 
-/// The names of all machines, in one text, with their disks where those differ.
+/// The names of all machines, in one text, with their disks where those differ. Where nothing is destroyed, many fold.
 fn names<'c>(
     out: &mut dyn Write,
-    changes: impl Iterator<Item = &'c Change>,
+    changes: impl ExactSizeIterator<Item = &'c Change>,
+    is_destructive: bool,
     disks: bool,
 ) -> fmt::Result {
+    let all = changes.len();
+    let folds = all > FEW_NAMES && !is_destructive;
+    if folds {
+        write!(out, "<details><summary>Names of {all} machines</summary>")?;
+    }
     out.write_str("<p class=\"names\">")?;
     for (number, change) in changes.enumerate() {
         let comma = if number > 0 { ", " } else { "" };
@@ -134,7 +143,7 @@ fn names<'c>(
             write!(out, " ({})", disks.join(", "))?;
         }
     }
-    out.write_str("</p>\n")
+    out.write_str(if folds { "</p></details>\n" } else { "</p>\n" })
 }
 
 fn one(out: &mut dyn Write, model: &Model<'_>, class: &Class<'_>, number: usize) -> fmt::Result {
@@ -142,11 +151,8 @@ fn one(out: &mut dyn Write, model: &Model<'_>, class: &Class<'_>, number: usize)
     let what = words::headline(first);
     open(out, first, &what, class.machines.len(), Some(number))?;
     let machines = class.machines.iter();
-    names(
-        out,
-        machines.map(|machine| model.machines[*machine].change),
-        false,
-    )?;
+    let changes = machines.map(|machine| model.machines[*machine].change);
+    names(out, changes, first.destructive, false)?;
     if let Some(block) = &first.blocked {
         write!(out, "<p class=\"note stop\">{}", xml(&block.reason))?;
         if let Some(flag) = &block.flag {
@@ -207,10 +213,14 @@ fn fields(out: &mut dyn Write, change: &Change) -> fmt::Result {
         let is_as_above = number > 0 && shown[number - 1].chain == field.chain;
         write!(
             out,
-            "<tr><th scope=\"row\"><code>{}</code> <small>{}</small></th>",
+            "<tr><th scope=\"row\"><code>{}</code> <small>{}</small>",
             xml(&field.path),
             xml(field.section.as_str())
         )?;
+        if let Some(accepted) = &field.accepted {
+            write!(out, "<br><small>accepted {}</small>", xml(accepted))?;
+        }
+        out.write_str("</th>")?;
         compared(out, field.before.as_deref(), field.after.as_deref())?;
         chain(out, field, is_as_above)?;
         writeln!(out, "</tr>")?;

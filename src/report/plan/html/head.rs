@@ -76,7 +76,7 @@ fn of_plan(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         idle => format!(", {idle} more blocked or left out"),
     };
     let grave = if all > 0 { " class=\"grave\"" } else { "" };
-    let refused = plan.is_blocked() || plan.is_refused_for_commits();
+    let refused = plan.is_blocked() || plan.is_denied() || plan.is_refused_for_commits();
     let (class, state) = match (refused, plan.is_empty()) {
         (true, _) => ("pill stop", "Refused as it stands"),
         (false, true) => ("pill", "Nothing to apply"),
@@ -245,17 +245,19 @@ fn figures(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     writeln!(out, "</dl>")
 }
 
-/// What is blocked, warnings, the commits, and what happens to workloads.
+/// Denials, blocked changes, warnings, the forecast for workloads, and the commits.
 pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     let plan = model.plan;
+    denied(out, plan)?;
     blocked(out, plan)?;
-    if !plan.warnings.is_empty() {
+    if !(plan.warnings.is_empty() && plan.policies.warned.is_empty()) {
         writeln!(
             out,
             "<section aria-labelledby=\"h-warnings\"><h2 id=\"h-warnings\">Warnings</h2><ul class=\"plain\">"
         )?;
-        for warning in &plan.warnings {
-            writeln!(out, "<li class=\"note warn\">{}</li>", xml(warning))?;
+        let warnings = plan.warnings.iter().map(|warning| String::from(&**warning));
+        for warning in warnings.chain(plan.policies.warned.iter().map(words::verdict)) {
+            writeln!(out, "<li class=\"note warn\">{}</li>", xml(&warning))?;
         }
         writeln!(out, "</ul></section>")?;
     }
@@ -263,7 +265,7 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     if !lines.is_empty() {
         writeln!(
             out,
-            "<section aria-labelledby=\"h-workloads\"><h2 id=\"h-workloads\">Workloads</h2><ul>"
+            "<section aria-labelledby=\"h-workloads\"><h2 id=\"h-workloads\">Workloads</h2><ul class=\"columns\">"
         )?;
         for line in lines {
             writeln!(out, "<li>{}</li>", xml(&line))?;
@@ -271,6 +273,22 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         writeln!(out, "</ul></section>")?;
     }
     commits(out, plan)
+}
+
+/// What rules of the site deny.
+fn denied(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
+    if !plan.is_denied() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<section aria-labelledby=\"h-denied\"><h2 id=\"h-denied\">Denied by rules of the site</h2><ul class=\"plain\">"
+    )?;
+    for verdict in &plan.policies.denied {
+        let verdict = words::verdict(verdict);
+        writeln!(out, "<li class=\"note stop\">{}</li>", xml(&verdict))?;
+    }
+    writeln!(out, "</ul></section>")
 }
 
 fn blocked(out: &mut dyn Write, plan: &Plan) -> fmt::Result {

@@ -268,7 +268,7 @@ fn rank(change: &Change) -> (bool, bool, u8) {
         ChangeKind::Create => 3,
         ChangeKind::Drift | ChangeKind::Unknown | ChangeKind::Adopt => 4,
         ChangeKind::Relabel | ChangeKind::Retire | ChangeKind::Unretire => 5,
-        ChangeKind::Record | ChangeKind::None => 6,
+        ChangeKind::Record | ChangeKind::Accept | ChangeKind::None => 6,
     };
     (!change.destructive, is_idle(change), gravity)
 }
@@ -303,6 +303,7 @@ pub(super) fn colour(kind: ChangeKind) -> &'static str {
         ChangeKind::Operation => "k-operation",
         ChangeKind::Relabel
         | ChangeKind::Record
+        | ChangeKind::Accept
         | ChangeKind::Retire
         | ChangeKind::Unretire
         | ChangeKind::None => "k-change",

@@ -8,7 +8,7 @@ use crate::design::{NodeName, SuccessCriteria};
 use crate::observed::{BlockedBudget, LocalData, PodName};
 use crate::plan::{
     Block, Change, ChangeKind, EtcdForecast, IntermediateCommit, Lineage, NodeForecast, RunState,
-    Standing, StepTimes, UnfinishedRun,
+    Standing, StepTimes, UnfinishedRun, Verdict, Verdicts,
 };
 use crate::record::{Counts, Outcome};
 use crate::report::plan::tests::{a_thousand_groups, large, plan, redeploy, step};
@@ -65,6 +65,14 @@ fn called(name: &str) -> Plan {
     plan.target.revision = Some(text.clone());
     plan.target.repositories.insert(text.clone(), text.clone());
     plan.warnings = vec![text.clone()];
+    let verdict = || Verdict {
+        rule: text.clone(),
+        message: text.clone(),
+    };
+    plan.policies = Verdicts {
+        denied: vec![verdict()],
+        warned: vec![verdict()],
+    };
     plan.notices = vec![text.clone()];
     plan.history.lineage = Lineage::Rollback;
     plan.history.unpublished = Some(text.clone());
@@ -161,6 +169,7 @@ fn hostile(change: &mut Change, name: &str) {
     }
     for field in &mut change.fields {
         field.path = text.clone();
+        field.accepted = Some(text.clone());
         (field.before, field.after) = (Some(text.clone()), Some(format!("{name} else").into()));
         for link in &mut field.chain {
             (link.document, link.by, link.place.path) = (text.clone(), text.clone(), text.clone());
@@ -235,6 +244,32 @@ fn the_verdict_comes_first_and_what_is_wiped_is_outside_of_any_fold() {
             "{part}"
         );
     }
+}
+
+#[test]
+fn denials_stand_before_warnings_and_refuse_the_plan() {
+    let mut plan = plan();
+    plan.changes.clear();
+    plan.summary = Default::default();
+    assert!(!written(&plan, None).contains("id=\"h-denied\""));
+    let verdict = |message: &str| Verdict {
+        rule: "site.fridays".into(),
+        message: message.into(),
+    };
+    plan.policies = Verdicts {
+        denied: vec![verdict("it is Friday")],
+        warned: vec![verdict("tomorrow is Friday")],
+    };
+    let text = written(&plan, None);
+    assert!(text.contains(">Refused as it stands<"));
+    let places = [
+        "id=\"h-denied\"",
+        "it is Friday (site.fridays)",
+        "id=\"h-warnings\"",
+        "tomorrow is Friday (site.fridays)",
+    ]
+    .map(|part| text.find(part).unwrap_or_else(|| panic!("no {part}")));
+    assert!(places.is_sorted(), "{places:?}");
 }
 
 #[test]
@@ -419,7 +454,7 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
         counts: Counts::default(),
         unverified: Vec::new(),
         tag: None,
-        next: vec!["look at c2".into()],
+        next: vec!["check c2".into()],
         duration_ms: 2_000,
     };
     let record = crate::report::run::tests::record();
@@ -431,7 +466,7 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
     for part in [
         "<h1 class=\"grave\">1 machine done, 1 failed</h1>",
         "<code>deploy/control/c2</code></td><td>no image &lt;x&gt;</td>",
-        "Next: look at c2",
+        "Next: check c2",
         "r-failed",
         "r-done",
     ] {

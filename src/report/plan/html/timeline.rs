@@ -15,19 +15,20 @@ use crate::report::plan::words;
 use crate::step::{Step, StepKind};
 
 /// Stages that have a row each.
-const MOST_ROWS: usize = 120;
+const MOST_ROWS: usize = 40;
 /// Bars of a row, before its waves become one.
 const MOST_BARS: usize = 240;
 /// Parts of the critical path that are listed.
 const MOST_PARTS: usize = 60;
 /// Distances of the marks of the axis, in seconds.
-const MARKS: [u32; 16] = [
+const MARKS: [u32; 18] = [
     1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400, 604_800,
+    2_592_000, 31_104_000,
 ];
 /// The height of a row of the axis.
 const ROW: u32 = 44;
 
-/// What a bar is about, in the order of the lanes of a row.
+/// The lanes of a row: their look, and the work in them.
 const LANES: [(&str, &str); 3] = [
     ("t-down", "tear down"),
     ("t-prepare", "prepare"),
@@ -155,6 +156,7 @@ fn marks(out: &mut dyn Write, scale: &Scale, height: u32) -> fmt::Result {
         let x = scale.at(mark);
         let (class, at) = match mark {
             0 => ("first", 0.0),
+            _ if x > 95.0 => ("last", 100.0),
             _ => ("mark", x),
         };
         writeln!(

@@ -3,17 +3,22 @@
 //! Values come as the comparison gives them out: short, on one line, and `(secret)` where a side is secret.
 //! Texts of several lines are compared line by line below their field.
 
+mod html;
+
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::value::Value as Json;
 
+pub use html::{Compared, html};
+
 use super::escape::{push_visible, unsafe_characters};
-use super::{Palette, Role, Visible, json};
+use super::{Palette, Role, Visible, counted, json};
+use crate::design::NodeName;
 use crate::diagnostic::{Mark, Place, Sources};
 use crate::diff::{
-    ChangedDocument, DocumentDiff, FieldDiff, Line, LineKind, PresentDocument, lines,
+    ChangedDocument, DocumentDiff, FieldDiff, Line, LineKind, PresentDocument, Reached, lines,
 };
 use crate::document::{Document, JsonLayout, Node, Value, write_json};
 
@@ -22,6 +27,8 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// Lines around each difference in a text of several lines.
 const CONTEXT: usize = 2;
+/// Nodes that a document is said to reach by name.
+const MOST_NODES: usize = 8;
 
 /// Writes every document that differs, with its sign, its place and its fields, then the counts.
 ///
@@ -32,9 +39,10 @@ pub fn text(
     out: &mut dyn Write,
     diff: &DocumentDiff,
     sources: &Sources,
+    reached: &Reached,
     palette: Palette,
 ) -> fmt::Result {
-    for (_, text) in each(diff, sources, palette)? {
+    for (_, text) in each(diff, sources, Some(reached), palette)? {
         out.write_str(&text)?;
     }
     writeln!(out, "{}", summary(diff))
@@ -48,10 +56,11 @@ pub(in crate::report) enum Difference {
     Changed,
 }
 
-/// Every document that differs, as text.
+/// Every document that differs, as text; with the nodes that it reaches, where these are known.
 pub(in crate::report) fn each(
     diff: &DocumentDiff,
     sources: &Sources,
+    reached: Option<&Reached>,
     palette: Palette,
 ) -> Result<Vec<(Difference, String)>, fmt::Error> {
     let mut all = Vec::new();
@@ -63,6 +72,7 @@ pub(in crate::report) fn each(
             let mut text = String::new();
             let sign = palette.paint(role, sign);
             heading(&mut text, sign, document, sources, palette)?;
+            nodes(&mut text, document, reached, palette)?;
             all.push((kind, text));
         }
     }
@@ -70,6 +80,7 @@ pub(in crate::report) fn each(
         let mut text = String::new();
         let sign = palette.paint(Role::Changed, "~");
         heading(&mut text, sign, &changed.after, sources, palette)?;
+        nodes(&mut text, &changed.after, reached, palette)?;
         for difference in &changed.fields {
             field(&mut text, difference, sources, palette)?;
         }
@@ -89,11 +100,11 @@ pub(in crate::report) fn each_as_json(
         (Difference::Removed, &diff.removed),
     ] {
         for document in documents {
-            all.push((kind, json::line(&side(document, sources))?));
+            all.push((kind, json::line(&side(document, sources, None))?));
         }
     }
     for document in &diff.changed {
-        let line = json::line(&changed(document, sources)?)?;
+        let line = json::line(&changed(document, sources, None)?)?;
         all.push((Difference::Changed, line));
     }
     Ok(all)
@@ -129,6 +140,34 @@ fn heading(
     let place = sources.place(document.mark);
     let place = format!("{}:{}", Visible(&place.path), place.line);
     writeln!(out, "  {}", palette.paint(Role::Faint, place))
+}
+
+/// The nodes that a document reaches, the first of them by name.
+fn nodes(
+    out: &mut dyn Write,
+    document: &Document,
+    reached: Option<&Reached>,
+    palette: Palette,
+) -> fmt::Result {
+    let Some(reached) = reached else {
+        return Ok(());
+    };
+    let nodes = reached.by(&document.id);
+    let all = nodes.len();
+    if all == 0 {
+        return Ok(());
+    }
+    let names: Vec<&str> = nodes.take(MOST_NODES).map(|node| node.as_str()).collect();
+    let more = match all - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!(
+        "reaches {}: {}{more}",
+        counted(all, "node", "nodes"),
+        names.join(", ")
+    );
+    writeln!(out, "    {}", palette.paint(Role::Faint, Visible(&text)))
 }
 
 fn field(
@@ -235,6 +274,8 @@ struct One<'a> {
     name: &'a str,
     layer: Option<&'a str>,
     place: Place,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<Vec<&'a NodeName>>,
 }
 
 #[derive(Serialize)]
@@ -244,6 +285,8 @@ struct Changed<'a> {
     layer: Option<&'a str>,
     place_before: Place,
     place_after: Place,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<Vec<&'a NodeName>>,
     fields: Vec<Field<'a>>,
 }
 
@@ -263,43 +306,58 @@ struct Field<'a> {
 }
 
 /// Writes one JSON object: `format_version`, `added`, `removed`, `changed` with the fields of each document,
-/// and `unchanged`. Values are whole; secrets in them are `(secret)`.
+/// and `unchanged`; each document with the `nodes` that it reaches. Values are whole; secrets in them are `(secret)`.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn json(out: &mut dyn Write, diff: &DocumentDiff, sources: &Sources) -> fmt::Result {
+pub fn json(
+    out: &mut dyn Write,
+    diff: &DocumentDiff,
+    sources: &Sources,
+    reached: &Reached,
+) -> fmt::Result {
     let all = Differences {
         format_version: FORMAT_VERSION,
-        added: diff.added.iter().map(|each| side(each, sources)).collect(),
+        added: diff
+            .added
+            .iter()
+            .map(|each| side(each, sources, Some(reached)))
+            .collect(),
         removed: diff
             .removed
             .iter()
-            .map(|each| side(each, sources))
+            .map(|each| side(each, sources, Some(reached)))
             .collect(),
         changed: diff
             .changed
             .iter()
-            .map(|each| changed(each, sources))
+            .map(|each| changed(each, sources, Some(reached)))
             .collect::<Result<_, fmt::Error>>()?,
         unchanged: diff.unchanged,
     };
     json::pretty(out, &all)
 }
 
-fn side<'a>(present: &'a PresentDocument, sources: &Sources) -> One<'a> {
+fn side<'a>(
+    present: &'a PresentDocument,
+    sources: &Sources,
+    reached: Option<&'a Reached>,
+) -> One<'a> {
     let document = &present.document;
     One {
         schema: &document.id.schema,
         name: &document.id.name,
         layer: document.layer.as_deref(),
         place: sources.place(document.mark),
+        nodes: reached.map(|reached| reached.by(&document.id).collect()),
     }
 }
 
 fn changed<'a>(
     document: &'a ChangedDocument,
     sources: &Sources,
+    reached: Option<&'a Reached>,
 ) -> Result<Changed<'a>, fmt::Error> {
     let place = |node: &Option<Node>| node.as_ref().map(|node| sources.place(node.mark));
     let at = |mark: Mark| sources.place(mark);
@@ -309,6 +367,7 @@ fn changed<'a>(
         layer: document.layer.as_deref(),
         place_before: at(document.before.mark),
         place_after: at(document.after.mark),
+        nodes: reached.map(|reached| reached.by(&document.id).collect()),
         fields: document
             .fields
             .iter()
@@ -368,7 +427,14 @@ mod tests {
     fn text_shows_documents_and_fields_with_signs_and_places_and_no_secret() {
         let (diff, sources) = differences();
         let mut out = String::new();
-        text(&mut out, &diff, &sources, Palette::Plain).unwrap();
+        text(
+            &mut out,
+            &diff,
+            &sources,
+            &Reached::default(),
+            Palette::Plain,
+        )
+        .unwrap();
         assert!(!out.contains("hunter") && !out.contains('\u{1b}'), "{out}");
         assert_snapshot!(out, @r#"
         + e/New/v1/new (site)  after.yaml:10
@@ -416,7 +482,7 @@ mod tests {
     fn json_has_whole_values_and_no_secret() {
         let (diff, sources) = differences();
         let mut out = String::new();
-        json(&mut out, &diff, &sources).unwrap();
+        json(&mut out, &diff, &sources, &Reached::default()).unwrap();
         assert!(!out.contains("hunter") && !out.contains('\u{1b}'), "{out}");
         let value: Json = serde_json::from_str(&out).unwrap();
         assert_eq!(value["format_version"], 1);
@@ -437,13 +503,44 @@ mod tests {
     }
 
     #[test]
+    fn a_page_shows_both_sides_with_the_lines_and_words_that_differ_and_no_secret() {
+        let (diff, sources) = differences();
+        let mut out = String::new();
+        let sides = Compared {
+            site: "<x>",
+            before: "main",
+            after: "worktree",
+            rendered: false,
+        };
+        html(&mut out, &diff, &sources, &Reached::default(), sides).unwrap();
+        assert!(!out.contains("hunter") && !out.contains('\u{1b}'), "{out}");
+        for part in [
+            "site <b>&lt;x&gt;</b>",
+            "<h1>2 documents changed, 1 added, 1 removed</h1>",
+            "<code><del>one</del></code>",
+            "   1 </i>a\n<i class=\"none\">   2 </i><del>b</del>\n<i class=\"none\">   3 </i>c\n",
+            "   1 </i>a\n<i class=\"none\">   2 </i><ins>B</ins>\n<i class=\"none\">   3 </i>c\n",
+            "e/New/v1/new",
+        ] {
+            assert!(out.contains(part), "{part}: {out}");
+        }
+    }
+
+    #[test]
     fn no_difference_is_one_line() {
         let mut out = String::new();
         let none = DocumentDiff {
             unchanged: 3,
             ..DocumentDiff::default()
         };
-        text(&mut out, &none, &Sources::new(), Palette::Plain).unwrap();
+        text(
+            &mut out,
+            &none,
+            &Sources::new(),
+            &Reached::default(),
+            Palette::Plain,
+        )
+        .unwrap();
         assert_eq!(out, "No differences: 3 unchanged.\n");
     }
 }

@@ -1,0 +1,101 @@
+//! `apply --report FILE`: the report of a run, in the format that the file's name ends with.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::cli::context::Context;
+use crate::cli::{Failure, FailureKind};
+use crate::plan::Plan;
+use crate::record::Store;
+use crate::report::plan::{RunPage, html};
+use crate::report::run::{report_junit, report_markdown, show_json};
+use crate::run::RunReport;
+
+/// A file that a report is written to.
+#[derive(Clone, Debug)]
+pub(super) struct ReportFile {
+    path: PathBuf,
+    format: ReportFormat,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ReportFormat {
+    Html,
+    Markdown,
+    Json,
+    Junit,
+}
+
+/// Reads the argument: the end of the name says the format, so that it is known before anything is done.
+pub(super) fn report_file(text: &str) -> Result<ReportFile, String> {
+    let path = PathBuf::from(text);
+    let end = path.extension().and_then(|end| end.to_str());
+    let format = match end {
+        Some("html") => ReportFormat::Html,
+        Some("md") => ReportFormat::Markdown,
+        Some("json") => ReportFormat::Json,
+        Some("xml") => ReportFormat::Junit,
+        _ => return Err("its name ends with .html, .md, .json or .xml (JUnit)".to_owned()),
+    };
+    Ok(ReportFile { path, format })
+}
+
+impl ReportFile {
+    /// Writes the report of a run that has ended.
+    pub(super) fn write(
+        &self,
+        context: &Context,
+        plan: &Plan,
+        report: &RunReport,
+    ) -> Result<(), Failure> {
+        let path = context.directory().join(&self.path);
+        let text = self.text(context, plan, report)?;
+        write_file(context, &path, &text).map_err(|error| {
+            let path = path.display();
+            let message = format!(
+                "run {} has ended, and its report cannot be written to `{path}`: {error}",
+                report.run
+            );
+            let again = format!("`trueup show {}` prints it", report.run);
+            Failure::new(FailureKind::Error, message).hint(again)
+        })
+    }
+
+    fn text(&self, context: &Context, plan: &Plan, report: &RunReport) -> Result<String, Failure> {
+        let mut out = String::new();
+        match self.format {
+            ReportFormat::Markdown => report_markdown(&mut out, report)?,
+            ReportFormat::Junit => report_junit(&mut out, report)?,
+            ReportFormat::Html | ReportFormat::Json => {
+                let repository = context.repository()?;
+                let store = Store::open(&repository, &plan.site)?;
+                let state = store.read()?;
+                let record = store
+                    .run(&state, &report.run)?
+                    .ok_or_else(|| Failure::error(format!("run {} has no record", report.run)))?;
+                if matches!(self.format, ReportFormat::Json) {
+                    show_json(&mut out, &record, Some(report))?;
+                } else {
+                    let page = RunPage {
+                        record: &record,
+                        report: Some(report),
+                    };
+                    html(&mut out, plan, Some(page))?;
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn write_file(
+    context: &Context,
+    path: &Path,
+    text: &str,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let repository = context.repository().map_err(|failure| failure.message)?;
+    let mut file = BufWriter::new(repository.create_file(path)?);
+    file.write_all(text.as_bytes())?;
+    file.flush()?;
+    Ok(())
+}
