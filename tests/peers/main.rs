@@ -27,6 +27,8 @@ mod redfish;
 #[cfg(test)]
 mod remediation;
 #[cfg(test)]
+mod reports;
+#[cfg(test)]
 mod site;
 #[cfg(test)]
 #[path = "../it/skipped.rs"]

@@ -15,7 +15,7 @@
   const changeText = table.verbs.map((verb, number) => {
     const change = element("c" + number);
     if (!change) return verb;
-    const parts = [...change.children].filter((part) => !part.classList.contains("names"));
+    const parts = [...change.children].filter((part) => !part.matches(".names, :has(.names)"));
     return parts.map((part) => part.textContent).join(" ").toLowerCase();
   });
 

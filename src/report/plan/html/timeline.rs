@@ -16,8 +16,8 @@ use crate::step::{Step, StepKind};
 
 /// Stages that have a row each.
 const MOST_ROWS: usize = 40;
-/// Bars of a row, before its waves become one.
-const MOST_BARS: usize = 240;
+/// Bars of all rows; where their waves have more, those of a row become one.
+const MOST_BARS: usize = 4_000;
 /// Parts of the critical path that are listed.
 const MOST_PARTS: usize = 60;
 /// Distances of the marks of the axis, in seconds.
@@ -131,7 +131,7 @@ pub(super) fn write(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         .take(shown)
         .zip((28 + ROW..).step_by(ROW as usize))
     {
-        stage_row(out, &scale, row, y)?;
+        stage_row(out, &scale, row, y, MOST_BARS / shown)?;
     }
     let below = 28 + ROW * (1 + shown) as u32;
     for (row, y) in etcd.iter().zip((below..).step_by(ROW as usize)) {
@@ -287,7 +287,7 @@ fn rows(model: &Model<'_>) -> Vec<Row> {
     rows.into_values().collect()
 }
 
-fn stage_row(out: &mut dyn Write, scale: &Scale, row: &Row, y: u32) -> fmt::Result {
+fn stage_row(out: &mut dyn Write, scale: &Scale, row: &Row, y: u32, most: usize) -> fmt::Result {
     let name = xml(&row.name);
     writeln!(
         out,
@@ -296,7 +296,7 @@ fn stage_row(out: &mut dyn Write, scale: &Scale, row: &Row, y: u32) -> fmt::Resu
     )?;
     let mut bars: BTreeMap<(Option<u32>, usize), StepTimes> = BTreeMap::new();
     for ((wave, lane), times) in &row.bars {
-        let wave = wave.filter(|_| row.bars.len() <= MOST_BARS);
+        let wave = wave.filter(|_| row.bars.len() <= most);
         let bar = bars.entry((wave, *lane)).or_insert(*times);
         *bar = joined(Some(*bar), *times);
     }
