@@ -12,7 +12,7 @@ use trueup::design::{Digest, GroupName, NodeName, Section, SiteName, SuccessCrit
 use trueup::diagnostic::Place;
 use trueup::plan::{
     Change, ChangeKind, CommitHistory, FieldChange, Forecast, Link, Options, Plan, PlannedGroup,
-    Request, Standing, StepTimes, Summary, Target, TimeForecast,
+    Request, Standing, StepTimes, Summary, Target, TimeForecast, Verdict, Verdicts,
 };
 use trueup::report::plan::html;
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
@@ -133,6 +133,7 @@ impl Draft<'_> {
             path: self.text("platform.kernel"),
             before: Some(self.text("quiet splash ga-22.04")),
             after: Some(self.text("quiet splash hwe-22.04")),
+            accepted: Some(self.text("a reason")),
             chain: vec![Link {
                 document: self.text("drydock/HostProfile/v1/worker"),
                 by: self.text("edited"),
@@ -241,6 +242,13 @@ impl Draft<'_> {
     }
 }
 
+fn verdict(text: String) -> Verdict {
+    Verdict {
+        rule: text.as_str().into(),
+        message: text.into(),
+    }
+}
+
 /// A plan of so many machines in groups of so many.
 fn plan(machines: usize, of_group: usize, name: &dyn Fn(&str) -> String) -> Plan {
     let mut draft = Draft {
@@ -270,6 +278,10 @@ fn plan(machines: usize, of_group: usize, name: &dyn Fn(&str) -> String) -> Plan
             notices: vec![name("a notice").into()],
             unfinished: None,
             warnings: vec![name("a warning").into()],
+            policies: Verdicts {
+                denied: vec![verdict(name("denied"))],
+                warned: vec![verdict(name("warned"))],
+            },
             summary: Summary::default(),
             forecast: Forecast {
                 time: Some(TimeForecast {
