@@ -227,7 +227,7 @@ pub fn observations(data: &[u8]) {
     assert!(again.is_ok_and(|again| again == seen), "{seen:?}");
 }
 
-pub use backend::hardware::fuzz::{ironic, redfish};
+pub use backend::hardware::fuzz::{ironic, maas, redfish};
 
 #[cfg(test)]
 mod tests;

@@ -229,6 +229,11 @@ fn any_answer_of_ironic_is_read_or_left_alone() {
     check("ironic", ironic);
 }
 
+#[test]
+fn any_answer_of_maas_is_read_or_left_alone() {
+    check("maas", maas);
+}
+
 /// A corpus that is refused at its first byte lets a fuzzer find nothing.
 #[test]
 fn the_corpora_are_read() {

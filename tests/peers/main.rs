@@ -21,6 +21,8 @@ mod ironic_steps;
 #[cfg(test)]
 mod kubernetes;
 #[cfg(test)]
+mod maas;
+#[cfg(test)]
 mod metal3;
 #[cfg(test)]
 mod redfish;
