@@ -134,6 +134,51 @@ const REDFISH: Example = Example {
     ],
 };
 
+/// Two racks of machines in MAAS, as they stand in `site-examples/maas`.
+const MAAS: Example = Example {
+    name: "maas",
+    summary: "four machines in MAAS, whose README.md tells what to replace",
+    message: "Describe a site of machines in MAAS",
+    files: &[
+        (
+            "README.md",
+            include_str!("../../site-examples/maas/README.md"),
+        ),
+        (
+            "backends.yaml",
+            include_str!("../../site-examples/maas/backends.yaml"),
+        ),
+        (
+            "networks.yaml",
+            include_str!("../../site-examples/maas/networks.yaml"),
+        ),
+        (
+            "nodes.yaml",
+            include_str!("../../site-examples/maas/nodes.yaml"),
+        ),
+        (
+            "policy.yaml",
+            include_str!("../../site-examples/maas/policy.yaml"),
+        ),
+        (
+            "profiles.yaml",
+            include_str!("../../site-examples/maas/profiles.yaml"),
+        ),
+        (
+            "racks.yaml",
+            include_str!("../../site-examples/maas/racks.yaml"),
+        ),
+        (
+            "site-definition.yaml",
+            include_str!("../../site-examples/maas/site-definition.yaml"),
+        ),
+        (
+            "strategy.yaml",
+            include_str!("../../site-examples/maas/strategy.yaml"),
+        ),
+    ],
+};
+
 /// Where the schemas are for the example, and where `init` writes them: a hidden folder, which no site
 /// reads.
 const SCHEMAS_OF_EXAMPLE: &str = "../../schemas/";
@@ -157,6 +202,8 @@ enum ExampleName {
     ControlPlane,
     /// Racks of machines with Redfish controllers: networks, credentials, fingerprints, an image server.
     Redfish,
+    /// Machines in MAAS: its key, creation, tests, erasure.
+    Maas,
 }
 
 impl ExampleName {
@@ -165,6 +212,7 @@ impl ExampleName {
             Self::Edge => &EDGE,
             Self::ControlPlane => &CONTROL_PLANE,
             Self::Redfish => &REDFISH,
+            Self::Maas => &MAAS,
         }
     }
 }
@@ -194,7 +242,7 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
         match command.example {
             ExampleName::Edge | ExampleName::ControlPlane => "  trueup plan\n  trueup apply",
             // There are no such machines yet.
-            ExampleName::Redfish => "  trueup plan --observed none",
+            ExampleName::Redfish | ExampleName::Maas => "  trueup plan --observed none",
         }
     ));
     Ok(0)

@@ -122,6 +122,12 @@ pub struct ObservedNode {
     /// Nothing tells that what a deploy installs has come up: the deploy ends unverified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deploys_unverified: bool,
+    /// Parts of its design that its backend cannot do: it is not deployed.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub unsupported: Arc<[Arc<str>]>,
+    /// Parts of its design that its backend leaves as they are.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub left_out: Arc<[Arc<str>]>,
     /// Its identity, as far as it shows that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
@@ -155,6 +161,8 @@ impl ObservedNode {
             clean_steps: Arc::default(),
             cleans_itself: false,
             deploys_unverified: false,
+            unsupported: Arc::default(),
+            left_out: Arc::default(),
             identity: None,
             proof: Proof::Proven,
         }

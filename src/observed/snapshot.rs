@@ -388,6 +388,8 @@ mod tests {
             clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).into(),
             cleans_itself: true,
             deploys_unverified: true,
+            unsupported: Arc::from([Arc::from("a kernel")]),
+            left_out: Arc::from([Arc::from("bonds")]),
             identity: Some(Box::new(Identity::of(Some("uuid-1"), Some("S-1")))),
             proof: Proof::Unverified(Arc::from("nothing names it")),
         };

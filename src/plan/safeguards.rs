@@ -99,6 +99,17 @@ impl<'a> Rules<'a> {
     /// Blocks what the backend cannot do.
     fn able(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
+        if let Some(node) = subject.seen.node().filter(|_| item.work.deploy) {
+            for part in node.unsupported.iter() {
+                item.block(
+                    &format!("its backend does not support a part of its design: {part}"),
+                    None,
+                );
+            }
+            for part in node.left_out.iter() {
+                item.because(format!("left out: {part}"));
+            }
+        }
         let able = subject.seen.node().map(|node| &node.capabilities);
         let Some(able) = able.filter(|able| !able.is_empty()) else {
             return item;

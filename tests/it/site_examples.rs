@@ -71,6 +71,35 @@ fn the_example_of_redfish_machines_is_valid_and_planned_as_init_writes_it() {
 }
 
 #[test]
+fn the_example_of_machines_in_maas_is_valid_and_planned_as_init_writes_it() {
+    let fixture = Fixture::empty("maas");
+    let folder = fixture.checkout.outside().join("maas");
+    let folder = folder.to_str().unwrap();
+    let init = ["init", "--example", "maas", folder];
+    let told = fixture.run(&init).with(0).stderr;
+    assert!(told.contains("trueup plan --observed none"), "{told}");
+    let here = |arguments: &[&str]| fixture.run(&[&["-C", folder], arguments].concat());
+    let valid = here(&["validate", "--format", "json"]).with(0).json();
+    let found = valid["diagnostics"].as_array().map(Vec::len);
+    assert_eq!(found, Some(0), "{valid:#}");
+    let plan = ["plan", "--observed", "none", "--format", "json"];
+    let plan = here(&plan).with(0).json();
+    let changes = plan["changes"].as_array().map(Vec::len);
+    assert_eq!(changes, Some(4), "{plan:#}");
+    let reach = here(&["trust", "--format", "json", "--yes"]).with(0).stdout;
+    for named in [
+        "https://maas.example.org:5443/MAAS",
+        "/run/secrets/maas-api-key",
+        "/run/secrets/bmc/",
+        "/etc/trueup/maas-ca.pem",
+        "10.70.0.0/24",
+        "smartctl-validate",
+    ] {
+        assert!(reach.contains(named), "{named}: {reach}");
+    }
+}
+
+#[test]
 fn each_example_is_a_site_without_a_problem() {
     let table = [
         ("edge", None, 3, 1),

@@ -1,5 +1,7 @@
 //! The steps of a deploy besides its own.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::design::fixture;
 use crate::observed::Capability;
@@ -82,4 +84,24 @@ fn what_cannot_run_deploy_steps_is_not_asked_to() {
         odd.contains("its `platform.deploy_steps` make no sense"),
         "{odd}"
     );
+}
+
+#[test]
+fn a_part_of_a_design_that_its_backend_does_not_support_blocks_the_deploy_and_one_left_out_is_named()
+ {
+    let mut fixture = designed("null", "null");
+    let seen = fixture.seen("n1");
+    seen.left_out = Arc::from([Arc::from("bonds stay as they are")]);
+    let plan = fixture.plan();
+    assert!(plan.changes[0].blocked.is_none());
+    let reasons: Vec<&str> = plan.changes[0].reasons.iter().map(|each| &**each).collect();
+    assert!(
+        reasons.contains(&"left out: bonds stay as they are"),
+        "{reasons:?}"
+    );
+    fixture.seen("n1").unsupported = Arc::from([Arc::from("the kernel `generic`")]);
+    let plan = fixture.plan();
+    let block = plan.changes[0].blocked.as_ref().unwrap();
+    let why = "its backend does not support a part of its design: the kernel `generic`";
+    assert_eq!(&*block.reason, why);
 }

@@ -195,7 +195,7 @@ pub(super) struct User {
     pub(super) is_superuser: bool,
 }
 
-/// What of MAAS counts for all machines.
+/// The facts about a region that count for all machines.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) version: Version,
@@ -269,7 +269,7 @@ impl Api {
         Ok(self.client.send(&request).await?)
     }
 
-    /// What counts for all machines; asked for once.
+    /// The facts that count for all machines; asked for once.
     pub(super) async fn region(&self) -> Result<&Region, RequestError> {
         self.region.get_or_try_init(|| self.read_region()).await
     }

@@ -7,7 +7,7 @@ use super::steps::{LEAVING, MachineSteps};
 use crate::backend::hardware::driver::Result;
 use crate::lifecycle::{PowerState, ProvisionState as S, Verb};
 
-/// What a release erases.
+/// The disks that a release erases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wipe {
     /// All disks.
@@ -27,7 +27,7 @@ impl MachineSteps<'_> {
         has_left || self.task.parameters().is_some_and(|each| each.forget)
     }
 
-    /// What a release erases in this step.
+    /// The disks that a release erases in this step.
     pub(super) fn wipe(&self) -> Wipe {
         let cleans = self.maas().roster.automated_clean(self.task.node);
         match self.task.preserves() {

@@ -78,7 +78,7 @@ impl Once {
     }
 }
 
-/// What events tell of an operation.
+/// The trace of an operation in the events of its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Trace {
     /// MAAS has not accepted it.

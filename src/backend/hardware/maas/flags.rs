@@ -1,4 +1,4 @@
-//! What MAAS has no field for: managed and available, retired, in maintenance.
+//! Flags that MAAS has no field for: managed and available, retired, in maintenance.
 
 use super::destroy::Wipe;
 use super::event::{Once, Trace};

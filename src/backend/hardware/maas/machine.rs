@@ -244,7 +244,7 @@ impl Machine {
         !self.state().is_transient()
     }
 
-    /// What it does, for messages.
+    /// The running operation, for messages.
     pub(super) fn doing(&self) -> String {
         let name = self.status_name();
         match plain(&self.status_message, 120) {
@@ -280,7 +280,7 @@ impl Machine {
         }
     }
 
-    /// Who else holds it, where its owner is another user and nothing is deployed on it.
+    /// Names the user who holds it, where that is another one and nothing is deployed on it.
     fn claimed(&self) -> Option<Arc<str>> {
         let owner = self.owner.as_deref().filter(|_| !self.is_ours)?;
         let is_held = self.status == Some(status::ALLOCATED);
@@ -455,7 +455,7 @@ impl ProvisionedObject for Machine {
 
 const NO_CLUSTER: &str = "MAAS does not report the cluster of its machines";
 
-/// What decides the capabilities for a machine.
+/// The facts that decide the capabilities for a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Able {
     /// A release erases the disks.

@@ -144,7 +144,7 @@ impl Maas {
         (identity, verdict.into_proof())
     }
 
-    /// What decides the capabilities for a node's machine.
+    /// The facts that decide the capabilities for a node's machine.
     fn able(&self, node: &NodeDesign, region: &api::Region) -> Able {
         let by_policy = self.roster.automated_clean(node).unwrap_or(true);
         let has_script = self.settings.system_disk_script.is_some();
@@ -263,6 +263,12 @@ impl Driver for Maas {
                     ..machine::not_created(able)
                 },
                 None => ObservedNode::unknown(&self.not_created(&name)),
+            };
+            let system = self.systems.get(&node.name);
+            let observed = ObservedNode {
+                unsupported: system.map_or_else(Arc::default, |system| system.unsupported.clone()),
+                left_out: system.map_or_else(Arc::default, |system| system.left_out.clone()),
+                ..observed
             };
             (node.name.clone(), Box::new(observed))
         };

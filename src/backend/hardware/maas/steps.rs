@@ -203,8 +203,8 @@ impl<'a> MachineSteps<'a> {
         }
         let machine = self.claim(machine).await?;
         self.put_tags(&machine).await?;
-        for left in &system.left_out {
-            task.say(left.as_str());
+        for left in system.left_out.iter() {
+            task.say(left.clone());
         }
         let form = system.form(task.node, &task.comment());
         let machine = task.once(machine, Once::Deploy, &form).await?;

@@ -1,4 +1,4 @@
-//! What the design of a machine asks MAAS for, and what of it MAAS cannot do: values only.
+//! Requests of the design of a machine to MAAS, and the parts that MAAS cannot do: values only.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ pub(super) struct System {
     pub(super) parameters: Option<Arc<str>>,
     /// How its disks are laid out; absent: as MAAS has them.
     pub(super) layout: Option<Layout>,
-    /// What the design asks for and MAAS cannot do.
-    pub(super) unsupported: Vec<String>,
-    /// What the design asks for and is left to MAAS.
-    pub(super) left_out: Vec<String>,
+    /// Parts of the design that MAAS cannot do.
+    pub(super) unsupported: Arc<[Arc<str>]>,
+    /// Parts of the design that are left to MAAS.
+    pub(super) left_out: Arc<[Arc<str>]>,
 }
 
 impl System {
@@ -43,27 +43,31 @@ impl System {
             parameters: parameters(node),
             ..Self::default()
         };
+        let (mut unsupported, mut left_out): (Vec<String>, Vec<String>) = Default::default();
         // MAAS takes any kernel whose name has another form, and fails when it deploys.
         if let Some(kernel) = system.kernel.as_deref().filter(|name| !is_kernel(name)) {
-            system.unsupported.push(format!(
+            unsupported.push(format!(
                 "the kernel `{kernel}` has no name of MAAS's: `platform.kernel` is such as `ga-22.04` or `hwe-22.04`"
             ));
         }
-        system.layout = Layout::of(node, &mut system.left_out);
+        system.layout = Layout::of(node, &mut left_out);
         let interfaces = payload::field(node, Section::Network, &["interfaces"]);
         if interfaces
             .and_then(Node::as_map)
             .is_some_and(|all| all.iter().next().is_some())
         {
             let text = "interfaces, bonds and addresses stay as MAAS has them for the machine";
-            system.left_out.push(text.to_owned());
+            left_out.push(text.to_owned());
         }
         let actions = payload::not_carried(node).join(", ");
         if !actions.is_empty() {
-            system.left_out.push(format!(
+            left_out.push(format!(
                 "the user data does not carry all of these boot actions: {actions}"
             ));
         }
+        let shared = |texts: Vec<String>| texts.into_iter().map(Arc::from).collect();
+        system.unsupported = shared(unsupported);
+        system.left_out = shared(left_out);
         system
     }
 
@@ -229,7 +233,7 @@ impl Layout {
                 .ok_or_else(|| {
                     let names: Vec<&str> = blocks.iter().map(|block| &*block.name).collect();
                     format!(
-                        "MAAS knows no disk `{disk}` of it; it has: {}",
+                        "MAAS has no disk `{disk}` of it; it has: {}",
                         names.join(", ")
                     )
                 })?;

@@ -126,7 +126,7 @@ impl Task<'_, Maas> {
         format!("trueup {} {}", self.order.run, self.order.step.id)
     }
 
-    /// What became of an operation that an earlier attempt of this step noted; `None`: it noted none.
+    /// The trace of an operation that an earlier attempt of this step noted; `None`: it noted none.
     pub(super) async fn trace(&self, operation: Once, machine: &Machine) -> Result<Option<Trace>> {
         let Some(after) = operation.noted(&self.order.notes) else {
             return Ok(None);

@@ -206,6 +206,8 @@ impl Machine {
             clean_steps: OFFERED.clone(),
             cleans_itself: false,
             deploys_unverified: false,
+            unsupported: Arc::default(),
+            left_out: Arc::default(),
             identity: None,
             proof: Proof::Proven,
         }
