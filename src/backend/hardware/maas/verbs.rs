@@ -147,33 +147,40 @@ impl Task<'_, Maas> {
         fields: &Fields<'_>,
     ) -> Result<Machine> {
         let machine = self.settled(machine).await?;
-        match self.trace(operation, &machine).await? {
-            Some(Trace::Accepted) => return Err(self.ended_in(operation, &machine)),
-            Some(Trace::None | Trace::Reverted) => {}
-            None => self.note(operation, &machine).await?,
+        if let Some(Trace::Accepted) = self.trace(operation, &machine).await? {
+            return Err(self.ended_in(operation, &machine));
         }
+        let after = match operation.noted(&self.order.notes) {
+            Some(after) => after,
+            None => self.note(operation, &machine).await?,
+        };
         let api = &self.backend.api;
         let name = operation.as_str();
         let send =
             |id: Arc<str>| async move { api.operate(&self.subject, &id, name, fields).await };
         self.say(format!("{}: {name}", machine.status_name()));
         let before = self.send(machine, None, send).await?;
-        self.ended(Some(&before), operation).await
+        self.ended(Some((&before, after)), operation).await
     }
 
     /// Notes durably that an operation is about to be asked for, and after which event.
-    async fn note(&self, operation: Once, machine: &Machine) -> Result<()> {
+    async fn note(&self, operation: Once, machine: &Machine) -> Result<u64> {
         let api = &self.backend.api;
         let newest = api.events(&self.subject, &machine.system_id, None).await?;
         let newest = newest.first().map_or(0, |event: &event::Event| event.id);
-        self.order.reporter.note(operation.note(newest)).await
+        self.order.reporter.note(operation.note(newest)).await?;
+        Ok(newest)
     }
 
-    /// Waits for the end of an operation; `before`: the machine when it was accepted.
-    pub(super) async fn ended(&self, before: Option<&Machine>, operation: Once) -> Result<Machine> {
+    /// Waits for the end of an operation; `before`: the machine when it was accepted, and the newest event before it.
+    pub(super) async fn ended(
+        &self,
+        before: Option<(&Machine, u64)>,
+        operation: Once,
+    ) -> Result<Machine> {
         let known;
         let id = match before {
-            Some(before) => &before.system_id,
+            Some((before, _)) => &before.system_id,
             None => {
                 known = self.known().await?;
                 &known.system_id
@@ -188,27 +195,26 @@ impl Task<'_, Maas> {
                 self.abort_late(&machine, operation).await?;
                 continue;
             }
-            let has_moved = before.is_none_or(|before| before.status != machine.status);
-            if has_moved && ends(operation).contains(&machine.state()) {
-                return Ok(machine);
-            }
-            if has_moved {
-                return Err(self.ended_in(operation, &machine));
-            }
-            unchanged += 1;
-            if unchanged >= LOOKS_WITHOUT_CHANGE {
-                return Err(self.unmoved(&machine, operation).await?);
+            match before {
+                Some((before, after)) if before.status == machine.status => {
+                    unchanged += 1;
+                    if unchanged >= LOOKS_WITHOUT_CHANGE {
+                        return Err(self.unmoved(&machine, operation, after).await?);
+                    }
+                }
+                _ if ends(operation).contains(&machine.state()) => return Ok(machine),
+                _ => return Err(self.ended_in(operation, &machine)),
             }
         }
     }
 
     /// The failure of an operation that was accepted, where the machine is what it was.
-    async fn unmoved(&self, machine: &Machine, operation: Once) -> Result<ActError> {
+    async fn unmoved(&self, machine: &Machine, operation: Once, after: u64) -> Result<ActError> {
         let api = &self.backend.api;
         let events = api
-            .events(&self.subject, &machine.system_id, Some(0))
+            .events(&self.subject, &machine.system_id, Some(after))
             .await?;
-        Ok(match Trace::of(operation, &events, 0) {
+        Ok(match Trace::of(operation, &events, after) {
             Trace::Accepted => self.ended_in(operation, machine),
             Trace::None | Trace::Reverted => self.passing(format!(
                 "MAAS accepted `{}`, and nothing happens: {}",
