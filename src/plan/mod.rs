@@ -423,14 +423,14 @@ pub struct Summary {
     pub waves: Option<WaveSize>,
 }
 
-/// What rules of the site say of a plan.
+/// The verdicts of the rules of the site on a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdicts {
-    /// What is denied: the plan is not applied.
+    /// Those that deny: the plan is not applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denied: Vec<Verdict>,
-    /// What is warned of.
+    /// Those that warn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warned: Vec<Verdict>,
 }
@@ -443,7 +443,7 @@ impl Verdicts {
     }
 }
 
-/// What a rule of the site says of a plan.
+/// The verdict of a rule of the site on a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
@@ -488,7 +488,7 @@ pub struct Plan {
     pub unfinished: Option<UnfinishedRun>,
     /// Warnings.
     pub warnings: Vec<Arc<str>>,
-    /// What rules of the site say of it.
+    /// The verdicts of the rules of the site.
     pub policies: Verdicts,
     /// Counts.
     pub summary: Summary,

@@ -15,7 +15,7 @@ use crate::plan::{Plan, Verdict, Verdicts, saved};
 
 /// The longest evaluation of one package.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Steps of an evaluation from one look at the clock to the next.
+/// Steps of an evaluation between two checks of the clock.
 const INTERVAL: NonZeroU32 = NonZeroU32::new(1_000).unwrap();
 /// Bytes of a plan that is judged: its values take many times as much.
 const LARGEST_PLAN: usize = 64 << 20;
@@ -49,7 +49,7 @@ pub enum Error {
     Failed {
         /// The package.
         package: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// The plan is too large.

@@ -87,7 +87,7 @@ pub struct Planned {
     pub runtime: tokio::runtime::Runtime,
     /// The observed backends.
     pub hardware: Option<Arc<Backends>>,
-    /// What completes the plan, where it is to have a forecast.
+    /// The last parts of the plan, where it is to have a forecast.
     outlook: Option<Outlook>,
     /// The revisions that nodes were applied at which differ from the design.
     old: BTreeMap<Arc<str>, Site>,

@@ -36,7 +36,7 @@ pub fn rules(
     files.into_iter().map(file).collect()
 }
 
-/// What rules say of a plan that was not judged yet.
+/// The verdicts of rules on a plan that has none yet.
 ///
 /// # Errors
 ///

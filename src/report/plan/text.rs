@@ -363,7 +363,7 @@ fn fields(out: &mut dyn Write, fields: &[FieldChange], view: View) -> fmt::Resul
     Ok(())
 }
 
-/// What rules of the site deny.
+/// The verdicts that deny.
 fn denied(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     if plan.is_denied() {
         writeln!(out, "\n{}", view.palette.paint(Role::Destructive, "DENIED"))?;

@@ -1,4 +1,4 @@
-//! What the rules of a site say of a plan.
+//! The verdicts of the rules of a site on a plan.
 
 use std::fmt::{self, Write};
 

@@ -117,7 +117,7 @@ pub(super) fn cleaning(change: &Change) -> Vec<String> {
     lines
 }
 
-/// What a rule of the site says of a plan, and which one.
+/// A verdict on a plan, and the rule that it is of.
 pub(in crate::report) fn verdict(verdict: &Verdict) -> String {
     format!("{} ({})", visible(&verdict.message), visible(&verdict.rule))
 }

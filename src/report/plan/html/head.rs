@@ -275,7 +275,7 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     commits(out, plan)
 }
 
-/// What rules of the site deny.
+/// The verdicts that deny.
 fn denied(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     if !plan.is_denied() {
         return Ok(());
