@@ -168,9 +168,16 @@ fn message(value: &Value) -> String {
     }
 }
 
+/// The words of the engine for statements of which it finds no order.
+const UNORDERED: &str = "statements not scheduled in query {query:?}";
+
 /// An error of the engine in one line, without the picture of the source.
 fn problem(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
+    let text = text.replace(
+        UNORDERED,
+        "its statements cannot be brought into an order; a comprehension in the head of a rule belongs into its body",
+    );
     let lines = text.lines().map(str::trim);
     let told: Vec<&str> = lines
         .filter(|line| !line.is_empty() && !line.contains('|'))

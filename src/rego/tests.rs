@@ -65,6 +65,10 @@ fn a_rule_that_fails_or_cannot_be_read_is_an_error_and_never_silent() {
             "opa.runtime",
         ),
         ("package main\nimport rego.v1\nx := y if y := x", "`main`"),
+        (
+            "package main\nimport rego.v1\nwarn contains concat(\"\", [\"x\" | some y in numbers.range(1, 9); y > 0])",
+            "a comprehension in the head of a rule belongs into its body",
+        ),
     ] {
         let problem = told(&[text], "{\"zero\": 0}").unwrap_err();
         assert!(
@@ -78,7 +82,7 @@ fn a_rule_that_fails_or_cannot_be_read_is_an_error_and_never_silent() {
 fn what_a_rule_says_is_bounded() {
     let text = "package main\nimport rego.v1\n\
                 deny contains sprintf(\"%d\", [x]) if { some x in numbers.range(1, 5000) }\n\
-                warn contains concat(\"\", [\"x\" | some y in numbers.range(1, 9000); y > 0])\n";
+                warn contains concat(\"\", long) if { long := [\"x\" | some y in numbers.range(1, 9000); y > 0] }\n";
     let verdicts = evaluate(&rules(&[text]), "{}").unwrap();
     assert_eq!(verdicts.denied.len(), MOST_MESSAGES + 1);
     assert_eq!(&*verdicts.denied[MOST_MESSAGES].message, "… and 4900 more");

@@ -596,8 +596,14 @@ fn a_change_of_a_shared_layer_is_compared_once_for_all_sites() {
                     .flat_map(|section| section[kind].as_array().unwrap())
                     .map(ToString::to_string)
                     .collect();
-                let expected = alone[kind].as_array().unwrap().iter();
-                let expected: BTreeSet<String> = expected.map(ToString::to_string).collect();
+                // The nodes that a document reaches differ from site to site.
+                let expected = alone[kind].as_array().unwrap().iter().cloned();
+                let expected: BTreeSet<String> = expected
+                    .map(|mut document| {
+                        document.as_object_mut().unwrap().remove("nodes");
+                        document.to_string()
+                    })
+                    .collect();
                 assert_eq!(own, expected, "{site} {kind}");
             }
         }

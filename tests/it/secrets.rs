@@ -133,16 +133,36 @@ fn plan_every_action(fixture: &Fixture) {
     }
 }
 
+/// A rule that denies a plan by all that it is of.
+fn judge(fixture: &Fixture) {
+    let rule = "package main\nimport rego.v1\ndeny contains json.marshal(input)\n";
+    fixture.checkout.write("policies/all.rego", rule);
+    for format in ["text", "json"] {
+        let judged = run(
+            fixture,
+            &["policy", "test", "saved.plan", "--format", format],
+        );
+        judged.with(4);
+    }
+    let folder = fixture.checkout.path().join("policies");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// The formats of a plan.
+const PLAN_FORMATS: [&str; 7] = [
+    "text", "json", "markdown", "dot", "mermaid", "html", "gitlab",
+];
+
 /// Every command that reads a site, in every format.
 fn read_in_every_way(fixture: &Fixture) {
-    for format in ["text", "json", "github", "sarif", "junit"] {
+    for format in ["text", "json", "github", "sarif", "junit", "codequality"] {
         run(fixture, &["validate", "--format", format]);
     }
     for format in ["yaml", "json"] {
         let ended = run(fixture, &["render", "--format", format]);
         assert!(ended.code != 64, "{}", ended.stderr);
     }
-    for format in ["text", "json", "markdown", "dot", "mermaid"] {
+    for format in PLAN_FORMATS {
         let ended = run(fixture, &["plan", "--full", "--steps", "--format", format]);
         assert!(ended.code != 64, "{}", ended.stderr);
         run(
@@ -150,9 +170,11 @@ fn read_in_every_way(fixture: &Fixture) {
             &["plan", "--allow-redeploy", "all", "--format", format],
         );
     }
-    for format in ["text", "json"] {
+    for format in ["text", "json", "html"] {
         run(fixture, &["diff", "--format", format]);
         run(fixture, &["diff", "--rendered", "--format", format]);
+    }
+    for format in ["text", "json"] {
         run(fixture, &["nodes", "--format", format]);
         run(fixture, &["log", "--format", format]);
         run(fixture, &["status", "--format", format]);
@@ -308,6 +330,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     );
     unseen("the saved plan", &fixture.read("saved.plan"));
     run(&fixture, &["show", "saved.plan", "--format", "json"]).with(0);
+    judge(&fixture);
     run(
         &fixture,
         &[
@@ -335,7 +358,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     let log = run(&fixture, &["log", "--format", "json"]).json();
     let last = log["runs"][0]["run"].as_str().map(str::to_owned);
     let run_id = last.expect("the log lists the runs");
-    for format in ["text", "json", "markdown", "dot", "mermaid"] {
+    for format in PLAN_FORMATS {
         run(&fixture, &["show", &run_id, "--plan", "--format", format]).with(0);
     }
     run(&fixture, &["show", &run_id]).with(0);
@@ -374,7 +397,7 @@ fn a_secret_in_a_field_that_is_wrong_is_not_shown_with_its_error() {
         fixture.edit("host-profiles.yaml", old, new);
         let ended = run(&fixture, &["validate"]);
         assert_ne!(ended.code, 0, "{new} is wrong now: {}", ended.stdout);
-        for format in ["json", "github", "sarif", "junit"] {
+        for format in ["json", "github", "sarif", "junit", "codequality"] {
             run(&fixture, &["validate", "--format", format]);
         }
         run(&fixture, &["plan"]);
