@@ -24,7 +24,7 @@ pub(super) const CODES: [(u8, &str); 11] = [
     ),
     (
         4,
-        "refused by a guard: blocked change, intermediate commits, files that are not committed, backends that are not trusted",
+        "refused by a guard: blocked change, a rule of the site, intermediate commits, files that are not committed, backends that are not trusted",
     ),
     (5, "the plan is stale"),
     (6, "another run holds the lock"),

@@ -119,7 +119,7 @@ enum Command {
     Nodes(nodes::NodesCommand),
     /// Show the health of the etcd clusters, and the members that they can lose
     Etcd(etcd::EtcdCommand),
-    /// Record that the present machine is the one of the document
+    /// Record that a machine stays as it is: with another board, or fields that differ from its design
     Accept(accept::AcceptCommand),
     /// Abort an interrupted run, and list what stays half-done
     Abort(interrupted::AbortCommand),

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::error::{self, Error};
 use super::history::intermediate_commits;
 use super::site_repository::SiteRepository;
 use crate::design::Digest;
-use crate::plan::Plan;
+use crate::plan::{Block, Change, Plan};
 use crate::record::SiteState;
 use crate::repository::{CommitId, LARGEST_FILE, Selection};
 
@@ -39,20 +41,9 @@ pub fn admit(
             cause: causes.min().unwrap_or_default(),
         });
     }
-    let reading = |attempt| error::repository(&site.name, attempt);
-    let repository = site.repository;
-    let head = repository.head().map_err(reading("read `HEAD`"))?;
     let is_site_action = !plan.request.action.is_targeted();
-    if head == Some(commit) && is_site_action {
-        let dirty = repository
-            .dirty(selection, LARGEST_FILE)
-            .map_err(reading("compare the worktree with `HEAD`"))?;
-        if !dirty.is_empty() {
-            return Err(Error::Dirty {
-                site: site.name.clone(),
-                paths: dirty.iter().map(|file| file.path.to_string()).collect(),
-            });
-        }
+    if is_site_action {
+        clean(site, selection, commit)?;
     }
     if *site_digest != plan.target.site_digest {
         return Err(Error::Stale {
@@ -67,8 +58,36 @@ pub fn admit(
     if plan.options.allow_intermediate_commits || !is_site_action {
         return Ok(());
     }
-    let history = intermediate_commits(repository, &site.name, selection, state, commit)?;
+    let history = intermediate_commits(site.repository, &site.name, selection, state, commit)?;
     history.refusal().map_or(Ok(()), Err)
+}
+
+/// Checks that the worktree is clean, where `HEAD` is applied.
+///
+/// # Errors
+///
+/// [`Error::Dirty`]; the repository cannot be read.
+pub fn clean(
+    site: &SiteRepository<'_>,
+    selection: &Selection,
+    commit: CommitId,
+) -> Result<(), Error> {
+    let reading = |attempt| error::repository(&site.name, attempt);
+    let repository = site.repository;
+    let head = repository.head().map_err(reading("read `HEAD`"))?;
+    if head != Some(commit) {
+        return Ok(());
+    }
+    let dirty = repository
+        .dirty(selection, LARGEST_FILE)
+        .map_err(reading("compare the worktree with `HEAD`"))?;
+    if dirty.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Dirty {
+        site: site.name.clone(),
+        paths: dirty.iter().map(|file| file.path.to_string()).collect(),
+    })
 }
 
 /// Files that are named in a reason; more are counted.
@@ -115,16 +134,34 @@ fn changed_files(
     Ok(format!("; {what}: {}{more}", named.join(", ")))
 }
 
+/// The blocked changes: each reason once, with the first node that has it and how many more do.
 fn blocked(plan: &Plan) -> Vec<String> {
-    let blocked = plan.changes.iter().filter(|change| !change.excluded);
-    blocked
-        .filter_map(|change| {
-            let block = change.blocked.as_ref()?;
-            let flag = match &block.flag {
-                Some(flag) => format!(" (`{flag}` allows it)"),
-                None => String::new(),
-            };
-            Some(format!("{}: {}{flag}", change.node, block.reason))
-        })
-        .collect()
+    let mut alike: Vec<(&Change, &Block, usize)> = Vec::new();
+    let mut position_of: FxHashMap<&str, usize> = FxHashMap::default();
+    for change in plan.changes.iter().filter(|change| !change.excluded) {
+        let Some(block) = &change.blocked else {
+            continue;
+        };
+        match position_of.get(&*block.reason) {
+            Some(position) => alike[*position].2 += 1,
+            None => {
+                position_of.insert(&block.reason, alike.len());
+                alike.push((change, block, 0));
+            }
+        }
+    }
+    let reasons = alike.len().saturating_sub(NAMED);
+    let left_out = (reasons > 0).then(|| format!("{reasons} more reasons"));
+    let named = alike.into_iter().take(NAMED).map(|(first, block, more)| {
+        let nodes = match more {
+            0 => first.node.to_string(),
+            more => format!("{} and {more} more", first.node),
+        };
+        let flag = match &block.flag {
+            Some(flag) => format!(" (`{flag}` allows it)"),
+            None => String::new(),
+        };
+        format!("{nodes}: {}{flag}", block.reason)
+    });
+    named.chain(left_out).collect()
 }

@@ -69,7 +69,7 @@ pub enum Error {
     /// The plan has changes that need a flag.
     #[error("the plan has blocked changes: {}", blocked.join("; "))]
     Blocked {
-        /// Each with its node, its reason and the flag that allows it.
+        /// Each reason with its nodes, and the flag that allows the first of them.
         blocked: Vec<String>,
         /// The kind of refusal: a rule, where any of them is one.
         cause: Cause,

@@ -47,7 +47,7 @@ mod unfinished;
 
 pub use abandon::{Aborted, HalfDone};
 pub use abort::abort;
-pub use admission::admit;
+pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};
 pub use catch_up::{Unpublished, catch_up, unpublished};
 pub use durations::Durations;

@@ -260,6 +260,9 @@ fn apply_new(
         Some(commit) => commit,
         None => checkout.head()?,
     };
+    if !request.action.is_targeted() {
+        run::clean(site, &checkout.location_at(at)?.selection, commit)?;
+    }
     let plan_request = arguments.plan_request(context);
     let planner = Planner {
         client: context,
