@@ -5,7 +5,7 @@ import rego.v1
 
 taken_down := {"destroy", "redeploy"}
 
-day := time.weekday(time.parse_rfc3339_ns(sprintf("%sT00:00:00Z", [input.options.as_of])))
+day := time.weekday(time.parse_ns("2006-01-02", input.options.as_of))
 
 deny contains message if {
 	day == "Friday"

@@ -16,7 +16,7 @@ racks := {change.rack | some change in torn_down}
 
 deny contains message if {
 	count(racks) > 1
-	message := sprintf("machines of %d racks are torn down: %s", [count(racks), concat(", ", sort(racks))])
+	message := concat("", ["machines of several racks are torn down: ", concat(", ", sort(racks))])
 }
 
 warn contains message if {

@@ -7,6 +7,9 @@
 #[cfg(test)]
 mod browser;
 #[cfg(test)]
+#[path = "../it/dice.rs"]
+mod dice;
+#[cfg(test)]
 mod etcd;
 #[cfg(test)]
 mod harness;
@@ -30,6 +33,8 @@ mod redfish;
 mod remediation;
 #[cfg(test)]
 mod reports;
+#[cfg(test)]
+mod rules;
 #[cfg(test)]
 mod site;
 #[cfg(test)]

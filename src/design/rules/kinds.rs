@@ -60,8 +60,9 @@ pub(super) fn check(catalog: &Catalog<'_>, findings: &mut Findings) {
         let message = format!("`{schema}` is not a kind of document of {reserved}");
         let declare = format!("declare a kind of your own by a DataSchema of the name `{schema}`");
         for (document, _) in catalog.of(schema) {
-            let finding = Diagnostic::error("rule-unknown-kind", document.schema_mark, message.clone())
-                .did_you_mean(schema, own_kinds().chain(OTHERS));
+            let finding =
+                Diagnostic::error("rule-unknown-kind", document.schema_mark, message.clone())
+                    .did_you_mean(schema, own_kinds().chain(OTHERS));
             findings.push(match finding.hint {
                 Some(_) => finding,
                 None => finding.hint(declare.clone()),

@@ -250,7 +250,7 @@ fn verdict(text: String) -> Verdict {
 }
 
 /// A plan of so many machines in groups of so many.
-fn plan(machines: usize, of_group: usize, name: &dyn Fn(&str) -> String) -> Plan {
+pub(super) fn plan(machines: usize, of_group: usize, name: &dyn Fn(&str) -> String) -> Plan {
     let mut draft = Draft {
         plan: Plan {
             site: SiteName::from(name("site").as_str()),
