@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 
 use crate::design::SiteName;
 use crate::observed;
-use crate::plan::{Plan, saved};
-use crate::record::{RunFile, RunRecord, State, Store};
+use crate::plan::{Plan, RunState, saved};
+use crate::record::{Outcome, RunFile, RunRecord, State, Store};
 use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
 use crate::run::{Connection, RunReport};
@@ -76,6 +76,13 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     }
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
+    // A killed process cannot write that its run was interrupted; the lock it left behind says so.
+    if let Some(dead) = unfinished.filter(|run| run.state == RunState::Interrupted) {
+        let record = runs.iter_mut().find(|record| record.run == dead.run);
+        if let Some(record) = record {
+            record.outcome = Outcome::Interrupted;
+        }
+    }
     match command.format {
         LogFormat::Text => printer.stream(|out| report::run::log(out, &runs, printer.out))?,
         LogFormat::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,

@@ -80,8 +80,11 @@ fn a_killed_run_is_found_and_resumed() {
     let fixture = in_real_time("[]");
     let mut run = fixture.start(&["apply", "--yes"]);
     wait_for_effect(&fixture, "control01 prepared");
+    let log = || fixture.run(&["log", "--format", "json"]).with(0).json();
+    assert_eq!(log()["runs"][0]["outcome"], "running");
     run.kill().unwrap();
     run.wait().unwrap();
+    assert_eq!(log()["runs"][0]["outcome"], "interrupted");
     fixture
         .run(&["apply", "--yes"])
         .with(8)
