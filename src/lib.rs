@@ -19,6 +19,7 @@
 //! - [`guard`]: guards that keep a site alive while it changes.
 //! - [`plan`]: the plan: changes, steps, and their order.
 //! - [`backend`]: drivers of machines and clusters.
+//! - [`forge`]: comments and issues on a forge.
 //! - [`journal`]: the intentions of a run and their results.
 //! - [`run`]: a run's life in the repository, from the lock to the tag.
 //! - [`apply`]: carries a plan out.
@@ -34,6 +35,7 @@ pub mod design;
 pub mod diagnostic;
 pub mod diff;
 pub mod document;
+pub mod forge;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod guard;

@@ -8,6 +8,7 @@ mod accept;
 mod action;
 mod apply;
 mod client;
+mod comment;
 mod complete;
 mod context;
 mod demo;
@@ -131,6 +132,8 @@ enum Command {
     Trust(trust::TrustCommand),
     /// Judge plans by the rules of the site
     Policy(policy::PolicyCommand),
+    /// Publish the plan of a change as a comment, or what differs as an issue
+    Comment(comment::CommentCommand),
     /// Play a demonstration on the simulator, in a throwaway folder
     Demo(demo::DemoCommand),
     /// Write the JSON Schemas of documents and plans, for editors
@@ -349,6 +352,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Doctor(command) => doctor::run(&mut context, &command),
         Command::Policy(command) => policy::run(&mut context, &command),
+        Command::Comment(command) => comment::run(&mut context, &command),
         Command::Schemas(command) => schemas::run(&mut context, &command),
         Command::Actions => manual::actions(&mut context),
         Command::Completions(arguments) => manual::completions(&mut context, &arguments),

@@ -101,6 +101,8 @@ const MODULES: &[(&str, &[&str])] = &[
             "step",
         ],
     ),
+    // Its requests take the frame of the backends.
+    ("forge", &["backend"]),
     // The rules of a site judge a plan as it is saved.
     ("rego", &["plan"]),
     ("journal", &["step"]),
@@ -208,6 +210,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "diagnostic",
             "diff",
             "document",
+            "forge",
             "guard",
             "identity",
             "journal",

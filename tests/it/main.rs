@@ -17,6 +17,8 @@ mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;
 #[cfg(test)]
+mod cli_comment;
+#[cfg(test)]
 mod cli_complete;
 #[cfg(test)]
 mod cli_doctor;
@@ -68,6 +70,8 @@ mod document;
 mod fixture;
 #[cfg(test)]
 mod flags;
+#[cfg(test)]
+mod forge_server;
 #[cfg(test)]
 mod forged;
 #[cfg(test)]

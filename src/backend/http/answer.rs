@@ -63,7 +63,8 @@ impl Answer {
     }
 
     /// The seconds of a `Retry-After`; a date is not read, since nothing here has a clock.
-    fn retry_after(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.header(RETRY_AFTER.as_str())?.trim().parse().ok()?;
         Some(Duration::from_secs(seconds))
     }
@@ -116,7 +117,6 @@ impl Answer {
         Failure::new(self.origin.clone(), class, text)
             .with_status(self.status)
             .with_words(own)
-            .with_retry_after(self.retry_after())
     }
 
     fn looks_like_json(&self) -> bool {

@@ -43,8 +43,6 @@ pub use trust::{Fingerprint, Identity, Trust, TrustError};
 
 /// The first wait between two attempts; each further one is twice as long.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
-/// The longest wait between two attempts, also where a service asks for more.
-const LONGEST_DELAY: Duration = Duration::from_secs(30);
 /// How long an idle connection is kept: longer than between two polls of one machine.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -68,6 +66,8 @@ pub struct HttpLimits {
     pub per_host: usize,
     /// Most requests at once in all.
     pub total: usize,
+    /// The longest wait between two attempts, also where a service asks for more.
+    pub delay: Duration,
 }
 
 impl Default for HttpLimits {
@@ -79,6 +79,7 @@ impl Default for HttpLimits {
             redirects: 3,
             per_host: 2,
             total: 128,
+            delay: Duration::from_secs(30),
         }
     }
 }
@@ -137,9 +138,9 @@ impl Client {
     pub async fn send(&self, request: &Request<'_>) -> Result<Answer, Failure> {
         let attempts = usize::try_from(request.attempts).unwrap_or(usize::MAX);
         let key = (request.subject, request.url.as_str());
-        let policy = policy(FIRST_DELAY, LONGEST_DELAY, key).with_max_times(attempts - 1);
+        let policy = policy(FIRST_DELAY, self.limits.delay, key).with_max_times(attempts - 1);
         let wait = |failure: &Failure, own: Duration| match failure.retry_after() {
-            Some(asked) => asked.min(LONGEST_DELAY),
+            Some(asked) => asked.min(self.limits.delay),
             None => own,
         };
         (|| self.timed(request))
@@ -184,10 +185,11 @@ impl Client {
         loop {
             let answer = self.exchange(request, &url, origin).await?;
             let status = answer.status();
-            if status.is_success() || status == StatusCode::NOT_MODIFIED {
+            let is_success = status.is_success() || status == StatusCode::NOT_MODIFIED;
+            if is_success && !request.dialect.refuses(&answer) {
                 return Ok(answer);
             }
-            if !status.is_redirection() {
+            if is_success || !status.is_redirection() {
                 return Err(request.refused(answer));
             }
             url = redirected(request, &url, &answer, origin)?;

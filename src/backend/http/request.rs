@@ -64,6 +64,16 @@ pub trait Dialect: Send + Sync {
     fn class(&self, answer: &Answer, is_safe: bool) -> Class {
         Class::of_status(answer.status(), is_safe)
     }
+
+    /// Whether an answer with the status of a success is a refusal all the same.
+    fn refuses(&self, _: &Answer) -> bool {
+        false
+    }
+
+    /// How long a refusal asks to wait before a retry.
+    fn retry_after(&self, answer: &Answer) -> Option<Duration> {
+        answer.retry_after()
+    }
 }
 
 /// A service without words of its own.
@@ -89,7 +99,7 @@ pub struct Request<'a> {
     body: Option<Vec<u8>>,
     credentials: Option<&'a Credentials>,
     hidden: Vec<&'a Secret>,
-    dialect: &'a dyn Dialect,
+    pub(super) dialect: &'a dyn Dialect,
     is_repeatable: bool,
 }
 
@@ -229,7 +239,8 @@ impl<'a> Request<'a> {
     pub(super) fn refused(&self, answer: Answer) -> Failure {
         let class = self.dialect.class(&answer, self.is_repeatable);
         let words = self.dialect.words(&answer);
-        answer.into_refusal(class, words)
+        let wait = self.dialect.retry_after(&answer);
+        answer.into_refusal(class, words).with_retry_after(wait)
     }
 
     /// Whether it carries a secret.

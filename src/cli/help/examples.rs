@@ -50,6 +50,20 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
                 "trueup apply drain node-7 --drain-node-timeout 90m",
             ),
         ],
+        "comment" => &[
+            (
+                "Publish a plan as the comment of a pull request, in its pipeline",
+                "trueup plan --format markdown > plan.md && trueup comment --on github plan.md",
+            ),
+            (
+                "Publish it where the merge request still has the commit that was planned",
+                "trueup comment --on gitlab --change 17 --head $CI_COMMIT_SHA plan.md",
+            ),
+            (
+                "Open an issue with what differs, or update it",
+                "trueup comment --on github --issue Drift plan.md",
+            ),
+        ],
         "actions" => &[
             ("List the actions", "trueup actions"),
             ("Plan one", "trueup plan drain node-7"),

@@ -143,12 +143,17 @@ mod tests {
     use super::*;
 
     /// Flags of one command, which is about little else.
-    const OF_NO_GROUP: [&str; 9] = [
+    const OF_NO_GROUP: [&str; 14] = [
+        "change",
+        "close",
         "example",
+        "head",
         "help",
         "identity",
+        "issue",
         "keep",
         "list",
+        "on",
         "prune-tags",
         "revoke",
         "story",
