@@ -88,6 +88,32 @@ pub(crate) fn turn(script: &str) -> File {
     file
 }
 
+/// A folder with modules of npm, which are got once; `None`, said loudly, where they cannot be had.
+pub(crate) fn modules(name: &str, packages: &[&str]) -> Option<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+    let folder = cache.join(format!("trueup-{name}"));
+    let _turn = turn(name);
+    // The packages that are there, so that others are got when a version changes.
+    let (ready, wanted) = (folder.join("ready"), packages.join("\n"));
+    if std::fs::read_to_string(&ready).is_ok_and(|packages| packages == wanted) {
+        return Some(folder);
+    }
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("package.json"), "{\"private\": true}\n").unwrap();
+    let ended = Command::new("npm")
+        .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
+        .args(packages)
+        .current_dir(&folder)
+        .output();
+    if !ended.is_ok_and(|ended| ended.status.success()) {
+        skip(&format!("{} cannot be got from npm", packages.join(", ")));
+        return None;
+    }
+    std::fs::write(&ready, wanted).unwrap();
+    Some(folder)
+}
+
 /// A counterpart and the folder in which it lives.
 pub(crate) struct Peer {
     folder: TempDir,

@@ -12,6 +12,13 @@ mod dice;
 #[cfg(test)]
 mod etcd;
 #[cfg(test)]
+#[path = "../it/forge_server.rs"]
+#[expect(
+    dead_code,
+    reason = "answers in the place of the stand-in are for tests of the command"
+)]
+mod forge_server;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod ipmi;
@@ -27,6 +34,8 @@ mod kubernetes;
 mod maas;
 #[cfg(test)]
 mod metal3;
+#[cfg(test)]
+mod pipelines;
 #[cfg(test)]
 mod redfish;
 #[cfg(test)]

@@ -17,7 +17,7 @@ use trueup::plan::{
 use trueup::report::plan::html;
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
-use super::harness::{skip, turn};
+use super::harness::{modules, skip};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/browser/look.mjs");
 
@@ -40,27 +40,7 @@ fn browser() -> Option<(PathBuf, PathBuf)> {
         skip("there is no Chromium");
         return None;
     };
-    let (Some(_), Some(npm)) = (find("node"), find("npm")) else {
-        skip("there is no node with npm");
-        return None;
-    };
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
-    let modules = cache.join("trueup-browser");
-    let _turn = turn("browser");
-    if !modules.join("node_modules/axe-core/axe.min.js").is_file() {
-        std::fs::create_dir_all(&modules).unwrap();
-        std::fs::write(modules.join("package.json"), "{\"private\": true}\n").unwrap();
-        let ended = Command::new(npm)
-            .args(["install", "--no-audit", "--no-fund", "--ignore-scripts"])
-            .args(["puppeteer-core@25", "axe-core@4"])
-            .current_dir(&modules)
-            .output();
-        if !ended.is_ok_and(|ended| ended.status.success()) {
-            skip("puppeteer-core and axe-core cannot be got from npm");
-            return None;
-        }
-    }
+    let modules = modules("browser", &["puppeteer-core@25", "axe-core@4"])?;
     Some((modules, chromium))
 }
 
