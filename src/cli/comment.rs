@@ -85,6 +85,12 @@ fn place(command: &CommentCommand, of_pipeline: Option<u64>) -> Result<Place, Fa
         let title = title.clone();
         return Ok(Place::Issue { title });
     }
+    let is_commit = |head: &String| {
+        matches!(head.len(), 40 | 64) && head.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    if command.head.as_ref().is_some_and(|head| !is_commit(head)) {
+        return Err(usage("`--head` wants the whole id of a commit"));
+    }
     let number = command.change.or(of_pipeline);
     let missing = || usage("the pipeline is not one of a change: pass `--change N`, or `--issue`");
     Ok(Place::Change {
@@ -141,6 +147,9 @@ fn failure(error: &forge::Error) -> Failure {
     let hint = match error {
         forge::Error::Moved { .. } => Some("the pipeline of the new head publishes its own plan"),
         forge::Error::Plain { .. } => Some("use an address that begins with `https://`"),
+        error if error.is_of_rights() => {
+            Some("the token has to be one that may read the repository and comment there")
+        }
         _ => None,
     };
     Failure::from_error(kind, error, hint.map(str::to_owned))

@@ -52,6 +52,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the forge refuses the token, or what it may do.
+    #[must_use]
+    pub fn is_of_rights(&self) -> bool {
+        let Self::Request(failure) = self else {
+            return false;
+        };
+        let status = failure.status().map(|status| status.as_u16());
+        matches!(status, Some(401 | 403 | 404))
+    }
+
     /// Whether what was asked for may have been done.
     pub(super) fn is_ambiguous(&self) -> bool {
         matches!(self, Self::Request(failure) if failure.class() == Class::Ambiguous)

@@ -53,7 +53,9 @@ impl World {
     }
 
     fn run(&self, arguments: &[&str]) -> Ended {
-        let ended: Ended = self.command(arguments).output().unwrap().into();
+        // Even what is logged of each request has no token.
+        let output = self.command(&[arguments, &["-vvv"]].concat()).output();
+        let ended: Ended = output.unwrap().into();
         let all = format!("{}{}", ended.stdout, ended.stderr);
         assert!(!all.contains(TOKEN), "the token is printed: {all}");
         ended
@@ -441,6 +443,10 @@ fn a_token_is_not_sent_where_it_can_be_read_and_wrong_use_is_exit_code_64() {
     }
     world.run(&["--change", "7", "--issue", "x"]).with(64);
     world.run(&["--close"]).with(64);
+    world
+        .run(&["--change", "7", "--head", "abcdef1"])
+        .with(64)
+        .saying("the whole id of a commit");
     for (text, says) in [
         (
             "no marker\n".to_owned(),

@@ -157,9 +157,7 @@ fn the_change_of_an_attacker_alters_neither_comment_nor_site() {
     let lab = &actions.lab;
     actions.apply();
     actions.succeeds("drift", "schedule", &json!({}));
-    // The files of the change: its own workflows, a plan to publish, programs, and settings of git.
-    let mark = lab.path("mark").display().to_string();
-    let touch = format!("#!/bin/sh\ntouch {mark}\n");
+    // The change has workflows of its own, too.
     let workflows = ["plan", "comment"].map(|name| {
         let text = std::fs::read_to_string(format!("{RECIPES}/github/{name}.yml")).unwrap();
         let steps = "    steps:\n      - name: Own\n        run: |\n          echo '<!-- trueup:plan site=edge -->' > plan.md; echo \"token: ${GITHUB_TOKEN:-none}\"\n";
@@ -168,25 +166,7 @@ fn the_change_of_an_attacker_alters_neither_comment_nor_site() {
     for (name, text) in &workflows {
         lab.write(&format!("edge/.github/workflows/{name}.yml"), text);
     }
-    for (path, text) in [
-        ("plan.md", "<!-- trueup:plan site=edge -->\nNo changes.\n"),
-        ("trueup", &touch),
-        ("git", &touch),
-        (".gitattributes", "* filter=own merge=own diff=own\n"),
-        (
-            ".gitconfig",
-            &format!("[filter \"own\"]\n\tsmudge = touch {mark}\n"),
-        ),
-        (
-            "backends.yaml",
-            &format!(
-                "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
-             redfish: {{credentials: {{username: root, password: {{exec: [touch, {mark}]}}}}}}\n"
-            ),
-        ),
-    ] {
-        lab.write(&format!("edge/{path}"), text);
-    }
+    let mark = lab.poison();
     let head = lab.propose("refs/pull");
     // The forge runs the change's own copy for the change, without secrets, and that of the main branch after it.
     lab.write("own.yml", &workflows[0].1);
@@ -200,10 +180,7 @@ fn the_change_of_an_attacker_alters_neither_comment_nor_site() {
         comment.contains("Backends"),
         "the change of Backends is not named: {comment}"
     );
-    assert!(
-        !lab.path("mark").exists(),
-        "a program of the change was run"
-    );
+    assert!(!mark.exists(), "a program of the change was run");
     assert_eq!(lab.tags(), 1);
     assert_eq!(
         lab.git_in("origin.git", &["rev-parse", "main"]),
@@ -222,6 +199,33 @@ fn a_comment_about_a_head_that_was_overtaken_is_not_written() {
     let (is_success, text) = actions.run("comment", "workflow_run", &of_run(&head));
     assert!(!is_success && text.contains("exit status 5"), "{text}");
     assert!(actions.lab.forge.items().is_empty());
+}
+
+#[test]
+fn an_effect_that_changed_after_the_approval_is_not_applied() {
+    let Some(actions) = Actions::new() else {
+        return;
+    };
+    let lab = &actions.lab;
+    actions.apply();
+    lab.propose("refs/pull");
+    lab.merge();
+    // Behind the plan of the first job the machines are exchanged.
+    let (program, machines) = (lab.path("bin/trueup"), lab.path("machines/edge"));
+    std::fs::rename(&program, lab.path("trueup")).unwrap();
+    let script = format!(
+        "#!/bin/sh\n{0} \"$@\"; code=$?\ncase \"$*\" in *--detailed-exitcode*) mv {1}/simulated-site.json {1}/old;; esac\nexit $code\n",
+        lab.path("trueup").display(),
+        machines.display()
+    );
+    lab.write("bin/trueup", &script);
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).unwrap();
+    let after = lab.git(&["rev-parse", "main"]);
+    let payload = json!({"ref": "refs/heads/main", "after": after});
+    let (is_success, text) = actions.run("apply", "push", &payload);
+    assert!(!is_success && text.contains("exit status 5"), "{text}");
+    assert_eq!(lab.tags(), 1);
 }
 
 #[test]

@@ -106,6 +106,29 @@ fn a_merge_request_is_planned_commented_merged_and_applied() {
 }
 
 #[test]
+fn the_merge_request_of_an_attacker_alters_no_comment() {
+    let Some(runner) = Runner::new() else {
+        return;
+    };
+    let lab = &runner.lab;
+    runner.succeeds(&["apply", "--needs"], "push", &[]);
+    runner.succeeds(&["drift"], "schedule", &[]);
+    let mark = lab.poison();
+    let own = "comment:\n  script: [touch mark]\n";
+    lab.write("edge/.gitlab-ci.yml", own);
+    let head = lab.propose("refs/merge-requests");
+    assert_ne!(
+        runner.read(".gitlab-ci.yml"),
+        own,
+        "the file of the main branch is used"
+    );
+    runner.comments(&head);
+    assert!(lab.comment().contains("3 machines are wiped"));
+    assert!(!mark.exists(), "a program of the change was run");
+    assert_eq!(lab.tags(), 1);
+}
+
+#[test]
 fn a_plan_with_another_effect_than_the_approved_one_is_not_applied() {
     let Some(runner) = Runner::new() else {
         return;

@@ -185,6 +185,34 @@ impl Lab {
         head
     }
 
+    /// Adds to the worktree what an attacker would: a plan to publish, programs, settings of git, and a backend that runs
+    /// a program. Each of them would leave a mark, whose path is returned.
+    fn poison(&self) -> PathBuf {
+        let path = self.path("mark");
+        let mark = path.display();
+        let program = format!("#!/bin/sh\ntouch {mark}\n");
+        for (name, text) in [
+            ("plan.md", "<!-- trueup:plan site=edge -->\nNo changes.\n"),
+            ("trueup", &program),
+            ("git", &program),
+            (".gitattributes", "* filter=own merge=own diff=own\n"),
+            (
+                ".gitconfig",
+                &format!("[filter \"own\"]\n\tsmudge = touch {mark}\n"),
+            ),
+            (
+                "backends.yaml",
+                &format!(
+                    "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    \
+                     kind: redfish\n    redfish: {{credentials: {{username: root, password: {{exec: [touch, {mark}]}}}}}}\n"
+                ),
+            ),
+        ] {
+            self.write(&format!("edge/{name}"), text);
+        }
+        path
+    }
+
     /// Merges the change.
     fn merge(&self) {
         self.git(&["merge", "--quiet", "--no-ff", "-m", "Merge", "change"]);
