@@ -54,7 +54,7 @@ pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use own::{Addresses, Fields, Sections};
-pub use rules::exact_size;
+pub use rules::Size;
 pub use schema::SchemaCache;
 pub use section::{Class, Section};
 pub use strategy::DEFAULT_STRATEGY;

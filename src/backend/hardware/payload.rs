@@ -13,6 +13,12 @@ pub(super) fn field<'a>(node: &'a NodeDesign, section: Section, path: &[&str]) -
     node.sections.get(&section)?.at(path)
 }
 
+/// A text of a map that is not empty.
+pub(super) fn text(node: &Node, name: &str) -> Option<Arc<str>> {
+    let text = node.get(name).and_then(Node::scalar_text)?;
+    (!text.is_empty()).then(|| Arc::from(&*text))
+}
+
 /// The password that the machine's own design has (Drydock's `oob.credential`).
 pub(super) fn designed_password(node: &NodeDesign) -> Option<Secret> {
     let text = field(node, Section::OutOfBand, &["oob", "credential"])?.as_str()?;

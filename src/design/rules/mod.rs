@@ -77,7 +77,7 @@ mod machines;
 mod policies;
 mod storage;
 
-pub use storage::exact_size;
+pub use storage::Size;
 
 use super::catalog::Catalog;
 use super::read::{Findings, items, text_of};

@@ -18,17 +18,23 @@ const LEAST_ROOT: u64 = 20 * GIGABYTE;
 const LEAST_BOOT: u64 = GIGABYTE;
 const MOST_PERCENT: u64 = 99;
 
-/// A size as it is written.
+/// A size of a partition or volume as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Size {
+pub enum Size {
+    /// So many bytes.
     Bytes(u64),
+    /// So many bytes, and all that is left besides.
+    AtLeast(u64),
+    /// A share of the disk or volume group.
     Percent(u64),
 }
 
 impl Size {
     /// Reads `30g`, `>100g` (at least), `512MiB`, `99%`; without a unit it is bytes.
-    fn parse(text: &str) -> Option<Self> {
-        let text = text.trim().strip_prefix('>').unwrap_or(text.trim());
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let least = text.trim().strip_prefix('>');
+        let text = least.unwrap_or(text.trim());
         let end = text
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len());
@@ -47,16 +53,16 @@ impl Size {
             "ti" | "tib" => 1 << 40,
             _ => return None,
         };
-        number.checked_mul(factor).map(Self::Bytes)
+        let bytes = number.checked_mul(factor)?;
+        Some(match least {
+            Some(_) => Self::AtLeast(bytes),
+            None => Self::Bytes(bytes),
+        })
     }
-}
 
-/// A size of a partition or volume in bytes, where it is given exactly: neither at least so much nor a share.
-#[must_use]
-pub fn exact_size(text: &str) -> Option<u64> {
-    match Size::parse(text) {
-        Some(Size::Bytes(bytes)) if !text.trim().starts_with('>') => Some(bytes),
-        _ => None,
+    /// Whether it is so many bytes, or at least so many, and they are fewer than these.
+    fn is_below(self, least: u64) -> bool {
+        matches!(self, Self::Bytes(bytes) | Self::AtLeast(bytes) if bytes < least)
     }
 }
 
@@ -185,14 +191,14 @@ impl Checker<'_> {
                         .hint("write a number with `m`, `g`, `t` or `%`, and `>` before it for at least so much"),
                 );
             }
-            Some(Size::Bytes(bytes)) if is_root && bytes < LEAST_ROOT => {
+            Some(size) if is_root && size.is_below(LEAST_ROOT) => {
                 self.error(
                     "rule-root-size",
                     mark,
                     "the root file system needs at least 20 GB",
                 );
             }
-            Some(Size::Bytes(bytes)) if is_boot && bytes < LEAST_BOOT => {
+            Some(size) if is_boot && size.is_below(LEAST_BOOT) => {
                 self.error("rule-boot-size", mark, "`/boot` needs at least 1 GB");
             }
             Some(_) => {}
@@ -248,7 +254,7 @@ mod tests {
     fn sizes_are_read_as_drydock_reads_them() {
         let table = [
             ("30g", Some(Size::Bytes(30 * GIGABYTE))),
-            (">100g", Some(Size::Bytes(100 * GIGABYTE))),
+            (">100g", Some(Size::AtLeast(100 * GIGABYTE))),
             ("1gb", Some(Size::Bytes(GIGABYTE))),
             ("1GiB", Some(Size::Bytes(1 << 30))),
             ("512m", Some(Size::Bytes(512_000_000))),
@@ -263,7 +269,5 @@ mod tests {
         for (text, expected) in table {
             assert_eq!(Size::parse(text), expected, "{text}");
         }
-        let exact = ["30g", ">30g", "99%"].map(exact_size);
-        assert_eq!(exact, [Some(30 * GIGABYTE), None, None]);
     }
 }

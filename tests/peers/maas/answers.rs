@@ -39,29 +39,22 @@ pub(super) fn line(received: &Received) -> String {
 /// A machine as MAAS shows it.
 pub(super) fn shown(machine: &Machine) -> Value {
     let id = &machine.id;
-    let interface = |mac: &String| {
-        json!({"id": 1, "name": "eth0", "type": "physical", "mac_address": mac, "system_id": id,
-            "resource_uri": format!("{BASE}nodes/{id}/interfaces/1/")})
-    };
-    let disks = match machine.is_known {
-        true => {
-            json!([{"id": 1, "name": "sda", "serial": format!("disk-{id}"), "size": 250_000_000_000_u64,
-            "partitions": []}])
-        }
-        false => json!([]),
-    };
-    json!({
+    let mut shown = json!({
         "system_id": id, "hostname": machine.hostname, "fqdn": format!("{}.maas", machine.hostname),
         "status": machine.status, "status_name": name(machine.status), "status_message": machine.message,
         "power_state": machine.power, "power_type": machine.power_type, "owner": machine.owner,
         "owner_data": machine.owner_data, "locked": machine.locked, "osystem": machine.osystem,
         "distro_series": machine.series, "hwe_kernel": machine.kernel, "tag_names": machine.tags,
         "hardware_uuid": machine.uuid, "hardware_info": {"system_serial": "Unknown"}, "node_type": 0,
-        "interface_set": machine.macs.iter().map(interface).collect::<Vec<_>>(),
-        "physicalblockdevice_set": disks, "architecture": "amd64/generic", "cpu_count": 4, "memory": 8192,
+        "architecture": "amd64/generic", "cpu_count": 4, "memory": 8192,
         "zone": {"name": "default", "id": 1}, "pool": {"name": "default", "id": 0},
+        "raids": [], "bcaches": [], "cache_sets": [],
         "resource_uri": format!("{BASE}machines/{id}/"),
-    })
+    });
+    for (name, value) in machine.parts.shown(id, machine.is_known) {
+        shown[name] = value;
+    }
+    shown
 }
 
 pub(super) fn machine(status: u16, machine: &Machine) -> Answer {
@@ -79,8 +72,12 @@ impl State {
                 },
             };
         };
-        if !path.ends_with('/') {
+        // The path of a partition ends without one.
+        if !path.ends_with('/') && !path.contains("/partition/") {
             return text(404, "Unknown API endpoint");
+        }
+        if path == "describe/" {
+            return json_of(200, &super::describe::description(received));
         }
         if path == "version/" {
             let version = match self.version {
@@ -124,6 +121,17 @@ impl State {
             ("GET", ["boot-resources"], None) => {
                 let image = |name: &&str| json!({"name": format!("ubuntu/{name}"), "architecture": "amd64/ga"});
                 json_of(200, &IMAGES.iter().map(image).collect())
+            }
+            ("GET", ["subnets"], None) => {
+                let all = super::parts::SUBNETS.iter();
+                json_of(
+                    200,
+                    &all.map(|each| super::shown::shown_subnet(each.0)).collect(),
+                )
+            }
+            ("GET", ["fabrics"], None) => json_of(200, &super::shown::shown_fabrics()),
+            (_, ["nodes", id, rest @ ..], _) if !rest.is_empty() => {
+                self.on_parts(received, id, rest)
             }
             ("GET", ["events"], Some("query")) => self.list_events(received),
             ("GET", ["machines"], None) => self.list(received),
@@ -211,7 +219,7 @@ impl State {
         }
         let id = self.new_id();
         let mut created = Machine::new(&id, &hostname, 0);
-        created.macs = macs;
+        created.set_macs(macs);
         created.power_type = received.field("power_type").unwrap_or_default().to_owned();
         self.machines.insert(id.clone(), created);
         self.effects.push(format!("create {id}"));

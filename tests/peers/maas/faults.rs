@@ -8,7 +8,7 @@ use trueup::step::{CleanStep, Parameters, StepKind};
 
 use super::lab::{Lab, reason};
 use super::life::VERSIONS;
-use super::region::{Fault, Machine, Region, Times};
+use super::region::{Fault, Machine, Region, Times, Version};
 
 /// Operations that must not be repeated.
 const ONCE: [&str; 6] = [
@@ -37,6 +37,8 @@ enum Way {
     InUse,
     /// Flags and cleaning of one that is ready.
     Idle,
+    /// Disks and interfaces of one that is ready.
+    Parts,
 }
 
 impl Way {
@@ -57,6 +59,7 @@ impl Way {
                 plain(StepKind::UnsetRetired),
                 (StepKind::SetMaintenance, reason("cables")),
             ],
+            Self::Parts => vec![plain(StepKind::Prepare)],
             Self::Idle => vec![
                 (StepKind::SetMaintenance, reason("cables")),
                 plain(StepKind::UnsetMaintenance),
@@ -71,7 +74,7 @@ impl Way {
         let status = match self {
             Self::Life => 0,
             Self::InUse => 6,
-            Self::Idle => 4,
+            Self::Idle | Self::Parts => 4,
         };
         lab.region.reset();
         let version = lab.region.state().version;
@@ -108,6 +111,21 @@ impl Way {
         }
     }
 
+    /// Goes with each fault of each of these requests, and ends as without.
+    async fn survives_at(self, lab: &Lab, requests: impl Iterator<Item = usize>, without: &End) {
+        let version = lab.region.state().version;
+        for at in requests {
+            for fault in Fault::ALL {
+                let end = self.goes(lab, Some((at, fault))).await;
+                let is_same = (&end.machines, &end.once) == (&without.machines, &without.once);
+                assert!(
+                    is_same,
+                    "{version:?} {fault:?} of request {at}: {end:#?}\n{without:#?}"
+                );
+            }
+        }
+    }
+
     async fn survives(self) {
         for version in VERSIONS {
             let lab = Lab::one(Region::new(version), "").await;
@@ -115,16 +133,8 @@ impl Way {
             self.goes(&lab, None).await;
             let without = self.goes(&lab, None).await;
             println!("{self:?} on {version:?}: {} requests", without.requests);
-            for at in 0..without.requests {
-                for fault in Fault::ALL {
-                    let end = self.goes(&lab, Some((at, fault))).await;
-                    let is_same = (&end.machines, &end.once) == (&without.machines, &without.once);
-                    assert!(
-                        is_same,
-                        "{version:?} {fault:?} of request {at}: {end:#?}\n{without:#?}"
-                    );
-                }
-            }
+            let all = 0..without.requests;
+            self.survives_at(&lab, all, &without).await;
         }
     }
 }
@@ -142,4 +152,38 @@ async fn what_is_done_to_a_machine_in_use_survives_each_fault_and_death() {
 #[tokio::test(start_paused = true)]
 async fn what_is_done_to_an_idle_machine_survives_each_fault_and_death() {
     Way::Idle.survives().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn disks_and_interfaces_survive_each_fault_and_death() {
+    let lab = super::placed::site(Version::V35, 4, super::placed::PARTS).await;
+    Way::Parts.goes(&lab, None).await;
+    let without = Way::Parts.goes(&lab, None).await;
+    println!("{} requests", without.requests);
+    let all = 0..without.requests;
+    Way::Parts.survives_at(&lab, all, &without).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_requests_of_a_process_survive_each_fault_and_death() {
+    for version in VERSIONS {
+        let lab = Lab::one(Region::new(version), "").await;
+        let without = Way::Life.goes(&lab, None).await;
+        let first = lab.region.state().requests[..4].to_vec();
+        let expected = [
+            "GET version/",
+            "GET users/?op=whoami",
+            "GET maas/?op=get_config",
+            "GET machines/",
+        ];
+        assert_eq!(first, expected);
+        for at in 0..first.len() {
+            for fault in Fault::ALL {
+                lab.restart();
+                let end = Way::Life.goes(&lab, Some((at, fault))).await;
+                let is_same = (&end.machines, &end.once) == (&without.machines, &without.once);
+                assert!(is_same, "{version:?} {fault:?} of request {at}: {end:#?}");
+            }
+        }
+    }
 }

@@ -167,6 +167,11 @@ impl Lab {
         &self.server.url
     }
 
+    /// Ends the process that runs now; the next begins with the records alone.
+    pub(super) fn restart(&self) {
+        *self.opened.lock().unwrap() = None;
+    }
+
     /// The backends of the process that runs now.
     pub(super) fn backends(&self) -> Arc<Backends> {
         let mut opened = self.opened.lock().unwrap();
@@ -266,6 +271,19 @@ impl Lab {
                 Err(Attempt::Ended(Failure::Failed(why.to_string())))
             }
         }
+    }
+
+    /// Does a step once, with so many seconds for it.
+    pub(super) async fn acts_within(
+        &self,
+        seconds: u32,
+        kind: StepKind,
+        node: &str,
+    ) -> Result<(), String> {
+        let (mut order, _) = self.order(kind, Some(node), Parameters::default());
+        Arc::make_mut(&mut order.step).timeout = seconds.into();
+        let acted = self.backends().act(&order).await;
+        acted.map_err(|error| error.to_string())
     }
 
     /// Drives a step that succeeds.

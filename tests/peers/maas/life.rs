@@ -7,7 +7,7 @@ use trueup::observed::{Capability, Fact};
 use trueup::step::{CleanStep, Parameters, StepKind};
 
 use super::lab::{Lab, PLATFORM, node, reason};
-use super::region::{Region, Version};
+use super::region::{Region, Version, Wrong};
 
 pub(super) const VERSIONS: [Version; 2] = [Version::V34, Version::V35];
 
@@ -293,6 +293,11 @@ async fn disks_are_kept_only_by_a_script_of_maas_and_where_no_option_erases_them
         if is_able {
             lab.run(StepKind::Destroy, "n1", keep()).await;
             assert!(lab.region.machine("abc001").is_dirty);
+            let effects = lab.region.state().effects.clone();
+            assert!(
+                effects.contains(&"wipe-root abc001".to_owned()),
+                "{effects:?}"
+            );
         } else if settings.is_empty() || option {
             lab.fails(StepKind::Destroy, "n1", keep()).await;
             assert_eq!(lab.region.machine("abc001").status, 6);
@@ -330,4 +335,61 @@ async fn a_policy_without_cleaning_erases_nothing_and_promises_no_wipe() {
                 counts
             });
     assert_eq!(effects["release abc001"], 1, "{effects:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_end_in_the_time_of_its_step_is_aborted_and_an_erasure_is_not() {
+    let long = std::time::Duration::from_secs(5000);
+    for version in VERSIONS {
+        for (status, kind, expected) in [
+            (0, StepKind::Prepare, 0),
+            (22, StepKind::Prepare, 22),
+            (4, StepKind::Deploy, 10),
+        ] {
+            let lab = Lab::one(Region::new(version).with("abc001", "n1", status), "").await;
+            {
+                let mut state = lab.region.state();
+                state.times.commission = long;
+                state.times.deploy = long;
+            }
+            let why = lab.acts_within(60, kind, "n1").await.unwrap_err();
+            assert!(
+                why.contains("did not end in the time of the step: aborted in MAAS"),
+                "{why}"
+            );
+            assert_eq!(
+                lab.region.machine("abc001").status,
+                expected,
+                "{version:?} {kind}"
+            );
+        }
+        let lab = Lab::one(Region::new(version).with("abc001", "n1", 6), "lock: false").await;
+        lab.acts_within(60, StepKind::Destroy, "n1").await.unwrap();
+        let effects = lab.region.state().effects.clone();
+        assert_eq!(effects, ["erase abc001"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deploy_that_maas_accepts_and_does_not_begin_is_not_judged_by_an_older_one() {
+    for version in VERSIONS {
+        let lab = Lab::one(Region::new(version).with("abc001", "n1", 10), "").await;
+        {
+            let mut state = lab.region.state();
+            state.event("abc001", 10, "User starting deployment", "(admin)");
+            state.event("abc001", 20, "Deployed", "");
+            state.event("abc001", 20, "Released", "");
+            state.wrong = Some(Wrong::DeploysNothing);
+        }
+        let first = lab.acts_within(600, StepKind::Deploy, "n1").await;
+        let why = first.unwrap_err();
+        assert!(
+            why.contains("MAAS accepted `deploy`, and nothing happens: Allocated"),
+            "{why}"
+        );
+        // It is asked for again, and then it happens.
+        lab.region.state().wrong = None;
+        lab.run(StepKind::Deploy, "n1", nothing()).await;
+        assert_eq!(lab.region.machine("abc001").status, 6);
+    }
 }

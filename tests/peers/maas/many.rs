@@ -24,11 +24,11 @@ async fn a_thousand_machines_cost_few_requests_each_and_hardly_more_time_than_on
         .fold(region, |region, id| region.with(id, &format!("n-{id}"), 0));
     for (number, id) in ids.iter().enumerate() {
         region.change(id, |machine| {
-            machine.macs = vec![format!(
+            machine.set_macs(vec![format!(
                 "52:54:00:01:{:02x}:{:02x}",
                 number >> 8,
                 number & 255
-            )]
+            )]);
         });
     }
     let document = |(number, id): (usize, &String)| {

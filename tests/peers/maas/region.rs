@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::answers;
+pub(super) use super::harm::{Fault, Wrong};
+use super::parts::Parts;
 use super::rules::{self, name};
 use super::serve::{Answer, Received, Reply, Server};
 
@@ -54,96 +56,6 @@ impl Default for Times {
     }
 }
 
-/// What goes wrong with one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// The connection is closed before anything is done.
-    Closed,
-    /// It is done, and the connection is closed.
-    Lost,
-    /// 503 with `Retry-After`; nothing is done.
-    Unavailable,
-    /// 409 with `Retry-After` and a page; nothing is done.
-    Conflict,
-    /// 500; nothing is done.
-    Broken,
-    /// It is done, and 504 is answered.
-    TimedOut,
-    /// The process that asks dies before anything is done.
-    DiesBefore,
-    /// It is done, and the process that asks dies.
-    DiesAfter,
-}
-
-impl Fault {
-    pub(super) const ALL: [Self; 8] = [
-        Self::Closed,
-        Self::Lost,
-        Self::Unavailable,
-        Self::Conflict,
-        Self::Broken,
-        Self::TimedOut,
-        Self::DiesBefore,
-        Self::DiesAfter,
-    ];
-
-    fn is_done(self) -> bool {
-        matches!(self, Self::Lost | Self::TimedOut | Self::DiesAfter)
-    }
-}
-
-/// One rule that is broken on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
-    /// A release forgets to erase.
-    ErasesNothing,
-    /// A machine is commissioned when it is created, whatever is sent.
-    CommissionsCreated,
-    /// A lock does nothing.
-    LocksNothing,
-    /// Owner data is not kept.
-    ForgetsOwnerData,
-    /// Tags are not kept.
-    ForgetsTags,
-    /// A deployed machine is off; the backend switches it on.
-    DeploysOff,
-    /// Deploys the default, whatever is sent.
-    IgnoresSeries,
-    /// A switch does nothing.
-    SwitchesNothing,
-    /// A deletion does nothing.
-    DeletesNothing,
-    /// A release is no end: the machine stays where it is.
-    ReleasesNothing,
-    /// A commissioning fails.
-    CommissionFails,
-    /// A deployment fails.
-    DeployFails,
-    /// Nonces are refused.
-    RefusesNonces,
-    /// A storage layout is not kept.
-    ForgetsLayout,
-}
-
-impl Wrong {
-    /// All that are noticed.
-    pub(super) const ALL: [Self; 13] = [
-        Self::ErasesNothing,
-        Self::CommissionsCreated,
-        Self::LocksNothing,
-        Self::ForgetsOwnerData,
-        Self::ForgetsTags,
-        Self::IgnoresSeries,
-        Self::SwitchesNothing,
-        Self::DeletesNothing,
-        Self::ReleasesNothing,
-        Self::CommissionFails,
-        Self::DeployFails,
-        Self::RefusesNonces,
-        Self::ForgetsLayout,
-    ];
-}
-
 /// A machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Machine {
@@ -165,6 +77,7 @@ pub(super) struct Machine {
     pub(super) macs: Vec<String>,
     pub(super) uuid: Option<String>,
     pub(super) layout: Option<String>,
+    pub(super) parts: Parts,
     /// Whether it was ever commissioned.
     pub(super) is_known: bool,
     /// Whether its disks hold something.
@@ -201,11 +114,20 @@ impl Machine {
             macs: vec![format!("52:54:00:00:{}", mac_of(id))],
             uuid: None,
             layout: None,
+            parts: Parts::new(id),
             is_known: !matches!(status, 0..=2),
             is_dirty: is_deployed,
             is_dark: false,
             pending: None,
         }
+    }
+
+    /// Gives its first cards other addresses.
+    pub(super) fn set_macs(&mut self, macs: Vec<String>) {
+        for (interface, mac) in self.parts.interfaces.iter_mut().zip(&macs) {
+            interface.mac.clone_from(mac);
+        }
+        self.macs = macs;
     }
 
     fn move_to(&mut self, status: u8) {
@@ -409,6 +331,8 @@ impl State {
             (12, _) => self.released(id),
             (1, 4) => {
                 machine.is_known = true;
+                machine.parts.commissioned();
+                machine.layout = Some("flat".to_owned());
                 machine.owner = None;
                 machine.power = "off";
                 machine.move_to(4);
@@ -680,6 +604,9 @@ impl State {
             let body = json!({"distro_series": ["not a valid series"]});
             return Err(answers::text(400, &body.to_string()));
         }
+        if self.wrong == Some(Wrong::DeploysNothing) {
+            return Ok(());
+        }
         let asks = self.asks.clone();
         self.machines.get_mut(id).unwrap().owner.get_or_insert(asks);
         let time = self.times.deploy;
@@ -731,6 +658,9 @@ impl State {
             }
             self.event(id, 10, "User releasing node", said);
             self.effects.push(format!("release {id}"));
+        }
+        if let (Some(script), Version::V35) = (received.field("scripts"), self.version) {
+            self.effects.push(format!("{script} {id}"));
         }
         Ok(answers::machine(200, &self.machines[id]))
     }
@@ -784,14 +714,16 @@ impl State {
                 &json!({"storage_layout": ["This field is required."]}).to_string(),
             );
         };
-        if !["flat", "lvm", "bcache", "blank", "custom"].contains(&layout) {
-            return answers::text(
-                400,
-                &json!({"storage_layout": ["not a layout"]}).to_string(),
-            );
+        let forgets = self.wrong == Some(Wrong::ForgetsLayout);
+        let machine = self.machines.get_mut(id).unwrap();
+        let before = machine.parts.clone();
+        if let Err(answer) = machine.parts.lay_out(layout, received) {
+            machine.parts = before;
+            return answer;
         }
-        if self.wrong != Some(Wrong::ForgetsLayout) {
-            self.machines.get_mut(id).unwrap().layout = Some(layout.to_owned());
+        match forgets {
+            true => machine.parts = before,
+            false => machine.layout = Some(layout.to_owned()),
         }
         self.effects.push(format!("set_storage_layout {id}"));
         answers::machine(200, &self.machines[id])

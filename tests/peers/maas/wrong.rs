@@ -5,13 +5,14 @@ use trueup::step::{Parameters, StepKind};
 
 use super::lab::{Lab, reason};
 use super::life::VERSIONS;
+use super::placed::{NETWORKS, PARTS};
 use super::region::{Region, Wrong};
 
 /// Drives a machine through its life, and gives the first claim that does not hold.
 async fn claims(version: super::region::Version, wrong: Option<Wrong>) -> Result<(), String> {
     let settings = "power_type: manual, networks: [127.0.0.0/8]";
-    let nodes = [super::lab::node("n1", "abc001", super::lab::PLATFORM)];
-    let lab = Lab::of(Region::new(version), settings, &nodes, "").await;
+    let nodes = [super::lab::node("n1", "abc001", PARTS)];
+    let lab = Lab::of(Region::new(version), settings, &nodes, NETWORKS).await;
     lab.region.state().wrong = wrong;
     let drive = async |kind| {
         let driven = lab.drive(kind, "n1", Parameters::default()).await;
@@ -35,7 +36,7 @@ async fn claims(version: super::region::Version, wrong: Option<Wrong>) -> Result
         "it is commissioned once, when that is asked for",
     )?;
     claim(
-        lab.region.machine("new001").layout.as_deref() == Some("flat"),
+        lab.region.machine("new001").parts.groups.len() == 1,
         "its disks are laid out",
     )?;
     drive(StepKind::Deploy).await?;

@@ -4,9 +4,8 @@
 //! state in which an operation is refused is 409 for most and 400 for some, and the body of a 401 may hold the
 //! secret: such a body is never shown.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reqwest::{Method, Url};
@@ -15,8 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
+use super::change::Change;
+pub(super) use super::change::{Fields, field};
 use super::event::{Event, Events};
 use super::machine::Machine;
+use super::shown::{BusDevice, Nets};
 use super::tag;
 use crate::backend::hardware::busy::Refusal;
 use crate::backend::hardware::poll::Lister;
@@ -34,17 +36,6 @@ pub(super) const RELEASE_SCRIPTS: (u32, u32) = (3, 5);
 const FEW: usize = 40;
 /// Most events of one machine that are read; MAAS gives no more.
 const EVENTS: usize = 1000;
-
-/// Fields of a form.
-pub(super) type Fields<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
-
-/// A field of a form.
-pub(super) fn field<'a>(
-    name: &'a str,
-    value: impl Into<Cow<'a, str>>,
-) -> (Cow<'a, str>, Cow<'a, str>) {
-    (Cow::Borrowed(name), value.into())
-}
 
 /// Why MAAS did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -218,6 +209,8 @@ pub(super) struct Api {
     region: OnceCell<Region>,
     /// The comments of tags of trueup's own, which hold reasons; a tag is called by a digest of its comment.
     reasons: Mutex<BTreeMap<Arc<str>, Arc<str>>>,
+    /// The networks of the region.
+    nets: Mutex<Option<Arc<Nets>>>,
 }
 
 const SUBJECT: &str = "MAAS";
@@ -230,6 +223,7 @@ impl Api {
             credentials,
             region: OnceCell::new(),
             reasons: Mutex::default(),
+            nets: Mutex::default(),
         }
     }
 
@@ -381,6 +375,55 @@ impl Api {
         self.send(&subject, Method::POST, &path, fields, None)
             .await
             .map(drop)
+    }
+
+    /// Changes disks or interfaces of a machine.
+    pub(super) async fn change(
+        &self,
+        subject: &str,
+        id: &str,
+        change: &Change,
+    ) -> Result<(), RequestError> {
+        let (area, id, rest) = (change.area.as_str(), segment(id)?, &change.rest);
+        let path = format!("{area}/{id}/{rest}");
+        let subject = format!("{subject}: {}", change.said);
+        let method = change.method.clone();
+        self.send(&subject, method, &path, &change.fields, None)
+            .await
+            .map(drop)
+    }
+
+    /// The subnets and fabrics of the region, as they were last read.
+    pub(super) async fn nets(&self) -> Result<Arc<Nets>, RequestError> {
+        let known = self.known_nets().clone();
+        match known {
+            Some(known) => Ok(known),
+            None => self.read_nets().await,
+        }
+    }
+
+    /// The subnets and fabrics of the region.
+    pub(super) async fn read_nets(&self) -> Result<Arc<Nets>, RequestError> {
+        let nets = Arc::new(Nets {
+            subnets: self.get(SUBJECT, "subnets/").await?,
+            fabrics: self.get(SUBJECT, "fabrics/").await?,
+        });
+        *self.known_nets() = Some(nets.clone());
+        Ok(nets)
+    }
+
+    fn known_nets(&self) -> MutexGuard<'_, Option<Arc<Nets>>> {
+        self.nets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The devices on the buses of a machine.
+    pub(super) async fn bus_devices(
+        &self,
+        subject: &str,
+        id: &str,
+    ) -> Result<Vec<BusDevice>, RequestError> {
+        let path = format!("nodes/{}/devices/", segment(id)?);
+        self.get(subject, &path).await
     }
 
     /// Takes one machine for the user of the key; without an id MAAS may take any, or compose a virtual one.

@@ -7,8 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
+use super::shown::{
+    Block, BootDisk, FileSystem, Gateways, Interface, VolumeGroup, or_empty, or_none,
+};
 use super::tag;
 use crate::backend::hardware::poll::Listed;
 use crate::backend::hardware::provisioner::{ProvisionedObject, Roster};
@@ -97,26 +101,6 @@ pub(super) const STATUSES: &[(u8, &str, S, S)] = &[
     ),
 ];
 
-/// An interface of a machine.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct Interface {
-    #[serde(deserialize_with = "or_empty")]
-    pub(super) mac_address: Arc<str>,
-}
-
-/// A disk of a machine.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct Block {
-    pub(super) id: u64,
-    #[serde(deserialize_with = "or_empty")]
-    pub(super) name: Arc<str>,
-    #[serde(deserialize_with = "or_empty")]
-    serial: Arc<str>,
-    size: u64,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Hardware {
@@ -154,9 +138,20 @@ pub(in crate::backend::hardware) struct Machine {
     #[serde(deserialize_with = "or_none")]
     hardware_info: Hardware,
     #[serde(deserialize_with = "or_none")]
-    interface_set: Vec<Interface>,
+    pub(super) interface_set: Vec<Interface>,
     #[serde(deserialize_with = "or_none")]
     pub(super) physicalblockdevice_set: Vec<Block>,
+    #[serde(deserialize_with = "or_none")]
+    pub(super) volume_groups: Vec<VolumeGroup>,
+    #[serde(deserialize_with = "or_none")]
+    raids: Vec<IgnoredAny>,
+    #[serde(deserialize_with = "or_none")]
+    bcaches: Vec<IgnoredAny>,
+    pub(super) boot_disk: Option<BootDisk>,
+    /// `uefi` or another, where MAAS has seen it boot.
+    bios_boot_method: Option<Arc<str>>,
+    #[serde(deserialize_with = "or_none")]
+    pub(super) default_gateways: Gateways,
     /// Whether its owner is the user of the key.
     #[serde(skip)]
     pub(super) is_ours: bool,
@@ -164,19 +159,6 @@ pub(in crate::backend::hardware) struct Machine {
     retired: Option<Arc<str>>,
     #[serde(skip)]
     maintenance: Option<Arc<str>>,
-}
-
-/// A value that may be `null`.
-fn or_none<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    from: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
-}
-
-/// A text that may be `null`.
-fn or_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error> {
-    let text: Option<Arc<str>> = Option::deserialize(from)?;
-    Ok(text.unwrap_or_default())
 }
 
 impl Machine {
@@ -341,6 +323,26 @@ impl Machine {
             "off" => Some(PowerState::Off),
             _ => None,
         }
+    }
+
+    /// Whether it boots by UEFI, which needs a partition of its own.
+    pub(super) fn is_uefi(&self) -> bool {
+        self.bios_boot_method.as_deref() == Some("uefi")
+    }
+
+    /// Whether disks are put together otherwise than in volume groups.
+    pub(super) fn has_arrays(&self) -> bool {
+        !self.raids.is_empty() || !self.bcaches.is_empty()
+    }
+
+    /// All file systems that are laid out on it, those of volume groups and of caches included.
+    pub(super) fn file_systems(&self) -> impl Iterator<Item = &FileSystem> {
+        let volumes = self
+            .volume_groups
+            .iter()
+            .flat_map(|group| &group.logical_volumes);
+        let blocks = self.physicalblockdevice_set.iter().chain(volumes);
+        blocks.flat_map(Block::file_systems)
     }
 
     /// Whether MAAS can switch it.

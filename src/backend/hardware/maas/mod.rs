@@ -6,23 +6,28 @@
 //! asked for, and is found again among the events of its machine (`event`). What MAAS has no field for is a tag (`tag`).
 
 mod api;
+mod change;
 mod clean;
 mod create;
 mod destroy;
+mod disks;
 mod event;
 mod flags;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
+mod layout;
 mod machine;
+mod ports;
 mod prepare;
 mod settings;
+mod shown;
 mod steps;
 mod system;
 mod tag;
 mod verbs;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use api::{Api, RELEASE_SCRIPTS, RequestError};
@@ -144,6 +149,12 @@ impl Maas {
         (identity, verdict.into_proof())
     }
 
+    /// The system of a node's design.
+    fn system(&self, node: &NodeDesign) -> &System {
+        static NONE: LazyLock<System> = LazyLock::new(System::default);
+        self.systems.get(&node.name).unwrap_or(&NONE)
+    }
+
     /// The facts that decide the capabilities for a node's machine.
     fn able(&self, node: &NodeDesign, region: &api::Region) -> Able {
         let by_policy = self.roster.automated_clean(node).unwrap_or(true);
@@ -156,14 +167,42 @@ impl Maas {
         }
     }
 
-    /// Refuses images that MAAS does not have, for the nodes that a plan deploys.
-    async fn verify_images(&self, order: &Order) -> Result<()> {
+    /// The systems of the nodes that a plan deploys.
+    fn deployed<'a>(
+        &'a self,
+        order: &'a Order,
+    ) -> impl Iterator<Item = (&'a NodeName, &'a System)> {
         let deploys = order.step.parameters.as_ref();
         let deploys = deploys.map_or(&[][..], |each| &each.deploys);
-        let systems = deploys
+        deploys
             .iter()
-            .filter_map(|node| Some((node, self.systems.get(node)?)));
-        let named: Vec<_> = systems
+            .filter_map(|node| Some((node, self.systems.get(node)?)))
+    }
+
+    /// Refuses networks that MAAS has no subnet of, for the nodes that a plan deploys.
+    async fn verify_subnets(&self, order: &Order) -> Result<()> {
+        let mut linked = self
+            .deployed(order)
+            .filter(|(_, each)| !each.ports.is_empty());
+        let Some(first) = linked.next() else {
+            return Ok(());
+        };
+        let nets = self.api.read_nets().await?;
+        let mut linked = std::iter::once(first).chain(linked);
+        let unknown = linked.find_map(|(node, system)| Some((node, system.ports.unknown(&nets)?)));
+        match unknown {
+            None => Ok(()),
+            Some((node, why)) => {
+                let text = format!("node `{node}`: {why}");
+                Err(ActError::Permanent(Arc::from(text)))
+            }
+        }
+    }
+
+    /// Refuses images that MAAS does not have, for the nodes that a plan deploys.
+    async fn verify_images(&self, order: &Order) -> Result<()> {
+        let named: Vec<_> = self
+            .deployed(order)
             .filter(|(_, system)| system.series.is_some())
             .collect();
         if named.is_empty() {
@@ -291,7 +330,8 @@ impl Driver for Maas {
             );
             return Err(ActError::Permanent(Arc::from(text)));
         }
-        self.verify_images(order).await
+        self.verify_images(order).await?;
+        self.verify_subnets(order).await
     }
 
     async fn probe_step(&self, order: &Order, node: &NodeDesign) -> Probe {

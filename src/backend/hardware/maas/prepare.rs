@@ -1,8 +1,13 @@
 //! Bringing a machine to available: created, commissioned, tested, laid out.
 
+use std::sync::Arc;
+
 use super::api::{Fields, field};
+use super::change::Change;
 use super::event::Once;
 use super::machine::{Machine, status};
+use super::ports::Around;
+use super::shown::BusDevice;
 use super::steps::MachineSteps;
 use super::tag;
 use crate::backend::hardware::driver::Result;
@@ -10,6 +15,8 @@ use crate::lifecycle::{ProvisionState as S, Verb};
 
 /// Most operations that bring one machine from anywhere to available.
 const WAY: usize = 6;
+/// Most requests for the disks and interfaces of one machine.
+const CHANGES: usize = 200;
 
 impl MachineSteps<'_> {
     /// Creates the machine where MAAS does not know it, and brings it to available.
@@ -84,23 +91,68 @@ impl MachineSteps<'_> {
         }
     }
 
-    /// Sets what a machine is deployed with and MAAS takes in ready only: its disks, its kernel parameters. It is
-    /// available from then on.
+    /// Sets what a machine is deployed with and MAAS takes before that: its disks, its interfaces, its kernel
+    /// parameters. It is available from then on.
     async fn lay_out(&self, machine: Machine) -> Result<()> {
         let task = &self.task;
-        let none = super::System::default();
-        let system = self.maas().systems.get(&task.node.name).unwrap_or(&none);
-        let machine = match &system.layout {
-            Some(layout) => {
-                let fields = layout.form(&machine).map_err(|why| task.permanent(why))?;
-                task.say("laying out its disks");
-                task.operate(machine, "set_storage_layout", &fields).await?
-            }
-            None => machine,
-        };
-        let kernel = system.kernel_tag();
+        let machine = self.configure(machine).await?;
+        let kernel = self.maas().system(task.node).kernel_tag();
         task.only_tag(&machine, tag::KERNEL, kernel.as_ref())
             .await?;
         task.only_tag(&machine, tag::MANAGED, None).await
+    }
+
+    /// Brings disks and interfaces of a machine that is ready to its design; what is right is left as it is.
+    pub(super) async fn configure(&self, machine: Machine) -> Result<Machine> {
+        let (task, api) = (&self.task, &self.maas().api);
+        let system = self.maas().system(task.node);
+        let mut machine = machine;
+        let mut last = None;
+        let mut devices = Vec::new();
+        if system.ports.names_bus() {
+            devices = api.bus_devices(&task.subject, &machine.system_id).await?;
+        }
+        for _ in 0..CHANGES {
+            let Some(change) = self.next_change(&machine, &devices).await? else {
+                return Ok(machine);
+            };
+            task.say(change.said.clone());
+            let (subject, sent) = (&task.subject, &change);
+            let send = |id: Arc<str>| async move { api.change(subject, &id, sent).await };
+            let before = task.send(machine, None, send).await?;
+            let now = api.machine(&before.system_id).await?;
+            machine = now.ok_or_else(|| task.permanent("has vanished from MAAS"))?;
+            last = Some(change.said);
+        }
+        let last = last.unwrap_or_default();
+        Err(task.permanent(format!(
+            "its disks and interfaces in MAAS do not become what the design has: the last request was for {last}"
+        )))
+    }
+
+    /// The next request that brings disks or interfaces to the design.
+    async fn next_change(
+        &self,
+        machine: &Machine,
+        devices: &[BusDevice],
+    ) -> Result<Option<Change>> {
+        let (task, api) = (&self.task, &self.maas().api);
+        let system = self.maas().system(task.node);
+        let disks = system.storage.as_ref().map(|disks| disks.next(machine));
+        let disks = disks.transpose().map_err(|why| task.permanent(why))?;
+        if disks.as_ref().is_some_and(Option::is_some) || system.ports.is_empty() {
+            return Ok(disks.flatten());
+        }
+        let mut nets = api.nets().await?;
+        // Made since they were read.
+        if system.ports.unknown(&nets).is_some() {
+            nets = api.read_nets().await?;
+        }
+        let around = Around {
+            nets: &nets,
+            devices,
+        };
+        let next = system.ports.next(machine, around);
+        next.map_err(|why| task.permanent(why))
     }
 }

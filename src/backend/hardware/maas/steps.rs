@@ -192,12 +192,13 @@ impl<'a> MachineSteps<'a> {
             return Err(task.ended_in(Once::Deploy, &machine));
         }
         task.gate(&machine, Verb::Deploy)?;
-        let none = super::System::default();
-        let system = self.maas().systems.get(&task.node.name).unwrap_or(&none);
+        let system = self.maas().system(task.node);
         if let Some(why) = system.unsupported.first() {
             return Err(task.permanent(why));
         }
         if machine.status == Some(status::READY) {
+            // It may have been changed since it was prepared.
+            machine = self.configure(machine).await?;
             task.say("allocating");
             machine = task.allocate(machine, Some(Verb::Deploy)).await?;
         }

@@ -5,10 +5,14 @@ use std::sync::Arc;
 use data_encoding::BASE64;
 
 use super::api::{Fields, field};
+use super::change::Change;
+use super::disks::Disks;
+use super::layout::Layout;
 use super::machine::Machine;
+use super::ports::Ports;
 use super::tag::Tag;
-use crate::backend::hardware::payload::{self, RootDevice, root_device};
-use crate::design::{NodeDesign, Section, exact_size};
+use crate::backend::hardware::payload;
+use crate::design::{NodeDesign, Section};
 use crate::document::Node;
 
 /// The system that a machine is deployed with.
@@ -21,7 +25,9 @@ pub(super) struct System {
     /// Kernel parameters.
     pub(super) parameters: Option<Arc<str>>,
     /// How its disks are laid out; absent: as MAAS has them.
-    pub(super) layout: Option<Layout>,
+    pub(super) storage: Option<Storage>,
+    /// Its interfaces.
+    pub(super) ports: Ports,
     /// Parts of the design that MAAS cannot do.
     pub(super) unsupported: Arc<[Arc<str>]>,
     /// Parts of the design that are left to MAAS.
@@ -50,15 +56,8 @@ impl System {
                 "the kernel `{kernel}` has no name of MAAS's: `platform.kernel` is such as `ga-22.04` or `hwe-22.04`"
             ));
         }
-        system.layout = Layout::of(node, &mut left_out);
-        let interfaces = payload::field(node, Section::Network, &["interfaces"]);
-        if interfaces
-            .and_then(Node::as_map)
-            .is_some_and(|all| all.iter().next().is_some())
-        {
-            let text = "interfaces, bonds and addresses stay as MAAS has them for the machine";
-            left_out.push(text.to_owned());
-        }
+        system.storage = Storage::of(node, &mut unsupported, &mut left_out);
+        system.ports = Ports::of(node, &mut unsupported, &mut left_out);
         let actions = payload::not_carried(node).join(", ");
         if !actions.is_empty() {
             left_out.push(format!(
@@ -136,140 +135,62 @@ fn parameters(node: &NodeDesign) -> Option<Arc<str>> {
     (!text.is_empty()).then(|| Arc::from(text))
 }
 
-/// How the disks of a machine are laid out, as far as MAAS's layouts have it.
+/// How the disks of a machine are laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
-    /// The volume group and the logical volume of the root file system, where it is on one.
-    volume: Option<(Arc<str>, Arc<str>)>,
-    /// Sizes in bytes, where they are given exactly.
-    root_size: Option<u64>,
-    boot_size: Option<u64>,
-    /// The disk of the operating system, by its name.
-    disk: Option<Arc<str>>,
+pub(super) enum Storage {
+    /// By a layout of MAAS's own.
+    Layout(Layout),
+    /// One by one.
+    Disks(Disks),
 }
 
-/// A file system of the design.
-struct Mounted<'a> {
-    at: &'a str,
-    size: Option<u64>,
-    /// Disk and partition, or volume group and logical volume.
-    place: (&'a str, &'a str),
-    is_volume: bool,
-}
-
-impl Layout {
-    /// The layout of a node's design; what it does not have goes to `left_out`.
-    fn of(node: &NodeDesign, left_out: &mut Vec<String>) -> Option<Self> {
-        let storage = payload::field(node, Section::Storage, &["storage"])?;
-        let mounted = mounted(storage);
-        let root = mounted.iter().find(|each| each.at == "/");
-        let Some(root) = root else {
-            if !mounted.is_empty() {
-                left_out.push("no file system of the design is the root: the disks stay as MAAS lays them out".to_owned());
+impl Storage {
+    /// The storage of a node's design; parts that MAAS cannot do go to `unsupported`, parts that are left to it to
+    /// `left_out`.
+    fn of(
+        node: &NodeDesign,
+        unsupported: &mut Vec<String>,
+        left_out: &mut Vec<String>,
+    ) -> Option<Self> {
+        let disks = match Disks::of(node) {
+            Ok(disks) => disks?,
+            Err(why) => {
+                left_out.push(why);
+                return None;
             }
+        };
+        if !disks.has_root() {
+            let text =
+                "no file system of the design is the root: the disks stay as MAAS lays them out";
+            left_out.push(text.to_owned());
             return None;
-        };
-        let boot = mounted
-            .iter()
-            .find(|each| each.at == "/boot" && !each.is_volume);
-        let others = mounted
-            .iter()
-            .filter(|each| each.at != "/" && !boot.is_some_and(|boot| std::ptr::eq(boot, *each)));
-        let others: Vec<&str> = others.map(|each| each.at).collect();
-        if !others.is_empty() {
-            left_out.push(format!(
-                "file systems beside the root and `/boot`, which MAAS's layouts do not have: {}",
-                others.join(", ")
-            ));
         }
-        let disk = match root_device(node) {
-            Some(RootDevice::Name(name)) => Some(Arc::from(name.trim_start_matches("/dev/"))),
-            Some(RootDevice::Hctl(_)) | None => {
-                let text = "the disk of the operating system, which MAAS does not know by its address on a bus: its \
-                            own boot disk is taken";
-                left_out.push(text.to_owned());
-                None
-            }
-        };
-        Some(Self {
-            volume: root
-                .is_volume
-                .then(|| (Arc::from(root.place.0), Arc::from(root.place.1))),
-            root_size: root.size,
-            boot_size: boot.and_then(|boot| boot.size),
-            disk,
+        if disks.boots_from_any() {
+            let text = "the disk of the operating system, which MAAS does not know by its address on a bus: its own \
+                        boot disk is taken";
+            left_out.push(text.to_owned());
+        }
+        let kinds = disks.unsupported().join("`, `");
+        if !kinds.is_empty() {
+            unsupported.push(format!("MAAS makes no file system `{kinds}`"));
+        }
+        Some(match disks.as_layout() {
+            Some(layout) => Self::Layout(layout),
+            None => Self::Disks(disks),
         })
     }
 
-    /// The form that sets it on a machine.
+    /// The next request that brings a machine's disks to the design; `None`: they are as it has them.
     ///
     /// # Errors
     ///
-    /// The machine has no such disk.
-    pub(super) fn form(&self, machine: &Machine) -> Result<Fields<'static>, String> {
-        let mut fields = vec![field(
-            "storage_layout",
-            if self.volume.is_some() { "lvm" } else { "flat" },
-        )];
-        if let Some((group, volume)) = &self.volume {
-            fields.push(field("vg_name", group.to_string()));
-            fields.push(field("lv_name", volume.to_string()));
-        }
-        let root = if self.volume.is_some() {
-            "lv_size"
-        } else {
-            "root_size"
-        };
-        for (name, size) in [(root, self.root_size), ("boot_size", self.boot_size)] {
-            if let Some(size) = size {
-                fields.push(field(name, size.to_string()));
-            }
-        }
-        if let Some(disk) = &self.disk {
-            let blocks = &machine.physicalblockdevice_set;
-            let found = blocks
-                .iter()
-                .find(|block| block.name == *disk)
-                .ok_or_else(|| {
-                    let names: Vec<&str> = blocks.iter().map(|block| &*block.name).collect();
-                    format!(
-                        "MAAS has no disk `{disk}` of it; it has: {}",
-                        names.join(", ")
-                    )
-                })?;
-            fields.push(field("root_device", found.id.to_string()));
-        }
-        Ok(fields)
-    }
-}
-
-/// All file systems of a design that are mounted.
-fn mounted(storage: &Node) -> Vec<Mounted<'_>> {
-    let mut all = Vec::new();
-    for (kind, list, is_volume) in [
-        ("physical_devices", "partitions", false),
-        ("volume_groups", "logical_volumes", true),
-    ] {
-        let places = storage.get(kind).and_then(Node::as_map);
-        for (place, field) in places.into_iter().flat_map(|places| places.iter()) {
-            let parts = field.node.get(list).and_then(Node::as_list);
-            for part in parts.unwrap_or_default() {
-                let at = part
-                    .at(&["filesystem", "mountpoint"])
-                    .and_then(Node::as_str);
-                let Some(at) = at else { continue };
-                let name = part.get("name").and_then(Node::as_str).unwrap_or_default();
-                let size = part.get("size").and_then(Node::scalar_text);
-                all.push(Mounted {
-                    at,
-                    size: size.and_then(|size| exact_size(&size)),
-                    place: (&place.text, name),
-                    is_volume,
-                });
-            }
+    /// The machine has no such disk, or not so much space.
+    pub(super) fn next(&self, machine: &Machine) -> Result<Option<Change>, String> {
+        match self {
+            Self::Layout(layout) => layout.next(machine),
+            Self::Disks(disks) => disks.next(machine),
         }
     }
-    all
 }
 
 #[cfg(test)]
