@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::accepted::example;
-use super::cli_trust;
+use super::cli_trust::{self, Controller};
 use super::fixture::{Ended, Fixture};
 use super::git::Origin;
 
@@ -122,4 +122,37 @@ fn what_is_not_trusted_is_neither_opened_nor_contacted() {
     let ended = doctor(&fixture, &[]).with(1);
     assert_eq!(state(&ended, "trust"), "ok", "{}", ended.stdout);
     assert_eq!(state(&ended, "backends"), "fail");
+}
+
+#[test]
+fn a_clock_that_is_off_is_named_with_its_server() {
+    for (seconds, expected) in [(0, "ok"), (-7_200, "warn"), (7_200, "warn")] {
+        let controller = Controller::with_headers(move || {
+            let there = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+            let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
+            let date = printer.timestamp_to_rfc9110_string(&there).unwrap();
+            format!("date: {date}\r\n")
+        });
+        let port = controller.port;
+        let fixture = cli_trust::site(&format!(
+            "networks: [127.0.0.0/8], scheme: http, port: {port}, credentials: {{username: u, password: {{env: P}}}}"
+        ));
+        fixture.run(&["trust", "--yes"]).with(0);
+        let ended = doctor_with(&fixture, &[("P", "p")]);
+        let (state, found, next) = check(&ended, "clocks");
+        assert_eq!(state, expected, "{seconds}: {}", ended.stdout);
+        if expected == "warn" {
+            assert!(found.contains(&format!(":{port} is ")), "{found}");
+            let hours = match seconds > 0 {
+                true => " is +7",
+                false => " is -7",
+            };
+            assert!(found.contains(hours), "{found}");
+            assert!(next.contains("NTP"), "{next}");
+        }
+    }
+}
+
+fn doctor_with(fixture: &Fixture, variables: &[(&str, &str)]) -> Ended {
+    cli_trust::with(fixture, &["doctor", "--format", "json"], variables)
 }

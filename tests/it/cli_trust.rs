@@ -17,6 +17,11 @@ pub(super) struct Controller {
 
 impl Controller {
     pub(super) fn start() -> Self {
+        Self::with_headers(String::new)
+    }
+
+    /// One that sends more headers, each with its line end.
+    pub(super) fn with_headers(headers: impl Fn() -> String + Send + 'static) -> Self {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let heard: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -37,8 +42,9 @@ impl Controller {
                 };
                 notes.lock().unwrap().push(format!("{at} {text}"));
                 let answer = format!(
-                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-                    body.len()
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}connection: close\r\n\r\n{body}",
+                    body.len(),
+                    headers()
                 );
                 let _ = stream.write_all(answer.as_bytes());
             }
