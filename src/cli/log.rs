@@ -76,7 +76,7 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     }
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
-    // A killed process cannot write that its run was interrupted; the lock it left behind says so.
+    // A killed process cannot write that its run was interrupted; the lock that it left behind shows it.
     if let Some(dead) = unfinished.filter(|run| run.state == RunState::Interrupted) {
         let record = runs.iter_mut().find(|record| record.run == dead.run);
         if let Some(record) = record {

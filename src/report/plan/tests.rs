@@ -262,7 +262,7 @@ fn text_shows_what_changes_why_in_which_order_and_what_is_blocked() {
     assert_snapshot!(as_text(&plan(), false, false), @r"
     Site x: update 222222222222 → 111111111111, as of 2026-11-21
 
-      + deploy   ~ change in place   -/+ tear down and build again   - tear down   ! drifted   ? not known, or not ours yet
+      + deploy   -/+ tear down and build again   - tear down   ! drifted
 
     Group control (critical, 3 nodes, 90 % must succeed)
         + c1: deploy

@@ -1,5 +1,6 @@
 //! The plan as text: a legend, each stage with its changes in order, the steps, what is blocked, and the summary.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::fold::Piece;
@@ -33,7 +34,7 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     heading(out, plan, view)?;
     let parts = outline(plan);
     if shown(plan).next().is_some() {
-        writeln!(out, "\n{}", legend(view.palette))?;
+        writeln!(out, "\n{}", legend(plan, view.palette))?;
     }
     let (stages, others) = fold::stages(&parts, view.full);
     for fold::Shown { part, like } in &stages {
@@ -159,7 +160,9 @@ fn history(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     Ok(())
 }
 
-fn legend(palette: Palette) -> String {
+/// The signs that occur in a plan, with their meaning.
+fn legend(plan: &Plan, palette: Palette) -> String {
+    let occur: BTreeSet<&str> = shown(plan).map(|change| change.kind.sign()).collect();
     let entries = [
         (ChangeKind::Create, "deploy"),
         (ChangeKind::Relabel, "change in place"),
@@ -167,9 +170,12 @@ fn legend(palette: Palette) -> String {
         (ChangeKind::Destroy, "tear down"),
         (ChangeKind::Drift, "drifted"),
         (ChangeKind::Unknown, "not known, or not ours yet"),
+        (ChangeKind::Accept, "stays as it is"),
+        (ChangeKind::Operation, "as asked"),
     ];
     let entries: Vec<String> = entries
         .iter()
+        .filter(|(kind, _)| occur.contains(kind.sign()))
         .map(|(kind, words)| format!("{} {words}", palette.paint(role(*kind), kind.sign())))
         .collect();
     format!("  {}", entries.join("   "))
