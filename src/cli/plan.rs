@@ -17,7 +17,7 @@ use crate::site::At;
 use super::action;
 use super::context::Context;
 use super::interrupted;
-use super::planning::PlanArguments;
+use super::planning::{PlanArguments, resolve};
 use super::sites::SitesArguments;
 use super::value::size;
 use super::{Failure, FailureKind};
@@ -162,7 +162,7 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
             return Err(Failure::new(FailureKind::Usage, message)
                 .hint("`--target-revision` says of which revision nodes are built"));
         }
-        Some(rev) => checkout.resolve(rev)?,
+        Some(rev) => resolve(context, &checkout, &connection, rev)?,
         None => arguments.revision(context, &checkout, &connection, &request, At::Worktree)?,
     };
     let planner = Planner {

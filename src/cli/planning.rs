@@ -247,12 +247,7 @@ impl PlanArguments {
     ) -> Result<At, Failure> {
         match self.action.revision(request.action) {
             None => Ok(own),
-            Some("committed") => checkout.resolve("committed"),
-            Some(word) => {
-                let store = Store::open(checkout.repository, &checkout.location.site)?;
-                follow(context, &store, connection)?;
-                checkout.resolve(word)
-            }
+            Some(word) => resolve(context, checkout, connection, word),
         }
     }
 
@@ -278,6 +273,24 @@ impl PlanArguments {
             remediation: self.action.remediation(),
         }
     }
+}
+
+/// The commit of a revision word, which for a site action is the remote's newest.
+///
+/// # Errors
+///
+/// It names none, or the remote cannot be asked.
+pub(super) fn resolve(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+    word: &str,
+) -> Result<At, Failure> {
+    if Checkout::is_of_site(word) {
+        let store = Store::open(checkout.repository, &checkout.location.site)?;
+        follow(context, &store, connection)?;
+    }
+    checkout.resolve(word)
 }
 
 /// Where what is known of machines comes from.

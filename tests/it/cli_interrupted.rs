@@ -281,6 +281,36 @@ pub(crate) fn same_machines(from: &Fixture, to: &Fixture) {
 }
 
 #[test]
+fn the_revision_of_a_site_action_is_the_newest_that_the_remote_has() {
+    let (first, origin) = shared(Fixture::one_rack());
+    first.run(&["apply", "--yes"]).with(0);
+    let second = clone(&first, &origin);
+    let planned = || {
+        let plan = [
+            "plan",
+            "--rev",
+            "successful-site-action",
+            "--format",
+            "json",
+        ];
+        let plan = second.run(&plan).with(0).json();
+        plan["target"]["revision"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(planned(), first.checkout.git(&["rev-parse", "HEAD"]));
+    let tags = "{rack: rack01, tags: [monitoring]}";
+    let more = "{rack: rack01, tags: [monitoring], owner_data: {tier: gold}}";
+    first.edit("nodes/monitoring.yaml", tags, more);
+    first.checkout.commit("A tier");
+    first.checkout.git(&["push", "--quiet"]);
+    first.run(&["apply", "--yes"]).with(0);
+    same_machines(&first, &second);
+    second.checkout.git(&["fetch", "--quiet"]);
+    assert_eq!(planned(), first.checkout.git(&["rev-parse", "HEAD"]));
+    let offline = ["plan", "--rev", "last-site-action", "--offline"];
+    second.run(&offline).with(0);
+}
+
+#[test]
 fn records_and_tags_travel_through_the_remote() {
     let (first, origin) = shared(Fixture::one_rack());
     first.run(&["apply", "--yes"]).with(0);
