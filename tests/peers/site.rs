@@ -50,6 +50,16 @@ impl Site {
         site
     }
 
+    /// A clone of a repository.
+    pub(crate) fn clone_of(url: &str) -> Self {
+        let site = Self {
+            folder: TempDir::new().unwrap(),
+            home: TempDir::new().unwrap(),
+        };
+        site.git(&["clone", "--quiet", url, "."]);
+        site
+    }
+
     /// Its folder.
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
@@ -66,7 +76,7 @@ impl Site {
         self.git(&["commit", "--quiet", "--allow-empty", "-m", "The site"]);
     }
 
-    fn git(&self, arguments: &[&str]) {
+    pub(crate) fn git(&self, arguments: &[&str]) {
         let ended = self.run("git", arguments, &[]).with(0);
         assert!(ended.stderr.is_empty(), "{ended:?}");
     }

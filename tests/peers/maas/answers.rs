@@ -36,6 +36,14 @@ pub(super) fn line(received: &Received) -> String {
     }
 }
 
+fn shown_zone() -> Value {
+    json!({"name": "default", "description": "", "id": 1, "resource_uri": format!("{BASE}zones/default/")})
+}
+
+fn shown_pool() -> Value {
+    json!({"name": "default", "description": "Default pool", "id": 0, "resource_uri": format!("{BASE}resourcepool/0/")})
+}
+
 /// A machine as MAAS shows it.
 pub(super) fn shown(machine: &Machine) -> Value {
     let id = &machine.id;
@@ -47,14 +55,93 @@ pub(super) fn shown(machine: &Machine) -> Value {
         "distro_series": machine.series, "hwe_kernel": machine.kernel, "tag_names": machine.tags,
         "hardware_uuid": machine.uuid, "hardware_info": {"system_serial": "Unknown"}, "node_type": 0,
         "architecture": "amd64/generic", "cpu_count": 4, "memory": 8192,
-        "zone": {"name": "default", "id": 1}, "pool": {"name": "default", "id": 0},
-        "raids": [], "bcaches": [], "cache_sets": [],
+        "zone": shown_zone(), "pool": shown_pool(),
+        "raids": [], "bcaches": [], "status_action": "", "min_hwe_kernel": "", "netboot": true, "description": "",
         "resource_uri": format!("{BASE}machines/{id}/"),
     });
+    for (name, value) in [
+        ("ephemeral_deploy", json!(false)),
+        ("commissioning_status_name", json!("Passed")),
+        ("testing_status_name", json!("Pending")),
+        ("storage", json!(350_000.0)),
+    ] {
+        shown[name] = value;
+    }
     for (name, value) in machine.parts.shown(id, machine.is_known) {
         shown[name] = value;
     }
     shown
+}
+
+/// What a commissioning finds of the board.
+const HARDWARE: &[&str] = &[
+    "chassis_serial",
+    "chassis_type",
+    "chassis_vendor",
+    "chassis_version",
+    "cpu_model",
+    "mainboard_firmware_date",
+    "mainboard_firmware_vendor",
+    "mainboard_firmware_version",
+    "mainboard_product",
+    "mainboard_serial",
+    "mainboard_vendor",
+    "mainboard_version",
+    "system_family",
+    "system_product",
+    "system_serial",
+    "system_sku",
+    "system_vendor",
+    "system_version",
+];
+
+/// All fields of a machine; lists are kept shorter here than in MAAS.
+fn whole(machine: &Machine) -> Value {
+    let mut shown = shown(machine);
+    // What is not played: tests and their numbers, virtual machines, synchronisation of hardware.
+    for name in ["cpu", "interface", "memory", "network", "other", "storage"] {
+        shown[format!("{name}_test_status")] = json!(-1);
+        shown[format!("{name}_test_status_name")] = json!("Unknown");
+    }
+    for name in [
+        "address_ttl",
+        "parent",
+        "pod",
+        "virtualmachine_id",
+        "last_sync",
+        "next_sync",
+        "sync_interval",
+        "swap_size",
+        "current_installation_result_id",
+    ] {
+        shown[name] = Value::Null;
+    }
+    for (name, value) in [
+        ("commissioning_status", json!(2)),
+        ("testing_status", json!(0)),
+        ("cpu_speed", json!(0)),
+        ("current_commissioning_result_id", json!(1)),
+        ("current_testing_result_id", json!(2)),
+        ("disable_ipv4", json!(false)),
+        ("enable_hw_sync", json!(false)),
+        ("workload_annotations", json!(machine.owner_data)),
+    ] {
+        shown[name] = value;
+    }
+    for name in ["cache_sets", "special_filesystems", "numanode_set"] {
+        shown[name] = json!([]);
+    }
+    for name in HARDWARE {
+        shown["hardware_info"][*name] = json!("Unknown");
+    }
+    shown["node_type_name"] = json!("Machine");
+    shown["domain"] = shown_domain();
+    shown
+}
+
+fn shown_domain() -> Value {
+    json!({"authoritative": true, "ttl": null, "name": "maas", "id": 0, "is_default": true,
+        "resource_record_count": 0, "resource_uri": format!("{BASE}domains/0/")})
 }
 
 pub(super) fn machine(status: u16, machine: &Machine) -> Answer {
@@ -114,12 +201,18 @@ impl State {
                 let is_superuser = self.asks == "admin";
                 json_of(
                     200,
-                    &json!({"username": self.asks, "is_superuser": is_superuser}),
+                    &json!({"username": self.asks, "is_superuser": is_superuser, "is_local": true,
+                        "email": format!("{}@example.com", self.asks),
+                        "resource_uri": format!("{BASE}users/{}/", self.asks)}),
                 )
             }
             ("GET" | "POST", ["maas"], Some(_)) => self.option(received),
             ("GET", ["boot-resources"], None) => {
-                let image = |name: &&str| json!({"name": format!("ubuntu/{name}"), "architecture": "amd64/ga"});
+                let image = |name: &&str| {
+                    json!({"id": 1, "type": "Synced", "name": format!("ubuntu/{name}"), "architecture": "amd64/ga-20.04",
+                        "resource_uri": format!("{BASE}boot-resources/1/"), "last_deployed": null,
+                        "platform": "generic", "subarches": "generic", "supported_platforms": "generic"})
+                };
                 json_of(200, &IMAGES.iter().map(image).collect())
             }
             ("GET", ["subnets"], None) => {
@@ -133,6 +226,9 @@ impl State {
             (_, ["nodes", id, rest @ ..], _) if !rest.is_empty() => {
                 self.on_parts(received, id, rest)
             }
+            ("GET", ["zones"], None) => json_of(200, &json!([shown_zone()])),
+            ("GET", ["resourcepools"], None) => json_of(200, &json!([shown_pool()])),
+            ("GET", ["domains"], None) => json_of(200, &json!([shown_domain()])),
             ("GET", ["events"], Some("query")) => self.list_events(received),
             ("GET", ["machines"], None) => self.list(received),
             ("GET", ["machines"], Some("list_allocated")) => {
@@ -190,7 +286,26 @@ impl State {
                 })
         };
         let listed = self.machines.values().filter(is_listed);
-        json_of(200, &listed.map(shown).collect())
+        // A machine that is as it was is not written anew: lists of a thousand are long.
+        let mut texts = self.texts.borrow_mut();
+        let mut body = String::from("[");
+        for machine in listed {
+            let known = texts.get(&machine.id).filter(|(was, _)| was == machine);
+            if known.is_none() {
+                let text = shown(machine).to_string();
+                texts.insert(machine.id.clone(), (machine.clone(), text));
+            }
+            if body.len() > 1 {
+                body.push(',');
+            }
+            body.push_str(&texts[&machine.id].1);
+        }
+        body.push(']');
+        Answer {
+            headers: vec![("content-type", "application/json; charset=utf-8".to_owned())],
+            status: 200,
+            body,
+        }
     }
 
     fn create(&mut self, received: &Received) -> Answer {
@@ -228,7 +343,7 @@ impl State {
             let commissioned = self.operate("commission", &id, &Received::default());
             drop(commissioned);
         }
-        machine(200, &self.machines[&id])
+        json_of(200, &whole(&self.machines[&id]))
     }
 
     fn allocate(&mut self, received: &Received) -> Answer {
@@ -301,11 +416,15 @@ impl State {
             return refusal;
         }
         match operation {
-            "read" | "update" | "mount_special" | "restore_default_configuration" => {
+            "read" => json_of(200, &whole(&self.machines[id])),
+            "update" | "mount_special" | "restore_default_configuration" => {
                 machine(200, &self.machines[id])
             }
             "get_curtin_config" => text(200, "{}"),
-            "power_parameters" => json_of(200, &json!({})),
+            "power_parameters" => json_of(
+                200,
+                &json!({"power_user": "maas", "power_driver": "LAN_2_0", "power_address": "192.0.2.10", "cipher_suite_id": "3", "power_boot_type": "auto", "privilege_level": "OPERATOR", "workaround_flags": ["opensesspriv"], "k_g": "", "power_pass": "given", "mac_address": ""}),
+            ),
             "query_power_state" if !self.has_rack => Answer {
                 headers: vec![("retry-after", "10".to_owned())],
                 ..text(503, "no rack controller")
@@ -337,7 +456,10 @@ impl State {
     }
 
     fn all_tags(&mut self, received: &Received) -> Answer {
-        let shown = |(name, tag): (&String, &Tag)| json!({"name": name, "comment": tag.comment, "kernel_opts": tag.kernel_options, "definition": ""});
+        let shown = |(name, tag): (&String, &Tag)| {
+            json!({"name": name, "comment": tag.comment, "kernel_opts": tag.kernel_options, "definition": "",
+            "resource_uri": format!("{BASE}tags/{name}/")})
+        };
         if received.method == "GET" {
             return json_of(200, &self.tags.iter().map(shown).collect());
         }
@@ -372,7 +494,8 @@ impl State {
             }
             ("GET", None) => json_of(
                 200,
-                &json!({"name": tag, "comment": self.tags[tag].comment}),
+                &json!({"name": tag, "comment": self.tags[tag].comment, "definition": "",
+                    "kernel_opts": self.tags[tag].kernel_options, "resource_uri": format!("{BASE}tags/{tag}/")}),
             ),
             ("DELETE", None) => {
                 self.tags.remove(tag);
@@ -432,7 +555,8 @@ impl State {
             .iter()
             .filter(|event| event.level >= least && is_of(&event.machine));
         let shown = |event: &super::region::Event| {
-            json!({"id": event.number, "node": event.machine, "type": event.kind, "description": event.description,
+            json!({"id": event.number, "username": "unknown", "created": "Sun, 22 Nov. 2026 14:05:58",
+                "hostname": self.machines.get(&event.machine).map(|machine| &machine.hostname), "node": event.machine, "type": event.kind, "description": event.description,
                 "level": if event.level == 10 { "DEBUG" } else { "INFO" }})
         };
         // After an event come the oldest of those, else the newest of all; the newest first in both.
@@ -448,6 +572,13 @@ impl State {
             }
             None => found.rev().take(limit).map(shown).collect(),
         };
-        json_of(200, &json!({"count": events.len(), "events": events}))
+        let (next, prev) = (
+            "/MAAS/api/2.0/events/?op=query&before=1",
+            "/MAAS/api/2.0/events/?op=query&after=9",
+        );
+        json_of(
+            200,
+            &json!({"count": events.len(), "events": events, "next_uri": next, "prev_uri": prev}),
+        )
     }
 }

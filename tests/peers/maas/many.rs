@@ -29,6 +29,9 @@ async fn a_thousand_machines_cost_few_requests_each_and_hardly_more_time_than_on
                 number >> 8,
                 number & 255
             )]);
+            // The fewer parts, the shorter the lists.
+            machine.parts.disks.truncate(1);
+            machine.parts.interfaces.truncate(1);
         });
     }
     let document = |(number, id): (usize, &String)| {

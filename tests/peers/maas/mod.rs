@@ -11,6 +11,7 @@ mod life;
 mod many;
 mod parts;
 mod placed;
+mod program;
 mod refusals;
 mod region;
 mod rules;

@@ -27,7 +27,7 @@ pub(super) const PARTS: &str = "platform: {image: noble}, storage: {physical_dev
 pub(super) const NETWORKS: &str = "---\nschema: drydock/NetworkLink/v1\nmetadata: {name: pxe}\ndata: {bonding: {mode: disabled}, mtu: 1500, \
     trunking: {mode: disabled, default_network: pxe}, allowed_networks: [pxe]}\n\
     ---\nschema: drydock/NetworkLink/v1\nmetadata: {name: data}\ndata: {bonding: {mode: 802.3ad, hash: layer3+4, \
-    peer_rate: fast, mon_rate: 100}, mtu: 9000, trunking: {mode: 802.1q}, allowed_networks: [oam, storage, pxe]}\n\
+    peer_rate: fast, mon_rate: 100}, mtu: 9000, trunking: {mode: 802.1q}, allowed_networks: [oam, storage]}\n\
     ---\nschema: drydock/Network/v1\nmetadata: {name: pxe}\ndata: {cidr: 10.20.0.0/24, mtu: 1500}\n\
     ---\nschema: drydock/Network/v1\nmetadata: {name: oam}\ndata: {cidr: 10.30.0.0/24, vlan: '20', mtu: 9000, \
     routes: [{subnet: 0.0.0.0/0, gateway: 10.30.0.1, metric: 100}]}\n\

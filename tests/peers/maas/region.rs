@@ -180,6 +180,8 @@ pub(super) struct State {
     pub(super) has_rack: bool,
     nonces: BTreeSet<String>,
     pub(super) asks: String,
+    /// Machines as they were last listed.
+    pub(super) texts: std::cell::RefCell<BTreeMap<String, (Machine, String)>>,
     next_id: usize,
 }
 
@@ -294,6 +296,7 @@ impl State {
             has_rack: true,
             nonces: BTreeSet::new(),
             asks: String::new(),
+            texts: std::cell::RefCell::default(),
             next_id: 0,
         }
     }
@@ -322,6 +325,9 @@ impl State {
         let machine = self.machines.get_mut(id).unwrap();
         let (at, _) = machine.pending.take().unwrap();
         let from = machine.status;
+        // A test ends where the machine was, in rescue too.
+        let is_known = rules::may_go(from, to) || (from, to) == (21, 16);
+        assert!(is_known, "{from} does not go to {to}");
         match (from, to) {
             (14, 12) => {
                 machine.is_dirty &= wrong == Some(Wrong::ErasesNothing);

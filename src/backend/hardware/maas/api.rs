@@ -35,7 +35,7 @@ pub(super) const RELEASE_SCRIPTS: (u32, u32) = (3, 5);
 /// Most machines that are listed by their ids; more by the list of all.
 const FEW: usize = 40;
 /// Most events of one machine that are read; MAAS gives no more.
-const EVENTS: usize = 1000;
+pub(super) const EVENTS: usize = 1000;
 
 /// Why MAAS did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -481,18 +481,17 @@ impl Api {
         Ok(power.state)
     }
 
-    /// Events of a machine, the newest first: those after one, or only the newest.
+    /// Events of a machine, the newest first: those after one, or so many of the newest.
     pub(super) async fn events(
         &self,
         subject: &str,
         id: &str,
-        after: Option<u64>,
+        (after, most): (Option<u64>, usize),
     ) -> Result<Vec<Event>, RequestError> {
-        let which = match after {
-            Some(after) => format!("limit={EVENTS}&after={after}"),
-            None => "limit=1".to_owned(),
-        };
-        let path = format!("events/?op=query&id={}&level=DEBUG&{which}", segment(id)?);
+        let after = after.map(|after| format!("&after={after}"));
+        let after = after.unwrap_or_default();
+        let id = segment(id)?;
+        let path = format!("events/?op=query&id={id}&level=DEBUG&limit={most}{after}");
         let events: Events = self.get(subject, &path).await?;
         Ok(events.events)
     }

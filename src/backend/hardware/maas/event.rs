@@ -92,13 +92,26 @@ pub(super) enum Trace {
 impl Trace {
     /// The trace of an operation in the events of a machine, the newest first, that came after one.
     pub(super) fn of(operation: Once, events: &[Event], after: u64) -> Self {
-        let since: Vec<&Event> = events.iter().take_while(|event| event.id > after).collect();
-        let is_sign = |event: &&Event| operation.signs().contains(&&*event.kind);
-        let Some(position) = since.iter().position(is_sign) else {
-            return Self::None;
+        let since = events.iter().take_while(|event| event.id > after).count();
+        let is_sign = |event: &Event| operation.signs().contains(&&*event.kind);
+        let position = events[..since].iter().position(is_sign);
+        position.map_or(Self::None, |position| Self::since(&events[..position]))
+    }
+
+    /// The trace of an operation by the comment that it was asked for with; `None`: no event has it.
+    pub(super) fn of_comment(operation: Once, events: &[Event], comment: &str) -> Option<Self> {
+        let is_it = |event: &Event| {
+            let is_sign = operation.signs().contains(&&*event.kind);
+            is_sign && event.description.ends_with(comment)
         };
-        let is_back = |event: &&Event| event.description.contains("reverting to");
-        match since[..position].iter().any(is_back) {
+        let position = events.iter().position(is_it)?;
+        Some(Self::since(&events[..position]))
+    }
+
+    /// The trace of an accepted operation, by the events after it.
+    fn since(events: &[Event]) -> Self {
+        let is_back = |event: &Event| event.description.contains("reverting to");
+        match events.iter().any(is_back) {
             true => Self::Reverted,
             false => Self::Accepted,
         }

@@ -9,7 +9,7 @@ use super::machine::{Machine, status};
 use super::ports::Around;
 use super::shown::BusDevice;
 use super::steps::MachineSteps;
-use super::tag;
+use super::tag::{self, Tag};
 use crate::backend::hardware::driver::Result;
 use crate::lifecycle::{ProvisionState as S, Verb};
 
@@ -29,8 +29,13 @@ impl MachineSteps<'_> {
         for _ in 0..WAY {
             machine = task.settled(machine).await?;
             self.can_be_prepared(&machine)?;
+            if machine.status == Some(status::READY) {
+                return self.lay_out(machine).await;
+            }
+            // MAAS keeps no word about a commissioning: who resumes the run in another clone finds this.
+            let run = Tag::run(&task.order.run);
+            task.only_tag(&machine, tag::RUN, Some(&run)).await?;
             machine = match machine.status {
-                Some(status::READY) => return self.lay_out(machine).await,
                 Some(status::NEW | status::FAILED_COMMISSIONING) => {
                     self.commission(machine).await?
                 }

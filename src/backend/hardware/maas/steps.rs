@@ -6,10 +6,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use super::Maas;
 use super::api::field;
 use super::event::{Once, Trace};
 use super::machine::{Machine, key, status};
-use super::{Maas, tag};
+use super::tag::{self, Tag};
 use crate::backend::hardware::driver::{Result, StepTarget};
 use crate::backend::hardware::level::{Pace, bring};
 use crate::backend::hardware::proof::Evidence;
@@ -102,12 +103,19 @@ impl<'a> MachineSteps<'a> {
         })
     }
 
-    /// Everything but a running operation can be continued from anywhere.
+    /// It can be continued from anywhere where it has begun: its notes tell, the tag of its run where another clone had
+    /// begun it, and a machine that its run has taken is prepared.
     fn probe_prepare(&self, machine: &Machine) -> Probe {
-        let notes = &self.task.order.notes;
+        let order = self.task.order;
         let operations = [Once::Commission, Once::Test, Once::Release];
-        let is_noted = operations.iter().any(|each| each.noted(notes).is_some());
-        match is_noted && !machine.is_idle() {
+        let is_noted = operations
+            .iter()
+            .any(|each| each.noted(&order.notes).is_some());
+        let taken_by = machine.owner_data.get(key::RUN);
+        if taken_by.is_some_and(|run| **run == *order.run.as_str()) {
+            return Probe::Done;
+        }
+        match is_noted || machine.tag_names.contains(&Tag::run(&order.run).name) {
             true => Probe::UnderWay,
             false => Probe::NotBegun,
         }
@@ -131,7 +139,11 @@ impl<'a> MachineSteps<'a> {
     }
 
     async fn probe_release(&self, machine: &Machine) -> Result<Probe> {
-        let trace = self.task.trace(Once::Release, machine).await?;
+        let trace = match self.task.trace(Once::Release, machine).await? {
+            Some(trace) => Some(trace),
+            // Another clone may have noted it.
+            None => self.task.trace_of_step(Once::Release, machine).await?,
+        };
         let is_begun = trace == Some(Trace::Accepted);
         Ok(match machine.state() {
             _ if trace.is_none() => Probe::NotBegun,

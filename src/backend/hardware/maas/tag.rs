@@ -10,6 +10,8 @@ use data_encoding::HEXLOWER;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::design::RunId;
+
 /// The prefix of all.
 pub(super) const PREFIX: &str = "trueup-";
 /// Of a machine that is retired; a dash and a digest of the reason follow.
@@ -20,6 +22,9 @@ pub(super) const MAINTENANCE: &str = "trueup-maintenance";
 pub(super) const MANAGED: &str = "trueup-managed";
 /// Of a machine with kernel parameters; a dash and a digest of them follow.
 pub(super) const KERNEL: &str = "trueup-kernel";
+
+/// Of a machine that a run has begun to prepare; a dash and a digest of the run follow.
+pub(super) const RUN: &str = "trueup-run";
 
 /// A tag as MAAS lists it.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -71,6 +76,15 @@ impl Tag {
         Self {
             name: digested(kind, reason),
             comment: Arc::from(reason),
+            kernel_options: Arc::default(),
+        }
+    }
+
+    /// The tag of the machines that a run has begun to prepare.
+    pub(super) fn run(run: &RunId) -> Self {
+        Self {
+            name: digested(RUN, run.as_str()),
+            comment: Arc::from(format!("prepared by run {run} of trueup")),
             kernel_options: Arc::default(),
         }
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::api::{Fields, RequestError};
+use super::api::{EVENTS, Fields, RequestError};
 use super::event::{Once, Trace};
 use super::machine::Machine;
 use super::tag::{Change, Tag};
@@ -133,9 +133,22 @@ impl Task<'_, Maas> {
         };
         let api = &self.backend.api;
         let events = api
-            .events(&self.subject, &machine.system_id, Some(after))
+            .events(&self.subject, &machine.system_id, (Some(after), EVENTS))
             .await?;
         Ok(Some(Trace::of(operation, &events, after)))
+    }
+
+    /// The trace of an operation that this step asked for in another process, whose notes are not here: MAAS has logged
+    /// its comment.
+    pub(super) async fn trace_of_step(
+        &self,
+        operation: Once,
+        machine: &Machine,
+    ) -> Result<Option<Trace>> {
+        let api = &self.backend.api;
+        let id = &machine.system_id;
+        let events = api.events(&self.subject, id, (None, EVENTS)).await?;
+        Ok(Trace::of_comment(operation, &events, &self.comment()))
     }
 
     /// Asks for an operation that must not be repeated, and waits for its end. It was not asked for by this step
@@ -166,7 +179,9 @@ impl Task<'_, Maas> {
     /// Notes durably that an operation is about to be asked for, and after which event.
     async fn note(&self, operation: Once, machine: &Machine) -> Result<u64> {
         let api = &self.backend.api;
-        let newest = api.events(&self.subject, &machine.system_id, None).await?;
+        let newest = api
+            .events(&self.subject, &machine.system_id, (None, 1))
+            .await?;
         let newest = newest.first().map_or(0, |event: &event::Event| event.id);
         self.order.reporter.note(operation.note(newest)).await?;
         Ok(newest)
@@ -212,7 +227,7 @@ impl Task<'_, Maas> {
     async fn unmoved(&self, machine: &Machine, operation: Once, after: u64) -> Result<ActError> {
         let api = &self.backend.api;
         let events = api
-            .events(&self.subject, &machine.system_id, Some(after))
+            .events(&self.subject, &machine.system_id, (Some(after), EVENTS))
             .await?;
         Ok(match Trace::of(operation, &events, after) {
             Trace::Accepted => self.ended_in(operation, machine),
