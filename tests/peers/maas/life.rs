@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use trueup::backend::{Hardware, Probe};
 use trueup::lifecycle::{PowerState, ProvisionState as S};
 use trueup::observed::{Capability, Fact};
 use trueup::step::{CleanStep, Parameters, StepKind};
@@ -391,5 +392,27 @@ async fn a_deploy_that_maas_accepts_and_does_not_begin_is_not_judged_by_an_older
         lab.region.state().wrong = None;
         lab.run(StepKind::Deploy, "n1", nothing()).await;
         assert_eq!(lab.region.machine("abc001").status, 6);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_without_the_notes_of_another_finds_how_far_its_steps_are() {
+    for version in VERSIONS {
+        let lab = Lab::one(Region::new(version).with("abc001", "n1", 0), "").await;
+        let probe = async |kind| {
+            lab.restart();
+            let (order, _) = lab.order(kind, Some("n1"), nothing());
+            Hardware::probe(&*lab.backends(), &order).await
+        };
+        assert!(matches!(probe(StepKind::Prepare).await, Probe::NotBegun));
+        lab.run(StepKind::Prepare, "n1", nothing()).await;
+        assert!(matches!(probe(StepKind::Prepare).await, Probe::UnderWay));
+        assert!(matches!(probe(StepKind::Deploy).await, Probe::NotBegun));
+        lab.run(StepKind::Deploy, "n1", nothing()).await;
+        assert!(matches!(probe(StepKind::Prepare).await, Probe::Done));
+        assert!(matches!(probe(StepKind::Deploy).await, Probe::Done));
+        assert!(matches!(probe(StepKind::Destroy).await, Probe::NotBegun));
+        lab.run(StepKind::Destroy, "n1", nothing()).await;
+        assert!(matches!(probe(StepKind::Destroy).await, Probe::Done));
     }
 }

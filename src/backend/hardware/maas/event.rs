@@ -159,6 +159,16 @@ mod tests {
     }
 
     #[test]
+    fn a_comment_tells_of_an_operation_where_there_is_no_note() {
+        let release = (7, "User releasing node", "(admin) - trueup R destroy/n1");
+        let other = (9, "User releasing node", "(admin) - trueup Q destroy/n1");
+        let listed = events(&[other, (8, "Releasing", ""), release]);
+        let trace = |comment| Trace::of_comment(Once::Release, &listed, comment);
+        assert_eq!(trace("trueup R destroy/n1"), Some(Trace::Accepted));
+        assert_eq!(trace("trueup S destroy/n1"), None);
+    }
+
+    #[test]
     fn a_note_gives_the_newest_event_back_to_the_operation_that_it_is_of() {
         let notes = [Arc::from("else"), Arc::from(Once::Release.note(41))];
         assert_eq!(Once::Release.noted(&notes), Some(41));
