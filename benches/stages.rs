@@ -190,6 +190,8 @@ fn run() -> RunRecord {
         tag: None,
         annotation: None,
         journal: None,
+        approvals: Vec::new(),
+        policy_asks: false,
         tag_owed: Default::default(),
         actor: None,
     }
@@ -213,6 +215,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
         options: plan::Options::default(),
         intermediate_commits: Vec::new(),
         history: plan::CommitHistory::default(),
+        signers_changed: false,
         reasons: &plan::NoReasons,
     };
     plan::make(&input).expect("a plan")

@@ -7,6 +7,7 @@
 mod accept;
 mod action;
 mod apply;
+mod approve;
 mod client;
 mod comment;
 mod complete;
@@ -110,6 +111,8 @@ enum Command {
     Plan(Box<plan::PlanCommand>),
     /// Apply a plan, or resume an interrupted run
     Apply(Box<apply::ApplyCommand>),
+    /// Sign the effect of a saved plan as approved, with an SSH key
+    Approve(approve::ApproveCommand),
     /// List the site actions
     Log(log::LogCommand),
     /// Show a saved plan or a past run
@@ -339,6 +342,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             None => plan::run(&mut context, &command),
         },
         Command::Apply(command) => apply::run(&mut context, &command),
+        Command::Approve(command) => approve::run(&mut context, &command),
         Command::Log(command) => log::log(&mut context, &command),
         Command::Show(command) => log::show(&mut context, &command),
         Command::Init(command) => init::run(&mut context, &command),

@@ -4,6 +4,7 @@
 //! only when asked ([`Group::nodes`]), everything with the mark of the document that said it.
 //! [`build`] makes a [`Design`] of rendered documents and reports all that is wrong with them.
 
+mod approvals;
 mod boot_action;
 mod build;
 mod canonical;
@@ -45,6 +46,7 @@ use crate::document::{DocumentId, Node};
 pub use crate::remediation::Share;
 use crate::remediation::{MAX_UNHEALTHY, RemediationLimits};
 
+pub use approvals::{ApprovalPolicy, ApprovalRule, ApprovalScope};
 pub use build::{Checking, Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
@@ -453,6 +455,8 @@ pub struct Policy {
     pub ignored: Vec<IgnoredChanges>,
     /// The folder of the repository whose rules in Rego judge every plan.
     pub rego: Option<Arc<str>>,
+    /// The signatures that plans need; none: no plan needs any.
+    pub approvals: Option<Arc<ApprovalPolicy>>,
     /// Codes of warnings that are not reported.
     pub silenced: BTreeSet<Arc<str>>,
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::approvals::ApprovalPolicy;
 use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
@@ -129,6 +130,10 @@ fn read_policy(data: &Node, design: &mut Design) {
     };
     policy.parallelism = size(data, "parallelism");
     policy.rego = text(data, "rego");
+    policy.approvals = data
+        .get("approvals")
+        .map(ApprovalPolicy::read)
+        .map(Arc::new);
     policy.silenced = texts(data, "silence").collect();
     policy.ignored = items(data, "ignore_changes")
         .iter()

@@ -52,6 +52,17 @@ struct EffectLimits {
     max_unhealthy: Option<Share>,
 }
 
+/// How many nodes an effect does what kind of thing to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EffectScale {
+    /// All that something is done to.
+    pub nodes: usize,
+    /// Those that are erased and built again.
+    pub redeployed: usize,
+    /// Those that are taken away, their data, their etcd members or their records with them.
+    pub taken_away: usize,
+}
+
 /// The effect on one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct NodeEffect<'p> {
@@ -380,6 +391,34 @@ impl<'p> PlanEffect<'p> {
         ]);
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.steps.without(kinds) != node.steps)
+    }
+
+    /// How many nodes it does what kind of thing to.
+    #[must_use]
+    pub fn scale(&self) -> EffectScale {
+        let taking = Kinds::of(&[
+            StepKind::Destroy,
+            StepKind::Clean,
+            StepKind::RemoveEtcd,
+            StepKind::RemoveFromCluster,
+            StepKind::Forget,
+        ]);
+        let mut scale = EffectScale {
+            nodes: self.nodes.len(),
+            ..EffectScale::default()
+        };
+        for node in &self.nodes {
+            match node.change {
+                ChangeKind::Redeploy => scale.redeployed += 1,
+                ChangeKind::Create if node.destructive => scale.redeployed += 1,
+                ChangeKind::Destroy => scale.taken_away += 1,
+                _ if node.destructive || node.steps.without(taking) != node.steps => {
+                    scale.taken_away += 1;
+                }
+                _ => {}
+            }
+        }
+        scale
     }
 
     fn site_adds(&self, reviewed: &Self) -> Vec<(EffectPart, String)> {

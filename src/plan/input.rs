@@ -53,6 +53,8 @@ pub struct Input<'a> {
     pub intermediate_commits: Vec<IntermediateCommit>,
     /// The commits that lead to the target.
     pub history: CommitHistory,
+    /// Whether the keys that may approve differ from those at the base, which the documents do not show.
+    pub signers_changed: bool,
     /// The source of reasons.
     pub reasons: &'a dyn Reasons,
 }

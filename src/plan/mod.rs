@@ -7,6 +7,7 @@ mod accept;
 mod accepted;
 mod action;
 mod allowance;
+mod approvals;
 mod asked;
 mod change;
 mod cleaning;
@@ -57,6 +58,7 @@ use crate::step::{Cleaning, Step, StepId, StepIndex};
 
 pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
+pub use approvals::{Approvals, GivenApproval, NeededApproval, RefusedApproval};
 pub use contradiction::Contradiction;
 
 pub use crate::diff::{FieldChange, Link, Reasons};
@@ -490,6 +492,8 @@ pub struct Plan {
     pub warnings: Vec<Arc<str>>,
     /// The verdicts of the rules of the site.
     pub policies: Verdicts,
+    /// The signatures that it needs and has.
+    pub approvals: Approvals,
     /// Counts.
     pub summary: Summary,
     /// The expected effect on workloads on the nodes; not part of the plan's digest.

@@ -18,9 +18,9 @@ use super::consistent;
 use super::contradiction::Contradiction;
 use super::fact::{FactName, FactSubject};
 use super::{
-    Action, Base, Change, CommitHistory, Expectation, FORMAT_VERSION, Forecast, IntermediateCommit,
-    Options, Plan, PlanEffect, PlannedGroup, Precondition, Relation, Request, Summary, Target,
-    UnfinishedRun, Verdicts,
+    Action, Approvals, Base, Change, CommitHistory, Expectation, FORMAT_VERSION, Forecast,
+    IntermediateCommit, Options, Plan, PlanEffect, PlannedGroup, Precondition, Relation, Request,
+    Summary, Target, UnfinishedRun, Verdicts,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
 use crate::diagnostic::json_problem;
@@ -200,6 +200,8 @@ struct Body<'a> {
     warnings: &'a [Arc<str>],
     #[serde(skip_serializing_if = "Verdicts::is_empty")]
     policies: &'a Verdicts,
+    #[serde(skip_serializing_if = "Approvals::is_empty")]
+    approvals: &'a Approvals,
     unchanged: usize,
     changes: &'a [Change],
     groups: &'a [PlannedGroup],
@@ -293,6 +295,7 @@ impl<'a> Body<'a> {
             notices: &plan.notices,
             warnings: &plan.warnings,
             policies: &plan.policies,
+            approvals: &plan.approvals,
             unchanged: plan.unchanged,
             changes: &plan.changes,
             groups: &plan.groups,
@@ -403,6 +406,8 @@ struct ReadFile {
     warnings: Vec<Arc<str>>,
     #[serde(default)]
     policies: Verdicts,
+    #[serde(default)]
+    approvals: Approvals,
     unchanged: usize,
     changes: Vec<Change>,
     groups: Vec<PlannedGroup>,
@@ -538,6 +543,7 @@ impl ReadFile {
             unfinished: self.unfinished_run,
             warnings: self.warnings,
             policies: self.policies,
+            approvals: self.approvals,
             summary: self.summary,
             forecast: self.forecast,
         })

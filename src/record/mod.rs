@@ -270,6 +270,23 @@ pub struct RunRecord {
     /// The journal of the process that wrote the newest checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalMark>,
+    /// The approvals that it began with, and that no other run begins with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<Approval>,
+    /// Whether the Policy at its commit may ask for approvals of the changes that follow.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub policy_asks: bool,
+}
+
+/// A signed approval of a plan's effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The principal whose key has signed it.
+    pub by: Arc<str>,
+    /// The text that was signed.
+    pub statement: Arc<str>,
+    /// The signature, as `ssh-keygen -Y` writes it.
+    pub signature: Arc<str>,
 }
 
 /// How far a journal was when a checkpoint was written. A journal that has another id is another
@@ -328,4 +345,7 @@ pub struct SiteAction {
     pub revision: Arc<str>,
     /// Digest of the site's files there.
     pub site_digest: Digest,
+    /// Whether the Policy there may ask for approvals.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub policy_asks: bool,
 }

@@ -13,6 +13,7 @@
 //! lost race is an error that changes nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::error::{Error, failed};
 use super::{NodeRecord, Packed, RunRecord, SiteAction, SiteState};
@@ -261,6 +262,24 @@ impl<'a> Store<'a> {
         }
     }
 
+    /// The statements of all approvals that runs have begun with, and the runs.
+    ///
+    /// # Errors
+    ///
+    /// A record cannot be read.
+    pub fn spent_approvals(&self, state: &State) -> Result<BTreeMap<Arc<str>, RunId>, Error> {
+        let mut spent = BTreeMap::new();
+        for run in self.runs(state)? {
+            let Some(record) = self.run(state, &run)? else {
+                continue;
+            };
+            for approval in record.approvals {
+                spent.insert(approval.statement, run.clone());
+            }
+        }
+        Ok(spent)
+    }
+
     /// A file of a run as it is stored; `None` if not found.
     ///
     /// # Errors
@@ -467,6 +486,7 @@ impl SiteState {
                 run: run.run.clone(),
                 revision: run.revision.clone(),
                 site_digest: run.site_digest.clone(),
+                policy_asks: run.policy_asks,
             };
             if tag.starts_with("site-action-success/") {
                 site.last_success = Some(action.clone());

@@ -182,6 +182,24 @@ impl Repository {
         }
     }
 
+    /// The bytes of one file of a commit that trueup did not write; `None` where there is no such file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] where it has more than `limit` bytes, found out before it is read; an object cannot be read.
+    pub fn file_within(
+        &self,
+        commit: CommitId,
+        path: &str,
+        limit: u64,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        match self.files_in(commit, folder)?.get(name) {
+            Some(blob) => self.read_blob_within(*blob, limit, path).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// The bytes with an id; may be called from several threads at once. For what trueup wrote: files
     /// of a site go through [`Repository::read`], which has a limit.
     ///

@@ -148,6 +148,19 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// The `ssh-keygen` program could not be run.
+    #[error("failed to run the `ssh-keygen` program")]
+    NoSshKeygen {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A message could not be signed.
+    #[error("`ssh-keygen` did not sign: {message}")]
+    NotSigned {
+        /// Its message.
+        message: String,
+    },
     /// The `git` program took longer than is left of the time for the remote, and was ended.
     #[error("`git {command}` did not end within the {seconds} s that the remote has")]
     GitTimeout {
@@ -242,6 +255,8 @@ impl Error {
             ),
             Self::UnknownRemote { .. } => "`git remote -v` lists the remotes".to_owned(),
             Self::NoGitProgram { .. } => "trueup uses the `git` program for remotes: install it, or work with `--offline`".to_owned(),
+            Self::NoSshKeygen { .. } => "install OpenSSH, or name the program with `git config gpg.ssh.program`".to_owned(),
+            Self::NotSigned { .. } => "`ssh-add -l` lists the keys of the agent; a security key may have to be touched".to_owned(),
             Self::Unreachable { .. } | Self::GitTimeout { .. } => {
                 "with `--offline` a plan can be made without the remote, but not applied".to_owned()
             }

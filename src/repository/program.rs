@@ -58,6 +58,15 @@ pub(super) struct Output {
     pub(super) stderr: String,
 }
 
+/// How a program ended.
+pub(super) struct Ended {
+    /// Whether it succeeded; `None` where its time was up.
+    pub(super) success: Option<bool>,
+    took: Duration,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
 impl Repository {
     /// The version of the `git` program, such as `2.39.5`.
     ///
@@ -84,6 +93,61 @@ impl Repository {
         command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
         command.arg("--git-dir").arg(&self.git_dir);
         command.args(arguments).current_dir(&self.root);
+        let ended = self.run_child(command, timeout, left);
+        let ended = ended.map_err(|source| Error::NoGitProgram { source })?;
+        log::info!(
+            "git {}: {}, in {:.1?}",
+            without_credentials(&arguments.join(" ")),
+            match ended.success {
+                Some(true) => "done",
+                Some(false) => "refused",
+                None => "not done in time",
+            },
+            ended.took
+        );
+        let Some(success) = ended.success else {
+            return Err(Error::GitTimeout {
+                command: arguments.first().copied().unwrap_or_default().to_owned(),
+                seconds: timeout.limit().as_secs(),
+            });
+        };
+        Ok(Output {
+            success,
+            stdout: ended.stdout,
+            stderr: without_credentials(ended.stderr.trim()),
+        })
+    }
+
+    /// Runs a program with the environment of this repository, for as long as is left of the limit.
+    pub(super) fn run_child(
+        &self,
+        mut command: Command,
+        timeout: ProgramTimeout,
+        left: Duration,
+    ) -> std::io::Result<Ended> {
+        if let ProgramTimeout::Unattended(_) = timeout {
+            command.stdin(Stdio::null());
+        }
+        self.run_prepared(command, timeout, left)
+    }
+
+    /// Runs a program that reads some input and asks nothing.
+    pub(super) fn run_child_with(
+        &self,
+        mut command: Command,
+        input: Stdio,
+        limit: Duration,
+    ) -> std::io::Result<Ended> {
+        command.stdin(input);
+        self.run_prepared(command, ProgramTimeout::Unattended(limit), limit)
+    }
+
+    fn run_prepared(
+        &self,
+        mut command: Command,
+        timeout: ProgramTimeout,
+        left: Duration,
+    ) -> std::io::Result<Ended> {
         if let Some(variables) = &self.environment {
             command.env_clear().envs(variables.iter().cloned());
         }
@@ -93,37 +157,21 @@ impl Repository {
         command.env("LC_ALL", "C");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if let ProgramTimeout::Unattended(_) = timeout {
-            command.env("GIT_TERMINAL_PROMPT", "0").stdin(Stdio::null());
+            command.env("GIT_TERMINAL_PROMPT", "0");
             #[cfg(unix)]
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
         }
-        let failed = |source| Error::NoGitProgram { source };
         let began = Instant::now();
-        let mut child = command.spawn().map_err(failed)?;
+        let mut child = command.spawn()?;
         let stdout = child.stdout.take().map(Gathered::from);
         let stderr = child.stderr.take().map(Gathered::from);
-        let ended = wait(&mut child, timeout, left).map_err(failed)?;
-        log::info!(
-            "git {}: {}, in {:.1?}",
-            without_credentials(&arguments.join(" ")),
-            match ended {
-                Some(true) => "done",
-                Some(false) => "refused",
-                None => "not done in time",
-            },
-            began.elapsed()
-        );
-        let Some(success) = ended else {
-            return Err(Error::GitTimeout {
-                command: arguments.first().copied().unwrap_or_default().to_owned(),
-                seconds: timeout.limit().as_secs(),
-            });
-        };
+        let success = wait(&mut child, timeout, left)?;
         let text = |gathered: Option<Gathered>| gathered.map(Gathered::text).unwrap_or_default();
-        Ok(Output {
+        Ok(Ended {
             success,
+            took: began.elapsed(),
             stdout: text(stdout),
-            stderr: without_credentials(text(stderr).trim()),
+            stderr: text(stderr),
         })
     }
 

@@ -88,7 +88,12 @@ impl Repository {
         })
     }
 
-    fn read_blob_within(&self, blob: BlobId, limit: u64, path: &str) -> Result<Vec<u8>, Error> {
+    pub(super) fn read_blob_within(
+        &self,
+        blob: BlobId,
+        limit: u64,
+        path: &str,
+    ) -> Result<Vec<u8>, Error> {
         self.with(|handle| {
             let missing = |error| self.reading(handle, &format!("{blob} (`{path}`)"), error);
             let odb = handle.odb().map_err(missing)?;

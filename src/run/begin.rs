@@ -27,6 +27,10 @@ pub struct Proposal<'a> {
     pub approved: ApprovedPlan<'a>,
     /// The digest of the plan's file.
     pub plan_digest: &'a Digest,
+    /// The approvals that it begins with; none of them may have been spent by another run.
+    pub approvals: &'a [record::Approval],
+    /// Whether the Policy at its commit may ask for approvals of the changes that follow.
+    pub policy_asks: bool,
     /// Whether an interrupted run is aborted for this one.
     pub supersede: bool,
 }
@@ -192,7 +196,28 @@ impl<'a> Beginning<'a> {
             self.supersede(&mut records, previous)?;
         }
         check(&records.state)?;
+        self.check_approvals(&records.state)?;
         Ok(records)
+    }
+
+    /// Whether no run has begun with one of the approvals: the lock is held, and the first records of this run spend them.
+    fn check_approvals(&self, state: &State) -> Result<(), Error> {
+        let approvals = self.proposal.approvals;
+        if approvals.is_empty() {
+            return Ok(());
+        }
+        let spent = self
+            .store
+            .spent_approvals(state)
+            .map_err(error::records("read which approvals are spent"))?;
+        let again = approvals.iter().find_map(|approval| {
+            let run = spent.get(&approval.statement)?;
+            Some((approval.by.clone(), run.clone()))
+        });
+        match again {
+            None => Ok(()),
+            Some((by, run)) => Err(Error::Spent { by, run }),
+        }
     }
 
     /// Aborts the run before, which was interrupted, and publishes that.
@@ -303,6 +328,8 @@ fn first_record(
         tag_owed: false,
         actor: Some(Arc::from(process.actor.name.as_str())),
         journal: Some(journal),
+        approvals: proposal.approvals.to_vec(),
+        policy_asks: proposal.policy_asks,
     }
 }
 

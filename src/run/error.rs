@@ -3,6 +3,7 @@
 //! The kind decides the exit code (product, "Exit codes"); that table is the command line's.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::design::{NodeName, RunId, SiteName};
 use crate::journal;
@@ -73,6 +74,14 @@ pub enum Error {
         blocked: Vec<String>,
         /// The kind of refusal: a rule, where any of them is one.
         cause: Cause,
+    },
+    /// Another run has begun with an approval since the plan was made.
+    #[error("the approval of {by} was spent by run {run}")]
+    Spent {
+        /// The principal.
+        by: Arc<str>,
+        /// The run.
+        run: RunId,
     },
     /// The site's files are not committed as they were planned.
     #[error("the documents of site `{site}` are not committed: {}", paths.join(", "))]
@@ -214,6 +223,7 @@ impl Error {
             | Self::Diverged { .. }
             | Self::Rollback { .. }
             | Self::Blocked { .. }
+            | Self::Spent { .. }
             | Self::Dirty { .. } => Kind::Guard,
             Self::Unfinished { .. } | Self::Stopped { .. } => Kind::Interrupted,
             Self::Repository { .. }
@@ -246,6 +256,9 @@ impl Error {
             }
             Self::Blocked { .. } => {
                 "give the flags that are named, or carry out the rest with `--skip-blocked`".to_owned()
+            }
+            Self::Spent { .. } => {
+                "an approval is for one run: plan again, and have it approved with `trueup approve`".to_owned()
             }
             Self::Dirty { .. } => "commit them, then apply".to_owned(),
             Self::Offline { .. } => "leave `--offline` away".to_owned(),

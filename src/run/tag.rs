@@ -158,6 +158,8 @@ mod tests {
             tag_owed: false,
             actor: None,
             journal: None,
+            approvals: Vec::new(),
+            policy_asks: false,
         }
     }
 
@@ -166,6 +168,7 @@ mod tests {
             run: run.into(),
             revision: Arc::from(revision),
             site_digest: Arc::from("d"),
+            policy_asks: false,
         };
         SiteState {
             last_action: action.map(action_of),

@@ -1,7 +1,7 @@
 //! Begins the run of an approved plan, and carries it out.
 
-use super::Error;
 use super::carry_out::{Caller, Carried, Execution, carry_out};
+use super::{Clearance, Error};
 use crate::design::Digest;
 use crate::plan::{self, Plan, saved};
 use crate::record::{self, Packed, State, Store};
@@ -35,6 +35,8 @@ pub struct ApplyRequest<'a> {
     pub file: &'a PlanFile,
     /// The commit that is applied.
     pub commit: CommitId,
+    /// The approvals that the run begins with.
+    pub clearance: &'a Clearance,
     /// Whether an interrupted run is aborted for this one.
     pub supersede: bool,
     /// The day by which the plan still has to hold.
@@ -62,6 +64,8 @@ pub fn apply<'a>(
             nodes: &execution.design.nodes,
         },
         plan_digest: &request.file.digest,
+        approvals: &request.clearance.approvals,
+        policy_asks: request.clearance.policy_asks,
         supersede: request.supersede,
     };
     let begun = begin(process, proposal, &mut |state| {

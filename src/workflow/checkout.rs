@@ -223,3 +223,19 @@ impl<'a> Checkout<'a> {
         )?)
     }
 }
+
+/// The commit that a record names, fetched where this clone does not have it.
+///
+/// # Errors
+///
+/// It is nowhere.
+pub fn recorded(
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+    revision: &str,
+) -> Result<CommitId, Failure> {
+    if let (Connection::Shared { remote, .. }, Ok(commit)) = (connection, revision.parse()) {
+        remote.fetch_commit(commit)?;
+    }
+    Ok(checkout.repository.resolve(revision)?)
+}

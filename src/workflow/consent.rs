@@ -2,7 +2,10 @@
 //! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
 use super::rules::not_denied;
-use super::{Checkout, Client, Failure, FailureKind, PlanRequest, Planned, Planner, commit_of};
+use super::{
+    Approving, Checkout, Clearance, Client, Failure, FailureKind, PlanRequest, Planned, Planner,
+    commit_of,
+};
 use crate::plan::{
     self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, effect,
 };
@@ -54,7 +57,7 @@ impl Consent<'_> {
     /// # Errors
     ///
     /// It is stale, does more than the reviewed one, or takes allowances that were not given.
-    pub fn plan(&self) -> Result<Option<(Planned, CommitId)>, Failure> {
+    pub fn plan(&self) -> Result<Option<(Planned, CommitId, Clearance)>, Failure> {
         let Some(commit) = commit_of(self.at) else {
             return Ok(None);
         };
@@ -62,21 +65,35 @@ impl Consent<'_> {
         let planned = self.make(is_pinned)?;
         admitted(self.site, &planned, self.reviewed, commit)?;
         self.is_fresh(&planned)?;
+        let clearance = self.cleared(&planned, self.reviewed)?;
         let (mut planned, missing) = match is_pinned {
             true => (planned, None),
             false => self.agreed(planned)?,
         };
         self.adds_nothing(&planned.plan)?;
+        self.cleared(&planned, &planned.plan)?;
         if let Some(observations) = &planned.observations {
             let clusters = &planned.site.design.etcd_clusters;
             let plan = &mut planned.plan;
             let broken = plan::hold_to(self.reviewed, plan, observations, clusters);
             stale(self.site, &broken)?;
         }
-        if let Some(missing) = missing {
+        if let Some(missing) = missing.filter(|_| !clearance.is_approved()) {
             self.ask(&planned.plan, &missing)?;
         }
-        Ok(Some((planned, commit)))
+        Ok(Some((planned, commit, clearance)))
+    }
+
+    /// The clearance of a plan that does nothing which the reviewed one does not.
+    fn cleared(&self, planned: &Planned, plan: &Plan) -> Result<Clearance, Failure> {
+        planned
+            .gate
+            .clear(self.approving(), plan, self.reviewed, None)
+    }
+
+    /// Where its approvals are.
+    pub(super) fn approving(&self) -> Approving<'_> {
+        Approving::of(self.client, self.site)
     }
 
     /// Makes the plan of the same request today.

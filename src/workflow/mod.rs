@@ -7,6 +7,7 @@
 
 mod abort;
 mod apply;
+mod approvals;
 mod backends;
 mod carry_out;
 mod checkout;
@@ -27,15 +28,18 @@ mod windows;
 
 pub use abort::{AbortRequest, abort};
 pub use apply::{ApplyRequest, PlanFile, apply};
+pub use approvals::{
+    Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, repository_name,
+};
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use carry_out::{Caller, Carried, Execution, RunHost, RunLimits, Steps, drive_on};
-pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards};
+pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards, recorded};
 pub use client::{Client, Observing};
 pub use consent::{Consent, Operator, admitted, listed};
 pub use equip::{Equipped, equip, in_history};
 pub use error::Error;
 pub use failure::{Failure, FailureKind};
-pub use plan::{Observed, Outlook, PlanRequest, Planned, Planner, applied, commit_of, recorded};
+pub use plan::{Observed, Outlook, PlanRequest, Planned, Planner, applied, commit_of};
 pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, look_out};
 pub use resume::{ResumeRequest, resume};

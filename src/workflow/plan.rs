@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::approvals::{Approving, Gate};
 use super::backends::{allow_applied, choose, identities, runtime};
 use super::rules::{judged, rules};
-use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, sound};
+use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, recorded, sound};
 use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
 use crate::design::{DIGEST_VERSION, Design, MergeJoin, NodeDesign, NodeName, Policy};
@@ -87,6 +88,8 @@ pub struct Planned {
     pub runtime: tokio::runtime::Runtime,
     /// The observed backends.
     pub hardware: Option<Arc<Backends>>,
+    /// The rules about approvals that it is held to.
+    pub gate: Gate,
     /// The last parts of the plan, where it is to have a forecast.
     outlook: Option<Outlook>,
     /// The revisions that nodes were applied at which differ from the design.
@@ -133,22 +136,6 @@ impl Planned {
         std::mem::forget((site, records, observations, applied, hardware, old));
         plan
     }
-}
-
-/// The commit that a record names, fetched where this clone does not have it.
-///
-/// # Errors
-///
-/// It is nowhere.
-pub fn recorded(
-    checkout: &Checkout<'_>,
-    connection: &Connection<'_>,
-    revision: &str,
-) -> Result<CommitId, Failure> {
-    if let (Connection::Shared { remote, .. }, Ok(commit)) = (connection, revision.parse()) {
-        remote.fetch_commit(commit)?;
-    }
-    Ok(checkout.repository.resolve(revision)?)
 }
 
 /// Fetches more of a shallow history, until it reaches the last site action.
@@ -317,7 +304,9 @@ impl<'a> Planner<'a> {
             design: &design,
         };
         let reasons = NodeReasons::new(loader.sources(), &revisions, now);
-        let plan = plan::make(&plan::Input {
+        let commit = commit_of(self.at).or(head.as_ref().map(|head| head.commit));
+        let gate = Gate::open(checkout, self.connection, &site, &state.site, commit)?;
+        let mut plan = plan::make(&plan::Input {
             request: request.clone(),
             target: self.target(&site, head.as_ref()),
             after: &design,
@@ -328,9 +317,11 @@ impl<'a> Planner<'a> {
             options,
             intermediate_commits,
             history,
+            signers_changed: gate.signers_changed,
             reasons: &reasons,
         })
         .map_err(|error| self.refused(&error))?;
+        plan.approvals = gate.shown(self.approving(), &plan)?;
         let outlook = match self.plan_request.without_forecast {
             true => None,
             false => Some(Outlook {
@@ -348,9 +339,20 @@ impl<'a> Planner<'a> {
             applied,
             runtime,
             hardware,
+            gate,
             outlook,
             old,
         })
+    }
+
+    /// Where its approvals are.
+    fn approving(&self) -> Approving<'_> {
+        Approving {
+            client: self.client,
+            repository: self.checkout.repository,
+            site: &self.checkout.location.site,
+            connection: self.connection,
+        }
     }
 
     /// The rules of the site: those of the protected revision, where guards are taken from one.

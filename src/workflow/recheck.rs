@@ -56,6 +56,8 @@ pub fn recheck(consent: &Consent<'_>, interrupted: &Interrupted) -> Result<Reche
     };
     let plan = consent.reviewed;
     in_order(plan, &planned, run)?;
+    let own = Some(&interrupted.record);
+    let clearance = planned.gate.clear(consent.approving(), plan, plan, own)?;
     let beyond = |planned: &Planned, allowed: &Options| {
         Beyond::of(plan, planned).without_half_done(plan, planned, allowed)
     };
@@ -74,7 +76,7 @@ pub fn recheck(consent: &Consent<'_>, interrupted: &Interrupted) -> Result<Reche
         all.retain(|flag| !given.contains(flag));
         missing = Some(all);
     }
-    if let Some(missing) = missing {
+    if let Some(missing) = missing.filter(|_| !clearance.is_approved()) {
         consent.ask(plan, &missing)?;
     }
     covered(plan, &planned, run, whole)

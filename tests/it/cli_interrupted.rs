@@ -38,7 +38,7 @@ fn wait(child: Child) -> Ended {
 
 /// Waits until something has happened to a node.
 #[track_caller]
-fn wait_for_effect(fixture: &Fixture, effect: &str) {
+pub(crate) fn wait_for_effect(fixture: &Fixture, effect: &str) {
     wait_until(&format!("`{effect}` does not happen"), || {
         fixture.simulated_site().exists() && fixture.ledger().contains_key(effect)
     });

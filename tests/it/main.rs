@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod accepted;
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod checkout_files;

@@ -44,6 +44,8 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         tag_owed: false,
         actor: None,
         journal: None,
+        approvals: Vec::new(),
+        policy_asks: false,
     }
 }
 

@@ -246,6 +246,7 @@ impl Site {
             notices: Vec::new(),
             warnings: Vec::new(),
             policies: crate::plan::Verdicts::default(),
+            approvals: crate::plan::Approvals::default(),
             summary: Summary::default(),
             forecast: Forecast::default(),
         }

@@ -22,18 +22,28 @@ use crate::repository::CommitId;
 use crate::run::{Finished, Process, Publication, RunEvent, Session, SiteRepository, StopHandle};
 use crate::step::FailureReason;
 use crate::workflow::{
-    self, ApplyRequest, Caller, Carried, Equipped, Execution, PlanFile, RunHost, RunLimits, Steps,
-    drive_on,
+    self, ApplyRequest, Caller, Carried, Clearance, Equipped, Execution, PlanFile, RunHost,
+    RunLimits, Steps, drive_on,
 };
+
+/// A plan that may be carried out.
+pub(super) struct Ready<'a> {
+    /// The commit that is applied.
+    pub(super) commit: CommitId,
+    /// The plan, and what it is carried out with.
+    pub(super) equipped: &'a Equipped,
+    /// The approvals that it has.
+    pub(super) clearance: &'a Clearance,
+}
 
 /// Begins the run of a plan and carries it out.
 pub(super) fn start(
     context: &Context,
     command: &ApplyCommand,
     site: &SiteRepository<'_>,
-    commit: CommitId,
-    equipped: &Equipped,
+    ready: &Ready<'_>,
 ) -> Result<u8, Failure> {
+    let equipped = ready.equipped;
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
     let process = Process::new(site, &actor, &clock);
     let file = PlanFile::of(&equipped.plan)?;
@@ -41,7 +51,8 @@ pub(super) fn start(
     let request = ApplyRequest {
         execution: execution(command, equipped, &backends, &refused),
         file: &file,
-        commit,
+        commit: ready.commit,
+        clearance: ready.clearance,
         supersede: command.supersede,
         today: &context.today(),
     };

@@ -13,7 +13,7 @@ use std::cell::OnceCell;
 
 use clap::{Args, ValueEnum};
 
-use self::conclude::{exit_code, start};
+use self::conclude::{Ready, exit_code, start};
 use self::operator::{confirm, show};
 use self::report::{ReportFile, report_file};
 use self::resume::resume;
@@ -29,7 +29,9 @@ use crate::record::RunRecord;
 use crate::run::{self, Process};
 use crate::site::At;
 use crate::workflow::Checkout;
-use crate::workflow::{self, Equipped, Planner, admitted, not_before_its_day, time_left};
+use crate::workflow::{
+    self, Approving, Equipped, Planner, admitted, not_before_its_day, time_left,
+};
 
 pub(in crate::cli) use process::{ProcessClock, actor};
 
@@ -276,6 +278,9 @@ fn apply_new(
     show(context, &planned.plan)?;
     admitted(site, &planned, &planned.plan, commit)?;
     not_before_its_day(&planned.plan, &context.today())?;
+    let plan = &planned.plan;
+    let approving = Approving::of(context, site);
+    let clearance = planned.gate.clear(approving, plan, plan, None)?;
     if planned.plan.steps.is_empty() {
         return nothing(context, command, &planned.plan);
     }
@@ -285,7 +290,12 @@ fn apply_new(
     }
     confirm(context, command)?;
     let equipped = planned.equipped()?;
-    let ended = start(context, command, site, commit, &equipped);
+    let ready = Ready {
+        commit,
+        equipped: &equipped,
+        clearance: &clearance,
+    };
+    let ended = start(context, command, site, &ready);
     if !command.watching.watch {
         // The process ends soon: taking the site apart node by node would only cost time.
         let Equipped {

@@ -1,5 +1,6 @@
 //! A saved plan: read, made again, compared with the new one, and that one carried out.
 
+use super::conclude::Ready;
 use super::operator::CommandOperator;
 use super::{ApplyCommand, nothing, start};
 use crate::cli::Failure;
@@ -32,7 +33,7 @@ pub(super) fn apply_saved(
         reviewed: &reviewed,
         at: At::Commit(commit),
     };
-    let Some((planned, commit)) = consent.plan()? else {
+    let Some((planned, commit, clearance)) = consent.plan()? else {
         return Ok(0);
     };
     admitted(site, &planned, &planned.plan, commit)?;
@@ -41,7 +42,12 @@ pub(super) fn apply_saved(
         return nothing(context, command, &planned.plan);
     }
     drop(reviewed);
-    start(context, command, site, commit, &planned.equipped()?)
+    let ready = Ready {
+        commit,
+        equipped: &planned.equipped()?,
+        clearance: &clearance,
+    };
+    start(context, command, site, &ready)
 }
 
 /// Tells what the plan that was reviewed shows and a plan made now does not do.

@@ -64,6 +64,10 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
                 "trueup comment --on github --issue Drift plan.md",
             ),
         ],
+        "approve" => &[(
+            "Approve a saved plan with the key that git signs with",
+            "trueup approve site.plan",
+        )],
         "actions" => &[
             ("List the actions", "trueup actions"),
             ("Plan one", "trueup plan drain node-7"),

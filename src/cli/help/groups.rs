@@ -143,15 +143,17 @@ mod tests {
     use super::*;
 
     /// Flags of one command, which is about little else.
-    const OF_NO_GROUP: [&str; 14] = [
+    const OF_NO_GROUP: [&str; 16] = [
         "change",
         "close",
         "example",
+        "expires",
         "head",
         "help",
         "identity",
         "issue",
         "keep",
+        "key",
         "list",
         "on",
         "prune-tags",

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-use super::store::{TrustStore, Trusted, identity};
+use super::store::{TrustStore, Trusted};
 use crate::backend::{Gate, Reach, ReachEntry, Secrets, Untrusted, reach_digest};
 use crate::cli::context::Printer;
 use crate::repository::Repository;
@@ -38,7 +38,7 @@ impl TrustGate {
         named: Option<(String, Reach)>,
     ) -> Self {
         let store = TrustStore::find(repository, here).and_then(|store| {
-            let identity = identity(repository).map_err(|error| error.to_string())?;
+            let identity = repository.identity().map_err(|error| error.to_string())?;
             Ok((store, identity))
         });
         Self {

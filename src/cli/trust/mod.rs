@@ -61,7 +61,7 @@ pub(super) fn run(context: &mut Context, command: &TrustCommand) -> Result<u8, F
     let site = checkout.location.site.clone();
     let store =
         store::TrustStore::find(&repository, context.directory()).map_err(Failure::error)?;
-    let identity = store::identity(&repository)?;
+    let identity = repository.identity()?;
     if command.list {
         return list(context, command, &store);
     }
@@ -141,7 +141,7 @@ fn show(
             .print(&format!("{}\n", gate::lines(entries)))?,
         TrustFormat::Json => {
             let shown = Shown {
-                repository: &store::identity(repository)?,
+                repository: &repository.identity()?,
                 site,
                 digest: reach_digest(entries),
                 trusted,

@@ -20,8 +20,8 @@ use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
 use super::select::Names;
 use super::{
-    Forecast, Options, Plan, PlannedGroup, Precondition, Summary, Verdicts, forecast, graph,
-    groups, preconditions, remedy, steps,
+    Approvals, Forecast, Options, Plan, PlannedGroup, Precondition, Summary, Verdicts, forecast,
+    graph, groups, preconditions, remedy, steps,
 };
 use crate::design::{Design, Digest, FieldPattern, NoPattern, NodeName};
 use crate::guard::WaveSize;
@@ -152,7 +152,8 @@ fn has_steps(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) ->
     let skipped = |item: &Item<'_>| item.change.blocked.is_some() || item.change.excluded;
     let is_partial = is_narrowed(terms.input, terms.options) || settled.items.iter().any(skipped);
     let base_digest = base.as_ref().map(|base| &base.site_digest);
-    let is_reached = terms.is_targeted() || is_partial || base_digest == Some(&target.site_digest);
+    let is_same = base_digest == Some(&target.site_digest) && !terms.input.signers_changed;
+    let is_reached = terms.is_targeted() || is_partial || is_same;
     let checks_site = request.action == Action::CheckEtcd && terms.selection.asked.is_empty();
     !carried.is_empty() || !is_reached || checks_site
 }
@@ -229,6 +230,7 @@ fn sum_up(
         notices: warnings::notices(input.after),
         warnings: consequences.warnings,
         policies: Verdicts::default(),
+        approvals: Approvals::default(),
         summary,
         forecast: consequences.forecast,
         options: terms.options.clone(),

@@ -171,6 +171,7 @@ impl PlanFixture {
             options: self.options.clone(),
             intermediate_commits: Vec::new(),
             history: CommitHistory::default(),
+            signers_changed: false,
             reasons: self,
         })?;
         // No plan that is made is one that is refused when it is read.

@@ -138,6 +138,23 @@ fn full() -> Plan {
         denied: vec![verdict.clone()],
         warned: vec![verdict],
     };
+    plan.approvals = crate::plan::Approvals {
+        needed: vec![crate::plan::NeededApproval {
+            rule: Arc::from("destroy"),
+            count: 2,
+            of: vec![Arc::from("ada")],
+            missing: 1,
+        }],
+        given: vec![crate::plan::GivenApproval {
+            by: Arc::from("ada"),
+            expires: Arc::from("2030-01-01T00:00:00Z"),
+        }],
+        refused: vec![crate::plan::RefusedApproval {
+            by: Arc::from("bob"),
+            reason: Arc::from("it has expired"),
+        }],
+        rules_from: Arc::from("origin/main"),
+    };
     let place = crate::diagnostic::Place {
         path: Arc::from("site.yaml"),
         line: 1,

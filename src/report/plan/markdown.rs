@@ -285,6 +285,14 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, space: usize) {
     for verdict in &plan.policies.denied {
         let _ = writeln!(out, "- {}", markdown_text(&words::verdict(verdict)));
     }
+    if !plan.approvals.is_empty() {
+        let from = markdown_text(&plan.approvals.rules_from);
+        let _ = writeln!(out, "\n**Approvals** by the rules of {from}");
+    }
+    for (line, is_open) in words::approvals(plan) {
+        let mark = if is_open { "✗" } else { "✓" };
+        let _ = writeln!(out, "- {mark} {}", markdown_text(&line));
+    }
     if !blocked.is_empty() {
         out.push_str("\n**Blocked**\n");
     }

@@ -54,6 +54,15 @@ pub fn summary(plan: &Plan) -> Vec<String> {
             "DENIED by {rules} of the site; nothing is applied."
         ));
     }
+    if plan.approvals.is_missing_any() {
+        let rules = plan.approvals.needed.iter();
+        let missing = rules.map(|rule| rule.missing).max().unwrap_or_default();
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        let missing = counted(missing, "approval is", "approvals are");
+        lines.push(format!(
+            "UNAPPROVED: {missing} missing; nothing is applied without (`trueup approve`)."
+        ));
+    }
     if blocked > 0 {
         let parts: Vec<String> = ORDER
             .iter()

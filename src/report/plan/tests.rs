@@ -157,6 +157,7 @@ pub(super) fn empty() -> Plan {
         notices: Vec::new(),
         warnings: Vec::new(),
         policies: crate::plan::Verdicts::default(),
+        approvals: crate::plan::Approvals::default(),
         summary: Summary::default(),
         forecast: Forecast {
             time: Some(TimeForecast {

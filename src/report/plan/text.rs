@@ -54,6 +54,7 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     steps::write(out, plan, view)?;
     blocked(out, plan, view)?;
     denied(out, plan, view)?;
+    approvals(out, plan, view)?;
     if !plan.warnings.is_empty() || !plan.policies.warned.is_empty() {
         writeln!(out)?;
     }
@@ -67,7 +68,10 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     }
     writeln!(out)?;
     for line in summary(plan) {
-        let role = if line.starts_with("BLOCKED") || line.starts_with("DENIED") {
+        let role = if line.starts_with("BLOCKED")
+            || line.starts_with("DENIED")
+            || line.starts_with("UNAPPROVED")
+        {
             Role::Destructive
         } else {
             Role::Strong
@@ -376,6 +380,28 @@ fn denied(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     }
     for verdict in &plan.policies.denied {
         writeln!(out, "  {}", words::verdict(verdict))?;
+    }
+    Ok(())
+}
+
+/// The signatures that it needs and has.
+fn approvals(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
+    if plan.approvals.is_empty() {
+        return Ok(());
+    }
+    let palette = view.palette;
+    let from = format!("by the rules of {}", Visible(&plan.approvals.rules_from));
+    writeln!(
+        out,
+        "\n{} {}",
+        palette.paint(Role::Strong, "Approvals"),
+        palette.paint(Role::Faint, from)
+    )?;
+    for (line, is_open) in words::approvals(plan) {
+        match is_open {
+            true => writeln!(out, "  {}", palette.paint(Role::Destructive, line))?,
+            false => writeln!(out, "  {line}")?,
+        }
     }
     Ok(())
 }

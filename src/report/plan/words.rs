@@ -24,6 +24,41 @@ const MOST_OF_A_VALUE: usize = 120;
 /// Edits that are named where changes are said to come from several.
 const MOST_CAUSES: usize = 3;
 
+/// The signatures that a plan needs, and those that it has, a line each, and whether the line is about one that is missing or
+/// refused.
+pub(super) fn approvals(plan: &Plan) -> Vec<(String, bool)> {
+    let approvals = &plan.approvals;
+    let needed = approvals.needed.iter().map(|rule| {
+        let of = match rule.of.is_empty() {
+            true => String::new(),
+            false => format!(" of {}", rule.of.join(", ")),
+        };
+        let state = match rule.missing {
+            0 => "given".to_owned(),
+            missing => format!("{missing} missing"),
+        };
+        let count = usize::try_from(rule.count).unwrap_or(usize::MAX);
+        let count = counted(count, "approval", "approvals");
+        let line = format!("{}: {count}{of}, {state}", rule.rule);
+        (line, rule.missing > 0)
+    });
+    let given = approvals.given.iter();
+    let given = given.map(|each| {
+        (
+            format!("approved by {} until {}", each.by, each.expires),
+            false,
+        )
+    });
+    let refused = approvals.refused.iter();
+    let refused = refused.map(|each| {
+        let line = format!("that of {} does not count: {}", each.by, each.reason);
+        (line, true)
+    });
+    let all = needed.chain(given).chain(refused);
+    all.map(|(line, is_open)| (visible(&line), is_open))
+        .collect()
+}
+
 /// The verb of a change.
 pub(super) fn verb(kind: ChangeKind) -> &'static str {
     match kind {

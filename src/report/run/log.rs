@@ -116,6 +116,10 @@ pub fn show(
             )?;
         }
     }
+    for approval in &run.approvals {
+        let name = palette.paint(Role::Faint, format!("{:<9}", "approved"));
+        writeln!(out, "  {name} {}", Visible(&approval.by))?;
+    }
     if run.partial {
         writeln!(out, "  a part of the plan only, so no success of the site")?;
     }

@@ -152,6 +152,8 @@ pub(in crate::report) fn record() -> RunRecord {
         tag_owed: false,
         actor: Some("Ada".into()),
         journal: None,
+        approvals: Vec::new(),
+        policy_asks: false,
     }
 }
 

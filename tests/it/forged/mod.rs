@@ -160,6 +160,8 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
             nodes: &nodes,
         },
         plan_digest: &plan_digest,
+        approvals: &[],
+        policy_asks: false,
         supersede: true,
     };
     let begun = begin(Process::new(&site, &actor, &Now), proposal, &mut |_| {

@@ -217,6 +217,7 @@ fn plan(nodes: &[&str]) -> Plan {
         notices: Vec::new(),
         warnings: Vec::new(),
         policies: trueup::plan::Verdicts::default(),
+        approvals: trueup::plan::Approvals::default(),
         summary: Summary::default(),
         forecast: trueup::plan::Forecast::default(),
     }
@@ -277,6 +278,8 @@ impl Job {
                 nodes: &self.nodes,
             },
             plan_digest: &self.digest,
+            approvals: &[],
+            policy_asks: false,
             supersede,
         }
     }

@@ -26,7 +26,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use trueup::apply::{self, EventClock, PreconditionChecker, Preconditions};
 use trueup::backend::{self, Backends, Hardware, NoSecrets};
-use trueup::design::{Design, NodeDesign, NodeName, RunId, SiteName};
+use trueup::design::{Design, NodeDesign, NodeName, Policy, RunId, SiteName};
 use trueup::diagnostic::{Diagnostics, Sources};
 use trueup::journal::{Decision, Journal, Log};
 use trueup::observed::Observations;
@@ -39,9 +39,9 @@ use trueup::run::{
 };
 use trueup::site::{Accept, At, Location};
 use trueup::workflow::{
-    self, AbortRequest, ApplyRequest, Caller, Carried, Checkout, Client, Execution, Failure,
-    FailureKind, Observed, Observing, PlanFile, PlanRequest, Planner, ResumeRequest, RunHost,
-    RunLimits, Steps, equip, plan_of,
+    self, AbortRequest, ApplyRequest, Caller, Carried, Checkout, Clearance, Client, Execution,
+    Failure, FailureKind, Observed, Observing, PlanFile, PlanRequest, Planner, ResumeRequest,
+    RunHost, RunLimits, Steps, equip, plan_of,
 };
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
@@ -421,6 +421,7 @@ impl Stage {
                         execution,
                         file: &file,
                         commit: planned.commit,
+                        clearance: &Clearance::without_approvals(&Policy::default()).unwrap(),
                         supersede: *supersede,
                         today: TODAY,
                     };

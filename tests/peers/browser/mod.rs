@@ -258,6 +258,7 @@ pub(super) fn plan(machines: usize, of_group: usize, name: &dyn Fn(&str) -> Stri
             notices: vec![name("a notice").into()],
             unfinished: None,
             warnings: vec![name("a warning").into()],
+            approvals: trueup::plan::Approvals::default(),
             policies: Verdicts {
                 denied: vec![verdict(name("denied"))],
                 warned: vec![verdict(name("warned"))],

@@ -249,6 +249,7 @@ fn figures(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
 pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     let plan = model.plan;
     denied(out, plan)?;
+    approvals(out, plan)?;
     blocked(out, plan)?;
     if !(plan.warnings.is_empty() && plan.policies.warned.is_empty()) {
         writeln!(
@@ -287,6 +288,23 @@ fn denied(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     for verdict in &plan.policies.denied {
         let verdict = words::verdict(verdict);
         writeln!(out, "<li class=\"note stop\">{}</li>", xml(&verdict))?;
+    }
+    writeln!(out, "</ul></section>")
+}
+
+/// The signatures that it needs and has.
+fn approvals(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
+    if plan.approvals.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "<section aria-labelledby=\"h-approvals\"><h2 id=\"h-approvals\">Approvals</h2><p>By the rules of {}.</p><ul class=\"plain\">",
+        xml(&plan.approvals.rules_from)
+    )?;
+    for (line, is_open) in words::approvals(plan) {
+        let class = if is_open { "note stop" } else { "note" };
+        writeln!(out, "<li class=\"{class}\">{}</li>", xml(&line))?;
     }
     writeln!(out, "</ul></section>")
 }

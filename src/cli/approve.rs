@@ -1,0 +1,216 @@
+//! `trueup approve`: signs the effect of a saved plan with the person's SSH key, and publishes the signature.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+
+use super::apply::actor;
+use super::context::Context;
+use super::planning::RemoteArguments;
+use super::value::duration;
+use super::{Failure, FailureKind};
+use crate::plan::{Plan, PlanEffect, effect};
+use crate::record::{Approval, Store};
+use crate::report::{self, Visible};
+use crate::repository::{PublicKey, Repository, Signed, SigningKey};
+use crate::run::{Connection, SiteRepository};
+use crate::site::At;
+use crate::workflow::{
+    AS_APPLIED, Approving, Checkout, Gate, LONGEST, NAMESPACE, Statement, follow, repository_name,
+    saved_plan,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ApproveCommand {
+    /// A plan that `trueup plan -o FILE` saved
+    #[arg(value_name = "PLAN")]
+    plan: PathBuf,
+    /// The SSH key to sign with, private or public with the private one in the agent [default: git's `user.signingkey`, where `gpg.format` is `ssh`]
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// How long the approval counts, up to 30 days
+    #[arg(long, value_name = "DURATION", default_value = "72h", value_parser = duration)]
+    expires: u64,
+    /// Sign without asking
+    #[arg(short, long)]
+    yes: bool,
+    #[command(flatten)]
+    remote: RemoteArguments,
+}
+
+pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8, Failure> {
+    let plan = saved_plan(&context.directory().join(&command.plan))?;
+    let repository = context.repository()?;
+    let checkout = context.checkout(&repository)?;
+    let site = checkout.site(command.remote.connection(&repository)?);
+    if plan.site != site.name {
+        let text = format!(
+            "the plan is for site `{}`, not for `{}`",
+            plan.site, site.name
+        );
+        return Err(Failure::new(FailureKind::Usage, text));
+    }
+    if matches!(site.connection, Connection::Offline) {
+        let text = "an approval is published, and `--offline` asks no remote";
+        return Err(Failure::new(FailureKind::Usage, text));
+    }
+    let (key, public) = key(context, command, &repository)?;
+    let gate = gate(context, &checkout, &site)?;
+    let by = principal(&gate, &public)?;
+    show(context, &plan)?;
+    confirm(context, command, &plan)?;
+    let (statement, expires) = statement(context, command, &site, &plan)?;
+    let signature = repository.sign(&key, NAMESPACE, &statement)?;
+    let approval = Approval {
+        by,
+        statement: Arc::from(statement),
+        signature: Arc::from(signature),
+    };
+    holds(&repository, &gate, &approval, &public)?;
+    let digest = PlanEffect::of(&plan).digest();
+    let name = Approving::of(context, &site).publish(&approval, &digest, &public)?;
+    let place = match site.connection {
+        Connection::Shared { publish: false, .. } => ", which is not published",
+        _ => "",
+    };
+    context.printer.tell(&format!(
+        "Approved effect {} of site `{}` as {} until {expires}: `{name}`{place}",
+        effect::short(&digest),
+        site.name,
+        Visible(&approval.by),
+    ));
+    Ok(0)
+}
+
+/// The key to sign with, and its public key.
+fn key(
+    context: &Context,
+    command: &ApproveCommand,
+    repository: &Repository,
+) -> Result<(SigningKey, PublicKey), Failure> {
+    let given = command.key.as_ref();
+    let key = match given.map(|path| SigningKey::File(context.directory().join(path))) {
+        Some(key) => key,
+        None => repository.signing_key()?.ok_or_else(|| {
+            Failure::error("there is no key to sign with").hint(
+                "give one with `--key`, or name it to git: `git config gpg.format ssh` and `git config user.signingkey FILE`",
+            )
+        })?,
+    };
+    let public = key.public().ok_or_else(|| {
+        Failure::error("the public key of the key to sign with is not found")
+            .hint("it has the name of the private one and `.pub`; `ssh-keygen -y -f KEY` prints it")
+    })?;
+    Ok((key, public))
+}
+
+/// The rules that the plan is held to.
+fn gate(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    site: &SiteRepository<'_>,
+) -> Result<Gate, Failure> {
+    let store = Store::open(site.repository, &site.name)?;
+    follow(context, &store, &site.connection)?;
+    let state = store.read()?.site;
+    let documents = checkout
+        .loader()?
+        .load(&checkout.location, At::Worktree, AS_APPLIED)?;
+    let head = site.repository.head()?;
+    Gate::open(checkout, &site.connection, &documents, &state, head)
+}
+
+/// The principal of a key.
+fn principal(gate: &Gate, public: &PublicKey) -> Result<Arc<str>, Failure> {
+    let from = gate.from().ok_or_else(|| {
+        Failure::error("the Policy of the site asks for no approvals").hint(
+            "`approvals` of the Policy names the plans that need some; it counts once it is applied",
+        )
+    })?;
+    let signer = gate.signer(public).ok_or_else(|| {
+        let text = format!("the key {public:?} is not one of the allowed signers at {from}");
+        Failure::new(FailureKind::Guard, text)
+    })?;
+    Ok(Arc::from(signer.principal.as_str()))
+}
+
+/// Shows the changes that are approved.
+fn show(context: &Context, plan: &Plan) -> Result<(), Failure> {
+    let view = report::plan::View {
+        palette: context.printer.out,
+        ..Default::default()
+    };
+    context
+        .printer
+        .stream(|out| report::plan::text(out, plan, view))
+}
+
+/// Asks whether to sign, unless `--yes` was given.
+fn confirm(context: &Context, command: &ApproveCommand, plan: &Plan) -> Result<(), Failure> {
+    if command.yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        let text = "stdin is not a terminal, so the approval cannot be confirmed";
+        return Err(Failure::new(FailureKind::Usage, text).hint("pass `--yes`"));
+    }
+    let question = format!(
+        "\nSign an approval of these changes to site `{}`? Only `yes` is taken as approval:",
+        plan.site
+    );
+    match context.printer.confirms(&question, "yes")? {
+        true => Ok(()),
+        false => Err(Failure::error("not approved; nothing was signed")),
+    }
+}
+
+/// The text to be signed, and until when it counts.
+fn statement(
+    context: &Context,
+    command: &ApproveCommand,
+    site: &SiteRepository<'_>,
+    plan: &Plan,
+) -> Result<(String, Timestamp), Failure> {
+    let issued = Timestamp::from_second(context.now().as_second()).unwrap_or(Timestamp::MIN);
+    let lasts = SignedDuration::from_secs(i64::try_from(command.expires).unwrap_or(i64::MAX));
+    let expires = issued.checked_add(lasts).ok().filter(|_| lasts <= LONGEST);
+    let expires = expires.ok_or_else(|| {
+        let days = LONGEST.as_hours() / 24;
+        let text = format!("an approval counts for {days} days at most");
+        Failure::new(FailureKind::Usage, text)
+    })?;
+    let statement = Statement {
+        repository: repository_name(site.repository)?,
+        site: site.name.to_string(),
+        effect: PlanEffect::of(plan).digest().to_string(),
+        issued,
+        expires,
+        nonce: format!("{:032x}", actor(site.repository)?.random),
+    };
+    Ok((statement.to_string(), expires))
+}
+
+/// Whether the signature that was made holds: the private key may be of another pair, or its time over.
+fn holds(
+    repository: &Repository,
+    gate: &Gate,
+    approval: &Approval,
+    public: &PublicKey,
+) -> Result<(), Failure> {
+    let signed = Signed {
+        namespace: NAMESPACE,
+        message: &approval.statement,
+        signature: &approval.signature,
+    };
+    let line = gate.signer(public).map(|signer| signer.line());
+    match repository.verify(signed, &line.unwrap_or_default(), &approval.by)? {
+        None => Ok(()),
+        Some(why) => {
+            let text = format!("the signature does not hold by the allowed signers: {why}");
+            Err(Failure::new(FailureKind::Guard, text))
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The signatures that a plan needs and has.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Plan, PlanEffect};
+use crate::design::{ApprovalPolicy, ApprovalScope};
+
+/// The signatures that a plan needs by the Policy of its site, and those that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approvals {
+    /// The signatures that it needs.
+    pub needed: Vec<NeededApproval>,
+    /// The approvals that count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given: Vec<GivenApproval>,
+    /// Those that do not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedApproval>,
+    /// The revision whose rules and allowed signers count.
+    pub rules_from: Arc<str>,
+}
+
+/// Signatures that a rule asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeededApproval {
+    /// The rule, as in the Policy.
+    pub rule: Arc<str>,
+    /// Signatures of how many different principals.
+    pub count: u64,
+    /// Whose signatures count; empty: those of all allowed signers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<Arc<str>>,
+    /// How many are missing.
+    pub missing: u64,
+}
+
+/// An approval that counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GivenApproval {
+    /// The principal.
+    pub by: Arc<str>,
+    /// Until when.
+    pub expires: Arc<str>,
+}
+
+/// An approval that does not count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefusedApproval {
+    /// The principal that it is said to be of, or the allowed signers themselves.
+    pub by: Arc<str>,
+    /// Why.
+    pub reason: Arc<str>,
+}
+
+impl NeededApproval {
+    /// The rules that are about a plan, with all their signatures missing.
+    #[must_use]
+    pub fn by(policy: &ApprovalPolicy, plan: &Plan) -> Vec<Self> {
+        let scale = PlanEffect::of(plan).scale();
+        let is_about = |scope| match scope {
+            ApprovalScope::Any => scale.nodes > 0,
+            ApprovalScope::Redeploy => scale.redeployed > 0,
+            ApprovalScope::Destroy => scale.taken_away > 0,
+            ApprovalScope::MoreNodesThan(limit) => scale.nodes as u64 > limit,
+        };
+        let rules = policy.rules.iter().filter(|rule| is_about(rule.scope));
+        let needed = rules.map(|rule| Self {
+            rule: Arc::from(rule.scope.to_string()),
+            count: rule.count,
+            of: rule.of.clone(),
+            missing: rule.count,
+        });
+        needed.collect()
+    }
+
+    /// This rule, with the approvals of some principals.
+    #[must_use]
+    pub fn with(mut self, given: &[GivenApproval]) -> Self {
+        let of: BTreeSet<String> = self.of.iter().map(|name| folded(name)).collect();
+        let people: BTreeSet<String> = given.iter().map(|each| folded(&each.by)).collect();
+        let counted = people.iter();
+        let counted = counted.filter(|name| of.is_empty() || of.contains(*name));
+        self.missing = self.count.saturating_sub(counted.count() as u64);
+        self
+    }
+}
+
+/// A principal without the difference of capital letters: one person is not two.
+fn folded(name: &str) -> String {
+    name.to_lowercase()
+}
+
+impl Approvals {
+    /// Whether the plan needs none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.needed.is_empty()
+    }
+
+    /// Whether a signature is missing.
+    #[must_use]
+    pub fn is_missing_any(&self) -> bool {
+        self.needed.iter().any(|rule| rule.missing > 0)
+    }
+}

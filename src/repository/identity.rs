@@ -1,0 +1,61 @@
+//! A repository's own name: the same in all of its clones.
+
+use super::{Error, Repository};
+
+impl Repository {
+    /// The URL of the remote that it works with, without account and form, else where it lies.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be read.
+    pub fn identity(&self) -> Result<String, Error> {
+        if let Some(remote) = self.default_remote()?
+            && let Some(url) = self.config(&format!("remote.{remote}.url"))?
+        {
+            return Ok(plain_url(&url));
+        }
+        let folder = self.common_dir();
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        Ok(folder.to_string_lossy().into_owned())
+    }
+}
+
+/// `git@host:team/site.git`, `https://me:token@host/team/site` and `ssh://git@host/team/site/` are one.
+fn plain_url(url: &str) -> String {
+    let (rest, has_scheme) = match url.split_once("://") {
+        Some((_, rest)) => (rest, true),
+        None => (url, false),
+    };
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let host = match host.split_once(':') {
+        // Behind the colon stands a path where there is no scheme, else a port.
+        Some((host, first)) if !has_scheme => format!("{}/{first}", host.to_ascii_lowercase()),
+        _ => host.to_ascii_lowercase(),
+    };
+    let whole = match path {
+        "" => host,
+        path => format!("{host}/{path}"),
+    };
+    let whole = whole.trim_end_matches('/');
+    whole.strip_suffix(".git").unwrap_or(whole).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_repository_has_one_identity_however_it_was_cloned() {
+        for url in [
+            "git@Git.example:team/site.git",
+            "https://me:token@git.example/team/site",
+            "ssh://git@git.example/team/site/",
+            "https://git.example/team/site.git",
+        ] {
+            assert_eq!(plain_url(url), "git.example/team/site", "{url}");
+        }
+        assert_eq!(plain_url("/srv/git/site.git"), "/srv/git/site");
+        assert_eq!(plain_url("https://h:8443/x"), "h:8443/x");
+    }
+}

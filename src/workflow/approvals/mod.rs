@@ -1,0 +1,470 @@
+//! Approvals: the signatures that a plan needs before it is applied, where they are, and which of them count.
+//!
+//! An approval is a commit without parents below `<prefix>/<site>/approvals/<effect>/`, with the signed text and its
+//! signature; the ref's name says whose key it is. So of any number of refs that are pushed, one for each key that may
+//! approve is read, and no more. Rules and allowed signers come from a protected revision ([`Gate`]). A run spends the
+//! approvals that it begins with: its first records, written by compare-and-swap under the lock, name them.
+
+mod gate;
+mod signers;
+mod statement;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+use jiff::Timestamp;
+
+use super::{Client, Failure, FailureKind};
+use crate::design::{Digest, Policy, SiteName};
+use crate::plan::{Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval};
+use crate::record::{Approval, RunRecord, Store};
+use crate::repository::{
+    self, CommitId, NewCommit, PublicKey, PushOutcome, RefUpdate, Repository, Signature, Signed,
+    claimed_key,
+};
+use crate::run::{Connection, SiteRepository};
+
+pub use gate::Gate;
+pub use signers::Signer;
+pub use statement::{LONGEST, NAMESPACE, Statement};
+
+/// The files of an approval.
+const STATEMENT: &str = "approval";
+const SIGNATURE: &str = "approval.sig";
+
+/// Bytes of the largest of each.
+const LARGEST_STATEMENT: u64 = 4096;
+const LARGEST_SIGNATURE: u64 = 16 << 10;
+
+/// Where the approvals of a site are, and who asks for them.
+#[derive(Clone, Copy)]
+pub struct Approving<'a> {
+    /// The caller.
+    pub client: &'a dyn Client,
+    /// The repository.
+    pub repository: &'a Repository,
+    /// The site.
+    pub site: &'a SiteName,
+    /// How it is shared.
+    pub connection: &'a Connection<'a>,
+}
+
+/// The right to begin a run: the approvals that it spends. Only [`Gate::clear`] gives one where a policy asks for any.
+#[derive(Clone, Debug)]
+pub struct Clearance {
+    pub(super) approvals: Vec<Approval>,
+    pub(super) policy_asks: bool,
+}
+
+impl Clearance {
+    /// Whether approvals cover the plan.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        !self.approvals.is_empty()
+    }
+
+    /// The clearance of every plan under a policy that asks for no approvals.
+    #[must_use]
+    pub fn without_approvals(policy: &Policy) -> Option<Self> {
+        policy.approvals.is_none().then(|| Self {
+            approvals: Vec::new(),
+            policy_asks: false,
+        })
+    }
+}
+
+/// The approvals of a plan, judged.
+#[derive(Clone, Debug, Default)]
+pub struct Assessment {
+    /// As the plan shows them.
+    pub shown: Approvals,
+    /// Those that count.
+    counted: Vec<Approval>,
+}
+
+/// An approval that was found, and the signer whose key it is said to be of.
+struct Candidate<'s> {
+    signer: &'s Signer,
+    /// As it was found, or why it cannot be read.
+    approval: Result<Approval, String>,
+}
+
+impl Gate {
+    /// Judges the approvals of the effect of a plan that was reviewed, by what a plan needs; `own` is the run that is resumed,
+    /// which keeps the approvals that it has.
+    ///
+    /// # Errors
+    ///
+    /// The remote cannot be asked, or the records cannot be read, or `ssh-keygen` cannot be run.
+    pub fn assess(
+        &self,
+        approving: Approving<'_>,
+        plan: &Plan,
+        reviewed: &Plan,
+        own: Option<&RunRecord>,
+    ) -> Result<Assessment, Failure> {
+        let Some(rules) = &self.rules else {
+            return Ok(Assessment::default());
+        };
+        let needed = NeededApproval::by(&rules.policy, plan);
+        let mut assessment = Assessment::default();
+        if needed.is_empty() {
+            return Ok(assessment);
+        }
+        let effect = &PlanEffect::of(reviewed).digest();
+        let shown = &mut assessment.shown;
+        shown.rules_from = rules.from.clone();
+        let none = Vec::new();
+        let signers = match &rules.signers {
+            Ok(signers) => signers,
+            Err(why) => {
+                shown.refused.push(RefusedApproval {
+                    by: rules.policy.allowed_signers.clone(),
+                    reason: Arc::from(why.as_str()),
+                });
+                &none
+            }
+        };
+        let store = Store::open(approving.repository, approving.site)?;
+        let judge = Judge {
+            approving,
+            effect,
+            repository: repository_name(approving.repository)?,
+            now: now(approving.client),
+            spent: store.spent_approvals(&store.read()?)?,
+            own: own.map(|run| &run.run),
+            appliers: match rules.policy.applier_counts {
+                true => BTreeSet::new(),
+                false => appliers(approving, signers)?,
+            },
+        };
+        for candidate in approving.candidates(signers, effect, own)? {
+            let by: Arc<str> = Arc::from(candidate.signer.principal.as_str());
+            match judge.verdict(&candidate)? {
+                Ok((approval, expires)) => {
+                    shown.given.push(GivenApproval { by, expires });
+                    assessment.counted.push(approval);
+                }
+                Err(why) => shown.refused.push(RefusedApproval {
+                    by,
+                    reason: Arc::from(why),
+                }),
+            }
+        }
+        let given = &shown.given;
+        shown.needed = needed.into_iter().map(|rule| rule.with(given)).collect();
+        Ok(assessment)
+    }
+
+    /// The approvals of a plan, as it shows them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::assess`].
+    pub fn shown(&self, approving: Approving<'_>, plan: &Plan) -> Result<Approvals, Failure> {
+        Ok(self.assess(approving, plan, plan, None)?.shown)
+    }
+
+    /// The clearance of a plan that does nothing which one that was reviewed does not. The only way to begin a run, or to resume one that another
+    /// clone began.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::assess`]; an approval is missing ([`FailureKind::Guard`]).
+    pub fn clear(
+        &self,
+        approving: Approving<'_>,
+        plan: &Plan,
+        reviewed: &Plan,
+        own: Option<&RunRecord>,
+    ) -> Result<Clearance, Failure> {
+        let assessment = self.assess(approving, plan, reviewed, own)?;
+        if assessment.shown.is_missing_any() {
+            let effect = PlanEffect::of(reviewed).digest();
+            return Err(missing(&assessment.shown, &effect));
+        }
+        Ok(Clearance {
+            approvals: assessment.counted,
+            policy_asks: self.policy_asks,
+        })
+    }
+}
+
+/// The failure that lists the missing approvals, and why those that were found do not count.
+fn missing(approvals: &Approvals, effect: &Digest) -> Failure {
+    let rules = approvals.needed.iter().filter(|rule| rule.missing > 0);
+    let rules = rules.map(|rule| {
+        let of = match rule.of.is_empty() {
+            true => String::new(),
+            false => format!(" (of {})", rule.of.join(", ")),
+        };
+        let (rule, count, missing) = (&rule.rule, rule.count, rule.missing);
+        format!("`{rule}` needs {count}{of}: {missing} missing")
+    });
+    let refused = approvals.refused.iter();
+    let refused = refused.map(|each| format!("{} does not count: {}", each.by, each.reason));
+    let text = format!(
+        "the plan lacks approvals of its effect {}, by the rules of {}:",
+        crate::plan::effect::short(effect),
+        approvals.rules_from
+    );
+    Failure::new(FailureKind::Guard, text)
+        .details(rules.chain(refused))
+        .hint("save the plan (`trueup plan -o FILE`), have it approved by others (`trueup approve FILE`), and apply it again")
+}
+
+/// The principals that the person who applies is known by: git's identity, and the key that git signs with.
+fn appliers(approving: Approving<'_>, signers: &[Signer]) -> Result<BTreeSet<String>, Failure> {
+    let actor = approving.client.actor(approving.repository)?;
+    let mut names = BTreeSet::from([actor.name.to_lowercase(), actor.email.to_lowercase()]);
+    let key = approving.repository.signing_key()?;
+    if let Some(key) = key.and_then(|key| key.public()) {
+        let own = signers.iter().filter(|signer| signer.key == key);
+        names.extend(own.map(|signer| signer.principal.to_lowercase()));
+    }
+    Ok(names)
+}
+
+/// The time, by the clock of the caller.
+fn now(client: &dyn Client) -> Timestamp {
+    Timestamp::from_second(client.clock().seconds()).unwrap_or(Timestamp::MAX)
+}
+
+/// Finds out whether approvals count.
+struct Judge<'a> {
+    approving: Approving<'a>,
+    effect: &'a Digest,
+    repository: String,
+    now: Timestamp,
+    spent: BTreeMap<Arc<str>, crate::design::RunId>,
+    own: Option<&'a crate::design::RunId>,
+    appliers: BTreeSet<String>,
+}
+
+impl Judge<'_> {
+    /// The approval and the end of its time where it counts, else why not.
+    fn verdict(
+        &self,
+        candidate: &Candidate<'_>,
+    ) -> Result<Result<(Approval, Arc<str>), String>, Failure> {
+        let signer = candidate.signer;
+        let approval = match &candidate.approval {
+            Ok(approval) => approval,
+            Err(why) => return Ok(Err(why.clone())),
+        };
+        if claimed_key(&approval.signature).as_ref() != Some(&signer.key) {
+            return Ok(Err("it is signed by another key".to_owned()));
+        }
+        let signed = Signed {
+            namespace: NAMESPACE,
+            message: &approval.statement,
+            signature: &approval.signature,
+        };
+        let repository = self.approving.repository;
+        if let Some(why) = repository.verify(signed, &signer.line(), &signer.principal)? {
+            return Ok(Err(format!("its signature does not hold: {why}")));
+        }
+        let Some(statement) = Statement::read(&approval.statement) else {
+            return Ok(Err("what is signed is no approval".to_owned()));
+        };
+        let mut why = self
+            .foreign(&statement)
+            .or_else(|| statement.untimely(self.now));
+        if let Some(run) = self.spent.get(&approval.statement)
+            && self.own != Some(run)
+        {
+            why = Some(format!("it was spent by run {run}"));
+        }
+        if self.appliers.contains(&signer.principal.to_lowercase()) {
+            why = Some("it is of the person who applies".to_owned());
+        }
+        let end = Arc::from(statement.expires.to_string());
+        Ok(why.map_or_else(|| Ok((approval.clone(), end)), Err))
+    }
+
+    /// Why it is for something else.
+    fn foreign(&self, statement: &Statement) -> Option<String> {
+        if statement.repository != self.repository {
+            let (theirs, ours) = (&statement.repository, &self.repository);
+            return Some(format!(
+                "it is for repository `{theirs}`, and this one is `{ours}` (`git config trueup.repository` names it)"
+            ));
+        }
+        if statement.site != self.approving.site.as_str() {
+            return Some(format!("it is for site `{}`", statement.site));
+        }
+        (*statement.effect != **self.effect).then(|| {
+            format!(
+                "it is for effect {}",
+                crate::plan::effect::short(&statement.effect.as_str().into())
+            )
+        })
+    }
+}
+
+impl<'a> Approving<'a> {
+    /// The approvals of a site.
+    #[must_use]
+    pub fn of(client: &'a dyn Client, site: &'a SiteRepository<'a>) -> Self {
+        Self {
+            client,
+            repository: site.repository,
+            site: &site.name,
+            connection: &site.connection,
+        }
+    }
+}
+
+impl Approving<'_> {
+    /// The ref of the approval of an effect by a key.
+    fn ref_name(&self, effect: &str, key: &PublicKey) -> Result<String, Failure> {
+        let prefix = self.repository.ref_prefix()?;
+        let key = HEXLOWER.encode(&key.digest()[..16]);
+        Ok(format!("{prefix}/{}/approvals/{effect}/{key}", self.site))
+    }
+
+    /// The approvals of an effect by the keys that may approve, and those that a run was begun with.
+    fn candidates<'s>(
+        &self,
+        signers: &'s [Signer],
+        effect: &Digest,
+        own: Option<&RunRecord>,
+    ) -> Result<Vec<Candidate<'s>>, Failure> {
+        let names: Vec<String> = signers
+            .iter()
+            .map(|signer| self.ref_name(effect, &signer.key))
+            .collect::<Result<_, _>>()?;
+        let found = self.fetched(effect, &names)?;
+        let mut candidates = Vec::new();
+        for (signer, name) in signers.iter().zip(&names) {
+            let kept = own.into_iter().flat_map(|run| &run.approvals);
+            let kept =
+                kept.filter(|kept| claimed_key(&kept.signature).as_ref() == Some(&signer.key));
+            candidates.extend(kept.map(|kept| Candidate {
+                signer,
+                approval: Ok(kept.clone()),
+            }));
+            if let Some(commit) = found.get(name) {
+                let approval = self.read(*commit, signer);
+                candidates.push(Candidate { signer, approval });
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// The commits of refs, as the remote has them where there is one.
+    fn fetched(
+        &self,
+        effect: &Digest,
+        names: &[String],
+    ) -> Result<BTreeMap<String, CommitId>, Failure> {
+        let prefix = self.repository.ref_prefix()?;
+        let folder = format!("{prefix}/{}/approvals/{effect}", self.site);
+        let mut found = match self.connection {
+            Connection::Alone | Connection::Offline => self.repository.refs(&folder)?,
+            Connection::Shared { remote, .. } => remote.ls_remote(&[&format!("{folder}/*")])?,
+        };
+        found.retain(|name, _| names.contains(name));
+        if let Connection::Shared { remote, .. } = self.connection {
+            for (name, id) in &found {
+                if self.repository.read_ref(name)? != Some(*id) {
+                    remote.fetch(&[(name, name)])?;
+                }
+            }
+        }
+        Ok(found
+            .into_iter()
+            .map(|(name, id)| (name, CommitId(id)))
+            .collect())
+    }
+
+    /// An approval at a commit, or why it cannot be read.
+    fn read(&self, commit: CommitId, signer: &Signer) -> Result<Approval, String> {
+        let file = |name: &str, limit: u64| {
+            let bytes = self.repository.file_within(commit, name, limit);
+            let bytes = bytes.map_err(|error| error.to_string())?;
+            let bytes = bytes.ok_or_else(|| format!("it has no file `{name}`"))?;
+            let text = String::from_utf8(bytes).map_err(|_| format!("`{name}` is not UTF-8"))?;
+            Ok::<_, String>(Arc::from(text))
+        };
+        Ok(Approval {
+            by: Arc::from(signer.principal.as_str()),
+            statement: file(STATEMENT, LARGEST_STATEMENT)?,
+            signature: file(SIGNATURE, LARGEST_SIGNATURE)?,
+        })
+    }
+
+    /// Writes an approval and publishes it; one of the same key for the same effect is replaced.
+    ///
+    /// # Errors
+    ///
+    /// The repository cannot be written, or the remote does not take it.
+    pub fn publish(
+        &self,
+        approval: &Approval,
+        effect: &Digest,
+        key: &PublicKey,
+    ) -> Result<String, Failure> {
+        let name = self.ref_name(effect, key)?;
+        let actor = self.client.actor(self.repository)?;
+        let commit = self.repository.write_commit(&NewCommit {
+            base: None,
+            parents: Vec::new(),
+            changes: BTreeMap::from([
+                (
+                    STATEMENT.to_owned(),
+                    Some(approval.statement.as_bytes().to_vec()),
+                ),
+                (
+                    SIGNATURE.to_owned(),
+                    Some(approval.signature.as_bytes().to_vec()),
+                ),
+            ]),
+            deflated: BTreeMap::new(),
+            author: Signature {
+                name: actor.name,
+                email: actor.email,
+                seconds: self.client.clock().seconds(),
+            },
+            message: format!(
+                "approval of {} for site {} by {}",
+                &effect[..16],
+                self.site,
+                approval.by
+            ),
+        })?;
+        let here = self.repository.read_ref(&name)?;
+        if let Connection::Shared {
+            remote,
+            publish: true,
+        } = self.connection
+        {
+            let there = remote.ls_remote(&[&name])?.get(&name).copied();
+            let update = RefUpdate {
+                name: name.clone(),
+                old: there,
+                new: Some(commit.0),
+            };
+            if let PushOutcome::LostRace { name, .. } = remote.push(&[update])? {
+                let text = format!("`{name}` of the remote has moved meanwhile");
+                return Err(Failure::error(text).hint("run the command again"));
+            }
+        }
+        self.repository.update_ref(&name, here, commit.0)?;
+        Ok(name)
+    }
+}
+
+/// The repository as approvals name it: `trueup.repository` of git's configuration, else its remote without account and form,
+/// else where it lies.
+///
+/// # Errors
+///
+/// Git's configuration cannot be read.
+pub fn repository_name(repository: &Repository) -> Result<String, repository::Error> {
+    match repository.config("trueup.repository")? {
+        Some(name) => Ok(name),
+        None => repository.identity(),
+    }
+}

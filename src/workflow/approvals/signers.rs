@@ -1,0 +1,216 @@
+//! The allowed signers of a site: whose keys may approve.
+//!
+//! The file has the format of `ssh-keygen` (ALLOWED SIGNERS), of which only the plain part is taken: a principal, options
+//! that limit its key, and the key. Whatever could mean more keys or more people than a reviewer sees (patterns, lists,
+//! certificate authorities, one key of two people, options that are not known) makes the whole file void.
+
+use std::collections::BTreeMap;
+
+use super::statement::NAMESPACE;
+use crate::repository::PublicKey;
+
+/// Bytes and lines of the largest file.
+pub(super) const LARGEST: u64 = 1 << 18;
+const MOST: usize = 1000;
+
+/// Bytes of the longest principal.
+const LONGEST: usize = 200;
+
+/// A key that may approve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signer {
+    /// The person.
+    pub principal: String,
+    /// The key.
+    pub key: PublicKey,
+    /// `valid-after` and `valid-before`, as they are written.
+    limits: Vec<String>,
+}
+
+impl Signer {
+    /// The line that `ssh-keygen` verifies a signature by: this key, for this principal and this purpose.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let own = format!("namespaces=\"{NAMESPACE}\"");
+        let options: Vec<&str> = std::iter::once(own.as_str())
+            .chain(self.limits.iter().map(String::as_str))
+            .collect();
+        format!("{} {} {}", self.principal, options.join(","), self.key)
+    }
+}
+
+/// The signers that a file names.
+///
+/// # Errors
+///
+/// A line says more than a key of a person.
+pub(super) fn read(text: &str) -> Result<Vec<Signer>, String> {
+    let mut signers: Vec<Signer> = Vec::new();
+    let mut of_key: BTreeMap<PublicKey, usize> = BTreeMap::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if number > MOST {
+            return Err(format!("it has more than {MOST} lines"));
+        }
+        let signer = signer(line).map_err(|why| format!("line {number}: {why}"))?;
+        let Some(signer) = signer else { continue };
+        if let Some(other) = of_key.insert(signer.key.clone(), number) {
+            return Err(format!(
+                "line {number}: the key stands in line {other}, too"
+            ));
+        }
+        signers.push(signer);
+    }
+    Ok(signers)
+}
+
+/// The signer of a line; `None`: its key is for other purposes.
+fn signer(line: &str) -> Result<Option<Signer>, String> {
+    let mut words = line.split_ascii_whitespace();
+    let principal = words.next().unwrap_or_default();
+    let is_plain = |each: char| each.is_ascii_graphic() && !"*?!,\"'\\#`".contains(each);
+    if principal.len() > LONGEST || !principal.chars().all(is_plain) {
+        return Err(format!(
+            "`{}` is not one principal without patterns",
+            principal.escape_debug()
+        ));
+    }
+    let rest: Vec<&str> = words.collect();
+    let key = |at: usize| PublicKey::read(rest.get(at)?, rest.get(at + 1)?);
+    let (options, key) = match (key(0), key(1)) {
+        (Some(key), _) => ("", key),
+        (None, Some(key)) => (rest.first().copied().unwrap_or_default(), key),
+        (None, None) => return Err("there is no key behind the principal".to_owned()),
+    };
+    if key.kind().contains("-cert-") {
+        return Err("certificates are not taken".to_owned());
+    }
+    let mut limits = Vec::new();
+    let mut is_ours = true;
+    for (name, value) in self::options(options)? {
+        match name.as_str() {
+            "namespaces" => {
+                let names: Vec<&str> = value.split(',').collect();
+                if names.iter().any(|name| name.contains(['*', '?', '!'])) {
+                    return Err("patterns in `namespaces` are not taken".to_owned());
+                }
+                is_ours = names.contains(&NAMESPACE);
+            }
+            "valid-after" | "valid-before" => {
+                let digits = value.strip_suffix('Z').unwrap_or(&value);
+                let is_time = digits.bytes().all(|byte| byte.is_ascii_digit());
+                if !is_time || !matches!(digits.len(), 8 | 12 | 14) {
+                    return Err(format!("`{name}` is no time"));
+                }
+                limits.push(format!("{name}=\"{value}\""));
+            }
+            _ => return Err(format!("option `{}` is not taken", name.escape_debug())),
+        }
+    }
+    Ok(is_ours.then(|| Signer {
+        principal: principal.to_owned(),
+        key,
+        limits,
+    }))
+}
+
+/// The options of a line: `name="value"` with commas between, each once.
+fn options(mut text: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut options = BTreeMap::new();
+    while !text.is_empty() {
+        let named = text
+            .split_once("=\"")
+            .filter(|(name, _)| !name.contains(','));
+        let Some((name, (value, rest))) =
+            named.and_then(|(name, rest)| Some((name, rest.split_once('"')?)))
+        else {
+            let name = text.split([',', '=']).next().unwrap_or_default();
+            return Err(format!("option `{}` is not taken", name.escape_debug()));
+        };
+        text = match rest.strip_prefix(',') {
+            Some(rest) if !rest.is_empty() => rest,
+            None if rest.is_empty() => rest,
+            _ => return Err("its options are not closed".to_owned()),
+        };
+        if options
+            .insert(name.to_ascii_lowercase(), value.to_owned())
+            .is_some()
+        {
+            return Err(format!("option `{}` stands twice", name.escape_debug()));
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADA: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJKSEMGnxdB2QI2XAlTKx7TTr0vTMxSG4vWhAQTZSmYz";
+    const BOB: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+    fn principals(text: &str) -> Result<Vec<String>, String> {
+        Ok(read(text)?.iter().map(Signer::line).collect())
+    }
+
+    #[test]
+    fn keys_of_people_are_read_with_the_options_that_limit_them() {
+        let text = format!(
+            "# people\n\nada@example.org {ADA} her laptop\nbob@example.org namespaces=\"git,{NAMESPACE}\",valid-before=\"20310101\" {BOB}\n"
+        );
+        assert_eq!(
+            principals(&text).unwrap(),
+            [
+                format!("ada@example.org namespaces=\"{NAMESPACE}\" {ADA}"),
+                format!(
+                    "bob@example.org namespaces=\"{NAMESPACE}\",valid-before=\"20310101\" {BOB}"
+                ),
+            ]
+        );
+        let other = format!("ada@example.org namespaces=\"git\" {ADA}\n");
+        assert_eq!(
+            principals(&other).unwrap(),
+            [""; 0],
+            "a key for commits only"
+        );
+    }
+
+    #[test]
+    fn a_line_that_could_mean_more_than_a_key_of_a_person_voids_the_file() {
+        for line in [
+            format!("* {ADA}"),
+            format!("*@example.org {ADA}"),
+            format!("ada@example.or? {ADA}"),
+            format!("!bob,ada {ADA}"),
+            format!("ada,bob {ADA}"),
+            format!("\"ada\" {ADA}"),
+            format!("ada cert-authority {ADA}"),
+            format!("ada CERT-AUTHORITY {ADA}"),
+            format!("ada namespaces=\"trueup-*\" {ADA}"),
+            format!("ada namespaces=\"{NAMESPACE}\",cert-authority {ADA}"),
+            format!("ada cert-authority,namespaces=\"{NAMESPACE}\" {ADA}"),
+            format!("ada namespaces=\"{NAMESPACE}\",namespaces=\"git\" {ADA}"),
+            format!("ada valid-before=\"tomorrow\" {ADA}"),
+            format!("ada valid-before=\"20310101 {ADA}"),
+            format!("ada valid-before=\"20310101\"x {ADA}"),
+            format!("ada verify-required {ADA}"),
+            format!("ada no-touch-required=\"x\" {ADA}"),
+            format!("ada {}", ADA.replace("ssh-ed25519", "ssh-rsa")),
+            "ada ssh-ed25519".to_owned(),
+            "ada".to_owned(),
+            format!("{} {ADA}", "a".repeat(300)),
+            format!("ad\u{202e}a {ADA}"),
+            format!("ada {ADA}\nbob {ADA}"),
+            format!("ada {ADA}\nada {ADA}"),
+        ] {
+            assert!(read(&line).is_err(), "{line}");
+        }
+        let many = format!("ada {ADA}\n") + &"# more\n".repeat(MOST) + &format!("bob {BOB}\n");
+        assert!(read(&many).is_err());
+    }
+}
