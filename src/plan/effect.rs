@@ -189,9 +189,11 @@ pub struct Difference {
 pub enum EffectPart {
     /// Which kinds of steps there are.
     Steps,
+    /// Whether data is destroyed, where the change is the same: a new machine whose disks were not known may turn out empty.
+    Data,
     /// Which members are taken out of their etcd clusters.
     Etcd,
-    /// The parts of a teardown: it destroys, disks, etcd members, clean steps, the Kubernetes node.
+    /// The parts of a teardown: the change, disks, etcd members, clean steps, the Kubernetes node.
     Teardown,
     /// Which groups there are, and their order.
     Groups,
@@ -563,10 +565,13 @@ impl<'p> NodeEffect<'p> {
         let steps = (!steps.is_empty()).then(|| (EffectPart::Steps, format!("{steps} added")));
         let of = |part: EffectPart| move |what: String| (part, what);
         let members = self.members_added(before).map(of(EffectPart::Etcd));
+        let destroys = self.destructive && !before.destructive;
+        let data = destroys.then(|| "data is destroyed, or a machine taken away".to_owned());
         let teardown = self.teardown_adds(before).into_iter();
         let rest = self.meant_adds(before).into_iter();
         let all = teardown
             .map(of(EffectPart::Teardown))
+            .chain(data.map(of(EffectPart::Data)))
             .chain(members)
             .chain(steps);
         all.chain(rest.map(of(EffectPart::Rest))).collect()
@@ -593,9 +598,6 @@ impl<'p> NodeEffect<'p> {
                 word(self.change),
                 word(before.change)
             ));
-        }
-        if self.destructive && !before.destructive {
-            added.push("data is destroyed, or a machine taken away".to_owned());
         }
         if let Some(disk) = self.disks.iter().find(|disk| !before.disks.contains(disk)) {
             added.push(format!("disk `{disk}` is erased or written"));

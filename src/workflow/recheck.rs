@@ -138,7 +138,7 @@ impl Beyond {
         self.nodes.retain(|node, differences| {
             let designed = planned.site.design.nodes.contains_key(node);
             let (is_allowed, most) = match changes.get(node) {
-                Some(ChangeKind::Create) => (designed, EffectPart::Steps),
+                Some(ChangeKind::Create) => (designed, EffectPart::Data),
                 Some(ChangeKind::Redeploy) => (
                     designed && (action.is_targeted() || allowed.allow_redeploy.names(node)),
                     EffectPart::Teardown,

@@ -226,6 +226,48 @@ async fn a_run_that_is_killed_while_maas_commissions_is_resumed_and_repeats_noth
     }
 }
 
+/// A remote that the clones of a site share.
+struct Origin(TempDir);
+
+impl Origin {
+    /// A remote with the site of a lab.
+    fn of(lab: &Lab) -> Self {
+        let origin = Self(TempDir::new().unwrap());
+        let url = origin.url();
+        lab.site
+            .git(&["init", "--quiet", "--bare", "--initial-branch=main", &url]);
+        lab.site.git(&["remote", "add", "origin", &url]);
+        lab.site
+            .git(&["push", "--quiet", "--set-upstream", "origin", "main"]);
+        origin
+    }
+
+    fn url(&self) -> String {
+        self.0.path().to_str().unwrap().to_owned()
+    }
+
+    /// Resumes the run in a clone that is new.
+    async fn resume(&self) {
+        let other = Arc::new(Site::clone_of(&self.url()));
+        let resumed = trueup_meanwhile(other, &["apply", "--resume", "--yes"], &ENVIRONMENT).await;
+        resumed.with(0);
+    }
+}
+
+/// The disks of a machine are not known before it is commissioned, and are found empty when the run is resumed.
+#[tokio::test]
+async fn a_run_that_is_killed_while_maas_commissions_is_resumed_from_another_clone() {
+    let lab = Lab::start(Version::V35).await;
+    let origin = Origin::of(&lab);
+    killed_at(&lab, "commission abc001").await;
+    while lab.region.machine("abc001").status != 4 {
+        lab.region.state().settle();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    origin.resume().await;
+    everything_happened_once(&lab);
+}
+
 #[tokio::test]
 async fn a_run_that_is_killed_while_maas_deploys_is_resumed_from_another_clone() {
     for version in [Version::V34, Version::V35] {
@@ -238,17 +280,9 @@ async fn a_run_that_is_killed_while_maas_deploys_is_resumed_from_another_clone()
             .state()
             .effects
             .push("commission abc001".to_owned());
-        let origin = TempDir::new().unwrap();
-        let url = origin.path().to_str().unwrap().to_owned();
-        lab.site
-            .git(&["init", "--quiet", "--bare", "--initial-branch=main", &url]);
-        lab.site.git(&["remote", "add", "origin", &url]);
-        lab.site
-            .git(&["push", "--quiet", "--set-upstream", "origin", "main"]);
+        let origin = Origin::of(&lab);
         killed_at(&lab, "deploy abc002").await;
-        let other = Arc::new(Site::clone_of(&url));
-        let resumed = trueup_meanwhile(other, &["apply", "--resume", "--yes"], &ENVIRONMENT).await;
-        resumed.with(0);
+        origin.resume().await;
         everything_happened_once(&lab);
     }
 }
