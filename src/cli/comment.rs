@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::context::Context;
+use super::value::number;
 use super::{Failure, FailureKind};
 use crate::forge::{self, Account, Act, Forge, GitHub, GitLab, MOST_BYTES, Place, Published};
 use crate::report::counted;
@@ -23,7 +24,7 @@ pub(super) struct CommentCommand {
     #[arg(long, value_enum, value_name = "FORGE")]
     on: ForgeKind,
     /// Number of the pull request or merge request [default: the pipeline's]
-    #[arg(long, value_name = "N", conflicts_with = "issue")]
+    #[arg(long, value_name = "N", conflicts_with = "issue", value_parser = number)]
     change: Option<u64>,
     /// Publish only where the head of the change is still this commit; exit code 5 otherwise
     #[arg(long, value_name = "COMMIT", conflicts_with = "issue")]
