@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 use super::action;
 use super::context::Context;
 use super::plan::{PlanCommand, detailed};
+use super::planning::resolve;
 use super::sites;
 use super::{Failure, FailureKind, exit, interrupted};
 use crate::backend::BackendContext;
@@ -154,7 +155,11 @@ fn revisions(
     command: &PlanCommand,
     sites: &[SiteOfMany<'_>],
 ) -> Vec<Revision> {
-    if let Some(word) = &command.rev {
+    let of_each_site = command
+        .rev
+        .as_deref()
+        .filter(|word| Checkout::is_of_site(word));
+    if let (Some(word), None) = (&command.rev, of_each_site) {
         return crate::workflow::revisions(sites, word);
     }
     let Planning {
@@ -166,10 +171,11 @@ fn revisions(
     let sites = sites.iter().map(|site| {
         let checkout = site.checkout.as_ref().map_err(Clone::clone)?;
         let context = client.context;
-        let at =
-            command
-                .arguments
-                .revision(context, checkout, connection, request, At::Worktree)?;
+        let arguments = &command.arguments;
+        let at = match of_each_site {
+            Some(word) => resolve(context, checkout, connection, word)?,
+            None => arguments.revision(context, checkout, connection, request, At::Worktree)?,
+        };
         Ok((at, checkout.location_at(at)?))
     });
     sites.collect()

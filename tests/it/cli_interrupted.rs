@@ -285,6 +285,19 @@ fn the_revision_of_a_site_action_is_the_newest_that_the_remote_has() {
     let (first, origin) = shared(Fixture::one_rack());
     first.run(&["apply", "--yes"]).with(0);
     let second = clone(&first, &origin);
+    let of_all = |clone: &Fixture| {
+        let plan = [
+            "plan",
+            "--all-sites",
+            "--rev",
+            "successful-site-action",
+            "--format",
+            "json",
+        ];
+        let plans = clone.run(&plan).with(0).json();
+        assert_eq!(plans["sites"][0]["state"], "no-changes", "{plans:#}");
+    };
+    of_all(&second);
     let planned = || {
         let plan = [
             "plan",

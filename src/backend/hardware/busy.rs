@@ -1,12 +1,12 @@
 //! How long a provisioner is asked again that has no time for a machine: longer than one attempt of a step, and as
 //! long as it works on others.
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backend::http::Failure;
 use crate::backend::retry::{Waits, waits};
 use crate::backend::{ActError, Order};
 
@@ -15,13 +15,47 @@ const BUSY: Duration = Duration::from_secs(600);
 /// The first and the longest wait before that, added to what the provisioner asks for.
 const BUSY_DELAY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
 
-/// A refusal that can pass: the provisioner has done nothing.
-pub(super) trait Refusal: Clone + Display + Into<ActError> {
+/// Why a provisioner did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RequestError {
+    /// A request failed.
+    #[error(transparent)]
+    Http(#[from] Failure),
+    /// It cannot be asked for, or the answer makes no sense.
+    #[error("{0}")]
+    Stays(String),
+}
+
+impl RequestError {
+    /// The status of the answer, where there was one.
+    pub(super) fn status(&self) -> Option<u16> {
+        match self {
+            Self::Http(failure) => failure.status().map(|status| status.as_u16()),
+            Self::Stays(_) => None,
+        }
+    }
+
     /// Whether it was answered 503.
-    fn is_unavailable(&self) -> bool;
+    fn is_unavailable(&self) -> bool {
+        self.status() == Some(503)
+    }
 
     /// How long the provisioner asks to wait.
-    fn retry_after(&self) -> Option<Duration>;
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Http(failure) => failure.retry_after(),
+            Self::Stays(_) => None,
+        }
+    }
+}
+
+impl From<RequestError> for ActError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Http(failure) => failure.into(),
+            RequestError::Stays(text) => Self::Permanent(Arc::from(text)),
+        }
+    }
 }
 
 /// How long a request is retried while a provisioner is busy: as long as it works on other machines, since it
@@ -46,7 +80,7 @@ impl RetryBudget {
 
     /// The wait before the next request; `None`: it would be too late. `is_active`: whether the
     /// provisioner works on a machine, which frees it when it ends.
-    pub(super) fn next(&mut self, refusal: &impl Refusal, is_active: bool) -> Option<Duration> {
+    pub(super) fn next(&mut self, refusal: &RequestError, is_active: bool) -> Option<Duration> {
         let now = Instant::now();
         if is_active && refusal.is_unavailable() {
             self.until = now + BUSY;
@@ -62,7 +96,7 @@ impl RetryBudget {
     }
 
     /// The failure when there is no time left; `stuck`: what it means that nothing has moved meanwhile.
-    pub(super) fn ended(&self, refusal: &impl Refusal, stuck: &str) -> ActError {
+    pub(super) fn ended(&self, refusal: &RequestError, stuck: &str) -> ActError {
         let is_at_end = self.end.is_some_and(|end| end <= self.until);
         if is_at_end || !refusal.is_unavailable() {
             return refusal.clone().into();

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use reqwest::{Method, Url};
 use serde::Deserialize;
@@ -14,12 +13,12 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::node::{FIELDS, Node};
-use crate::backend::hardware::busy::Refusal;
+use crate::backend::Secret;
+pub(super) use crate::backend::hardware::busy::RequestError;
 use crate::backend::hardware::poll::Lister;
 use crate::backend::http::{
-    Answer, Class, Client, Credentials, Dialect, Endpoint, Failure, Request, percent_encoded,
+    Answer, Class, Client, Credentials, Dialect, Endpoint, Request, percent_encoded,
 };
-use crate::backend::{ActError, Secret};
 
 /// The oldest version that will do: it has the retired flag.
 pub(super) const FLOOR: u32 = 61;
@@ -35,63 +34,20 @@ const PAGE: usize = 1000;
 /// Most pages that are followed.
 const PAGES: usize = 10_000;
 
-/// Why Ironic did not do what was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum RequestError {
-    /// A request failed.
-    #[error(transparent)]
-    Http(#[from] Failure),
-    /// It cannot be asked for, or the answer makes no sense.
-    #[error("{0}")]
-    Stays(String),
-}
-
-impl RequestError {
-    /// The status of the answer, where there was one.
-    pub(super) fn status(&self) -> Option<u16> {
-        match self {
-            Self::Http(failure) => failure.status().map(|status| status.as_u16()),
-            Self::Stays(_) => None,
-        }
-    }
-
-    /// Whether Ironic could not do it now, and did nothing: no worker was free, or the node was locked.
-    pub(super) fn is_busy(&self) -> bool {
-        let Self::Http(failure) = self else {
-            return false;
-        };
-        let is_locked = || {
-            failure
-                .words()
-                .is_some_and(|words| words.contains("locked"))
-        };
-        match self.status() {
-            Some(503) => true,
-            Some(409) => is_locked(),
-            _ => false,
-        }
-    }
-}
-
-impl Refusal for RequestError {
-    fn is_unavailable(&self) -> bool {
-        self.status() == Some(503)
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Http(failure) => failure.retry_after(),
-            Self::Stays(_) => None,
-        }
-    }
-}
-
-impl From<RequestError> for ActError {
-    fn from(error: RequestError) -> Self {
-        match error {
-            RequestError::Http(failure) => failure.into(),
-            RequestError::Stays(text) => Self::Permanent(Arc::from(text)),
-        }
+/// Whether Ironic could not do it now, and did nothing: no worker was free, or the node was locked.
+pub(super) fn is_busy(error: &RequestError) -> bool {
+    let RequestError::Http(failure) = error else {
+        return false;
+    };
+    let is_locked = || {
+        failure
+            .words()
+            .is_some_and(|words| words.contains("locked"))
+    };
+    match error.status() {
+        Some(503) => true,
+        Some(409) => is_locked(),
+        _ => false,
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Ironic;
-use super::api::RequestError;
+use super::api::{RequestError, is_busy};
 use super::node::Node;
 use super::own_steps::{LeftOut, OwnSteps};
 use crate::backend::hardware::busy::RetryBudget;
@@ -100,7 +100,7 @@ impl Task<'_, Ironic> {
             if error.status() == Some(503) && node.state() != before.state() {
                 return Err(ActError::Ambiguous(Arc::from(error.to_string())));
             }
-            if error.is_busy() && node.is_idle() && node.state() == before.state() {
+            if is_busy(&error) && node.is_idle() && node.state() == before.state() {
                 let Some(delay) = budget.next(&error, self.backend.watch.is_active()) else {
                     return Err(budget.ended(&error, STUCK));
                 };

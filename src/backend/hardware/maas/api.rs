@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use reqwest::{Method, Url};
 use serde::Deserialize;
@@ -20,12 +19,12 @@ use super::event::{Event, Events};
 use super::machine::Machine;
 use super::shown::{BusDevice, Nets};
 use super::tag;
-use crate::backend::hardware::busy::Refusal;
+use crate::backend::Secret;
+pub(super) use crate::backend::hardware::busy::RequestError;
 use crate::backend::hardware::poll::Lister;
 use crate::backend::http::{
-    Answer, Class, Client, Credentials, Dialect, Endpoint, Failure, Request, percent_encoded,
+    Answer, Class, Client, Credentials, Dialect, Endpoint, Request, percent_encoded,
 };
-use crate::backend::{ActError, Secret};
 
 /// The oldest version that will do.
 pub(super) const FLOOR: (u32, u32) = (2, 9);
@@ -37,58 +36,15 @@ const FEW: usize = 40;
 /// Most events of one machine that are read; MAAS gives no more.
 pub(super) const EVENTS: usize = 1000;
 
-/// Why MAAS did not do what was asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum RequestError {
-    /// A request failed.
-    #[error(transparent)]
-    Http(#[from] Failure),
-    /// It cannot be asked for, or the answer makes no sense.
-    #[error("{0}")]
-    Stays(String),
+/// Whether MAAS could not do it now, and did nothing: another power action runs, no rack controller is connected, or
+/// its database had a conflict.
+pub(super) fn is_busy(error: &RequestError) -> bool {
+    matches!(error, RequestError::Http(failure) if failure.class() == Class::Passing && failure.status().is_some())
 }
 
-impl RequestError {
-    /// The status of the answer, where there was one.
-    pub(super) fn status(&self) -> Option<u16> {
-        match self {
-            Self::Http(failure) => failure.status().map(|status| status.as_u16()),
-            Self::Stays(_) => None,
-        }
-    }
-
-    /// Whether MAAS could not do it now, and did nothing: another power action runs, no rack controller is
-    /// connected, or its database had a conflict.
-    pub(super) fn is_busy(&self) -> bool {
-        matches!(self, Self::Http(failure) if failure.class() == Class::Passing && failure.status().is_some())
-    }
-
-    /// Whether it was refused because of the state of the machine, or what it is.
-    pub(super) fn is_refusal(&self) -> bool {
-        matches!(self.status(), Some(400 | 403 | 404 | 409)) && !self.is_busy()
-    }
-}
-
-impl Refusal for RequestError {
-    fn is_unavailable(&self) -> bool {
-        self.status() == Some(503)
-    }
-
-    fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Http(failure) => failure.retry_after(),
-            Self::Stays(_) => None,
-        }
-    }
-}
-
-impl From<RequestError> for ActError {
-    fn from(error: RequestError) -> Self {
-        match error {
-            RequestError::Http(failure) => failure.into(),
-            RequestError::Stays(text) => Self::Permanent(Arc::from(text)),
-        }
-    }
+/// Whether it was refused because of the state of the machine, or what it is.
+pub(super) fn is_refusal(error: &RequestError) -> bool {
+    matches!(error.status(), Some(400 | 403 | 404 | 409)) && !is_busy(error)
 }
 
 /// The error format of MAAS: plain text mostly, JSON by field for forms, pages for what broke.

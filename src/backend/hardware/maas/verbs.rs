@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::api::{EVENTS, Fields, RequestError};
+use super::api::{EVENTS, Fields, RequestError, is_busy, is_refusal};
 use super::event::{Once, Trace};
 use super::machine::Machine;
 use super::tag::{Change, Tag};
@@ -77,12 +77,12 @@ impl Task<'_, Maas> {
             let Err(error) = send(machine.system_id.clone()).await else {
                 return Ok(machine);
             };
-            if !error.is_busy() && !error.is_refusal() {
+            if !is_busy(&error) && !is_refusal(&error) {
                 return Err(error.into());
             }
             // What it means, the machine tells.
             let now = self.again(&machine).await?;
-            if error.is_refusal() {
+            if is_refusal(&error) {
                 return Err(match now.status == machine.status {
                     true => error.into(),
                     false => ActError::Ambiguous(Arc::from(error.to_string())),
@@ -290,7 +290,7 @@ impl Task<'_, Maas> {
                 .await
             {
                 Ok(()) => return Ok(()),
-                Err(error) if error.is_busy() => self.pause(&mut budget, &error).await?,
+                Err(error) if is_busy(&error) => self.pause(&mut budget, &error).await?,
                 Err(error) => return Err(error.into()),
             }
         }
