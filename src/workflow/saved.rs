@@ -17,7 +17,7 @@ pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
     let unreadable = |kind, error: &dyn std::fmt::Display| {
         Failure::new(
             kind,
-            format!("the plan `{}` cannot be applied: {error}", path.display()),
+            format!("the plan `{}` cannot be read: {error}", path.display()),
         )
     };
     let bytes = read_file(path, observed::LARGEST, Links::Followed);

@@ -148,6 +148,41 @@ fn judge(fixture: &Fixture) {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Signs the saved plan, by rules of another branch.
+fn approve(fixture: &Fixture) {
+    let (git, keys) = (
+        |arguments: &[&str]| fixture.checkout.git(arguments),
+        tempfile::tempdir().unwrap(),
+    );
+    let key = keys.path().join("key");
+    let made = std::process::Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-C", "ada", "-f"])
+        .arg(&key)
+        .status();
+    assert!(made.unwrap().success());
+    let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
+    git(&["checkout", "--quiet", "-b", "rules"]);
+    let policy = fixture.read("policy.yaml");
+    let rules = "data:\n  approvals: {any: 1, allowed_signers: allowed_signers}\n";
+    fixture
+        .checkout
+        .write("policy.yaml", policy.replacen("data:\n", rules, 1));
+    fixture
+        .checkout
+        .write("allowed_signers", format!("ada@example.org {public}"));
+    git(&["add", "policy.yaml", "allowed_signers"]);
+    git(&["commit", "--quiet", "-m", "Rules"]);
+    git(&["checkout", "--quiet", "main"]);
+    let key = key.to_str().unwrap();
+    let approve = ["approve", "saved.plan", "--yes", "--key", key];
+    let rules = ["--backends-from", "refs/heads/rules"];
+    run(fixture, &[&approve[..], &rules].concat()).with(0);
+    let approvals = git(&["for-each-ref", "refs/trueup/one-rack/approvals"]);
+    let commit = approvals.split(' ').next().unwrap();
+    let statement = git(&["show", &format!("{commit}:approval")]);
+    unseen("the approval", &statement);
+}
+
 /// The formats of a plan.
 const PLAN_FORMATS: [&str; 7] = [
     "text", "json", "markdown", "dot", "mermaid", "html", "gitlab",
@@ -331,6 +366,14 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     unseen("the saved plan", &fixture.read("saved.plan"));
     run(&fixture, &["show", "saved.plan", "--format", "json"]).with(0);
     judge(&fixture);
+    approve(&fixture);
+    run(&fixture, &["plan", "--format", "markdown"]);
+    fixture.checkout.write("plan.md", "a plan");
+    run(
+        &fixture,
+        &["comment", "--on", "github", "--change", "1", "plan.md"],
+    );
+    std::fs::remove_file(fixture.checkout.path().join("plan.md")).unwrap();
     run(
         &fixture,
         &[
