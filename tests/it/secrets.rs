@@ -183,6 +183,16 @@ fn approve(fixture: &Fixture) {
     unseen("the approval", &statement);
 }
 
+/// Publishes a comment, for which there is no forge.
+fn comment(fixture: &Fixture) {
+    fixture.checkout.write("plan.md", "a plan");
+    run(
+        fixture,
+        &["comment", "--on", "github", "--change", "1", "plan.md"],
+    );
+    std::fs::remove_file(fixture.checkout.path().join("plan.md")).unwrap();
+}
+
 /// The formats of a plan.
 const PLAN_FORMATS: [&str; 7] = [
     "text", "json", "markdown", "dot", "mermaid", "html", "gitlab",
@@ -367,13 +377,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     run(&fixture, &["show", "saved.plan", "--format", "json"]).with(0);
     judge(&fixture);
     approve(&fixture);
-    run(&fixture, &["plan", "--format", "markdown"]);
-    fixture.checkout.write("plan.md", "a plan");
-    run(
-        &fixture,
-        &["comment", "--on", "github", "--change", "1", "plan.md"],
-    );
-    std::fs::remove_file(fixture.checkout.path().join("plan.md")).unwrap();
+    comment(&fixture);
     run(
         &fixture,
         &[
