@@ -276,7 +276,7 @@ impl Lab {
         trueup(self.site.clone(), arguments).await
     }
 
-    pub(super) fn watcher(&self, port: u16) -> Child {
+    pub(super) fn watcher(&self, port: u16) -> Watcher {
         let listen = format!("127.0.0.1:{port}");
         let arguments = [
             "apply",
@@ -287,7 +287,31 @@ impl Lab {
             "--listen",
             &listen,
         ];
-        begin(&self.site, &arguments, Stdio::inherit())
+        Watcher(begin(&self.site, &arguments, Stdio::inherit()))
+    }
+}
+
+/// A process that watches; it does not outlive its test.
+pub(super) struct Watcher(Child);
+
+impl std::ops::Deref for Watcher {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Watcher {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -364,7 +388,7 @@ pub(crate) async fn report(
 }
 
 /// Asks a process to end, and says with what it did.
-pub(super) fn terminated(mut process: Child) -> Option<i32> {
+pub(super) fn terminated(mut process: Watcher) -> Option<i32> {
     let pid = process.id().to_string();
     let asked = Command::new("kill").args(["-TERM", &pid]).status();
     assert!(asked.unwrap().success());
