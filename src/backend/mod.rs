@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use crate::design::{ClusterName, NodeDesign, NodeName};
 use crate::observed::{
-    ClusterFacts, ClusterNode, EtcdSeen, Fact, NodePods, ObservedNodes, RemediationSeen,
+    ClusterFacts, ClusterNode, EtcdSeen, Fact, ObservedNodes, ObservedPods, RemediationSeen,
 };
 use crate::step::StepKind;
 
@@ -179,7 +179,7 @@ pub struct Sight {
     /// All its nodes, or those named, by the names that the design has for them.
     pub nodes: Fact<BTreeMap<NodeName, ClusterNode>>,
     /// The pods of the nodes that were asked for, where [`Look::pods`] was.
-    pub pods: BTreeMap<NodeName, NodePods>,
+    pub pods: ObservedPods,
     /// The etcd clusters, where [`Look::etcd`] was asked for.
     pub etcd: BTreeMap<ClusterName, EtcdSeen>,
 }

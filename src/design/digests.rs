@@ -1,5 +1,6 @@
 //! The digests of a machine's sections: what a record is compared with, many times and for every machine.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use data_encoding::HEXLOWER;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use super::{Section, canonical};
+use super::{Recent, Section, canonical};
 use crate::document::Node;
 
 const BYTES: usize = 32;
@@ -117,22 +118,48 @@ pub struct AcceptedDesign {
     pub differences: Vec<Acceptance>,
 }
 
+/// Digests of what machines have in common that were made lately.
+const SLOTS: usize = 1 << 8;
+
+type All = [Option<SectionDigest>; Section::ALL.len()];
+
 /// The digests of the sections of a machine, of all or of some; in JSON a map from section to digest.
 ///
-/// Clones share them until one is changed: a design and the record of it have the same.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct Digests(Arc<[Option<SectionDigest>; Section::ALL.len()]>);
+/// Clones share them until one is changed: a design and the record of it have the same. Machines share those of the
+/// sections that they have from their profiles.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Digests {
+    /// Those of [`Section::OWN`].
+    own: Arc<[Option<SectionDigest>; Section::OWN.len()]>,
+    /// All others.
+    common: Arc<All>,
+}
+
+/// Where the digest of a section is among those of [`Section::OWN`].
+fn own(section: Section) -> Option<usize> {
+    Section::OWN.iter().position(|own| *own == section)
+}
 
 impl Digests {
     /// The digest of a section.
     #[must_use]
     pub fn get(&self, section: &Section) -> Option<&SectionDigest> {
-        self.0[*section as usize].as_ref()
+        match own(*section) {
+            Some(own) => self.own[own].as_ref(),
+            None => self.common[*section as usize].as_ref(),
+        }
     }
 
     /// Sets the digest of a section.
     pub fn insert(&mut self, section: Section, digest: SectionDigest) {
-        Arc::make_mut(&mut self.0)[section as usize] = Some(digest);
+        match own(section) {
+            Some(own) => Arc::make_mut(&mut self.own)[own] = Some(digest),
+            None => {
+                let mut common = *self.common;
+                common[section as usize] = Some(digest);
+                self.common = shared(&common);
+            }
+        }
     }
 
     /// Takes all digests away.
@@ -143,26 +170,38 @@ impl Digests {
     /// Whether no section has a digest.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(Option::is_none)
+        self.iter().next().is_none()
     }
 
     /// The sections that have a digest, with it.
     pub fn iter(&self) -> impl Iterator<Item = (Section, SectionDigest)> {
-        let sections = Section::ALL.into_iter().zip(&*self.0);
-        sections.filter_map(|(section, digest)| Some((section, (*digest)?)))
+        let sections = Section::ALL.into_iter();
+        sections.filter_map(|section| Some((section, *self.get(&section)?)))
     }
 }
 
-impl From<[Option<SectionDigest>; Section::ALL.len()]> for Digests {
+/// The digests of what machines have in common, held once for many of them.
+fn shared(common: &All) -> Arc<All> {
+    thread_local! {
+        static RECENT: RefCell<Recent<All, SLOTS>> = const { RefCell::new(Recent::new()) };
+    }
+    RECENT.with_borrow_mut(|recent| recent.get(common, |known| known == common, || *common))
+}
+
+impl Default for Digests {
+    fn default() -> Self {
+        Self::from([None; Section::ALL.len()])
+    }
+}
+
+impl From<All> for Digests {
     /// The digests of all sections, in their order.
-    fn from(digests: [Option<SectionDigest>; Section::ALL.len()]) -> Self {
-        Self(Arc::new(digests))
-    }
-}
-
-impl PartialEq<[Option<SectionDigest>; Section::ALL.len()]> for Digests {
-    fn eq(&self, other: &[Option<SectionDigest>; Section::ALL.len()]) -> bool {
-        *self.0 == *other
+    fn from(mut digests: All) -> Self {
+        let own = Section::OWN.map(|section| digests[section as usize].take());
+        Self {
+            own: Arc::new(own),
+            common: shared(&digests),
+        }
     }
 }
 
@@ -172,7 +211,7 @@ impl FromIterator<(Section, SectionDigest)> for Digests {
         for (section, digest) in digests {
             result[section as usize] = Some(digest);
         }
-        Self(Arc::new(result))
+        Self::from(result)
     }
 }
 
@@ -204,7 +243,7 @@ impl<'de> Deserialize<'de> for Digests {
                 while let Some((section, digest)) = map.next_entry::<Section, _>()? {
                     digests[section as usize] = Some(digest);
                 }
-                Ok(Digests(Arc::new(digests)))
+                Ok(Digests::from(digests))
             }
         }
 

@@ -19,11 +19,11 @@ use super::profile::Profiles;
 use super::read::{Findings, text, text_of};
 use super::shared::Shared;
 use super::{
-    Dependence, Design, Digests, NodeDesign, NodeName, OutOfBand, Section, SectionDigest, Sections,
-    kind,
+    Dependence, Design, Digests, NodeDesign, NodeName, OutOfBand, OwnAddresses, Section,
+    SectionDigest, Sections, kind,
 };
 use crate::diagnostic::{Diagnostic, Mark};
-use crate::document::{DocumentId, Field, Key, Map, Node, Value};
+use crate::document::{DocumentId, Map, Node, Value};
 
 const HARDWARE: usize = position("hardware_profile");
 const PLATFORM: usize = position("platform");
@@ -114,10 +114,8 @@ struct Builder<'a> {
 struct Addresses {
     /// Static addresses by network.
     by_network: BTreeMap<Arc<str>, Arc<str>>,
-    /// The addresses configured on the machine, as network → address.
-    inside: Option<Node>,
-    /// The entry on the out-of-band network.
-    controller: Option<Node>,
+    /// As its document has them.
+    own: Option<OwnAddresses>,
 }
 
 impl Builder<'_> {
@@ -220,8 +218,9 @@ impl Builder<'_> {
                 sums.push((FIELDS[at].path[0], *part.sum()));
             }
         }
-        if let Some(inside) = &addresses.inside {
-            sums.push(("addressing", canonical::sum(inside)));
+        let own = addresses.own.as_ref();
+        if let Some(inside) = own.and_then(OwnAddresses::to_field) {
+            sums.push(("addressing", canonical::sum(&inside)));
         }
         if let Some(used) = &used {
             sums.push(("networks", used.networks_sum));
@@ -238,7 +237,7 @@ impl Builder<'_> {
         if let Some(part) = &parts[OUT_OF_BAND] {
             sums.push(("oob", *part.sum()));
         }
-        if let Some(controller) = &addresses.controller {
+        if let Some(controller) = own.and_then(OwnAddresses::controller) {
             sums.push(("address", canonical::sum(controller)));
         }
         let fields = match &parts[OUT_OF_BAND] {
@@ -254,8 +253,9 @@ impl Builder<'_> {
             digest: digest(Section::OutOfBand, &sums),
         };
         put(node, Section::OutOfBand, value);
-        node.sections
-            .set_addresses(addresses.inside, addresses.controller);
+        if let Some(own) = addresses.own {
+            node.sections.set_addresses(own);
+        }
     }
 
     /// The fields of the network section but the addresses, which machines share that have them from one
@@ -297,7 +297,7 @@ impl Builder<'_> {
         let Some(list) = data.get("addressing") else {
             return result;
         };
-        let mut inside: BTreeMap<Arc<str>, Vec<&Node>> = BTreeMap::new();
+        let (mut inside, mut own_controller) = (Vec::new(), None);
         for entry in list.as_list().unwrap_or_default() {
             let (Some(network), Some(address)) = (entry.get("network"), entry.get("address"))
             else {
@@ -313,28 +313,13 @@ impl Builder<'_> {
             if &*text != "dhcp" {
                 result.by_network.entry(name.clone()).or_insert(text);
             }
-            if controller == Some(&*name) && result.controller.is_none() {
-                result.controller = Some(address.clone());
+            if controller == Some(&*name) && own_controller.is_none() {
+                own_controller = Some(address.clone());
             } else {
-                inside.entry(name).or_default().push(address);
+                inside.push((name, address.clone()));
             }
         }
-        if inside.is_empty() {
-            return result;
-        }
-        let mut map = Map::with_capacity(inside.len());
-        for (name, addresses) in inside {
-            let node = match addresses[..] {
-                [one] => one.clone(),
-                _ => {
-                    let all = addresses.iter().map(|address| (*address).clone()).collect();
-                    Node::new(Value::List(Arc::new(all)), addresses[0].mark)
-                }
-            };
-            let key_mark = node.mark;
-            map.insert(Key::string(name), Field { key_mark, node });
-        }
-        result.inside = Some(Node::new(Value::Map(Arc::new(map)), list.mark));
+        result.own = Some(OwnAddresses::new(inside, list.mark, own_controller));
         result
     }
 

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Serialize, Serializer};
 
 use super::Section;
-use crate::document::{Node, Value};
+use crate::diagnostic::Mark;
+use crate::document::{Field, Key, Map, Node, Value};
 
 /// The sections of a machine, of all or of some.
 ///
@@ -16,20 +17,85 @@ use crate::document::{Node, Value};
 #[derive(Clone, Debug, Default)]
 pub struct Sections {
     fields: [Option<Arc<Node>>; Section::ALL.len()],
-    own: Option<Box<Own>>,
+    own: Option<Box<OwnAddresses>>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Own {
-    network: Option<Node>,
-    out_of_band: Option<Node>,
+/// The addresses of a machine as its document has them.
+#[derive(Clone, Debug)]
+pub struct OwnAddresses {
+    /// Those on the machine, each with its network, sorted by networks.
+    inside: Box<[(Arc<str>, Node)]>,
+    /// Where their list begins.
+    mark: Mark,
+    controller: Option<Node>,
+    /// Those on the machine as a field, once that was asked for.
+    field: OnceLock<Option<Box<Node>>>,
+}
+
+impl OwnAddresses {
+    /// The addresses on the machine, each with its network, of a list at a place, and that of its controller.
+    #[must_use]
+    pub fn new(mut inside: Vec<(Arc<str>, Node)>, mark: Mark, controller: Option<Node>) -> Self {
+        inside.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Self {
+            inside: inside.into(),
+            mark,
+            controller,
+            field: OnceLock::new(),
+        }
+    }
+
+    /// The addresses on the machine, each with its network.
+    pub fn inside(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Node)> {
+        self.inside
+            .iter()
+            .map(|(network, address)| (network, address))
+    }
+
+    /// The address of its controller.
+    #[must_use]
+    pub fn controller(&self) -> Option<&Node> {
+        self.controller.as_ref()
+    }
+
+    /// The addresses on the machine as the field of its network section: a map from network to address, or to a list of
+    /// several; `None` without any.
+    #[must_use]
+    pub fn to_field(&self) -> Option<Node> {
+        let mut map = Map::new();
+        for addresses in self.inside.chunk_by(|(one, _), (other, _)| one == other) {
+            let (network, first) = addresses.first()?;
+            let node = match addresses {
+                [_] => first.clone(),
+                _ => {
+                    let all = addresses.iter().map(|(_, address)| address.clone());
+                    Node::new(Value::List(Arc::new(all.collect())), first.mark)
+                }
+            };
+            let key_mark = node.mark;
+            map.insert(Key::string(network.clone()), Field { key_mark, node });
+        }
+        (!map.is_empty()).then(|| Node::new(Value::Map(Arc::new(map)), self.mark))
+    }
+
+    /// The field of a section that is made of them.
+    fn field(&self, section: Section) -> Option<&Node> {
+        match section {
+            Section::OutOfBand => self.controller(),
+            _ => {
+                let field = self.field.get_or_init(|| self.to_field().map(Box::new));
+                field.as_deref()
+            }
+        }
+    }
 }
 
 /// The fields of a section.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a> {
     fields: &'a Node,
-    own: Option<(&'static str, &'a Node)>,
+    /// The section and the addresses of which it has a field of this name.
+    own: Option<(&'static str, Section, &'a OwnAddresses)>,
 }
 
 impl<'a> Fields<'a> {
@@ -37,7 +103,7 @@ impl<'a> Fields<'a> {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'a Node> {
         match self.own {
-            Some((own, node)) if own == name => Some(node),
+            Some((own, section, addresses)) if own == name => addresses.field(section),
             _ => self.fields.get(name),
         }
     }
@@ -52,7 +118,10 @@ impl<'a> Fields<'a> {
     /// All of them as a map.
     #[must_use]
     pub fn to_node(&self) -> Cow<'a, Node> {
-        let Some((name, own)) = self.own else {
+        let own = self
+            .own
+            .and_then(|(name, section, addresses)| Some((name, addresses.field(section)?)));
+        let Some((name, own)) = own else {
             return Cow::Borrowed(self.fields);
         };
         let mut all = self.fields.as_map().cloned().unwrap_or_default();
@@ -66,9 +135,9 @@ impl Sections {
     #[must_use]
     pub fn get(&self, section: &Section) -> Option<Fields<'_>> {
         let fields = self.shared(section)?;
-        let own = self.own.as_ref().and_then(|own| match section {
-            Section::Network => Some(("addressing", own.network.as_ref()?)),
-            Section::OutOfBand => Some(("address", own.out_of_band.as_ref()?)),
+        let own = self.own.as_deref().and_then(|own| match section {
+            Section::Network => Some(("addressing", *section, own)),
+            Section::OutOfBand => Some(("address", *section, own)),
             _ => None,
         });
         Some(Fields { fields, own })
@@ -85,22 +154,16 @@ impl Sections {
         self.fields[section as usize] = Some(fields);
     }
 
-    /// The addresses, by network on the machine, and that of its controller.
+    /// The addresses, where there are any.
     #[must_use]
-    pub fn addresses(&self) -> [Option<&Node>; 2] {
-        let own = self.own.as_deref();
-        let network = own.and_then(|own| own.network.as_ref());
-        [network, own.and_then(|own| own.out_of_band.as_ref())]
+    pub fn addresses(&self) -> Option<&OwnAddresses> {
+        self.own.as_deref()
     }
 
-    /// Sets the addresses, by network on the machine, and that of its controller.
-    pub fn set_addresses(&mut self, network: Option<Node>, out_of_band: Option<Node>) {
-        self.own = (network.is_some() || out_of_band.is_some()).then(|| {
-            Box::new(Own {
-                network,
-                out_of_band,
-            })
-        });
+    /// Sets the addresses.
+    pub fn set_addresses(&mut self, own: OwnAddresses) {
+        let any = !own.inside.is_empty() || own.controller.is_some();
+        self.own = any.then(|| Box::new(own));
     }
 
     /// The sections that are there, with their fields.
@@ -167,8 +230,7 @@ impl Serialize for Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnostic::{Mark, SourceId};
-    use crate::document::Map;
+    use crate::diagnostic::SourceId;
 
     #[test]
     fn addresses_are_found_by_network_and_written_as_a_map() {
@@ -221,7 +283,12 @@ mod tests {
             Arc::new(map("oob", map("type", text("ipmi")))),
         );
         sections.insert(Section::Labels, Arc::new(map("a", text("b"))));
-        sections.set_addresses(Some(map("oam", text("10.0.0.1"))), None);
+        let inside = vec![
+            (Arc::from("storage"), text("10.1.0.1")),
+            (Arc::from("oam"), text("10.0.0.1")),
+            (Arc::from("storage"), text("10.1.0.2")),
+        ];
+        sections.set_addresses(OwnAddresses::new(inside, mark, None));
         let at = |section, path: &[&str]| sections.get(&section)?.at(path)?.as_str();
         assert_eq!(
             at(Section::Network, &["addressing", "oam"]),
@@ -237,5 +304,8 @@ mod tests {
             network.at(&["addressing", "oam"]).and_then(Node::as_str),
             Some("10.0.0.1")
         );
+        let several = network.at(&["addressing", "storage"]).unwrap().as_list();
+        let several: Vec<_> = several.unwrap().iter().filter_map(Node::as_str).collect();
+        assert_eq!(several, ["10.1.0.1", "10.1.0.2"]);
     }
 }

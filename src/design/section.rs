@@ -52,6 +52,9 @@ impl Section {
         Self::Inventory,
     ];
 
+    /// Sections that nearly every machine has for itself.
+    pub const OWN: [Self; 3] = [Self::Network, Self::OutOfBand, Self::Inventory];
+
     /// The consequence of a change in this section.
     #[must_use]
     pub fn class(self) -> Class {

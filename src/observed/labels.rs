@@ -7,12 +7,12 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault};
 use std::sync::Arc;
 
-use rustc_hash::FxHasher;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
+
+use crate::design::Recent;
 
 /// Labels that were read lately and are given again.
 const SLOTS: usize = 1 << 12;
@@ -234,19 +234,10 @@ impl Visitor<'_> for ValueOf<'_> {
 /// A label; one that was read or made lately, where there is one, else a new one.
 fn shared(key: &str, value: &str, new: impl FnOnce() -> Label) -> Arc<Label> {
     thread_local! {
-        static LATELY: RefCell<Vec<Option<Arc<Label>>>> = const { RefCell::new(Vec::new()) };
+        static RECENT: RefCell<Recent<Label, SLOTS>> = const { RefCell::new(Recent::new()) };
     }
-    LATELY.with_borrow_mut(|lately| {
-        if lately.is_empty() {
-            lately.resize(SLOTS, None);
-        }
-        let hash = BuildHasherDefault::<FxHasher>::default().hash_one((key, value));
-        let slot = &mut lately[hash as usize % SLOTS];
-        match slot {
-            Some(label) if *label.key == *key && *label.value == *value => label.clone(),
-            _ => slot.insert(Arc::new(new())).clone(),
-        }
-    })
+    let is_it = |label: &Label| *label.key == *key && *label.value == *value;
+    RECENT.with_borrow_mut(|recent| recent.get(&(key, value), is_it, new))
 }
 
 #[cfg(test)]

@@ -181,6 +181,9 @@ impl ObservedNode {
 /// Machines by name, in boxes, so that a map of a hundred thousand of them has no unused places.
 pub type ObservedNodes = BTreeMap<NodeName, Box<ObservedNode>>;
 
+/// The pods of nodes by name, in boxes for the same reason.
+pub type ObservedPods = BTreeMap<NodeName, Box<NodePods>>;
+
 /// The observed state of a site, at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observations {
@@ -189,7 +192,7 @@ pub struct Observations {
     /// The facts of the Kubernetes cluster, if the site has one and it answered.
     pub cluster: Option<ClusterFacts>,
     /// The pods of each node, of those that were observed.
-    pub pods: BTreeMap<NodeName, NodePods>,
+    pub pods: ObservedPods,
     /// The requests for remediation of machines, or the marks of running ones, of those that have any.
     pub remediation: BTreeMap<NodeName, RemediationSeen>,
     /// The etcd clusters of the design.

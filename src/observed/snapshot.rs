@@ -81,7 +81,7 @@ enum Line<'a> {
     },
     Pods {
         node: Cow<'a, NodeName>,
-        observed: Cow<'a, NodePods>,
+        observed: Cow<'a, Box<NodePods>>,
     },
     Remediation {
         node: Cow<'a, NodeName>,
@@ -109,14 +109,14 @@ fn read_at_most(limit: u64, file: impl Read + Send) -> Result<Observations, Erro
         let mut blocks = blocks.lock().unwrap_or_else(PoisonError::into_inner);
         blocks.next()
     };
-    let parse = || -> Result<Lines, Error> {
-        let mut lines = Vec::new();
+    let parse = || -> Result<Vec<Lines>, Error> {
+        let mut parsed = Vec::new();
         while let Some(block) = next()? {
-            block.parse(&mut lines)?;
+            parsed.push(block.parse()?);
         }
-        Ok(lines)
+        Ok(parsed)
     };
-    let parsed: Vec<Result<Lines, Error>> = std::thread::scope(|scope| {
+    let parsed: Vec<Result<Vec<Lines>, Error>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(parse)).collect();
         let joined = threads.into_iter().map(|thread| match thread.join() {
             Ok(lines) => lines,
@@ -124,19 +124,19 @@ fn read_at_most(limit: u64, file: impl Read + Send) -> Result<Observations, Erro
         });
         joined.collect()
     });
-    let (mut lines, mut errors) = (Vec::new(), Vec::new());
+    let (mut blocks, mut errors) = (Vec::new(), Vec::new());
     for parsed in parsed {
         match parsed {
-            Ok(parsed) => lines.extend(parsed),
+            Ok(parsed) => blocks.extend(parsed),
             Err(error) => errors.push(error),
         }
     }
     if let Some(error) = errors.into_iter().min_by_key(Error::line) {
         return Err(error);
     }
-    lines.sort_unstable_by_key(|(number, _)| *number);
+    blocks.sort_unstable_by_key(|lines| lines.first().map(|(number, _)| *number));
     let mut observations = Observations::default();
-    for (line, content) in lines {
+    for (line, content) in blocks.into_iter().flatten() {
         add(&mut observations, content).map_err(|problem| Error::Line { line, problem })?;
     }
     Ok(observations)
@@ -152,7 +152,7 @@ impl Error {
     }
 }
 
-/// Lines with their numbers.
+/// The lines of a block with their numbers.
 type Lines = Vec<(usize, Line<'static>)>;
 
 /// The blocks of a file.
@@ -229,17 +229,18 @@ impl<R: Read> Blocks<R> {
 }
 
 impl Block {
-    fn parse(&self, lines: &mut Lines) -> Result<(), Error> {
+    fn parse(&self) -> Result<Lines, Error> {
         let values = serde_json::Deserializer::from_slice(&self.bytes).into_iter();
-        let first = lines.len();
+        let mut lines = Lines::new();
         for (number, value) in (self.line..).zip(values) {
             let mut line = value.map_err(|error| self.invalid(&error))?;
-            if let Some((_, before)) = lines[first..].last() {
+            if let Some((_, before)) = lines.last() {
                 share(&mut line, before);
             }
             lines.push((number, line));
         }
-        Ok(())
+        lines.shrink_to_fit();
+        Ok(lines)
     }
 
     fn invalid(&self, error: &serde_json::Error) -> Error {
@@ -349,7 +350,7 @@ mod tests {
     use super::*;
     use crate::identity::{Identity, Proof};
     use crate::lifecycle::{PowerState, ProvisionState};
-    use crate::observed::{Capability, ClusterNode, Disk, Fact, NodePods};
+    use crate::observed::{Capability, ClusterNode, Disk, Fact};
 
     fn text_of(observations: &Observations) -> String {
         let mut text = Vec::new();
@@ -408,7 +409,7 @@ mod tests {
     #[test]
     fn a_snapshot_that_was_written_is_read_again() {
         let mut all = two_nodes();
-        all.pods.insert(NodeName::from("n1"), NodePods::default());
+        all.pods.insert(NodeName::from("n1"), Box::default());
         all.etcd
             .insert(ClusterName::from("etcd"), EtcdSeen::default());
         for (observations, lines) in [(two_nodes(), 3), (all, 5), (Observations::default(), 1)] {
@@ -433,7 +434,7 @@ mod tests {
             }
             let name = NodeName::from(format!("m{number:05}"));
             observations.nodes.insert(name.clone(), seen);
-            observations.pods.insert(name, NodePods::default());
+            observations.pods.insert(name, Box::default());
         }
         observations
     }

@@ -51,20 +51,18 @@ pub(super) fn read_all(
             let path = format!("{FOLDER}/{name}");
             let bytes = read(repository, *blob)?;
             for line in lines(&bytes) {
-                records.push(parse(line, &path)?);
+                let record = parse(line, &path)?;
+                records.push((record.node.clone(), record));
             }
         }
         Ok(records)
     });
     let mut records = Vec::new();
     for part in parts {
-        records.extend(part?);
+        records.append(&mut part?);
     }
-    records.sort_unstable_by(|one, other| one.node.cmp(&other.node));
-    Ok(records
-        .into_iter()
-        .map(|record| (record.node.clone(), record))
-        .collect())
+    records.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(records.into_iter().collect())
 }
 
 /// The record of one node at a commit of the state.

@@ -3,6 +3,7 @@
 //! Sites of one repository share most of their folders. A tree that is put together of what was listed is the one that
 //! [`Repository::worktree`] and [`Repository::tree_at`] give for its selection, at the time of the listing.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -49,15 +50,15 @@ impl Repository {
     /// As [`Repository::worktree`] and [`Repository::tree_at`].
     pub fn tree_of(&self, listings: &Listings, selection: &Selection) -> Result<Tree, Error> {
         let prefixes = selection.prefixes().iter();
-        let listed: Option<Vec<&Listed>> =
-            prefixes.map(|prefix| listings.below.get(prefix)).collect();
+        let listed = prefixes.map(|prefix| listings.below.get(prefix).map(Cow::Borrowed));
+        let listed: Option<Vec<_>> = listed.collect();
         let Some(listed) = listed else {
             return match listings.revision {
                 None => self.worktree(selection),
                 Some(revision) => self.tree_at(revision, selection),
             };
         };
-        let tree = walk::together(listed.into_iter(), listings.revision)?;
+        let tree = walk::together(listed, listings.revision)?;
         self.with_elsewhere(tree, selection)
     }
 }

@@ -4,6 +4,7 @@
 //! what is hidden, which links are followed and where a circle closes, is decided here, so that a
 //! site has the same files whether they are committed or not.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -87,11 +88,11 @@ pub(super) fn list(
     let listed: Vec<Listed> = prefixes
         .map(|prefix| below(folders, prefix))
         .collect::<Result<_, _>>()?;
-    together(listed.iter(), revision)
+    together(listed.into_iter().map(Cow::Owned).collect(), revision)
 }
 
 /// The files below one folder of a selection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Listed {
     entries: Vec<Entry>,
     problems: Vec<Problem>,
@@ -118,11 +119,11 @@ pub(super) fn below(folders: &dyn Folders, prefix: &str) -> Result<Listed, Error
 }
 
 /// The files below all folders of a selection.
-pub(super) fn together<'l>(
-    listed: impl Iterator<Item = &'l Listed> + Clone,
+pub(super) fn together(
+    listed: Vec<Cow<'_, Listed>>,
     revision: Option<CommitId>,
 ) -> Result<Tree, Error> {
-    let sum = |count: fn(&Listed) -> usize| listed.clone().map(count).sum::<usize>();
+    let sum = |count: fn(&Listed) -> usize| listed.iter().map(|each| count(each)).sum::<usize>();
     for (count, limit) in [
         (sum(|each| each.linked), MOST_LINKED),
         (sum(|each| each.nodes), MOST_NODES),
@@ -131,15 +132,20 @@ pub(super) fn together<'l>(
             return Err(Error::TooManyFiles { limit });
         }
     }
-    let mut entries: Vec<Entry> = listed
-        .clone()
-        .flat_map(|each| each.entries.iter().cloned())
-        .collect();
+    let (mut entries, mut problems) = (Vec::new(), Vec::new());
+    for listed in listed {
+        let (of_folder, found) = match listed {
+            Cow::Owned(listed) => (listed.entries, listed.problems),
+            Cow::Borrowed(listed) => (listed.entries.clone(), listed.problems.clone()),
+        };
+        problems.extend(found);
+        match entries.is_empty() {
+            true => entries = of_folder,
+            false => entries.extend(of_folder),
+        }
+    }
     entries.sort_by(|one, other| one.path.cmp(&other.path));
     read_once(&mut entries);
-    let mut problems: Vec<Problem> = listed
-        .flat_map(|each| each.problems.iter().cloned())
-        .collect();
     problems.sort();
     Ok(Tree {
         revision,

@@ -82,7 +82,7 @@ impl Repository {
         Ok(names)
     }
 
-    /// Whether git tracks the file at a path of the worktree: whether it is in the index.
+    /// Whether git tracks the file at a path of the worktree: whether it is in `HEAD` or in the index.
     ///
     /// # Errors
     ///
@@ -92,9 +92,16 @@ impl Repository {
         if path.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Ok(false);
         }
+        let path = Path::new(path);
         self.with(|handle| {
+            // The index is read whole, which takes a while where there are many files.
+            let head = handle.head().and_then(|head| head.peel_to_tree());
+            let entry = head.and_then(|tree| tree.get_path(path));
+            if entry.is_ok_and(|entry| entry.kind() == Some(git2::ObjectType::Blob)) {
+                return Ok(true);
+            }
             let index = handle.index().map_err(super::git("read the index"))?;
-            Ok(index.get_path(Path::new(path), 0).is_some())
+            Ok(index.get_path(path, 0).is_some())
         })
     }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::design::{MACHINE, NodeDesign};
-use crate::document::{Document, MetadataKind, Node, Value};
+use crate::document::{Document, MetadataKind, Node};
 use crate::render::Rendering;
 
 /// Whether a document is a machine that no other document depends on, and that depends on no machine.
@@ -60,13 +60,9 @@ pub(super) fn seems_leaf(text: &str) -> bool {
 
 /// The static addresses of a machine.
 pub(super) fn addresses(node: &NodeDesign) -> impl Iterator<Item = IpAddr> {
-    let [network, controller] = node.sections.addresses();
-    let map = network.and_then(Node::as_map).into_iter();
-    let fields = map.flat_map(|map| map.iter().map(|(_, field)| &field.node));
-    let texts = fields.flat_map(|node| match &node.value {
-        Value::List(items) => items.as_slice(),
-        _ => std::slice::from_ref(node),
-    });
-    let texts = texts.chain(controller).filter_map(Node::as_str);
-    texts.filter_map(|text| text.parse().ok())
+    let own = node.sections.addresses().into_iter();
+    let nodes = own.flat_map(|own| own.inside().map(|(_, node)| node).chain(own.controller()));
+    nodes
+        .filter_map(Node::as_str)
+        .filter_map(|text| text.parse().ok())
 }

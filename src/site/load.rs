@@ -272,7 +272,7 @@ impl<'a> Loader<'a> {
             let id = entry.blob.map(|blob| (&*entry.path, blob));
             id.is_none_or(|id| !alike.contains(&id))
         };
-        listing.tree.entries.retain(is_needed);
+        Arc::make_mut(&mut listing.tree).entries.retain(is_needed);
         let wanted = Wanted {
             location,
             at,
@@ -307,7 +307,10 @@ impl<'a> Loader<'a> {
             At::Worktree => self.files.repository.known(&tree.entries),
             At::Commit(_) => tree.entries.iter().map(|entry| entry.blob).collect(),
         };
-        Ok(Listing { tree, ids })
+        Ok(Listing {
+            tree: Arc::new(tree),
+            ids,
+        })
     }
 
     /// Remembers the ids of the files of the worktree, where many were not known.
@@ -325,7 +328,7 @@ impl<'a> Loader<'a> {
 
     /// Takes all files through every stage.
     fn whole(&mut self, wanted: &Wanted<'_>, listing: &Listing) -> Result<Site, Error> {
-        let (tree, entries) = (&listing.tree, &listing.tree.entries);
+        let (tree, entries) = (&*listing.tree, &listing.tree.entries);
         let stages = self.stages(wanted, tree, entries, &mut design::alone)?;
         Ok(stages.into_site(wanted))
     }
@@ -339,7 +342,7 @@ impl<'a> Loader<'a> {
         units: &Units<'_>,
         is_kept: bool,
     ) -> Result<Option<Site>, Error> {
-        let tree = &listing.tree;
+        let tree = &*listing.tree;
         let is_unit = units.marks(tree.entries.len());
         let others = tree.entries.iter().zip(&is_unit);
         let entries: Vec<Entry> = others
@@ -383,7 +386,7 @@ impl<'a> Loader<'a> {
         let mut site = stages.into_site(wanted);
         site.warnings += units.warnings();
         site.unexplained = Some(Unexplained {
-            tree: tree.clone(),
+            tree: listing.tree.clone(),
             files: units.unexplained(&settled),
             sources: units.sources.clone(),
             settings: wanted.settings,

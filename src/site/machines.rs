@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -13,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::Numbered;
 use crate::design::{
-    Addresses, Digests, MACHINE, NodeDesign, NodeName, OutOfBand, Section, SectionDigest, Sections,
+    Addresses, Digests, MACHINE, NodeDesign, NodeName, OutOfBand, OwnAddresses, Section,
+    SectionDigest, Sections,
 };
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{DocumentId, Field, Key, KeyKind, Map, Node, Value, digest};
@@ -21,42 +23,91 @@ use crate::document::{DocumentId, Field, Key, KeyKind, Map, Node, Value, digest}
 /// A number for each section, where it has one.
 type PerSection = [Option<u32>; Section::ALL.len()];
 
+/// The bytes of a digest.
+type Sum = [u8; 32];
+
 /// Machines, in the order in which they were added.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Machines<'a> {
+    /// For each machine the number of what it has in common with others.
+    common: Vec<u32>,
+    /// For each machine the end of its row.
+    ends: Vec<u32>,
+    /// The [`Row`]s of all machines, one behind the other.
     #[serde(borrow)]
-    rows: Vec<Row<'a>>,
+    rows: Cow<'a, [u8]>,
+    commons: Vec<Common>,
     #[serde(borrow)]
     texts: Vec<&'a str>,
     /// Lists of texts, by their numbers.
     lists: Vec<Vec<u32>>,
     #[serde(borrow)]
     trees: Vec<Tree<'a>>,
-    /// Digests of sections, one behind the other.
-    #[serde(borrow)]
-    digests: Cow<'a, [u8]>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Row<'a> {
-    name: &'a str,
+/// The part of a machine that many have in common.
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct Common {
     rack: Option<u32>,
     tags: u32,
     /// Keys and values in turn.
     labels: u32,
     host_profiles: u32,
     hardware_profile: Option<u32>,
-    /// Kind, address and account.
-    #[serde(borrow)]
-    out_of_band: (Option<u32>, Option<&'a str>, Option<u32>),
+    out_of_band_kind: Option<u32>,
+    account: Option<u32>,
+    disks: u32,
+    /// All but the inventory.
+    sections: PerSection,
+    /// Those of all sections but [`Section::OWN`].
+    digests: [Option<Sum>; Section::ALL.len()],
+}
+
+/// The part of a machine that is its own.
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    name: &'a str,
+    controller: Option<&'a str>,
     #[serde(borrow)]
     addresses: Vec<(u32, &'a str)>,
-    disks: u32,
-    sections: PerSection,
-    digests: PerSection,
-    /// Its addresses as the network and the out-of-band section have them.
+    inventory: Option<u32>,
+    /// Those of [`Section::OWN`].
+    digests: [Option<Sum>; Section::OWN.len()],
     #[serde(borrow)]
-    own: [Option<Tree<'a>>; 2],
+    own: Option<Own<'a>>,
+}
+
+/// The addresses of a machine as its document has them.
+#[derive(Serialize, Deserialize)]
+struct Own<'a> {
+    #[serde(borrow)]
+    inside: Vec<(u32, OwnAddress<'a>)>,
+    #[serde(borrow)]
+    controller: Option<OwnAddress<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum OwnAddress<'a> {
+    /// The text that the row has, too.
+    Known,
+    #[serde(borrow)]
+    Other(Tree<'a>),
+}
+
+impl<'a> OwnAddress<'a> {
+    fn of(node: &'a Node, known: Option<&str>) -> Option<Self> {
+        match &node.value {
+            Value::String(text) if !node.secret && known == Some(&**text) => Some(Self::Known),
+            _ => Tree::of(node, &mut |_| None).map(Self::Other),
+        }
+    }
+
+    fn to_node(&self, known: Option<&Arc<str>>) -> Option<Node> {
+        match self {
+            Self::Known => Some(Node::new(Value::String(known?.clone()), nowhere())),
+            Self::Other(tree) => tree.to_node(&|_| None),
+        }
+    }
 }
 
 /// A value without marks.
@@ -174,7 +225,10 @@ fn nowhere() -> Mark {
 /// Collects machines that are to be kept.
 #[derive(Default)]
 pub(super) struct Collected<'a> {
-    rows: Vec<Row<'a>>,
+    common: Vec<u32>,
+    ends: Vec<u32>,
+    rows: Vec<u8>,
+    commons: Numbered<Common>,
     texts: Numbered<&'a str>,
     lists: Numbered<Vec<u32>>,
     /// By how they are written.
@@ -182,39 +236,36 @@ pub(super) struct Collected<'a> {
     /// The numbers of trees, by where they are in memory.
     places: FxHashMap<usize, u32>,
     secrets: Numbered<[u8; 32], ()>,
-    digests: Numbered<SectionDigest>,
 }
 
 impl<'a> Collected<'a> {
     /// Adds machines; whether all of them can be kept. If not, none is.
     pub(super) fn add(&mut self, nodes: &'a [Arc<NodeDesign>]) -> bool {
-        let before = self.rows.len();
-        for node in nodes {
-            let Some(row) = self.row(node) else {
-                self.rows.truncate(before);
-                return false;
-            };
-            self.rows.push(row);
+        let (machines, bytes) = (self.ends.len(), self.rows.len());
+        let are_kept = nodes.iter().all(|node| self.add_one(node).is_some());
+        if !are_kept {
+            self.rows.truncate(bytes);
+            self.ends.truncate(machines);
+            self.common.truncate(machines);
         }
-        true
+        are_kept
     }
 
     /// All of them, to be written.
     pub(super) fn finish(self) -> Machines<'a> {
-        let digests = self.digests.into_values().into_iter();
         Machines {
-            rows: self.rows,
+            common: self.common,
+            ends: self.ends,
+            rows: Cow::Owned(self.rows),
+            commons: self.commons.into_values(),
             texts: self.texts.into_values(),
             lists: self.lists.into_values(),
             trees: self.trees.into_values(),
-            digests: digests
-                .flat_map(|digest| digest.0)
-                .collect::<Vec<u8>>()
-                .into(),
         }
     }
 
-    fn row(&mut self, node: &'a NodeDesign) -> Option<Row<'a>> {
+    /// Adds a machine; `None` where it cannot be kept.
+    fn add_one(&mut self, node: &'a NodeDesign) -> Option<()> {
         // Fields beside the sections are made of these.
         let is_hidden = |section: &Section| {
             let fields = node.sections.shared(section);
@@ -226,43 +277,76 @@ impl<'a> Collected<'a> {
         if named.iter().any(is_hidden) || account.is_some_and(|account| account.secret) {
             return None;
         }
+        let common = self.common_of(node)?;
+        let row = self.row(node)?;
+        self.rows = postcard::to_extend(&row, std::mem::take(&mut self.rows)).ok()?;
+        self.ends.push(u32::try_from(self.rows.len()).ok()?);
+        self.common.push(self.commons.number(&common));
+        Some(())
+    }
+
+    fn common_of(&mut self, node: &'a NodeDesign) -> Option<Common> {
         let mut sections = PerSection::default();
         for section in Section::ALL {
-            if let Some(fields) = node.sections.shared(&section) {
+            if section != Section::Inventory
+                && let Some(fields) = node.sections.shared(&section)
+            {
                 sections[section as usize] = Some(self.tree(fields)?);
             }
         }
-        let mut digests = PerSection::default();
+        let mut digests = [None; Section::ALL.len()];
         for (section, digest) in node.digests.iter() {
-            digests[section as usize] = Some(self.digests.number(&digest));
+            if !Section::OWN.contains(&section) {
+                digests[section as usize] = Some(digest.0);
+            }
         }
-        let mut own = [None, None];
-        for (own, node) in own.iter_mut().zip(node.sections.addresses()) {
-            *own = match node {
-                Some(node) => Some(Tree::of(node, &mut |_| None)?),
-                None => None,
-            };
-        }
-        let addresses = node.addresses.iter();
         let out_of_band = &node.out_of_band;
-        Some(Row {
-            name: node.name.as_str(),
+        Some(Common {
             rack: self.text(node.rack.as_ref()),
             tags: self.list(node.tags.iter()),
             labels: self.list(node.labels.iter().flat_map(|(key, value)| [key, value])),
             host_profiles: self.list(node.host_profiles.iter()),
             hardware_profile: self.text(node.hardware_profile.as_ref()),
-            out_of_band: (
-                self.text(out_of_band.kind.as_ref()),
-                out_of_band.address.as_deref(),
-                self.text(out_of_band.account.as_ref()),
-            ),
-            addresses: addresses
-                .map(|(network, address)| (self.texts.number(&&**network), &**address))
-                .collect(),
+            out_of_band_kind: self.text(out_of_band.kind.as_ref()),
+            account: self.text(out_of_band.account.as_ref()),
             disks: self.list(node.disks.iter()),
             sections,
             digests,
+        })
+    }
+
+    fn row(&mut self, node: &'a NodeDesign) -> Option<Row<'a>> {
+        let controller = node.out_of_band.address.as_deref();
+        let own = match node.sections.addresses() {
+            Some(own) => {
+                let inside = own.inside().map(|(network, address)| {
+                    let known = node.addresses.get(network).map(|text| &**text);
+                    let network = self.texts.number(&&**network);
+                    Some((network, OwnAddress::of(address, known)?))
+                });
+                Some(Own {
+                    inside: inside.collect::<Option<_>>()?,
+                    controller: match own.controller() {
+                        Some(address) => Some(OwnAddress::of(address, controller)?),
+                        None => None,
+                    },
+                })
+            }
+            None => None,
+        };
+        let inventory = match node.sections.shared(&Section::Inventory) {
+            Some(fields) => Some(self.tree(fields)?),
+            None => None,
+        };
+        let addresses = node.addresses.iter();
+        Some(Row {
+            name: node.name.as_str(),
+            controller,
+            addresses: addresses
+                .map(|(network, address)| (self.texts.number(&&**network), &**address))
+                .collect(),
+            inventory,
+            digests: Section::OWN.map(|section| node.digests.get(&section).map(|digest| digest.0)),
             own,
         })
     }
@@ -299,6 +383,10 @@ impl<T: Clone> Made<T> {
         Self(vec![None; count])
     }
 
+    fn known(&self, number: u32) -> Option<T> {
+        self.0.get(number as usize)?.clone()
+    }
+
     fn get(&mut self, number: u32, make: impl FnOnce() -> Option<T>) -> Option<T> {
         let slot = self.0.get_mut(number as usize)?;
         if slot.is_none() {
@@ -308,11 +396,26 @@ impl<T: Clone> Made<T> {
     }
 }
 
+/// What machines have in common, as their designs have it.
+struct CommonParts {
+    rack: Option<Arc<str>>,
+    tags: Arc<BTreeSet<Arc<str>>>,
+    labels: Arc<BTreeMap<Arc<str>, Arc<str>>>,
+    host_profiles: Arc<[Arc<str>]>,
+    hardware_profile: Option<Arc<str>>,
+    out_of_band_kind: Option<Arc<str>>,
+    account: Option<Arc<str>>,
+    disks: Arc<[Arc<str>]>,
+    sections: Sections,
+    digests: [Option<SectionDigest>; Section::ALL.len()],
+}
+
 /// Makes designs of what was kept.
 pub(super) struct Restored<'m, 'a> {
     machines: &'m Machines<'a>,
     secrets: BTreeMap<u32, Option<Node>>,
     texts: Vec<Arc<str>>,
+    commons: Made<Rc<CommonParts>>,
     tags: Made<Arc<BTreeSet<Arc<str>>>>,
     labels: Made<Arc<BTreeMap<Arc<str>, Arc<str>>>>,
     lists: Made<Arc<[Arc<str>]>>,
@@ -323,23 +426,41 @@ pub(super) struct Restored<'m, 'a> {
 impl<'a> Machines<'a> {
     /// How many machines there are.
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        self.ends.len()
+    }
+
+    fn common_of(&self, row: usize) -> Option<&Common> {
+        self.commons.get(*self.common.get(row)? as usize)
+    }
+
+    /// The bytes of a row.
+    fn bytes(&self, row: usize) -> Option<&[u8]> {
+        let start = match row.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        self.rows.get(start as usize..*self.ends.get(row)? as usize)
     }
 
     /// Of some machines those that have to be loaded, since they have secrets that others have too.
     pub(super) fn lenders(&self, rows: impl Iterator<Item = usize>) -> Vec<usize> {
-        let mut known = vec![false; self.trees.len()];
+        let mut known = vec![false; self.commons.len()];
         let (mut secrets, mut lenders) = (BTreeMap::new(), Vec::new());
         for row in rows {
+            let number = self.common.get(row).map(|number| *number as usize);
+            let Some(known) = number.and_then(|number| known.get_mut(number)) else {
+                continue;
+            };
+            if std::mem::replace(known, true) {
+                continue;
+            }
             let before = secrets.len();
-            let numbers = self.rows.get(row).into_iter().flat_map(|row| row.sections);
-            for number in numbers.flatten() {
-                let Some(known) = known.get_mut(number as usize) else {
-                    continue;
-                };
-                if !std::mem::replace(known, true) {
-                    self.trees[number as usize].lend(None, &mut secrets);
-                }
+            let sections = self.common_of(row).into_iter().flat_map(|all| all.sections);
+            for tree in sections
+                .flatten()
+                .filter_map(|number| self.trees.get(number as usize))
+            {
+                tree.lend(None, &mut secrets);
             }
             if secrets.len() > before {
                 lenders.push(row);
@@ -348,12 +469,11 @@ impl<'a> Machines<'a> {
         lenders
     }
 
-    /// Begins to make designs, with the secrets of `lenders`, which were loaded; `known` may know the name and
-    /// the digests of a machine already: what is the same is shared.
+    /// Begins to make designs, with the secrets of `lenders`, which were loaded.
     pub(super) fn restored(&self, lenders: &[(usize, Arc<NodeDesign>)]) -> Restored<'_, 'a> {
         let mut secrets = BTreeMap::new();
         for (row, lender) in lenders {
-            let sections = self.rows.get(*row).map(|row| row.sections);
+            let sections = self.common_of(*row).map(|common| common.sections);
             for (section, number) in Section::ALL.iter().zip(sections.unwrap_or_default()) {
                 let tree = number.and_then(|number| self.trees.get(number as usize));
                 if let Some(tree) = tree {
@@ -366,6 +486,7 @@ impl<'a> Machines<'a> {
             machines: self,
             secrets,
             texts: self.texts.iter().map(|text| Arc::from(*text)).collect(),
+            commons: Made::new(self.commons.len()),
             tags: Made::new(self.lists.len()),
             labels: Made::new(self.lists.len()),
             lists: Made::new(self.lists.len()),
@@ -375,40 +496,39 @@ impl<'a> Machines<'a> {
     }
 
     /// The name of a machine.
-    pub(super) fn name(&self, row: usize) -> Option<&'a str> {
-        self.rows.get(row).map(|row| row.name)
+    pub(super) fn name(&self, row: usize) -> Option<&str> {
+        // The first field of a row.
+        let (name, _) = postcard::take_from_bytes(self.bytes(row)?).ok()?;
+        Some(name)
     }
 }
 
 impl Restored<'_, '_> {
     /// The design of a machine; `None` where something of it is missing.
-    pub(super) fn design(&mut self, row: usize, mark: Mark) -> Option<Arc<NodeDesign>> {
+    pub(super) fn design(&mut self, at: usize, mark: Mark) -> Option<Arc<NodeDesign>> {
         let machines = self.machines;
-        let row = machines.rows.get(row)?;
-        let mut sections = Sections::default();
-        for (section, number) in Section::ALL.into_iter().zip(row.sections) {
-            if let Some(number) = number {
-                sections.insert(section, self.tree(number)?);
-            }
-        }
-        let [network, controller] = row.own.each_ref().map(|own| match own {
-            Some(tree) => tree.to_node(&|_| None).map(Some),
-            None => Some(None),
-        });
-        sections.set_addresses(network?, controller?);
-        let (known, _) = machines.digests.as_chunks();
-        let mut digests = [None; Section::ALL.len()];
-        for (digest, number) in digests.iter_mut().zip(row.digests) {
-            *digest = match number {
-                Some(number) => Some(SectionDigest(*known.get(number as usize)?)),
-                None => None,
-            };
-        }
+        let row: Row<'_> = postcard::from_bytes(machines.bytes(at)?).ok()?;
+        let common = self.common(*machines.common.get(at)?)?;
         let mut addresses = Vec::with_capacity(row.addresses.len());
         for (network, address) in &row.addresses {
             addresses.push((self.text(*network)?, Arc::from(*address)));
         }
-        let (kind, address, account) = row.out_of_band;
+        let addresses = Addresses::from(addresses);
+        let on_its_network = |address: &str| addresses.values().find(|each| ***each == *address);
+        let controller = row
+            .controller
+            .map(|address| on_its_network(address).map_or_else(|| Arc::from(address), Arc::clone));
+        let mut sections = common.sections.clone();
+        if let Some(number) = row.inventory {
+            sections.insert(Section::Inventory, self.tree(number)?);
+        }
+        if let Some(own) = &row.own {
+            sections.set_addresses(self.own(own, &addresses, controller.as_ref())?);
+        }
+        let mut digests = common.digests;
+        for (section, digest) in Section::OWN.into_iter().zip(row.digests) {
+            digests[section as usize] = digest.map(SectionDigest);
+        }
         let name = NodeName::from(row.name);
         Some(Arc::new(NodeDesign {
             document: DocumentId {
@@ -417,22 +537,68 @@ impl Restored<'_, '_> {
             },
             name,
             mark,
-            rack: self.some_text(row.rack)?,
-            tags: self.tags(row.tags)?,
-            labels: self.labels(row.labels)?,
-            host_profiles: self.list(row.host_profiles)?,
-            hardware_profile: self.some_text(row.hardware_profile)?,
+            rack: common.rack.clone(),
+            tags: common.tags.clone(),
+            labels: common.labels.clone(),
+            host_profiles: common.host_profiles.clone(),
+            hardware_profile: common.hardware_profile.clone(),
             out_of_band: OutOfBand {
-                kind: self.some_text(kind)?,
-                address: address.map(Arc::from),
-                account: self.some_text(account)?,
+                kind: common.out_of_band_kind.clone(),
+                address: controller,
+                account: common.account.clone(),
             },
-            addresses: Addresses::from(addresses),
-            disks: self.list(row.disks)?,
+            addresses,
+            disks: common.disks.clone(),
             sections,
             digests: Digests::from(digests),
             depends_on: Vec::new(),
         }))
+    }
+
+    fn own(
+        &self,
+        own: &Own<'_>,
+        addresses: &Addresses,
+        controller: Option<&Arc<str>>,
+    ) -> Option<OwnAddresses> {
+        let inside = own.inside.iter().map(|(network, address)| {
+            let network = self.text(*network)?;
+            let address = address.to_node(addresses.get(&network))?;
+            Some((network, address))
+        });
+        let controller = match &own.controller {
+            Some(address) => Some(address.to_node(controller)?),
+            None => None,
+        };
+        let inside = inside.collect::<Option<_>>()?;
+        Some(OwnAddresses::new(inside, nowhere(), controller))
+    }
+
+    fn common(&mut self, number: u32) -> Option<Rc<CommonParts>> {
+        if let Some(known) = self.commons.known(number) {
+            return Some(known);
+        }
+        let machines = self.machines;
+        let common = machines.commons.get(number as usize)?;
+        let mut sections = Sections::default();
+        for (section, number) in Section::ALL.into_iter().zip(common.sections) {
+            if let Some(number) = number {
+                sections.insert(section, self.tree(number)?);
+            }
+        }
+        let parts = Rc::new(CommonParts {
+            rack: self.some_text(common.rack)?,
+            tags: self.tags(common.tags)?,
+            labels: self.labels(common.labels)?,
+            host_profiles: self.list(common.host_profiles)?,
+            hardware_profile: self.some_text(common.hardware_profile)?,
+            out_of_band_kind: self.some_text(common.out_of_band_kind)?,
+            account: self.some_text(common.account)?,
+            disks: self.list(common.disks)?,
+            sections,
+            digests: common.digests.map(|digest| digest.map(SectionDigest)),
+        });
+        self.commons.get(number, || Some(parts))
     }
 
     fn text(&self, number: u32) -> Option<Arc<str>> {

@@ -276,7 +276,7 @@ impl Site {
 /// The machines of a site that are not explained, and how to explain them.
 #[derive(Debug)]
 struct Unexplained {
-    tree: Tree,
+    tree: Arc<Tree>,
     /// Sorted by position.
     files: Vec<UnexplainedFile>,
     sources: Range<u32>,

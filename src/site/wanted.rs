@@ -19,7 +19,7 @@ pub(super) struct Wanted<'a> {
 
 /// The files of a site at a revision.
 pub(super) struct Listing {
-    pub(super) tree: Tree,
+    pub(super) tree: Arc<Tree>,
     /// The ids of their bytes, where they are known without reading them.
     pub(super) ids: Vec<Option<BlobId>>,
 }

@@ -66,7 +66,7 @@ impl<'a> Subjects<'a> {
                 None => Membership::NotAsked,
                 Some(node) => membership(self.has_cluster, node),
             },
-            pods: observations.and_then(|observations| observations.pods.get(name)),
+            pods: observations.and_then(|observations| Some(&**observations.pods.get(name)?)),
             remediation: observations.and_then(|observations| observations.remediation.get(name)),
         }
     }

@@ -10,7 +10,7 @@ use super::budget::Exhausted;
 use super::object::{PersistentVolume, Pod};
 use super::pods::{Fate, controller, fate, name, runs_etcd, top_owner};
 use crate::design::NodeName;
-use crate::observed::{BlockedBudget, LocalData, NodePods, PodName};
+use crate::observed::{BlockedBudget, LocalData, NodePods, ObservedPods, PodName};
 
 /// The claims whose volumes lie on one node, by namespace and name.
 #[derive(Debug, Default)]
@@ -125,10 +125,10 @@ impl<'b> Forecast<'b> {
     }
 
     /// All of it.
-    pub(super) fn finish(self) -> BTreeMap<NodeName, NodePods> {
+    pub(super) fn finish(self) -> ObservedPods {
         self.nodes
             .into_iter()
-            .map(|(node, seen)| (node, seen.finish()))
+            .map(|(node, seen)| (node, Box::new(seen.finish())))
             .collect()
     }
 }
@@ -263,7 +263,7 @@ mod tests {
         }
         let found = forecast.finish();
         assert_eq!(found.keys().collect::<Vec<_>>(), [&n1, &n2]);
-        assert_eq!(found[&n2], NodePods::default());
+        assert_eq!(*found[&n2], NodePods::default());
         let seen = &found[&n1];
         assert_eq!(
             (seen.evicted, seen.daemon_set, seen.mirror, seen.finished),

@@ -20,7 +20,7 @@ use super::{discovery, rights, shutdown};
 use crate::backend::api_server::{ApiError, Connection, Server, again};
 use crate::backend::{Look, Sight};
 use crate::design::NodeName;
-use crate::observed::{Attachment, ClusterFacts, ClusterNode, Fact, NodePods};
+use crate::observed::{Attachment, ClusterFacts, ClusterNode, Fact, ObservedPods};
 use crate::step::StepKind;
 
 /// Up to so many nodes, the pods of each are listed for themselves, and not those of the whole cluster.
@@ -97,7 +97,7 @@ async fn pods_wanted(
     names: &Names,
     pods_of: &BTreeSet<NodeName>,
     look: Look,
-) -> Result<BTreeMap<NodeName, NodePods>, ApiError> {
+) -> Result<ObservedPods, ApiError> {
     match look.pods && !pods_of.is_empty() {
         true => again(|| pods(server, names, pods_of)).await,
         false => Ok(BTreeMap::new()),
@@ -178,7 +178,7 @@ async fn pods(
     server: &Server,
     names: &Names,
     pods_of: &BTreeSet<NodeName>,
-) -> Result<BTreeMap<NodeName, NodePods>, ApiError> {
+) -> Result<ObservedPods, ApiError> {
     let (budgets, claims) = tokio::try_join!(budgets(server, ""), async {
         let parameters = ListParams::default();
         let list = server.list(

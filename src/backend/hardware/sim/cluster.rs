@@ -75,7 +75,7 @@ impl Simulator {
             let healthy = pods::healthy(settings, in_cluster().map(|(node, _)| *node));
             for (node, machine) in in_cluster().filter(|(node, _)| pods_of.contains(*node)) {
                 let seen = pods::forecast(settings, node, machine, &healthy);
-                sight.pods.insert((*node).clone(), seen);
+                sight.pods.insert((*node).clone(), Box::new(seen));
             }
         }
         if look.etcd {

@@ -220,7 +220,7 @@ async fn a_forecast_says_what_a_drain_would_meet() {
         ],
         runs_etcd: true,
     };
-    assert_eq!(seen.pods["n1"], expected);
+    assert_eq!(*seen.pods["n1"], expected);
     let nodes = seen.nodes.known().unwrap();
     let attached = &nodes["n1"].attachments;
     assert_eq!((attached.len(), nodes["n2"].attachments.len()), (1, 0));
