@@ -23,9 +23,9 @@ struct Label {
     value: Arc<str>,
 }
 
-/// Labels, sorted by key, each key once.
+/// Labels, sorted by key, each key once; clones share them until one is changed.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Labels(Vec<Arc<Label>>);
+pub struct Labels(Arc<Vec<Arc<Label>>>);
 
 impl Labels {
     /// How many there are.
@@ -87,14 +87,16 @@ impl Labels {
     /// Takes a label off.
     pub fn remove(&mut self, key: &str) {
         if let Ok(position) = self.find(key) {
-            self.0.remove(position);
+            Arc::make_mut(&mut self.0).remove(position);
         }
     }
 
     fn put(&mut self, label: Arc<Label>) {
-        match self.find(&label.key) {
-            Ok(position) => self.0[position] = label,
-            Err(position) => self.0.insert(position, label),
+        let position = self.find(&label.key);
+        let labels = Arc::make_mut(&mut self.0);
+        match position {
+            Ok(position) => labels[position] = label,
+            Err(position) => labels.insert(position, label),
         }
     }
 }
@@ -117,7 +119,7 @@ impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
         let mut result = Self::default();
         result.extend(labels);
-        result.0.shrink_to_fit();
+        Arc::make_mut(&mut result.0).shrink_to_fit();
         result
     }
 }
@@ -169,7 +171,7 @@ impl<'de> Visitor<'de> for AnyLabels {
         }
         labels.shrink_to_fit();
         if is_sorted {
-            return Ok(Labels(labels));
+            return Ok(Labels(Arc::new(labels)));
         }
         let mut result = Labels::default();
         for label in labels {

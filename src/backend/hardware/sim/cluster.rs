@@ -63,14 +63,13 @@ impl Simulator {
             pods: BTreeMap::new(),
             etcd: BTreeMap::new(),
         };
-        let mut nodes = BTreeMap::new();
-        for (node, machine) in in_cluster() {
-            if let Some(mut cluster) = machine.cluster.clone() {
-                cluster.attachments = pods::attachments(settings, node, machine);
-                cluster.api_servers = usize::from(runs_server(settings, node, machine));
-                nodes.insert((*node).clone(), cluster);
-            }
-        }
+        let nodes = in_cluster().filter_map(|(node, machine)| {
+            let mut cluster = machine.cluster.clone()?;
+            cluster.attachments = pods::attachments(settings, node, machine);
+            cluster.api_servers = usize::from(runs_server(settings, node, machine));
+            Some(((*node).clone(), cluster))
+        });
+        let nodes = nodes.collect();
         if look.pods {
             let healthy = pods::healthy(settings, in_cluster().map(|(node, _)| *node));
             for (node, machine) in in_cluster().filter(|(node, _)| pods_of.contains(*node)) {
