@@ -1,6 +1,6 @@
 //! Values that were made lately and are given again, so that many that are the same are held once.
 //!
-//! Reading goes on one after the other on each thread, and neighbours are mostly alike: a table of a fixed size,
+//! Each thread reads one value after the other, and neighbours are mostly alike: a table of a fixed size,
 //! in which a new value takes the place of another one, finds nearly all of them again and never grows.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash};
@@ -11,6 +11,12 @@ use rustc_hash::FxHasher;
 /// Values of a thread that were made lately.
 #[derive(Debug)]
 pub struct Recent<T: 'static, const SLOTS: usize>(Vec<Option<Arc<T>>>);
+
+impl<T, const SLOTS: usize> Default for Recent<T, SLOTS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<T, const SLOTS: usize> Recent<T, SLOTS> {
     /// None yet.

@@ -396,7 +396,7 @@ impl<T: Clone> Made<T> {
     }
 }
 
-/// What machines have in common, as their designs have it.
+/// The parts that machines have in common, as their designs have them.
 struct CommonParts {
     rack: Option<Arc<str>>,
     tags: Arc<BTreeSet<Arc<str>>>,
