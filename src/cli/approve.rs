@@ -13,7 +13,7 @@ use super::planning::RemoteArguments;
 use super::value::duration;
 use super::{Failure, FailureKind};
 use crate::plan::{Plan, PlanEffect, effect};
-use crate::record::{Approval, Store};
+use crate::record::Approval;
 use crate::report::{self, Visible};
 use crate::repository::{PublicKey, Repository, Signed, SigningKey};
 use crate::run::{Connection, SiteRepository};
@@ -45,7 +45,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let plan = saved_plan(&context.directory().join(&command.plan))?;
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = checkout.site(command.remote.connection(&repository)?);
+    let site = checkout.site(command.remote.connection(&repository)?)?;
     if plan.site != site.name {
         let text = format!(
             "the plan is for site `{}`, not for `{}`",
@@ -113,9 +113,7 @@ fn gate(
     checkout: &Checkout<'_>,
     site: &SiteRepository<'_>,
 ) -> Result<Gate, Failure> {
-    let store = Store::open(site.repository, &site.name)?;
-    follow(context, &store, &site.connection)?;
-    let state = store.read()?.site;
+    let state = follow(context, site)?.read()?.site;
     let documents = checkout
         .loader()?
         .load(&checkout.location, At::Worktree, AS_APPLIED)?;

@@ -50,7 +50,7 @@ pub(super) fn unfinished(
     checkout: &Checkout<'_>,
     connection: &Connection<'_>,
 ) -> Result<Option<UnfinishedRun>, Failure> {
-    run::unfinished_run(&checkout.site(connection.clone())).map_err(|error| Failure::from(&error))
+    Ok(run::unfinished_run(&checkout.site(connection.clone())?)?)
 }
 
 /// Reports on standard error a run that has not ended.
@@ -66,7 +66,7 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
     let checkout = context.checkout(&repository)?;
     let connection = command.remote.connection(&repository)?;
     let run = meant(context, &checkout, &connection, &command.run)?;
-    let site = checkout.site(connection);
+    let site = checkout.site(connection)?;
     let text = abort(context, &checkout, &site, &run, command.take_over_dead)?;
     context.printer.print(&text)?;
     Ok(0)
@@ -123,8 +123,12 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let connection = command.remote.connection(&repository)?;
-    let run = meant(context, &checkout, &connection, &command.run)?;
-    let site = checkout.site(connection);
+    let site = checkout.site(connection.clone())?;
+    // The lock is found also where the records are not, such as after a move that was interrupted.
+    let run = match run::holder(&site)?.filter(|run| run.as_str().starts_with(&command.run)) {
+        Some(run) => run,
+        None => meant(context, &checkout, &connection, &command.run)?,
+    };
     let how = match (command.force, command.take_over_dead) {
         (true, _) => Unlock::Forced,
         (false, true) => Unlock::Unmoved,

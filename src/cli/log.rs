@@ -50,9 +50,8 @@ enum LogFormat {
 pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let store = Store::open(&repository, &checkout.location.site)?;
     let connection = command.remote.connection(&repository)?;
-    follow(context, &store, &connection)?;
+    let store = follow(context, &checkout.site(connection.clone())?)?;
     let state = store.read()?;
     if let Some(keep) = command.prune_tags {
         let site = &checkout.location.site;

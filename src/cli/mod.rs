@@ -23,6 +23,7 @@ mod init;
 mod interrupted;
 mod log;
 mod manual;
+mod migrate;
 mod nodes;
 mod observing;
 mod plan;
@@ -129,6 +130,8 @@ enum Command {
     Abort(interrupted::AbortCommand),
     /// Release the lock of a crashed run
     Unlock(interrupted::UnlockCommand),
+    /// Move the records of a site at the remote to a branch, which a forge can protect, or back
+    Migrate(migrate::MigrateCommand),
     /// Check git, the remote, trust, backends, rights and clocks, each with a next step
     Doctor(doctor::DoctorCommand),
     /// Show the endpoints, files and programs that the documents of a site name, and trust them
@@ -352,6 +355,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Accept(command) => accept::run(&mut context, &command),
         Command::Abort(command) => interrupted::run_abort(&mut context, &command),
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
+        Command::Migrate(command) => migrate::run(&mut context, &command),
         Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Doctor(command) => doctor::run(&mut context, &command),

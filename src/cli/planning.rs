@@ -13,7 +13,6 @@ use crate::cli::context::Context;
 use crate::cli::value::{at_least_one, day, number, share_of_at_least_one};
 use crate::design::Share;
 use crate::plan::{Allowance, Options, Request};
-use crate::record::Store;
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
 use crate::site::{At, Depth, Detail, Settings};
@@ -287,8 +286,7 @@ pub(super) fn resolve(
     word: &str,
 ) -> Result<At, Failure> {
     if Checkout::is_of_site(word) {
-        let store = Store::open(checkout.repository, &checkout.location.site)?;
-        follow(context, &store, connection)?;
+        follow(context, &checkout.site(connection.clone())?)?;
     }
     checkout.resolve(word)
 }

@@ -2,7 +2,6 @@
 
 use super::{Failure, FailureKind};
 use crate::design::{RunId, SiteName};
-use crate::record::Store;
 use crate::run::{Connection, unfinished_run};
 use crate::workflow::{Checkout, Client, follow};
 
@@ -47,10 +46,10 @@ pub(super) fn meant(
     text: &str,
 ) -> Result<RunId, Failure> {
     let site = &checkout.location.site;
-    let store = Store::open(checkout.repository, site)?;
-    follow(client, &store, connection)?;
+    let here = checkout.site(connection.clone())?;
+    let store = follow(client, &here)?;
     let mut runs = store.runs(&store.read()?)?;
-    let unfinished = unfinished_run(&checkout.site(connection.clone()))?;
+    let unfinished = unfinished_run(&here)?;
     runs.extend(unfinished.map(|run| run.run));
     runs.sort_unstable();
     runs.dedup();

@@ -457,6 +457,8 @@ pub struct Policy {
     pub ignored: Vec<IgnoredChanges>,
     /// The folder of the repository whose rules in Rego judge every plan.
     pub rego: Option<Arc<str>>,
+    /// The branches at the remote that hold the records of sites; it counts at a protected revision only.
+    pub state_branch: Option<Arc<str>>,
     /// The signatures that plans need; none: no plan needs any.
     pub approvals: Option<Arc<ApprovalPolicy>>,
     /// Codes of warnings that are not reported.

@@ -130,6 +130,7 @@ fn read_policy(data: &Node, design: &mut Design) {
     };
     policy.parallelism = size(data, "parallelism");
     policy.rego = text(data, "rego");
+    policy.state_branch = text(data, "state_branch");
     policy.approvals = data
         .get("approvals")
         .map(ApprovalPolicy::read)

@@ -1,5 +1,6 @@
 //! Errors of the records.
 
+use super::place::is_plain;
 use crate::design::{RunId, SiteName};
 use crate::repository;
 
@@ -49,6 +50,60 @@ pub enum Error {
         /// The newest format known here.
         known: u32,
     },
+    /// The records are at another ref of the remote.
+    #[error("the records of site `{site}` have moved to `{to}`, where this clone does not look for them")]
+    Moved {
+        /// The site.
+        site: SiteName,
+        /// The ref that the marker in their place names.
+        to: String,
+    },
+    /// The records are not in the branch that is named yet, or not in it alone.
+    #[error("the records of site `{site}` are at `{own}` of the remote, and not moved to `{branch}`")]
+    NotMoved {
+        /// The site.
+        site: SiteName,
+        /// The branch.
+        branch: String,
+        /// The ref that has records.
+        own: String,
+    },
+    /// The records are in the branch, and nothing keeps other clones from beginning new ones elsewhere.
+    #[error("the records of site `{site}` are at `{branch}` of the remote, and `{own}` does not refer to them")]
+    MarkerMissing {
+        /// The site.
+        site: SiteName,
+        /// The branch.
+        branch: String,
+        /// The ref without a marker.
+        own: String,
+    },
+    /// The marker names a ref that the remote does not have.
+    #[error("the records of site `{site}` have moved to `{branch}`, which the remote does not have")]
+    BranchMissing {
+        /// The site.
+        site: SiteName,
+        /// The ref that is missing.
+        branch: String,
+        /// The ref that holds the records in a clone.
+        own: String,
+    },
+    /// Two refs of the remote have records, and neither has all of them.
+    #[error("`{one}` and `{other}` of the remote have different records of site `{site}`")]
+    BothHaveRecords {
+        /// The site.
+        site: SiteName,
+        /// The first ref.
+        one: String,
+        /// The second ref.
+        other: String,
+    },
+    /// Nothing names the branch for the records.
+    #[error("no branch is named for the records of site `{site}`")]
+    NoBranch {
+        /// The site.
+        site: SiteName,
+    },
     /// A file of the records is not as trueup writes it.
     #[error("`{path}` in the records is broken: {reason}")]
     Broken {
@@ -69,8 +124,34 @@ impl Error {
                 "nothing was lost: plan again, and the plan begins with the new records".to_owned(),
             ),
             Self::NewerFormat { .. } => Some("use the newer trueup".to_owned()),
+            Self::Moved { site, to } => Some(moved_hint(site, to)),
+            Self::NotMoved { .. } | Self::MarkerMissing { .. } => Some(
+                "`trueup migrate` moves them, and completes a move that was interrupted".to_owned(),
+            ),
+            Self::BranchMissing { branch, own, .. } => Some(format!(
+                "nothing is applied without it: restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{branch}`"
+            )),
+            Self::BothHaveRecords { .. } => Some(
+                "nothing was changed: `git log` of both shows which runs are missing where; keep the right ones at the first, delete the other, and run the command again".to_owned(),
+            ),
+            Self::NoBranch { .. } => Some(
+                "`git config trueup.stateBranch trueup`, or `state_branch` in the Policy at `--backends-from`".to_owned(),
+            ),
             _ => None,
         }
+    }
+}
+
+/// How a clone finds records that have moved. The marker that names the ref may be anybody's with the right to push.
+fn moved_hint(site: &SiteName, to: &str) -> String {
+    let branches = to.strip_prefix("refs/heads/");
+    let branches = branches.and_then(|rest| rest.strip_suffix(&format!("/{site}/state")));
+    match branches {
+        Some(branches) if is_plain(branches) => format!(
+            "if it is known that they were moved there: `git config trueup.stateBranch {branches}`, or `--backends-from` with a revision whose Policy names it"
+        ),
+        _ if to.starts_with("refs/heads/") => "a person decides whether that is where they are".to_owned(),
+        _ => "if it is known that they were moved back: `git config --unset trueup.stateBranch`, and take `state_branch` out of the Policy".to_owned(),
     }
 }
 

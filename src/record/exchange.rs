@@ -5,11 +5,17 @@
 //! `refs/trueup-remotes/<remote>/<site>/state`, and ours follows it: it is a cache of the remote's, with
 //! checkpoints on top that are not published yet. Where both have newer runs, the remote's count and ours are
 //! kept under a ref of their own.
+//!
+//! Where the remote has its records elsewhere than this clone looks for them, they are not followed: that the
+//! records are not found is then no sign that there are none ([`Place`](super::Place)).
+
+use std::collections::BTreeMap;
 
 use super::error::{Error, failed};
+use super::place::{nobody, write_marker};
 use super::store::{State, Store};
 use crate::design::RunId;
-use crate::repository::{CommitId, RefUpdate, Remote};
+use crate::repository::{CommitId, NewCommit, RefUpdate, Remote};
 
 /// How the records here and at the remote stand to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,14 +55,11 @@ impl Store<'_> {
     ///
     /// # Errors
     ///
-    /// The remote cannot be asked; [`Error::LostRace`] where another process moved ours meanwhile.
+    /// The remote cannot be asked; [`Error::LostRace`] where another process moved ours meanwhile;
+    /// [`Error::Moved`], [`Error::NotMoved`], [`Error::MarkerMissing`] and [`Error::BranchMissing`] where the records
+    /// of the remote are not where this clone looks for them.
     pub fn follow(&self, remote: &Remote<'_>) -> Result<Exchange, Error> {
-        let asking = "ask the remote for the records";
-        let there = remote
-            .ls_remote(&[&self.state_ref])
-            .map_err(failed(asking))?
-            .get(&self.state_ref)
-            .map(|id| CommitId(*id));
+        let there = self.ask(remote)?;
         let exchange = |standing| Exchange {
             standing,
             remote_tip: there,
@@ -64,30 +67,22 @@ impl Store<'_> {
         let Some(theirs) = there else {
             return Ok(exchange(ExchangeOutcome::NotThere));
         };
-        let ours = self.read()?;
-        if ours.tip == Some(theirs) {
+        let ours = self.tip()?;
+        if ours == Some(theirs) {
             return Ok(exchange(ExchangeOutcome::Same));
         }
-        let tracking = format!("refs/trueup-remotes/{}/{}/state", remote.name(), self.site);
-        remote
-            .fetch(&[(&self.state_ref, &tracking)])
-            .map_err(failed("fetch the records"))?;
-        // By now the remote may be further than it was when it was asked.
-        let theirs = self
-            .repository
-            .read_ref(&tracking)
-            .map_err(failed("read the fetched records"))?
-            .map_or(theirs, CommitId);
+        let theirs = self.fetch(remote, theirs)?;
         let exchange = |standing| Exchange {
             standing,
             remote_tip: Some(theirs),
         };
+        let at_remote = self.read_at(theirs)?;
         let is_ancestor = |ancestor, commit| {
             self.repository
                 .is_ancestor(ancestor, commit)
                 .map_err(failed("compare the records with the remote's"))
         };
-        let Some(tip) = ours.tip else {
+        let Some(tip) = ours else {
             self.move_to(None, theirs)?;
             return Ok(exchange(ExchangeOutcome::Followed));
         };
@@ -98,11 +93,20 @@ impl Store<'_> {
         if is_ancestor(theirs, tip)? {
             return Ok(exchange(ExchangeOutcome::Ahead));
         }
-        let at_remote = self.read_at(theirs)?;
-        let Some(run) = ours.site.last_run else {
+        let run = match self.read_at(tip) {
+            Ok(ours) => ours.site.last_run,
+            // A fetch of all refs has brought the marker in the place of ours.
+            Err(Error::Moved { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let Some(run) = run else {
             self.move_to(Some(tip), theirs)?;
             return Ok(exchange(ExchangeOutcome::Followed));
         };
+        if self.adds_nothing(theirs, tip)? {
+            self.put_on_top(&run, tip, theirs)?;
+            return Ok(exchange(ExchangeOutcome::Ahead));
+        }
         let kept = self.set_aside(&run, tip)?;
         self.move_to(Some(tip), theirs)?;
         // Checkpoints of a run that crashed before it published them, and that was resumed or aborted elsewhere,
@@ -114,15 +118,124 @@ impl Store<'_> {
         }))
     }
 
+    /// The tip of the records at the remote, where this clone looks for them.
+    fn ask(&self, remote: &Remote<'_>) -> Result<Option<CommitId>, Error> {
+        let own = self.place.own();
+        let mut names = vec![own];
+        names.extend(self.place.branch());
+        let refs = remote
+            .ls_remote(&names)
+            .map_err(failed("ask the remote for the records"))?;
+        let found = |name: &str| refs.get(name).map(|id| CommitId(*id));
+        let Some(branch) = self.place.branch() else {
+            return Ok(found(own));
+        };
+        match (found(own), found(branch)) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(Error::MarkerMissing {
+                site: self.site.clone(),
+                branch: branch.to_owned(),
+                own: own.to_owned(),
+            }),
+            (Some(marker), tip) => match self.marker_at(remote, own, marker)? {
+                Some(to) if to != branch => Err(self.moved(&to)),
+                Some(_) if tip.is_none() => Err(self.missing(branch)),
+                Some(_) => Ok(tip),
+                None => Err(Error::NotMoved {
+                    site: self.site.clone(),
+                    branch: branch.to_owned(),
+                    own: own.to_owned(),
+                }),
+            },
+        }
+    }
+
+    /// The ref that a commit at a ref of the remote names, where it is a marker.
+    pub(super) fn marker_at(
+        &self,
+        remote: &Remote<'_>,
+        name: &str,
+        tip: CommitId,
+    ) -> Result<Option<String>, Error> {
+        let reading = || failed("read the records of the remote");
+        if !self.repository.has(tip.0).map_err(reading())? {
+            let here = format!("refs/trueup-remotes/{}/{}/moved", remote.name(), self.site);
+            remote.fetch(&[(name, &here)]).map_err(reading())?;
+        }
+        match self.read_at(tip) {
+            Ok(_) => Ok(None),
+            Err(Error::Moved { to, .. }) => Ok(Some(to)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Fetches the records of the remote. By now it may be further than it was when it was asked.
+    fn fetch(&self, remote: &Remote<'_>, asked: CommitId) -> Result<CommitId, Error> {
+        let tracking = format!("refs/trueup-remotes/{}/{}/state", remote.name(), self.site);
+        remote
+            .fetch(&[(self.place.at_remote(), &tracking)])
+            .map_err(failed("fetch the records"))?;
+        let fetched = self
+            .repository
+            .read_ref(&tracking)
+            .map_err(failed("read the fetched records"))?;
+        Ok(fetched.map_or(asked, CommitId))
+    }
+
+    /// Puts our records on top of the remote's, which have moved since and have nothing that ours do not have.
+    fn put_on_top(&self, run: &RunId, ours: CommitId, theirs: CommitId) -> Result<(), Error> {
+        let writing = || failed("put our own records on top of the remote's");
+        let tip = self.repository.write_commit(&NewCommit {
+            base: Some(ours),
+            parents: vec![theirs, ours],
+            changes: BTreeMap::new(),
+            deflated: BTreeMap::new(),
+            author: nobody(),
+            message: self.place.message(&format!("records of {run} after a move")),
+        });
+        self.move_to(Some(ours), tip.map_err(writing())?)
+    }
+
     /// The ref to push so that the remote has these records; `None` where it has them.
     #[must_use]
     pub fn publication(&self, state: &State, remote_tip: Option<CommitId>) -> Option<RefUpdate> {
         let new = state.tip?;
-        (remote_tip != Some(new)).then(|| RefUpdate {
-            name: self.state_ref.clone(),
+        (remote_tip != Some(new)).then(|| self.update(remote_tip, new))
+    }
+
+    /// The update by which the remote gets a commit of these records.
+    #[must_use]
+    pub fn update(&self, remote_tip: Option<CommitId>, new: CommitId) -> RefUpdate {
+        RefUpdate {
+            name: self.place.at_remote().to_owned(),
             old: remote_tip.map(|tip| tip.0),
             new: Some(new.0),
-        })
+        }
+    }
+
+    /// The marker that goes with the first records of a site in a branch, so that no other clone takes the site for
+    /// one that has none.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn marker_beside(&self, updates: &[RefUpdate]) -> Result<Option<RefUpdate>, Error> {
+        let Some(branch) = self.place.branch() else {
+            return Ok(None);
+        };
+        let is_first = |update: &RefUpdate| {
+            update.name == branch && update.old.is_none() && update.new.is_some()
+        };
+        if !updates.iter().any(is_first) {
+            return Ok(None);
+        }
+        let own = self.place.own();
+        let marker = write_marker(self.repository, (own, branch), None, nobody())?;
+        Ok(Some(RefUpdate {
+            name: own.to_owned(),
+            old: None,
+            new: Some(marker.0),
+        }))
     }
 
     /// Keeps a commit of our records under a ref of its own; gives its name.
@@ -142,7 +255,7 @@ impl Store<'_> {
         let before = ours.map(|tip| tip.0);
         match self
             .repository
-            .update_ref(&self.state_ref, before, theirs.0)
+            .update_ref(self.place.own(), before, theirs.0)
         {
             Err(crate::repository::Error::RefMoved { .. }) => Err(Error::LostRace {
                 site: self.site.clone(),

@@ -7,6 +7,8 @@ mod cached;
 mod error;
 mod exchange;
 mod packed;
+mod place;
+mod relocate;
 mod shard;
 mod store;
 
@@ -24,6 +26,8 @@ use crate::remediation::{Backup, Memory};
 pub use error::Error;
 pub use exchange::{Exchange, ExchangeOutcome};
 pub use packed::{Packed, Packing};
+pub use place::Place;
+pub use relocate::{Direction, Relocation};
 pub use store::{Checkpoint, FORMAT_VERSION, PendingCheckpoint, RunFile, State, Store};
 
 /// How far a machine has come.

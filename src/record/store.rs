@@ -1,6 +1,7 @@
 //! The records of a site, kept on one ref of its repository.
 //!
-//! `<prefix>/<site>/state` is a line of commits, one for each run and checkpoint, with this tree:
+//! `<prefix>/<site>/state` is a line of commits, one for each run and checkpoint, with this tree (at a remote it may be
+//! in a branch, see [`Place`]):
 //!
 //! - `site.json`: the newest run, the last site action and the last success ([`SiteState`]); what it
 //!   says counts, and nothing is looked up by listing tags;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::error::{Error, failed};
+use super::place::{Place, marked};
 use super::{NodeRecord, Packed, RunRecord, SiteAction, SiteState};
 use super::{cached, shard};
 use crate::design::{NodeName, RunId, SiteName, name_problem};
@@ -24,7 +26,7 @@ use crate::repository::{self, CommitId, NewCommit, Repository, Signature};
 /// The version of the format that is written.
 pub const FORMAT_VERSION: u32 = 1;
 
-const SITE: &str = "site.json";
+pub(super) const SITE: &str = "site.json";
 const DURATIONS: &str = "durations.jsonl";
 const RUNS: &str = "runs";
 const RUN: &str = "run.json";
@@ -35,7 +37,7 @@ const EVENTS: &str = "events";
 pub struct Store<'a> {
     pub(super) repository: &'a Repository,
     pub(super) site: SiteName,
-    pub(super) state_ref: String,
+    pub(super) place: Place,
 }
 
 /// The records as they were at one moment: all that is read of them belongs together.
@@ -114,12 +116,21 @@ impl RunFile {
 }
 
 impl<'a> Store<'a> {
-    /// The records of a site, whether there are any or not.
+    /// The records of a site as this clone has them, whether there are any or not.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::at`]; [`Place::of`].
+    pub fn open(repository: &'a Repository, site: &SiteName) -> Result<Self, Error> {
+        Self::at(repository, site, Place::of(repository, site, None)?)
+    }
+
+    /// The records of a site that are at a place of the remote.
     ///
     /// # Errors
     ///
     /// The name is none for a site, or differs from that of another recorded site in case only.
-    pub fn open(repository: &'a Repository, site: &SiteName) -> Result<Self, Error> {
+    pub fn at(repository: &'a Repository, site: &SiteName, place: Place) -> Result<Self, Error> {
         check_name(site.as_str())?;
         let prefix = repository
             .ref_prefix()
@@ -142,7 +153,7 @@ impl<'a> Store<'a> {
         Ok(Self {
             repository,
             site: site.clone(),
-            state_ref: format!("{prefix}/{site}/state"),
+            place,
         })
     }
 
@@ -158,10 +169,10 @@ impl<'a> Store<'a> {
         &self.site
     }
 
-    /// The ref that holds the records.
+    /// The refs that hold the records, here and at the remote.
     #[must_use]
-    pub fn state_ref(&self) -> &str {
-        &self.state_ref
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The records as they are now.
@@ -170,26 +181,31 @@ impl<'a> Store<'a> {
     ///
     /// They cannot be read, or were written by a newer trueup.
     pub fn read(&self) -> Result<State, Error> {
-        let tip = self
-            .repository
-            .read_ref(&self.state_ref)
-            .map_err(failed("read the records"))?;
-        match tip {
-            Some(tip) => self.read_at(CommitId(tip)),
+        match self.tip()? {
+            Some(tip) => self.read_at(tip),
             None => Ok(State::default()),
         }
+    }
+
+    /// The newest commit of the records here.
+    pub(super) fn tip(&self) -> Result<Option<CommitId>, Error> {
+        let tip = self.repository.read_ref(self.place.own());
+        Ok(tip.map_err(failed("read the records"))?.map(CommitId))
     }
 
     /// The records as a commit of the state has them.
     ///
     /// # Errors
     ///
-    /// As [`Store::read`].
+    /// As [`Store::read`]; [`Error::Moved`] where it is a marker.
     pub fn read_at(&self, tip: CommitId) -> Result<State, Error> {
         let bytes = self.file(tip, SITE)?.ok_or_else(|| Error::Broken {
             path: SITE.to_owned(),
             reason: "not found".to_owned(),
         })?;
+        if let Some(to) = marked(&bytes)? {
+            return Err(self.moved(&to));
+        }
         let site: SiteState = from_json(SITE, &bytes)?;
         if site.format_version > FORMAT_VERSION {
             return Err(Error::NewerFormat {
@@ -412,7 +428,10 @@ impl<'a> Store<'a> {
                 changes,
                 deflated: files.written,
                 author: checkpoint.author.clone(),
-                message: format!("{} {}: {}", run.action, run.run, run.outcome),
+                message: self.place.message(&format!(
+                    "{} {}: {}",
+                    run.action, run.run, run.outcome
+                )),
             })
             .map_err(failed("write the records"))?;
         Ok(PendingCheckpoint {
@@ -431,7 +450,7 @@ impl<'a> Store<'a> {
         let before = draft.base.map(|tip| tip.0);
         let moved = self
             .repository
-            .update_ref(&self.state_ref, before, draft.tip.0);
+            .update_ref(self.place.own(), before, draft.tip.0);
         match moved {
             Ok(()) => Ok(State {
                 tip: Some(draft.tip),

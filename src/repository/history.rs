@@ -87,6 +87,24 @@ impl Repository {
         })
     }
 
+    /// Whether a commit has the same files as the newest one that it has in common with another commit: all that was
+    /// written since then is in that one.
+    ///
+    /// # Errors
+    ///
+    /// A commit cannot be read.
+    pub fn adds_nothing_to(&self, commit: CommitId, other: CommitId) -> Result<bool, Error> {
+        self.with(|handle| {
+            let common = match handle.merge_base(commit.git(), other.git()) {
+                Ok(common) => common,
+                Err(error) if error.code() == git2::ErrorCode::NotFound => return Ok(false),
+                Err(error) => return Err(git("compare two histories")(error)),
+            };
+            let tree = |id| -> Result<git2::Oid, Error> { Ok(self.find(handle, id)?.tree_id()) };
+            Ok(tree(common)? == tree(commit.git())?)
+        })
+    }
+
     /// Whether `earlier` is `later` or on its first-parent line.
     ///
     /// # Errors

@@ -55,6 +55,7 @@ pub use pack::Deflated;
 pub use program::ProgramTimeout;
 pub use range::TouchedFile;
 pub use read::{Links, ReadError, open_file, read_file};
+pub use refs::is_ref_name;
 pub use remote::{PushOutcome, RefUpdate, Remote, Transport};
 pub use ssh::{PublicKey, Signed, SigningKey, claimed_key};
 pub use stamps::Moment;
@@ -386,6 +387,16 @@ impl Repository {
                     .to_owned(),
             })
         }
+    }
+
+    /// The branches at a remote below which the records of sites are: `trueup.stateBranch`, without `refs/heads/`;
+    /// `None` where it is not set.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be read.
+    pub fn state_branch(&self) -> Result<Option<String>, Error> {
+        self.config("trueup.stateBranch")
     }
 
     /// The remote that is worked with where none is named.

@@ -222,8 +222,14 @@ impl Repository {
     }
 }
 
+/// Whether git takes a text for the full name of a ref.
+#[must_use]
+pub fn is_ref_name(name: &str) -> bool {
+    name.starts_with("refs/") && git2::Reference::is_valid_name(name)
+}
+
 fn check_name(name: &str) -> Result<(), Error> {
-    if name.starts_with("refs/") && git2::Reference::is_valid_name(name) {
+    if is_ref_name(name) {
         return Ok(());
     }
     Err(Error::BadRef {

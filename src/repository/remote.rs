@@ -7,11 +7,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::program::{Output, ProgramTimeout};
 use super::{CommitId, Error, ObjectId, Repository};
+
+/// The refs of branches, of which a push may start a pipeline.
+const BRANCHES: &str = "refs/heads/";
+/// Tells a remote that takes push options (GitLab) to start none.
+const SKIP_PIPELINES: &str = "--push-option=ci.skip";
 
 /// A remote of a repository.
 ///
@@ -25,6 +31,8 @@ pub struct Remote<'a> {
     /// How long it was waited for.
     spent: Arc<Mutex<Duration>>,
     lasts: bool,
+    /// Whether it was found to take no push options.
+    refuses_options: Arc<AtomicBool>,
 }
 
 /// How a remote is reached.
@@ -111,6 +119,7 @@ impl Repository {
             way: Way::Program(timeout),
             spent: Arc::default(),
             lasts: false,
+            refuses_options: Arc::default(),
         })
     }
 
@@ -123,6 +132,7 @@ impl Repository {
             way: Way::Transport(transport),
             spent: Arc::default(),
             lasts: false,
+            refuses_options: Arc::default(),
         }
     }
 }
@@ -354,19 +364,37 @@ impl Remote<'_> {
             .iter()
             .map(|update| format!("{}:{}", shown(update.new), update.name))
             .collect();
-        let mut arguments = vec![
-            "push",
-            "--porcelain",
-            "--quiet",
-            "--no-verify",
-            "--no-follow-tags",
-            "--recurse-submodules=no",
-        ];
-        arguments.extend(flags);
-        arguments.extend(leases.iter().map(String::as_str));
-        arguments.extend(["--", &self.name]);
-        arguments.extend(specs.iter().map(String::as_str));
-        self.run(&arguments)
+        // A pipeline that a record in a branch starts would have nothing to do.
+        let is_of_branch = |update: &RefUpdate| update.name.starts_with(BRANCHES);
+        let mut skips = updates.iter().any(is_of_branch) && !self.refuses_options();
+        loop {
+            let mut arguments = vec![
+                "push",
+                "--porcelain",
+                "--quiet",
+                "--no-verify",
+                "--no-follow-tags",
+                "--recurse-submodules=no",
+            ];
+            arguments.extend(flags);
+            if skips {
+                arguments.push(SKIP_PIPELINES);
+            }
+            arguments.extend(leases.iter().map(String::as_str));
+            arguments.extend(["--", &self.name]);
+            arguments.extend(specs.iter().map(String::as_str));
+            let output = self.run(&arguments)?;
+            if !(skips && output.stderr.contains("does not support push options")) {
+                return Ok(output);
+            }
+            // It was refused here, before anything was sent.
+            self.refuses_options.store(true, Ordering::Relaxed);
+            skips = false;
+        }
+    }
+
+    fn refuses_options(&self) -> bool {
+        self.refuses_options.load(Ordering::Relaxed)
     }
 
     /// The result of a push, by the refs of the remote now.

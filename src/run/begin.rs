@@ -18,7 +18,7 @@ use crate::journal::Replay;
 use crate::record::{
     self, Checkpoint, Counts, JournalMark, Outcome, PendingCheckpoint, RunRecord, State, Store,
 };
-use crate::repository::{CommitId, PushOutcome, RefUpdate};
+use crate::repository::{CommitId, PushOutcome};
 
 /// A plan that is to be carried out.
 #[derive(Clone, Copy, Debug)]
@@ -129,27 +129,14 @@ fn acquire(
     state: &State,
     run: &RunId,
 ) -> Result<Held, Error> {
-    let site = process.site;
-    let plan = proposal.approved.plan_file;
-    let held = match process.take(None, run, plan) {
-        Err(error @ Error::LockHeld { .. }) => error,
-        other => return other,
-    };
-    let Some(left) = site.lock()? else {
-        return Err(held);
-    };
-    if !process.is_dead(&left)? {
-        return Err(site.held(left));
-    }
-    if let Some(unfinished) = unfinished(store, state)?
-        && !proposal.supersede
-    {
-        return Err(Error::Unfinished {
-            site: site.name.clone(),
+    let plan = proposal.approved.plan_file.as_bytes();
+    process.acquire(run, plan, || match unfinished(store, state)? {
+        Some(unfinished) if !proposal.supersede => Err(Error::Unfinished {
+            site: process.site.name.clone(),
             run: unfinished.run,
-        });
-    }
-    process.take(Some(left.id), run, plan)
+        }),
+        _ => Ok(()),
+    })
 }
 
 /// A run that begins: its lock is held, and nothing of it is in the records yet.
@@ -344,12 +331,7 @@ fn publish_first(
     if site.audience().is_none() {
         return Ok(());
     }
-    let update = RefUpdate {
-        name: store.state_ref().to_owned(),
-        old: remote_tip.map(|tip| tip.0),
-        new: Some(draft.tip.0),
-    };
-    match site.push(&[update])? {
+    match site.push(&[store.update(*remote_tip, draft.tip)])? {
         PushOutcome::Published => *remote_tip = Some(draft.tip),
         PushOutcome::LostRace { .. } => return Err(Error::Fenced { run: run.clone() }),
     }

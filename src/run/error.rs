@@ -165,6 +165,20 @@ pub enum Error {
         /// The nodes, sorted.
         nodes: Vec<NodeName>,
     },
+    /// Nothing is shared whose place could change.
+    #[error("site `{site}` shares no records with a remote")]
+    NotShared {
+        /// The site.
+        site: SiteName,
+    },
+    /// Another process moved a ref while records were being moved.
+    #[error("`{name}` of the remote has changed while the records of site `{site}` were being moved")]
+    Moving {
+        /// The site.
+        site: SiteName,
+        /// The ref.
+        name: String,
+    },
     /// The process was asked to stop while it waited for the lock.
     #[error("stopped while waiting for the lock of site `{site}`")]
     Stopped {
@@ -233,6 +247,8 @@ impl Error {
             | Self::Ended { .. }
             | Self::NoSuchRun { .. }
             | Self::NotLocked { .. }
+            | Self::NotShared { .. }
+            | Self::Moving { .. }
             | Self::Fenced { .. }
             | Self::Unrecorded { .. }
             | Self::Journal(_)
@@ -260,6 +276,10 @@ impl Error {
             Self::Spent { .. } => {
                 "an approval is for one run: plan again, and have it approved with `trueup approve`".to_owned()
             }
+            Self::NotShared { .. } => {
+                "it needs a remote, without `--offline` and `--no-push`: in a clone the records are always below trueup's own refs".to_owned()
+            }
+            Self::Moving { .. } => "nothing is lost: run the command again".to_owned(),
             Self::Dirty { .. } => "commit them, then apply".to_owned(),
             Self::Offline { .. } => "leave `--offline` away".to_owned(),
             Self::Unfinished { run, .. } => format!(

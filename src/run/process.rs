@@ -75,6 +75,28 @@ impl<'a> Process<'a> {
         self.take_as(seen, self.holder(run), plan.as_bytes())
     }
 
+    /// Takes the lock where it is free, or where a dead process of this machine left it and `may_take_over` does not
+    /// refuse that.
+    pub(super) fn acquire(
+        &self,
+        run: &RunId,
+        plan: &[u8],
+        may_take_over: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<Held, Error> {
+        let held = match self.take_as(None, self.holder(run), plan) {
+            Err(error @ Error::LockHeld { .. }) => error,
+            other => return other,
+        };
+        let Some(left) = self.site.lock()? else {
+            return Err(held);
+        };
+        if !self.is_dead(&left)? {
+            return Err(self.site.held(left));
+        }
+        may_take_over()?;
+        self.take_as(Some(left.id), self.holder(run), plan)
+    }
+
     /// Takes the lock for a holder.
     pub(super) fn take_as(
         &self,

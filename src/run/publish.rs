@@ -111,11 +111,7 @@ impl SiteRepository<'_> {
         let draft = store
             .draft(end.state, &Checkpoint::of_run(&owing, end.author.clone()))
             .map_err(error::records("write that the tag is owed"))?;
-        let state = RefUpdate {
-            name: store.state_ref().to_owned(),
-            old: end.remote_tip.map(|tip| tip.0),
-            new: Some(draft.tip.0),
-        };
+        let state = store.update(end.remote_tip, draft.tip);
         let all: Vec<RefUpdate> = [state].into_iter().chain(release).collect();
         match self.push(&all) {
             Ok(PushOutcome::Published) => {

@@ -2,7 +2,7 @@
 
 use super::error::{self, Error};
 use crate::design::{RunId, SiteName};
-use crate::record::{ExchangeOutcome, State, Store};
+use crate::record::{ExchangeOutcome, Place, State, Store};
 use crate::repository::{CommitId, Lock, PushOutcome, RefUpdate, Remote, Repository};
 
 /// How a run is connected to the site's other clones.
@@ -30,11 +30,19 @@ pub struct SiteRepository<'a> {
     pub name: SiteName,
     /// How it is shared.
     pub connection: Connection<'a>,
+    /// Where its records are at the remote.
+    pub place: Place,
 }
 
 impl<'a> SiteRepository<'a> {
-    pub(super) fn store(&self) -> Result<Store<'a>, Error> {
-        Store::open(self.repository, &self.name).map_err(error::records("open the records"))
+    /// Its records.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Store::at`].
+    pub fn store(&self) -> Result<Store<'a>, Error> {
+        Store::at(self.repository, &self.name, self.place.clone())
+            .map_err(error::records("open the records"))
     }
 
     /// The remote that has the lock; an error where it must not be asked.
@@ -145,8 +153,13 @@ impl<'a> SiteRepository<'a> {
         let Some(remote) = self.audience() else {
             return Ok(PushOutcome::Published);
         };
+        let marker = self
+            .store()?
+            .marker_beside(updates)
+            .map_err(error::records("mark where the records are"))?;
+        let updates: Vec<RefUpdate> = updates.iter().cloned().chain(marker).collect();
         remote
-            .push(updates)
+            .push(&updates)
             .map_err(error::repository(&self.name, "publish the records"))
     }
 }

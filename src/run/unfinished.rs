@@ -4,9 +4,20 @@ use std::sync::Arc;
 
 use super::error::{self, Error};
 use super::site_repository::{Connection, SiteRepository};
+use crate::design::RunId;
 use crate::plan::{RunState, UnfinishedRun};
 use crate::record::{Outcome, RunRecord, State, Store};
 use crate::repository::Holder;
+
+/// The run that the lock of a site names, where it is held.
+///
+/// # Errors
+///
+/// The lock cannot be read.
+pub fn holder(site: &SiteRepository<'_>) -> Result<Option<RunId>, Error> {
+    let lock = site.lock()?;
+    Ok(lock.map(|lock| RunId::from(lock.holder.run.as_str())))
+}
 
 /// The run of a site that has not ended, where there is one. The records are taken as they are here, so they have been
 /// followed before; the lock is read where it counts, but with `--offline` here.
@@ -34,7 +45,7 @@ pub fn unfinished_run(site: &SiteRepository<'_>) -> Result<Option<UnfinishedRun>
         return Ok(None);
     };
     // A run that ended and keeps its lock has something left to publish, and is not begun again.
-    let run = crate::design::RunId::from(holder.run.as_str());
+    let run = RunId::from(holder.run.as_str());
     let known = store
         .run(&state, &run)
         .map_err(error::records("read the record of a run"))?;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Failure;
-use crate::record::Store;
+use crate::record::{Place, Store};
 use crate::repository::{CommitId, Repository};
 use crate::run::{Connection, SiteRepository};
 use crate::site::{Accept, At, Depth, Detail, Guards, Loader, Location, Settings, locate};
@@ -193,12 +193,29 @@ impl<'a> Checkout<'a> {
     }
 
     /// The site with its lock and records, and how these are shared.
-    pub fn site<'s>(&'s self, connection: Connection<'s>) -> SiteRepository<'s> {
-        SiteRepository {
+    ///
+    /// # Errors
+    ///
+    /// The guards cannot be loaded that name the branch of its records, or what is named is none.
+    pub fn site<'s>(&'s self, connection: Connection<'s>) -> Result<SiteRepository<'s>, Failure> {
+        let site = &self.location.site;
+        let branch = self.state_branch()?;
+        Ok(SiteRepository {
             repository: self.repository,
-            name: self.location.site.clone(),
+            name: site.clone(),
             connection,
+            place: Place::of(self.repository, site, branch.as_deref())?,
+        })
+    }
+
+    /// The branches of records that the Policy at the protected revision names. What the documents under review name
+    /// does not count, and where git's configuration names them, nothing is loaded for it.
+    fn state_branch(&self) -> Result<Option<Arc<str>>, Failure> {
+        if self.backends_from.is_none() || self.repository.state_branch()?.is_some() {
+            return Ok(None);
         }
+        let guards = self.guards()?;
+        Ok(guards.and_then(|found| found.guards.design().policy.state_branch.clone()))
     }
 
     /// The location of the site at a revision: what its files were there.

@@ -23,7 +23,7 @@ use crate::plan::{
     self, Action, Base, ClusterSteps, CommitHistory, IntermediateCommit, Lineage, Options, Plan,
     Request, Target,
 };
-use crate::record::{NodeRecord, SiteState, State, Store};
+use crate::record::{NodeRecord, SiteState, State};
 use crate::rego::RuleFile;
 use crate::repository::{CommitId, Links, Tree, open_file};
 use crate::run::{Connection, Durations, History, intermediate_commits, since_success};
@@ -400,8 +400,7 @@ impl<'a> Planner<'a> {
     }
 
     fn ground(&self) -> Result<Ground, Failure> {
-        let store = Store::open(self.checkout.repository, &self.checkout.location.site)?;
-        follow(self.client, &store, self.connection)?;
+        let store = follow(self.client, &self.checkout.site(self.connection.clone())?)?;
         let began = Instant::now();
         let state = store.read()?;
         let records = store.nodes(&state)?;

@@ -3,27 +3,23 @@
 
 use super::{Client, Failure};
 use crate::record::{ExchangeOutcome, RunRecord, Store};
-use crate::run::{self, Connection, Outlook, Process, SetAside};
+use crate::run::{self, Connection, Outlook, Process, SetAside, SiteRepository};
 
-/// Publishes what an earlier command of this clone could not, and follows the remote's records into ours.
+/// Publishes what an earlier command of this clone could not, and follows the remote's records into ours, which are
+/// returned.
 ///
 /// # Errors
 ///
 /// The remote cannot be asked, or the records cannot be read.
-pub fn follow(
+pub fn follow<'a>(
     client: &dyn Client,
-    store: &Store<'_>,
-    connection: &Connection<'_>,
-) -> Result<(), Failure> {
-    let site = run::SiteRepository {
-        repository: store.repository(),
-        name: store.site().clone(),
-        connection: connection.clone(),
-    };
+    site: &SiteRepository<'a>,
+) -> Result<Store<'a>, Failure> {
+    let store = site.store()?;
     let actor = client.actor(site.repository)?;
     let clock = client.clock();
-    let process = Process::new(&site, &actor, &*clock);
-    match connection {
+    let process = Process::new(site, &actor, &*clock);
+    match &site.connection {
         Connection::Alone => {}
         Connection::Offline => {
             client.tell("warning: the remote was not asked (--offline): its records may be newer");
@@ -53,7 +49,7 @@ pub fn follow(
             "warning: the tag of run {run} is not published: the remote refused it; the next `trueup apply` retries"
         ));
     }
-    Ok(())
+    Ok(store)
 }
 
 /// Ensures that no other run is in the way before anything is planned: the effects of a running or interrupted run

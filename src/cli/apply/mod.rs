@@ -125,7 +125,7 @@ fn lease_duration(text: &str) -> Result<u64, String> {
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = checkout.site(command.arguments.remote.lasting_connection(&repository)?);
+    let site = checkout.site(command.arguments.remote.lasting_connection(&repository)?)?;
     if command.resume {
         return resume(context, command, &checkout, &site);
     }

@@ -1,0 +1,112 @@
+//! The move of a site's records at the remote to a branch, or back, under the lock of the site.
+//!
+//! No run is at work meanwhile. A run that was interrupted moves with its records, and is resumed from the new place.
+
+use super::catch_up::catch_up;
+use super::error::{self, Error};
+use super::process::Process;
+use super::site_repository::SiteRepository;
+use crate::design::RunId;
+use crate::record::{self, Direction};
+use crate::repository::{PushOutcome, Remote};
+
+/// The result of a move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// The ref at the remote that holds the records.
+    pub to: String,
+    /// Whether there was anything left to do.
+    pub is_new: bool,
+    /// Whether the remote has records of the site at all.
+    pub has_records: bool,
+}
+
+/// Moves the records of a site at the remote to the branch that its place names, or back. Killed at any instant, it
+/// can be begun again, here or elsewhere, and completes what is left.
+///
+/// # Errors
+///
+/// [`Error::NotShared`] where there is no remote to publish to; [`Error::LockHeld`];
+/// [`Error::Unpublished`]; [`Error::Moving`] where a ref moved meanwhile; those of
+/// [`Store::relocation`](record::Store::relocation); the remote refuses it.
+pub fn migrate(process: Process<'_>, direction: Direction) -> Result<Migration, Error> {
+    let site = process.site;
+    let remote = site.audience().ok_or_else(|| Error::NotShared {
+        site: site.name.clone(),
+    })?;
+    let target = at(site, direction);
+    let source = at(site, opposite(direction));
+    publish_ended(process, &source)?;
+    let milliseconds = u64::try_from(process.time.seconds()).unwrap_or_default() * 1000;
+    let id = ulid::Ulid::from_parts(milliseconds, process.actor.random);
+    let held = process.acquire(&RunId::from(id.to_string()), b"", || Ok(()))?;
+    let moved = relocate(process, remote, direction);
+    let released = site.release(held.lock.id);
+    let mut migration = moved?;
+    released?;
+    // From now on this clone finds them where they are.
+    let records = target.records(&target.store()?)?;
+    migration.has_records = records.remote_tip.is_some();
+    Ok(migration)
+}
+
+fn relocate(
+    process: Process<'_>,
+    remote: &Remote<'_>,
+    direction: Direction,
+) -> Result<Migration, Error> {
+    let site = process.site;
+    let relocation = site
+        .store()?
+        .relocation(remote, direction, &process.signature())
+        .map_err(error::records("move the records"))?;
+    let pushed = remote
+        .push(&relocation.updates)
+        .map_err(error::repository(&site.name, "move the records"))?;
+    match pushed {
+        PushOutcome::Published => Ok(Migration {
+            to: relocation.to,
+            is_new: !relocation.updates.is_empty(),
+            has_records: true,
+        }),
+        PushOutcome::LostRace { name, .. } => Err(Error::Moving {
+            site: site.name.clone(),
+            name,
+        }),
+    }
+}
+
+/// Publishes the end of a run that this clone could not publish, where the records are still.
+fn publish_ended(process: Process<'_>, source: &SiteRepository<'_>) -> Result<(), Error> {
+    let process = Process::new(source, process.actor, process.time);
+    match catch_up(process) {
+        // They have left, or are on their way.
+        Err(Error::Records {
+            source:
+                record::Error::Moved { .. }
+                | record::Error::NotMoved { .. }
+                | record::Error::MarkerMissing { .. },
+            ..
+        }) => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
+
+/// The site with its records at one end of the move.
+fn at<'a>(site: &SiteRepository<'a>, direction: Direction) -> SiteRepository<'a> {
+    let place = match direction {
+        Direction::ToBranch => site.place.clone(),
+        Direction::Back => site.place.without_branch(),
+    };
+    SiteRepository {
+        place,
+        ..site.clone()
+    }
+}
+
+fn opposite(direction: Direction) -> Direction {
+    match direction {
+        Direction::ToBranch => Direction::Back,
+        Direction::Back => Direction::ToBranch,
+    }
+}
