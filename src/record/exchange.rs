@@ -119,7 +119,11 @@ impl Store<'_> {
     }
 
     /// The tip of the records at the remote, where this clone looks for them.
-    fn ask(&self, remote: &Remote<'_>) -> Result<Option<CommitId>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::follow`].
+    pub fn ask(&self, remote: &Remote<'_>) -> Result<Option<CommitId>, Error> {
         let own = self.place.own();
         let mut names = vec![own];
         names.extend(self.place.branch());

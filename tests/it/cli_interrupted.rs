@@ -7,7 +7,7 @@ use super::fixture::{Ended, Fixture, wait_until};
 use super::git::{Checkout, Origin};
 
 /// The example site with machines that take as long as they take: a site in three seconds or so.
-fn in_real_time(faults: &str) -> Fixture {
+pub(crate) fn in_real_time(faults: &str) -> Fixture {
     let fixture = Fixture::one_rack();
     real_time(&fixture, faults);
     fixture.checkout.git(&["add", "--all"]);
@@ -45,7 +45,7 @@ pub(crate) fn wait_for_effect(fixture: &Fixture, effect: &str) {
 }
 
 #[track_caller]
-fn everything_happened_once(fixture: &Fixture) {
+pub(crate) fn everything_happened_once(fixture: &Fixture) {
     let ledger = fixture.ledger();
     for (what, times) in &ledger {
         assert_eq!(*times, 1, "{what}: {ledger:?}");

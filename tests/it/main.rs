@@ -33,6 +33,8 @@ mod cli_interrupted;
 #[cfg(test)]
 mod cli_log;
 #[cfg(test)]
+mod cli_migrate;
+#[cfg(test)]
 mod cli_nodes;
 #[cfg(test)]
 mod cli_pages;

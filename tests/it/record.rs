@@ -150,7 +150,7 @@ fn records_are_read_as_they_were_written_and_only_changed_files_are_written_agai
         b"{\"event\":1}\n{\"event\":2}\n"
     );
 
-    let state = store.state_ref();
+    let state = store.place().own();
     let changed = checkout.git(&["diff", "--name-only", &format!("{state}~"), state]);
     let changed: Vec<&str> = changed
         .lines()
@@ -271,7 +271,7 @@ fn records_that_are_broken_or_newer_are_errors_that_name_the_file() {
     let write = |path: &str, text: &str| {
         checkout.write(path, text);
         let commit = checkout.commit("x");
-        checkout.git(&["update-ref", store.state_ref(), &commit.to_string()]);
+        checkout.git(&["update-ref", store.place().own(), &commit.to_string()]);
         store.read()
     };
     let error = write("other", "").unwrap_err();
@@ -379,7 +379,7 @@ fn records_travel_between_clones_and_are_never_merged_by_guessing() {
     let fourth = run("R4", Outcome::Running, None);
     there
         .update_ref(
-            theirs.state_ref(),
+            theirs.place().own(),
             ahead.tip.map(|tip| tip.0),
             state.tip.unwrap().0,
         )

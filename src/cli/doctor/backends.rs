@@ -18,6 +18,7 @@ use crate::observed::{Fact, Observations};
 use crate::plan::Request;
 use crate::report::counted;
 use crate::repository::Repository;
+use crate::run::Connection;
 use crate::site::{Accept, At, Depth, Detail, Settings};
 use crate::workflow::{Checkout, Client, Planner};
 
@@ -42,6 +43,7 @@ pub(super) fn check(
             return checks.skip("backends", "needs a site");
         }
     };
+    records(remote, &checkout, checks);
     let design = match documents(context, &checkout) {
         Ok(design) => design,
         Err(failure) => {
@@ -63,6 +65,28 @@ pub(super) fn check(
             checks.failure("trust", &failure, "`trueup trust`");
             checks.skip("backends", "not contacted, since they are not trusted");
         }
+    }
+}
+
+/// Checks that the records are at the remote where this clone looks for them.
+fn records(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &mut Checks) {
+    // Where there is none, or it does not answer, that is reported as such.
+    let Ok(connection @ Connection::Shared { .. }) = remote.connection(checkout.repository) else {
+        return;
+    };
+    let asked = || -> Result<(String, bool), Failure> {
+        let site = checkout.site(connection)?;
+        let store = site.store()?;
+        let Connection::Shared { remote, .. } = &site.connection else {
+            return Ok((String::new(), false));
+        };
+        let found = store.ask(remote)?.is_some();
+        Ok((store.place().at_remote().to_owned(), found))
+    };
+    match asked() {
+        Ok((name, true)) => checks.ok("records", format!("at `{name}` of the remote")),
+        Ok((name, false)) => checks.ok("records", format!("none yet; they come to `{name}`")),
+        Err(failure) => checks.failure("records", &failure, "`trueup log` shows the last runs"),
     }
 }
 

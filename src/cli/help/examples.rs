@@ -138,6 +138,13 @@ fn of_others(command: &str) -> &'static [Example] {
             "Release the lock of a run whose process is dead",
             "trueup unlock 01K8 --take-over-dead",
         )],
+        "migrate" => &[
+            (
+                "Move the records to the branch that `trueup.stateBranch` names",
+                "trueup migrate",
+            ),
+            ("Move them back", "trueup migrate --back"),
+        ],
         "trust" => &[
             ("Show what the documents name, and trust it", "trueup trust"),
             ("List what is trusted", "trueup trust --list"),

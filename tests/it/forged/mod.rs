@@ -17,7 +17,7 @@ use serde_json::Value;
 use trueup::design::{Digest, SiteName};
 use trueup::plan::Plan;
 use trueup::plan::saved::{SavedError, read};
-use trueup::record::Packed;
+use trueup::record::{Packed, Place};
 use trueup::repository::Repository;
 use trueup::run::{
     ApprovedPlan, Committer, Connection, Process, Proposal, SiteRepository, Timekeeper, begin,
@@ -143,6 +143,7 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
         repository: &repository,
         name: SiteName::from(fixture.site()),
         connection: Connection::Alone,
+        place: Place::of(&repository, &SiteName::from(fixture.site()), None).unwrap(),
     };
     let actor = Committer {
         name: "Mallory".to_owned(),

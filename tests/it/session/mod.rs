@@ -17,7 +17,7 @@ use trueup::observed::ObservedNodes;
 use trueup::plan::{
     Change, ChangeKind, CommitHistory, Options, Plan, PlannedGroup, Standing, Summary, Target,
 };
-use trueup::record::{Packed, State, Store};
+use trueup::record::{Packed, Place, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, ProgramTimeout, Repository, Signature};
 use trueup::run::{
     ApprovedPlan, Begun, Committer, Connection, Error, Interrupted, Process, Proposal, Recorder,
@@ -236,6 +236,7 @@ fn alone(repository: &Repository) -> SiteRepository<'_> {
         repository,
         name: SiteName::from("one"),
         connection: Connection::Alone,
+        place: Place::of(repository, &SiteName::from("one"), None).unwrap(),
     }
 }
 

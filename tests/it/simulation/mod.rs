@@ -31,7 +31,7 @@ use trueup::diagnostic::{Diagnostics, Sources};
 use trueup::journal::{Decision, Journal, Log};
 use trueup::observed::Observations;
 use trueup::plan::{self, Action, Options, Plan, Request};
-use trueup::record::{NodeRecord, RunFile, State, Store};
+use trueup::record::{NodeRecord, Place, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::run::{
     Committer, Connection, Error, Finished, Interrupted, Process, RunReport, Session,
@@ -326,6 +326,7 @@ impl Stage {
                 },
                 None => Connection::Alone,
             },
+            place: Place::of(&self.repository, &SiteName::from(SITE), None).unwrap(),
         }
     }
 

@@ -1,0 +1,207 @@
+//! Moves that were killed, refused in the middle, or begun twice, with clones that continue meanwhile.
+
+use std::process::Command;
+
+use super::*;
+
+/// Puts a `git` before the real one that kills the program that called it, before or after a call.
+fn killing_git(fixture: &Fixture, call: usize, after: bool) -> String {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = fixture.checkout.outside().join("bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let count = folder.join("calls");
+    let _ = std::fs::remove_file(&count);
+    let (before, behind) = match after {
+        false => ("kill -9 $PPID; exit 1", ""),
+        true => ("", "kill -9 $PPID; exit 1"),
+    };
+    let script = format!(
+        "#!/bin/sh\nPATH='{path}'\necho >> '{count}'\nthis=$(wc -l < '{count}')\n\
+         if [ $this = {call} ]; then {before}\ngit \"$@\"; {behind}\nexit; fi\nexec git \"$@\"\n",
+        count = count.display(),
+    );
+    let program = folder.join("git");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    format!("{}:{path}", folder.display())
+}
+
+/// A copy of a clone and of its remote.
+fn copied(fixture: &Fixture, origin: &Origin) -> (Fixture, Origin) {
+    let copy = |from: &Path, to: &Path| {
+        let copied = Command::new("cp")
+            .arg("-a")
+            .arg(from.join("."))
+            .arg(to)
+            .status();
+        assert!(copied.unwrap().success());
+    };
+    let (there, here) = (Origin::new(), Checkout::new());
+    copy(origin.path(), there.path());
+    copy(fixture.checkout.path(), here.path());
+    here.git(&["remote", "set-url", "origin", &there.url()]);
+    (Fixture::of(here, fixture.site()), there)
+}
+
+/// Kills a move at each call of git, lets a clone that is not told continue, and moves again.
+fn killed_everywhere(direction: &[&str], is_atomic: bool) {
+    let (before, remote) = applied();
+    remote.git(&["config", "receive.advertiseAtomic", &is_atomic.to_string()]);
+    look_in_branch(&before);
+    let is_back = direction.len() > 1;
+    if is_back {
+        before.run(&["migrate"]).with(0);
+    }
+    let (mut killed, mut went_on) = (0, 0);
+    for call in 1.. {
+        let mut hit = false;
+        for after in [false, true] {
+            let (first, origin) = copied(&before, &remote);
+            let path = killing_git(&first, call, after);
+            let ended: Ended = first
+                .command(direction)
+                .env("PATH", path)
+                .output()
+                .unwrap()
+                .into();
+            hit |= ended.code != 0;
+            killed += usize::from(ended.code != 0);
+            // A clone that looks where the records were: it continues them, or is refused.
+            let old = clone(&first, &origin);
+            if is_back {
+                look_in_branch(&old);
+            }
+            let meanwhile = redeploy(&old, &[]);
+            let more = usize::from(meanwhile.code == 0);
+            went_on += more;
+            if more == 0 {
+                assert!(
+                    meanwhile.code == 1 && meanwhile.stderr.contains("moved"),
+                    "{call} {after}: {meanwhile:?}"
+                );
+            }
+            same_machines(&old, &first);
+            first.run(direction).with(0);
+            if is_back {
+                first
+                    .checkout
+                    .git(&["config", "--unset", "trueup.stateBranch"]);
+            }
+            let (from, to) = if is_back { (BRANCH, OWN) } else { (OWN, BRANCH) };
+            assert_eq!(content(&origin, to), "records", "{call} {after}");
+            assert_eq!(content(&origin, from), to, "{call} {after}");
+            assert_eq!(runs(&first).len(), 1 + more, "{call} {after}");
+            redeploy(&first, &[]).with(0);
+            assert_eq!(runs(&first).len(), 2 + more, "{call} {after}");
+        }
+        if !hit {
+            break;
+        }
+    }
+    assert!(killed >= 12 && went_on >= 4, "{killed} {went_on}");
+}
+
+#[test]
+fn a_move_that_is_killed_anywhere_is_completed() {
+    killed_everywhere(&["migrate"], true);
+}
+
+#[test]
+fn a_move_of_one_ref_at_a_time_that_is_killed_anywhere_is_completed() {
+    killed_everywhere(&["migrate"], false);
+}
+
+#[test]
+fn a_move_back_of_one_ref_at_a_time_that_is_killed_anywhere_is_completed() {
+    killed_everywhere(&["migrate", "--back"], false);
+}
+
+#[test]
+fn where_the_last_push_is_refused_the_old_place_counts_until_the_move_is_completed() {
+    for is_atomic in [true, false] {
+        let (first, origin) = applied();
+        let old = clone(&first, &origin);
+        origin.git(&["config", "receive.advertiseAtomic", &is_atomic.to_string()]);
+        let refusing = format!("case \"$1\" in {OWN}) echo protected >&2; exit 1;; esac\n");
+        hook(&origin, "update", &refusing);
+        look_in_branch(&first);
+        first.run(&["migrate"]).with(1).saying("protected");
+        let half = if is_atomic { "nothing" } else { "records" };
+        assert_eq!(content(&origin, BRANCH), half);
+        assert_eq!(content(&origin, OWN), "records");
+        std::fs::remove_file(origin.path().join("hooks/update")).unwrap();
+        redeploy(&first, &[])
+            .with(1)
+            .saying("`trueup migrate` moves them");
+        redeploy(&old, &[]).with(0);
+        same_machines(&old, &first);
+        first.run(&["migrate"]).with(0);
+        assert_eq!(content(&origin, OWN), BRANCH);
+        redeploy(&first, &[]).with(0);
+        assert_eq!(runs(&first).len(), 3);
+        old.run(&["plan"]).with(1).saying("have moved to");
+    }
+}
+
+#[test]
+fn a_move_whose_first_push_is_refused_changes_nothing() {
+    let (first, origin) = applied();
+    let refusing = "case \"$1\" in refs/heads/trueup/*) echo protected >&2; exit 1;; esac\n";
+    hook(&origin, "update", refusing);
+    for is_atomic in ["true", "false"] {
+        origin.git(&["config", "receive.advertiseAtomic", is_atomic]);
+        look_in_branch(&first);
+        first.run(&["migrate"]).with(1).saying("protected");
+        assert_eq!(content(&origin, BRANCH), "nothing");
+        first
+            .checkout
+            .git(&["config", "--unset", "trueup.stateBranch"]);
+        redeploy(&first, &[]).with(0);
+    }
+    assert_eq!(runs(&first).len(), 3);
+}
+
+#[test]
+fn two_moves_at_once_end_as_one() {
+    let (first, origin) = applied();
+    let second = clone(&first, &origin);
+    for clone in [&first, &second] {
+        look_in_branch(clone);
+    }
+    let both = [first.start(&["migrate"]), second.start(&["migrate"])];
+    for one in both {
+        let ended: Ended = one.wait_with_output().unwrap().into();
+        assert!(matches!(ended.code, 0 | 6), "{ended:?}");
+    }
+    assert_eq!(content(&origin, BRANCH), "records");
+    assert_eq!(content(&origin, OWN), BRANCH);
+    let moves = origin.git(&["log", "--format=%s", BRANCH]);
+    assert_eq!(moves.matches("records moved to").count(), 1, "{moves}");
+    assert_eq!(runs(&first), runs(&second));
+}
+
+#[test]
+fn records_that_both_places_have_are_for_a_person_to_decide() {
+    let (first, origin) = applied();
+    let second = clone(&first, &origin);
+    look_in_branch(&first);
+    first.run(&["migrate"]).with(0);
+    let before = first.checkout.git(&["rev-parse", OWN]);
+    redeploy(&first, &[]).with(0);
+    // Somebody gives the old place its records back, and a clone continues them.
+    let old = second.checkout.git(&["rev-parse", OWN]);
+    assert_ne!(old, before);
+    origin.git(&["update-ref", OWN, &old]);
+    redeploy(&second, &[]).with(0);
+    let refs = || origin.git(&["for-each-ref", OWN, BRANCH]);
+    let were = refs();
+    for words in [&["migrate"][..], &["migrate", "--back"]] {
+        first
+            .run(words)
+            .with(1)
+            .saying("have different records of site `edge`");
+    }
+    redeploy(&first, &[]).with(1);
+    assert_eq!(refs(), were);
+}
