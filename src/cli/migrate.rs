@@ -32,11 +32,19 @@ pub(super) fn run(context: &mut Context, command: &MigrateCommand) -> Result<u8,
     let migration = migrate(Process::new(&site, &actor, &clock), direction)?;
     let (name, to) = (&site.name, &migration.to);
     let (name, to) = (Visible(name.as_str()), Visible(to));
-    context.printer.tell(&match (migration.has_records, migration.is_new) {
-        (false, _) => format!("Site `{name}` has no records yet; its first run puts them at `{to}`."),
-        (true, true) => format!("The records of site `{name}` are at `{to}` of the remote now."),
-        (true, false) => format!("The records of site `{name}` are at `{to}` of the remote already."),
-    });
+    context
+        .printer
+        .tell(&match (migration.has_records, migration.is_new) {
+            (false, _) => {
+                format!("Site `{name}` has no records yet; its first run puts them at `{to}`.")
+            }
+            (true, true) => {
+                format!("The records of site `{name}` are at `{to}` of the remote now.")
+            }
+            (true, false) => {
+                format!("The records of site `{name}` are at `{to}` of the remote already.")
+            }
+        });
     if command.back && migration.has_records {
         context.printer.tell(
             "Every clone that names the branch is refused until it does not: `git config --unset trueup.stateBranch`, and `state_branch` of the Policy.",

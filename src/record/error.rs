@@ -51,7 +51,9 @@ pub enum Error {
         known: u32,
     },
     /// The records are at another ref of the remote.
-    #[error("the records of site `{site}` have moved to `{to}`, where this clone does not look for them")]
+    #[error(
+        "the records of site `{site}` have moved to `{to}`, where this clone does not look for them"
+    )]
     Moved {
         /// The site.
         site: SiteName,
@@ -59,7 +61,9 @@ pub enum Error {
         to: String,
     },
     /// The records are not in the branch that is named yet, or not in it alone.
-    #[error("the records of site `{site}` are at `{own}` of the remote, and not moved to `{branch}`")]
+    #[error(
+        "the records of site `{site}` are at `{own}` of the remote, and not moved to `{branch}`"
+    )]
     NotMoved {
         /// The site.
         site: SiteName,
@@ -69,7 +73,9 @@ pub enum Error {
         own: String,
     },
     /// The records are in the branch, and nothing keeps other clones from beginning new ones elsewhere.
-    #[error("the records of site `{site}` are at `{branch}` of the remote, and `{own}` does not refer to them")]
+    #[error(
+        "the records of site `{site}` are at `{branch}` of the remote, and `{own}` does not refer to them"
+    )]
     MarkerMissing {
         /// The site.
         site: SiteName,
@@ -79,7 +85,9 @@ pub enum Error {
         own: String,
     },
     /// The marker names a ref that the remote does not have.
-    #[error("the records of site `{site}` have moved to `{branch}`, which the remote does not have")]
+    #[error(
+        "the records of site `{site}` have moved to `{branch}`, which the remote does not have"
+    )]
     BranchMissing {
         /// The site.
         site: SiteName,

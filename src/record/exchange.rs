@@ -145,13 +145,30 @@ impl Store<'_> {
                 Some(to) if to != branch => Err(self.moved(&to)),
                 Some(_) if tip.is_none() => Err(self.missing(branch)),
                 Some(_) => Ok(tip),
-                None => Err(Error::NotMoved {
-                    site: self.site.clone(),
-                    branch: branch.to_owned(),
-                    own: own.to_owned(),
-                }),
+                None => Err(self.not_in_branch(remote, branch, tip)?),
             },
         }
+    }
+
+    /// The error for records that are at trueup's own ref, and not in the branch any more, or not yet.
+    fn not_in_branch(
+        &self,
+        remote: &Remote<'_>,
+        branch: &str,
+        tip: Option<CommitId>,
+    ) -> Result<Error, Error> {
+        let left = match tip {
+            Some(tip) => self.marker_at(remote, branch, tip)?,
+            None => None,
+        };
+        Ok(match left {
+            Some(to) => self.moved(&to),
+            None => Error::NotMoved {
+                site: self.site.clone(),
+                branch: branch.to_owned(),
+                own: self.place.own().to_owned(),
+            },
+        })
     }
 
     /// The ref that a commit at a ref of the remote names, where it is a marker.
@@ -195,7 +212,9 @@ impl Store<'_> {
             changes: BTreeMap::new(),
             deflated: BTreeMap::new(),
             author: nobody(),
-            message: self.place.message(&format!("records of {run} after a move")),
+            message: self
+                .place
+                .message(&format!("records of {run} after a move")),
         });
         self.move_to(Some(ours), tip.map_err(writing())?)
     }

@@ -428,10 +428,9 @@ impl<'a> Store<'a> {
                 changes,
                 deflated: files.written,
                 author: checkpoint.author.clone(),
-                message: self.place.message(&format!(
-                    "{} {}: {}",
-                    run.action, run.run, run.outcome
-                )),
+                message: self
+                    .place
+                    .message(&format!("{} {}: {}", run.action, run.run, run.outcome)),
             })
             .map_err(failed("write the records"))?;
         Ok(PendingCheckpoint {

@@ -172,7 +172,9 @@ pub enum Error {
         site: SiteName,
     },
     /// Another process moved a ref while records were being moved.
-    #[error("`{name}` of the remote has changed while the records of site `{site}` were being moved")]
+    #[error(
+        "`{name}` of the remote has changed while the records of site `{site}` were being moved"
+    )]
     Moving {
         /// The site.
         site: SiteName,

@@ -11,10 +11,7 @@ use crate::run::{self, Connection, Outlook, Process, SetAside, SiteRepository};
 /// # Errors
 ///
 /// The remote cannot be asked, or the records cannot be read.
-pub fn follow<'a>(
-    client: &dyn Client,
-    site: &SiteRepository<'a>,
-) -> Result<Store<'a>, Failure> {
+pub fn follow<'a>(client: &dyn Client, site: &SiteRepository<'a>) -> Result<Store<'a>, Failure> {
     let store = site.store()?;
     let actor = client.actor(site.repository)?;
     let clock = client.clock();

@@ -16,6 +16,7 @@ const BY_HAND: &[&str] = &[
     "allow-redeploy",
     "allow-unverified",
     "attempts",
+    "back",
     "change",
     "close",
     "decide",

@@ -415,6 +415,8 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     for format in ["text", "json"] {
         run(&fixture, &["trust", "--list", "--format", format]).with(0);
     }
+    let ended = run(&fixture, &["migrate"]);
+    assert_ne!(ended.code, 0, "there is no remote");
     for command in ["abort", "unlock"] {
         let ended = run(&fixture, &[command, &run_id]);
         assert_ne!(ended.code, 0, "nothing was interrupted");

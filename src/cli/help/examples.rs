@@ -145,6 +145,13 @@ fn of_others(command: &str) -> &'static [Example] {
             ),
             ("Move them back", "trueup migrate --back"),
         ],
+        _ => of_surroundings(command),
+    }
+}
+
+/// Those of commands about trueup's own surroundings.
+fn of_surroundings(command: &str) -> &'static [Example] {
+    match command {
         "trust" => &[
             ("Show what the documents name, and trust it", "trueup trust"),
             ("List what is trusted", "trueup trust --list"),
