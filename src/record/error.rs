@@ -1,8 +1,7 @@
 //! Errors of the records.
 
-use super::place::is_plain;
 use crate::design::{RunId, SiteName};
-use crate::repository;
+use crate::repository::{self, is_plain_name};
 
 /// A failure to read or write the records of a site.
 #[derive(Debug, thiserror::Error)]
@@ -150,12 +149,12 @@ impl Error {
     }
 }
 
-/// How a clone finds records that have moved. The marker that names the ref may be anybody's with the right to push.
+/// How a clone finds records that have moved. Every account with the right to push may have written the marker that names the ref.
 fn moved_hint(site: &SiteName, to: &str) -> String {
     let branches = to.strip_prefix("refs/heads/");
     let branches = branches.and_then(|rest| rest.strip_suffix(&format!("/{site}/state")));
     match branches {
-        Some(branches) if is_plain(branches) => format!(
+        Some(branches) if is_plain_name(branches) => format!(
             "if it is known that they were moved there: `git config trueup.stateBranch {branches}`, or `--backends-from` with a revision whose Policy names it"
         ),
         _ if to.starts_with("refs/heads/") => "a person decides whether that is where they are".to_owned(),

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use super::error::{Error, failed};
-use super::place::{nobody, write_marker};
+use super::place::{program, write_marker};
 use super::store::{State, Store};
 use crate::design::RunId;
 use crate::repository::{CommitId, NewCommit, RefUpdate, Remote};
@@ -211,7 +211,7 @@ impl Store<'_> {
             parents: vec![theirs, ours],
             changes: BTreeMap::new(),
             deflated: BTreeMap::new(),
-            author: nobody(),
+            author: program(),
             message: self
                 .place
                 .message(&format!("records of {run} after a move")),
@@ -253,7 +253,7 @@ impl Store<'_> {
             return Ok(None);
         }
         let own = self.place.own();
-        let marker = write_marker(self.repository, (own, branch), None, nobody())?;
+        let marker = write_marker(self.repository, (own, branch), None, program())?;
         Ok(Some(RefUpdate {
             name: own.to_owned(),
             old: None,

@@ -6,6 +6,7 @@
 mod cached;
 mod error;
 mod exchange;
+mod format;
 mod packed;
 mod place;
 mod relocate;
@@ -25,10 +26,11 @@ use crate::remediation::{Backup, Memory};
 
 pub use error::Error;
 pub use exchange::{Exchange, ExchangeOutcome};
+pub use format::FORMAT_VERSION;
 pub use packed::{Packed, Packing};
 pub use place::Place;
 pub use relocate::{Direction, Relocation};
-pub use store::{Checkpoint, FORMAT_VERSION, PendingCheckpoint, RunFile, State, Store};
+pub use store::{Checkpoint, PendingCheckpoint, RunFile, State, Store};
 
 /// How far a machine has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

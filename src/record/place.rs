@@ -6,7 +6,7 @@
 //! a branch: a clone that looks there refuses to take it for a site without records.
 //!
 //! A marker is a commit whose `site.json` has a later format than records have, so that an older trueup refuses it,
-//! too. Everybody with the right to push can write one, so it never decides where a clone reads or writes: it only
+//! too. Every account with the right to push can write one, so it never decides where a clone reads or writes: it only
 //! keeps it from that.
 
 use std::collections::BTreeMap;
@@ -14,9 +14,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, failed};
-use super::store::{FORMAT_VERSION, SITE};
+use super::format::{FORMAT_VERSION, SITE};
 use crate::design::SiteName;
-use crate::repository::{self, CommitId, NewCommit, Repository, Signature, is_ref_name};
+use crate::repository::{
+    self, CommitId, NewCommit, Repository, Signature, is_plain_name, is_ref_name,
+};
 
 const BRANCHES: &str = "refs/heads/";
 /// Keeps a forge from starting a pipeline for a commit of a branch.
@@ -105,7 +107,7 @@ fn branch(by: &str, branches: &str, site: &SiteName) -> Result<String, repositor
     let branches = branches.trim_end_matches('/');
     let name = format!("{BRANCHES}{branches}/{site}/state");
     let is_full = branches.starts_with("refs/");
-    match is_plain(branches) && !is_full && is_ref_name(&name) {
+    match is_plain_name(branches) && !is_full && is_ref_name(&name) {
         true => Ok(name),
         false => Err(repository::Error::BadRef {
             name,
@@ -116,17 +118,11 @@ fn branch(by: &str, branches: &str, site: &SiteName) -> Result<String, repositor
     }
 }
 
-/// Whether the name of a branch can be shown in a command.
-pub(super) fn is_plain(branch: &str) -> bool {
-    let plain = |each: char| each.is_ascii_alphanumeric() || "._/-".contains(each);
-    !branch.is_empty() && !branch.starts_with('-') && branch.chars().all(plain)
-}
-
 /// The content of `site.json` in a marker.
 #[derive(Serialize, Deserialize)]
 struct Marker {
     format_version: u32,
-    /// Older programs ask for these before they look at the version.
+    /// Older programs ask for these before they compare the version.
     last_run: Option<String>,
     last_action: Option<String>,
     last_success: Option<String>,
@@ -182,7 +178,7 @@ pub(super) fn write_marker(
 }
 
 /// The author of what follows from commits of others, so that it is the same wherever it is written.
-pub(super) fn nobody() -> Signature {
+pub(super) fn program() -> Signature {
     Signature {
         name: "trueup".to_owned(),
         email: String::new(),

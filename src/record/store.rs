@@ -17,16 +17,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::error::{Error, failed};
+use super::format::{FORMAT_VERSION, SITE};
 use super::place::{Place, marked};
 use super::{NodeRecord, Packed, RunRecord, SiteAction, SiteState};
 use super::{cached, shard};
 use crate::design::{NodeName, RunId, SiteName, name_problem};
 use crate::repository::{self, CommitId, NewCommit, Repository, Signature};
 
-/// The version of the format that is written.
-pub const FORMAT_VERSION: u32 = 1;
-
-pub(super) const SITE: &str = "site.json";
 const DURATIONS: &str = "durations.jsonl";
 const RUNS: &str = "runs";
 const RUN: &str = "run.json";

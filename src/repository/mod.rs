@@ -55,7 +55,7 @@ pub use pack::Deflated;
 pub use program::ProgramTimeout;
 pub use range::TouchedFile;
 pub use read::{Links, ReadError, open_file, read_file};
-pub use refs::is_ref_name;
+pub use refs::{is_plain_name, is_ref_name};
 pub use remote::{PushOutcome, RefUpdate, Remote, Transport};
 pub use ssh::{PublicKey, Signed, SigningKey, claimed_key};
 pub use stamps::Moment;

@@ -228,6 +228,13 @@ pub fn is_ref_name(name: &str) -> bool {
     name.starts_with("refs/") && git2::Reference::is_valid_name(name)
 }
 
+/// Whether a part of the name of a ref can be shown in a command as it is.
+#[must_use]
+pub fn is_plain_name(name: &str) -> bool {
+    let plain = |each: char| each.is_ascii_alphanumeric() || "._/-".contains(each);
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(plain)
+}
+
 fn check_name(name: &str) -> Result<(), Error> {
     if is_ref_name(name) {
         return Ok(());

@@ -70,7 +70,7 @@ pub(super) fn check(
 
 /// Checks that the records are at the remote where this clone looks for them.
 fn records(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &mut Checks) {
-    // Where there is none, or it does not answer, that is reported as such.
+    // A remote that is missing or does not answer is reported by its own check.
     let Ok(connection @ Connection::Shared { .. }) = remote.connection(checkout.repository) else {
         return;
     };

@@ -291,7 +291,7 @@ fn a_site_whose_first_run_writes_to_the_branch_is_not_taken_for_a_new_one() {
     assert_eq!(content(&origin, OWN), BRANCH);
     let third = clone(&second, &origin);
     third.run(&["plan"]).with(1).saying("have moved to");
-    assert!(checks(&third, 1).contains("fail  records"));
+    assert!(checks(&third, 1).contains("have moved to `refs/heads/trueup/edge/state`"));
     look_in_branch(&third);
     third.run(&["plan", "--detailed-exitcode"]).with(0);
     let there = "at `refs/heads/trueup/edge/state` of the remote";
