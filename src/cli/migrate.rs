@@ -6,8 +6,9 @@ use super::Failure;
 use super::apply::process::{ProcessClock, actor};
 use super::context::Context;
 use super::planning::RemoteArguments;
-use crate::record::Direction;
+use crate::record::{Direction, Move};
 use crate::report::Visible;
+use crate::repository::CommitId;
 use crate::run::{Process, migrate};
 
 /// The branch is named by `trueup.stateBranch` in git's configuration, or by `state_branch` of the Policy at the revision of `--backends-from`.
@@ -16,6 +17,9 @@ pub(super) struct MigrateCommand {
     /// Move them back from the branch to `refs/trueup`
     #[arg(long)]
     back: bool,
+    /// Also put records into the branch that were written to `refs/trueup` since it has some, up to this commit
+    #[arg(long, value_name = "COMMIT", conflicts_with = "back")]
+    take: Option<CommitId>,
     #[command(flatten)]
     remote: RemoteArguments,
 }
@@ -29,7 +33,11 @@ pub(super) fn run(context: &mut Context, command: &MigrateCommand) -> Result<u8,
         false => Direction::ToBranch,
     };
     let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
-    let migration = migrate(Process::new(&site, &actor, &clock), direction)?;
+    let how = Move {
+        direction,
+        take: command.take,
+    };
+    let migration = migrate(Process::new(&site, &actor, &clock), how)?;
     let (name, to) = (&site.name, &migration.to);
     let (name, to) = (Visible(name.as_str()), Visible(to));
     context

@@ -1,7 +1,7 @@
 //! Errors of the records.
 
 use crate::design::{RunId, SiteName};
-use crate::repository::{self, is_plain_name};
+use crate::repository::{self, CommitId, is_plain_name};
 
 /// A failure to read or write the records of a site.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +95,21 @@ pub enum Error {
         /// The ref that holds the records in a clone.
         own: String,
     },
+    /// Records were written where the branch does not have them from, after it had some.
+    #[error(
+        "`{own}` of the remote has records that `{branch}` does not have: {}",
+        listed(runs)
+    )]
+    NewerElsewhere {
+        /// The ref that has them.
+        own: Box<str>,
+        /// Its commit.
+        tip: CommitId,
+        /// The branch.
+        branch: Box<str>,
+        /// The runs that the branch does not have.
+        runs: Box<[RunId]>,
+    },
     /// Two refs of the remote have records, and neither has all of them.
     #[error("`{one}` and `{other}` of the remote have different records of site `{site}`")]
     BothHaveRecords {
@@ -138,6 +153,9 @@ impl Error {
             Self::BranchMissing { branch, own, .. } => Some(format!(
                 "nothing is applied without it: restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{branch}`"
             )),
+            Self::NewerElsewhere { own, tip, .. } => Some(format!(
+                "every account that may push `{own}` can have written them: where they are from a clone that did not look in the branch, `trueup migrate --take {tip}`"
+            )),
             Self::BothHaveRecords { .. } => Some(
                 "nothing was changed: `git log` of both shows which runs are missing where; keep the right ones at the first, delete the other, and run the command again".to_owned(),
             ),
@@ -146,6 +164,17 @@ impl Error {
             ),
             _ => None,
         }
+    }
+}
+
+fn listed(runs: &[RunId]) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<&str> = runs.iter().take(SHOWN).map(RunId::as_str).collect();
+    match runs.len() {
+        0 => "no other runs".to_owned(),
+        1 => format!("run {}", shown[0]),
+        many if many > SHOWN => format!("runs {} and {} more", shown.join(", "), many - SHOWN),
+        _ => format!("runs {}", shown.join(", ")),
     }
 }
 

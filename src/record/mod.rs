@@ -29,7 +29,7 @@ pub use exchange::{Exchange, ExchangeOutcome};
 pub use format::FORMAT_VERSION;
 pub use packed::{Packed, Packing};
 pub use place::Place;
-pub use relocate::{Direction, Relocation};
+pub use relocate::{Direction, Move, Relocation};
 pub use store::{Checkpoint, PendingCheckpoint, RunFile, State, Store};
 
 /// How far a machine has come.

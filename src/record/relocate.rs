@@ -2,8 +2,10 @@
 //!
 //! The new place gets the records first, and the old one a marker, in one push where the remote can do that. Killed
 //! or refused in between, both have records: then a clone that looks in the branch refuses both, and moving again
-//! completes it, with what was written at the old place meanwhile. A branch only ever moves forward, so that a forge
-//! may deny all else.
+//! completes it. A branch only ever moves forward, so that a forge may deny all else.
+//!
+//! Accounts that may not push the branch may push to trueup's own refs. Once the branch has records, nothing that was
+//! written there since comes into it unless a person names the very commit.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +28,15 @@ enum Content {
     Absent,
     Records(CommitId),
     Marker(CommitId, String),
+}
+
+/// How records are moved.
+#[derive(Clone, Copy, Debug)]
+pub struct Move {
+    /// Where to.
+    pub direction: Direction,
+    /// The newest commit of records that may come into a branch which has records already.
+    pub take: Option<CommitId>,
 }
 
 /// A ref at the remote, and its content.
@@ -65,12 +76,12 @@ impl Store<'_> {
     ///
     /// # Errors
     ///
-    /// No branch is named; the remote cannot be asked; [`Error::BothHaveRecords`], [`Error::BranchMissing`] and
-    /// [`Error::Moved`] where it is for a person to decide which records count.
+    /// No branch is named; the remote cannot be asked; [`Error::NewerElsewhere`], [`Error::BothHaveRecords`],
+    /// [`Error::BranchMissing`] and [`Error::Moved`] where it is for a person to decide which records count.
     pub fn relocation(
         &self,
         remote: &Remote<'_>,
-        direction: Direction,
+        how: Move,
         author: &Signature,
     ) -> Result<Relocation, Error> {
         let Some(branch) = self.place.branch() else {
@@ -79,7 +90,7 @@ impl Store<'_> {
             });
         };
         let own = self.place.own();
-        let (from, to) = match direction {
+        let (from, to) = match how.direction {
             Direction::ToBranch => (own, branch),
             Direction::Back => (branch, own),
         };
@@ -89,7 +100,7 @@ impl Store<'_> {
         let from = self.end(remote, from, refs.get(from))?;
         let to = self.end(remote, to, refs.get(to))?;
         Ok(Relocation {
-            updates: self.updates(&from, &to, author)?,
+            updates: self.updates(&from, &to, how.take, author)?,
             to: to.name.to_owned(),
         })
     }
@@ -98,6 +109,7 @@ impl Store<'_> {
         &self,
         from: &End<'_>,
         to: &End<'_>,
+        take: Option<CommitId>,
         author: &Signature,
     ) -> Result<Vec<RefUpdate>, Error> {
         let mark = || {
@@ -133,6 +145,9 @@ impl Store<'_> {
                         one: from.name.to_owned(),
                         other: to.name.to_owned(),
                     });
+                }
+                if self.place.branch() == Some(to.name) && take != Some(*tip) {
+                    return Err(self.newer(from.name, *tip, to.name, *there)?);
                 }
                 Ok(vec![self.arrival(*tip, to, author)?, mark()?])
             }
@@ -186,6 +201,25 @@ impl Store<'_> {
     fn marker(&self, from: &End<'_>, to: &str, author: &Signature) -> Result<CommitId, Error> {
         let ends = (from.name, to);
         write_marker(self.repository, ends, from.tip(), author.clone())
+    }
+
+    /// The error for records below trueup's own refs that the branch does not have.
+    fn newer(
+        &self,
+        own: &str,
+        tip: CommitId,
+        branch: &str,
+        there: CommitId,
+    ) -> Result<Error, Error> {
+        let mut runs = self.runs(&self.read_at(tip)?)?;
+        let known = self.runs(&self.read_at(there)?)?;
+        runs.retain(|run| !known.contains(run));
+        Ok(Error::NewerElsewhere {
+            own: Box::from(own),
+            tip,
+            branch: Box::from(branch),
+            runs: runs.into_boxed_slice(),
+        })
     }
 
     pub(super) fn missing(&self, branch: &str) -> Error {

@@ -7,7 +7,7 @@ use super::error::{self, Error};
 use super::process::Process;
 use super::site_repository::SiteRepository;
 use crate::design::RunId;
-use crate::record::{self, Direction};
+use crate::record::{self, Direction, Move};
 use crate::repository::{PushOutcome, Remote};
 
 /// The result of a move.
@@ -29,18 +29,18 @@ pub struct Migration {
 /// [`Error::NotShared`] where there is no remote to publish to; [`Error::LockHeld`];
 /// [`Error::Unpublished`]; [`Error::Moving`] where a ref moved meanwhile; those of
 /// [`Store::relocation`](record::Store::relocation); the remote refuses it.
-pub fn migrate(process: Process<'_>, direction: Direction) -> Result<Migration, Error> {
+pub fn migrate(process: Process<'_>, how: Move) -> Result<Migration, Error> {
     let site = process.site;
     let remote = site.audience().ok_or_else(|| Error::NotShared {
         site: site.name.clone(),
     })?;
-    let target = at(site, direction);
-    let source = at(site, opposite(direction));
+    let target = at(site, how.direction);
+    let source = at(site, opposite(how.direction));
     publish_ended(process, &source)?;
     let milliseconds = u64::try_from(process.time.seconds()).unwrap_or_default() * 1000;
     let id = ulid::Ulid::from_parts(milliseconds, process.actor.random);
     let held = process.acquire(&RunId::from(id.to_string()), b"", || Ok(()))?;
-    let moved = relocate(process, remote, direction);
+    let moved = relocate(process, remote, how);
     let released = site.release(held.lock.id);
     let mut migration = moved?;
     released?;
@@ -50,15 +50,11 @@ pub fn migrate(process: Process<'_>, direction: Direction) -> Result<Migration, 
     Ok(migration)
 }
 
-fn relocate(
-    process: Process<'_>,
-    remote: &Remote<'_>,
-    direction: Direction,
-) -> Result<Migration, Error> {
+fn relocate(process: Process<'_>, remote: &Remote<'_>, how: Move) -> Result<Migration, Error> {
     let site = process.site;
     let relocation = site
         .store()?
-        .relocation(remote, direction, &process.signature())
+        .relocation(remote, how, &process.signature())
         .map_err(error::records("move the records"))?;
     let pushed = remote
         .push(&relocation.updates)

@@ -199,7 +199,11 @@ impl<'a> Checkout<'a> {
     /// The guards cannot be loaded that name the branch of its records, or what is named is none.
     pub fn site<'s>(&'s self, connection: Connection<'s>) -> Result<SiteRepository<'s>, Failure> {
         let site = &self.location.site;
-        let branch = self.state_branch()?;
+        // Where no remote is asked, it makes no difference.
+        let branch = match connection {
+            Connection::Shared { .. } => self.state_branch()?,
+            Connection::Alone | Connection::Offline => None,
+        };
         Ok(SiteRepository {
             repository: self.repository,
             name: site.clone(),

@@ -54,6 +54,7 @@ const BY_HAND: &[&str] = &[
     "skip-blocked",
     "step",
     "supersede",
+    "take",
     "take-over-dead",
     "target-revision",
     "unset",

@@ -82,7 +82,7 @@ fn killed_everywhere(direction: &[&str], is_atomic: bool) {
                 );
             }
             same_machines(&old, &first);
-            first.run(direction).with(0);
+            complete(&first, direction);
             if is_back {
                 first
                     .checkout
@@ -104,6 +104,24 @@ fn killed_everywhere(direction: &[&str], is_atomic: bool) {
         }
     }
     assert!(killed >= 12 && went_on >= 4, "{killed} {went_on}");
+}
+
+/// Moves again, and takes what an older clone has written meanwhile where the branch has records already.
+fn complete(fixture: &Fixture, direction: &[&str]) {
+    let again = fixture.run(direction);
+    let text = again.stderr.clone();
+    let Some((_, rest)) = text.split_once("migrate --take ") else {
+        again.with(0);
+        return;
+    };
+    again
+        .with(1)
+        .saying("has records that `refs/heads/trueup/edge/state` does not have: run 01")
+        .saying("every account that may push `refs/trueup/edge/state` can have written them");
+    let commit = &rest[..40];
+    let another = fixture.checkout.git(&["rev-parse", "HEAD"]);
+    fixture.run(&["migrate", "--take", &another]).with(1);
+    fixture.run(&["migrate", "--take", commit]).with(0);
 }
 
 #[test]
@@ -140,7 +158,7 @@ fn where_the_last_push_is_refused_the_old_place_counts_until_the_move_is_complet
             .saying("`trueup migrate` moves them");
         redeploy(&old, &[]).with(0);
         same_machines(&old, &first);
-        first.run(&["migrate"]).with(0);
+        complete(&first, &["migrate"]);
         assert_eq!(content(&origin, OWN), BRANCH);
         redeploy(&first, &[]).with(0);
         assert_eq!(runs(&first).len(), 3);
@@ -206,4 +224,36 @@ fn records_that_both_places_have_are_for_a_person_to_decide() {
     }
     redeploy(&first, &[]).with(1);
     assert_eq!(refs(), were);
+}
+
+#[test]
+fn what_is_written_below_other_refs_does_not_come_into_the_branch_unasked() {
+    let (first, origin) = applied();
+    let mallory = clone(&first, &origin);
+    look_in_branch(&first);
+    first.run(&["migrate"]).with(0);
+    redeploy(&first, &[]).with(0);
+    let before = origin.git(&["rev-parse", BRANCH]);
+    // An account that may not push the branch puts records on top of it elsewhere.
+    let fetch = format!("+{BRANCH}:{OWN}");
+    mallory
+        .checkout
+        .git(&["fetch", "--quiet", "origin", &fetch]);
+    mallory
+        .checkout
+        .git(&["remote", "rename", "origin", "there"]);
+    let url = mallory.checkout.git(&["remote", "get-url", "there"]);
+    mallory.checkout.git(&["remote", "remove", "there"]);
+    redeploy(&mallory, &[]).with(0);
+    let push = format!("+{OWN}:{OWN}");
+    mallory.checkout.git(&["push", "--quiet", &url, &push]);
+
+    redeploy(&first, &[]).with(1);
+    first
+        .run(&["migrate"])
+        .with(1)
+        .saying("that `refs/heads/trueup/edge/state` does not have: run 01")
+        .saying("can have written them");
+    assert_eq!(origin.git(&["rev-parse", BRANCH]), before);
+    assert_eq!(origin.git(&["for-each-ref", "refs/trueup/edge/lock"]), "");
 }
