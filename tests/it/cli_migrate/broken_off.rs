@@ -257,3 +257,27 @@ fn what_is_written_below_other_refs_does_not_come_into_the_branch_unasked() {
     assert_eq!(origin.git(&["rev-parse", BRANCH]), before);
     assert_eq!(origin.git(&["for-each-ref", "refs/trueup/edge/lock"]), "");
 }
+
+#[test]
+fn the_lock_of_a_move_that_was_killed_is_released_where_the_records_are_not_found() {
+    let (first, origin) = applied();
+    look_in_branch(&first);
+    let lock = "refs/trueup/edge/lock";
+    for call in 1.. {
+        let path = killing_git(&first, call, true);
+        let killed = first.command(&["migrate"]).env("PATH", path).output();
+        assert!(!killed.unwrap().status.success());
+        if !origin.git(&["for-each-ref", lock]).is_empty() {
+            break;
+        }
+    }
+    first.run(&["log"]).with(1).saying("not moved");
+    let holder = origin.git(&["show", &format!("{lock}:holder.json")]);
+    let holder: serde_json::Value = serde_json::from_str(&holder).unwrap();
+    let run = holder["run"].as_str().unwrap();
+    first.run(&["unlock", "7ZZ"]).with(1);
+    first.run(&["unlock", &run[..12]]).with(0);
+    assert_eq!(origin.git(&["for-each-ref", lock]), "");
+    first.run(&["migrate"]).with(0);
+    assert_eq!(content(&origin, BRANCH), "records");
+}
