@@ -4,8 +4,13 @@ use std::process::Command;
 
 use super::*;
 
-/// Puts a `git` before the real one that kills the program that called it, before or after a call.
-fn killing_git(fixture: &Fixture, call: usize, after: bool) -> String {
+/// Ends the program that called git.
+const KILL: &str = "kill -9 $PPID; exit 1";
+/// Lets git fail, whatever it has done.
+const FAIL: &str = "echo the remote end hung up >&2; exit 128";
+
+/// Puts a `git` before the real one that does something else before or after a call.
+fn broken_git(fixture: &Fixture, call: usize, (does, after): (&str, bool)) -> String {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = fixture.checkout.outside().join("bin");
     std::fs::create_dir_all(&folder).unwrap();
@@ -13,8 +18,8 @@ fn killing_git(fixture: &Fixture, call: usize, after: bool) -> String {
     let count = folder.join("calls");
     let _ = std::fs::remove_file(&count);
     let (before, behind) = match after {
-        false => ("kill -9 $PPID; exit 1", ""),
-        true => ("", "kill -9 $PPID; exit 1"),
+        false => (does, ""),
+        true => ("", does),
     };
     let script = format!(
         "#!/bin/sh\nPATH='{path}'\necho >> '{count}'\nthis=$(wc -l < '{count}')\n\
@@ -58,7 +63,7 @@ fn killed_everywhere(direction: &[&str], is_atomic: bool) {
         let mut hit = false;
         for after in [false, true] {
             let (first, origin) = copied(&before, &remote);
-            let path = killing_git(&first, call, after);
+            let path = broken_git(&first, call, (KILL, after));
             let ended: Ended = first
                 .command(direction)
                 .env("PATH", path)
@@ -264,7 +269,7 @@ fn the_lock_of_a_move_that_was_killed_is_released_where_the_records_are_not_foun
     look_in_branch(&first);
     let lock = "refs/trueup/edge/lock";
     for call in 1.. {
-        let path = killing_git(&first, call, true);
+        let path = broken_git(&first, call, (KILL, true));
         let killed = first.command(&["migrate"]).env("PATH", path).output();
         assert!(!killed.unwrap().status.success());
         if !origin.git(&["for-each-ref", lock]).is_empty() {
@@ -280,4 +285,40 @@ fn the_lock_of_a_move_that_was_killed_is_released_where_the_records_are_not_foun
     assert_eq!(origin.git(&["for-each-ref", lock]), "");
     first.run(&["migrate"]).with(0);
     assert_eq!(content(&origin, BRANCH), "records");
+}
+
+#[test]
+fn an_answer_of_the_remote_that_is_lost_is_asked_for_again() {
+    let (before, remote) = applied();
+    look_in_branch(&before);
+    let (mut lost, mut is_over) = (0, false);
+    for call in 1.. {
+        for after in [false, true] {
+            let (first, origin) = copied(&before, &remote);
+            let path = broken_git(&first, call, (FAIL, after));
+            let mut migrate = first.command(&["migrate"]);
+            let ended: Ended = migrate.env("PATH", path).output().unwrap().into();
+            assert!(matches!(ended.code, 0 | 1), "{call} {after}: {ended:?}");
+            let calls = first.checkout.outside().join("bin/calls");
+            is_over = std::fs::read_to_string(calls).unwrap().len() < call;
+            lost += usize::from(ended.code != 0);
+            first.run(&["migrate"]).with(0);
+            assert_eq!(content(&origin, BRANCH), "records", "{call} {after}");
+            assert_eq!(content(&origin, OWN), BRANCH, "{call} {after}");
+            assert_eq!(origin.git(&["for-each-ref", "refs/trueup/edge/lock"]), "");
+            assert_eq!(runs(&another_clone(&first)).len(), 1);
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert!(lost >= 6, "{lost}");
+}
+
+/// Another clone that looks in the branch.
+fn another_clone(fixture: &Fixture) -> Fixture {
+    let url = fixture.checkout.git(&["remote", "get-url", "origin"]);
+    let clone = Fixture::of(Checkout::clone_of(&url, &[]), fixture.site());
+    look_in_branch(&clone);
+    clone
 }
