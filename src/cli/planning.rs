@@ -180,6 +180,7 @@ impl PlanArguments {
             observed: observed(context, self.observed.as_ref()),
             accept: self.read.accept(),
             without_forecast: false,
+            only_looks: false,
             gives_times: self.action.gives_times(),
         }
     }
@@ -201,6 +202,7 @@ impl PlanArguments {
             observed: Observed::Now,
             accept: AS_APPLIED.accept,
             without_forecast: false,
+            only_looks: false,
             gives_times: false,
         }
     }
@@ -288,7 +290,7 @@ pub(super) fn resolve(
 ) -> Result<At, Failure> {
     if Checkout::is_of_site(word) {
         let store = Store::open(checkout.repository, &checkout.location.site)?;
-        follow(context, &store, connection)?;
+        follow(context, checkout, &store, connection)?;
     }
     checkout.resolve(word)
 }

@@ -48,7 +48,7 @@ pub(super) fn meant(
 ) -> Result<RunId, Failure> {
     let site = &checkout.location.site;
     let store = Store::open(checkout.repository, site)?;
-    follow(client, &store, connection)?;
+    follow(client, checkout, &store, connection)?;
     let mut runs = store.runs(&store.read()?)?;
     let unfinished = unfinished_run(&checkout.site(connection.clone()))?;
     runs.extend(unfinished.map(|run| run.run));

@@ -8,6 +8,7 @@ mod error;
 mod exchange;
 mod packed;
 mod shard;
+mod signing;
 mod store;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ use crate::remediation::{Backup, Memory};
 pub use error::Error;
 pub use exchange::{Exchange, ExchangeOutcome};
 pub use packed::{Packed, Packing};
+pub use signing::{NotReady, RunSignature, SignatureVerdict, Signing, is_bound_to};
 pub use store::{Checkpoint, FORMAT_VERSION, PendingCheckpoint, RunFile, State, Store};
 
 /// How far a machine has come.
@@ -273,7 +275,7 @@ pub struct RunRecord {
     /// The approvals that it began with, and that no other run begins with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<Approval>,
-    /// Whether the Policy at its commit may ask for approvals of the changes that follow.
+    /// Whether the Policy at its commit may ask for approvals of the changes that follow, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,
 }
@@ -310,6 +312,9 @@ pub struct Annotation {
     pub seconds: i64,
     /// The message.
     pub message: Arc<str>,
+    /// The signature of the tag: no other clone can make it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Arc<str>>,
 }
 
 #[expect(
@@ -345,7 +350,7 @@ pub struct SiteAction {
     pub revision: Arc<str>,
     /// Digest of the site's files there.
     pub site_digest: Digest,
-    /// Whether the Policy there may ask for approvals.
+    /// Whether the Policy there may ask for approvals, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,
 }

@@ -83,6 +83,20 @@ pub enum Error {
         /// The run.
         run: RunId,
     },
+    /// The records of the run cannot be signed.
+    #[error("the run cannot be signed: {why}")]
+    NotSigned {
+        /// Why.
+        why: String,
+    },
+    /// The site demands signed runs, and refuses this one or the records that it builds on.
+    #[error("site `{site}` takes signed runs only: {why}")]
+    Untrusted {
+        /// The site.
+        site: SiteName,
+        /// Why it is refused.
+        why: String,
+    },
     /// The site's files are not committed as they were planned.
     #[error("the documents of site `{site}` are not committed: {}", paths.join(", "))]
     Dirty {
@@ -224,11 +238,13 @@ impl Error {
             | Self::Rollback { .. }
             | Self::Blocked { .. }
             | Self::Spent { .. }
+            | Self::Untrusted { .. }
             | Self::Dirty { .. } => Kind::Guard,
             Self::Unfinished { .. } | Self::Stopped { .. } => Kind::Interrupted,
             Self::Repository { .. }
             | Self::Records { .. }
             | Self::Offline { .. }
+            | Self::NotSigned { .. }
             | Self::NothingInterrupted { .. }
             | Self::Ended { .. }
             | Self::NoSuchRun { .. }
@@ -260,6 +276,10 @@ impl Error {
             Self::Spent { .. } => {
                 "an approval is for one run: plan again, and have it approved with `trueup approve`".to_owned()
             }
+            Self::NotSigned { .. } => {
+                "give the key to an agent (`ssh-add`), or have git sign with one that asks for no passphrase; `git config trueup.signRuns false` leaves the signature away".to_owned()
+            }
+            Self::Untrusted { .. } => UNTRUSTED_HINT.to_owned(),
             Self::Dirty { .. } => "commit them, then apply".to_owned(),
             Self::Offline { .. } => "leave `--offline` away".to_owned(),
             Self::Unfinished { run, .. } => format!(
@@ -289,6 +309,9 @@ impl Error {
         })
     }
 }
+
+/// The way out where records are not signed as the site demands.
+const UNTRUSTED_HINT: &str = "look at the records with `trueup log` and `trueup status`; where they are right, an allowed signer signs them with `trueup log --sign`";
 
 fn counted_nodes(number: usize) -> String {
     match number {

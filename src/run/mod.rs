@@ -44,6 +44,7 @@ mod tag;
 mod take_over;
 mod time;
 mod unfinished;
+mod vouch;
 
 pub use abandon::{Aborted, HalfDone};
 pub use abort::abort;
@@ -69,3 +70,4 @@ pub use stop::{Stop, StopHandle};
 pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::Timekeeper;
 pub use unfinished::unfinished_run;
+pub use vouch::vouch;

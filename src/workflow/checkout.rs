@@ -198,6 +198,7 @@ impl<'a> Checkout<'a> {
             repository: self.repository,
             name: self.location.site.clone(),
             connection,
+            signing: None,
         }
     }
 

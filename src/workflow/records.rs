@@ -1,7 +1,7 @@
 //! The first act of every command that contacts the remote or begins a run: it publishes the records that an earlier
 //! command of this clone could not, and follows the remote's records.
 
-use super::{Client, Failure};
+use super::{Checkout, Client, Failure, signing_site};
 use crate::record::{ExchangeOutcome, RunRecord, Store};
 use crate::run::{self, Connection, Outlook, Process, SetAside};
 
@@ -12,14 +12,13 @@ use crate::run::{self, Connection, Outlook, Process, SetAside};
 /// The remote cannot be asked, or the records cannot be read.
 pub fn follow(
     client: &dyn Client,
+    checkout: &Checkout<'_>,
     store: &Store<'_>,
     connection: &Connection<'_>,
 ) -> Result<(), Failure> {
-    let site = run::SiteRepository {
-        repository: store.repository(),
-        name: store.site().clone(),
-        connection: connection.clone(),
-    };
+    // A key that cannot be found keeps nobody from looking.
+    let site = signing_site(checkout, connection.clone())
+        .unwrap_or_else(|_| checkout.site(connection.clone()));
     let actor = client.actor(site.repository)?;
     let clock = client.clock();
     let process = Process::new(&site, &actor, &*clock);

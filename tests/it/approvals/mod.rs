@@ -1,7 +1,10 @@
 //! Approvals: plans that need signatures, by whose keys they have them, and what becomes of everything that only looks like one.
 
 mod audit;
+mod demanded;
+mod hardware_keys;
 mod refused;
+mod signed;
 mod spent;
 
 use std::path::PathBuf;
