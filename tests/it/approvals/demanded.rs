@@ -113,13 +113,17 @@ fn records_are_planned_from_only_with_the_signature_of_an_allowed_signer() {
 fn a_signature_over_other_files_does_not_hold() {
     let team = Team::signed();
     let object = team.origin.git(&["cat-file", "commit", STATE]);
-    let parent = team
-        .origin
-        .git(&["rev-parse", &format!("{STATE}~1^{{tree}}")]);
     let tree = team
         .origin
         .git(&["rev-parse", &format!("{STATE}^{{tree}}")]);
-    let forged = object.replace(tree.trim(), parent.trim());
+    let files = team.origin.git(&["ls-tree", STATE]) + "\n";
+    let list = team.keys.path().join("list");
+    std::fs::write(&list, files.replace("\tdurations.jsonl", "\tdurations")).unwrap();
+    let mut command = Command::new("git");
+    command.arg("-C").arg(team.origin.path()).arg("mktree");
+    let other = command.stdin(std::fs::File::open(&list).unwrap()).output();
+    let other = String::from_utf8(other.unwrap().stdout).unwrap();
+    let forged = object.replace(tree.trim(), other.trim());
     assert_ne!(object, forged);
     let file = team.keys.path().join("forged");
     std::fs::write(&file, forged + "\n").unwrap();
@@ -267,7 +271,7 @@ fn a_signed_run_is_resumed_in_another_clone() {
     team.sign_as(&second, "bob");
     let plan = second.run(&["show", "--plan"]).with(0).stdout;
     let effect = plan
-        .split("effect ")
+        .split("Effect: ")
         .nth(1)
         .and_then(|rest| rest.split_whitespace().next());
     let effect = effect

@@ -1,7 +1,7 @@
-//! Keys on security devices (`sk-ssh-ed25519@openssh.com`): their signatures hold, and only with the touch of a person.
+//! Keys on security devices (`sk-ssh-ed25519@openssh.com`): their signatures hold.
 //!
-//! There is no device here. A signature is made as a device makes it: over the application, whether it was touched, its counter, and
-//! the message. Where OpenSSH's own device of software is installed (`openssh-tests`), the whole way is gone with it.
+//! There is no device here. A signature is made as a device makes it: over the application, its flags, its counter and the
+//! message. Where OpenSSH's own device of software is installed (`openssh-tests`), the whole way is gone with it.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,8 +43,8 @@ impl Device {
         .concat()
     }
 
-    /// The signature of a message, touched or not.
-    fn sign(&self, namespace: &str, message: &str, is_touched: bool) -> String {
+    /// The signature of a message, with a touch.
+    fn sign(&self, namespace: &str, message: &str) -> String {
         let digest = Sha512::digest(message);
         let parts = [
             string(namespace),
@@ -53,7 +53,7 @@ impl Device {
             string(digest),
         ];
         let wrapped = [&b"SSHSIG"[..], &parts.concat()].concat();
-        let tail = [&[u8::from(is_touched)][..], &7u32.to_be_bytes()].concat();
+        let tail = [&[1][..], &7u32.to_be_bytes()].concat();
         let (application, wrapped) = (Sha256::digest(APPLICATION), Sha256::digest(wrapped));
         let signed = [&application[..], &tail, &wrapped[..]].concat();
         let raw = self.0.sign(&signed).unwrap();
@@ -80,7 +80,7 @@ impl Device {
 }
 
 #[test]
-fn an_approval_by_a_security_key_counts_with_a_touch_and_not_without() {
+fn an_approval_by_a_security_key_counts_for_what_it_has_signed() {
     let team = Team::new();
     let device = Device::new();
     let lines = PEOPLE.map(|name| team.signer(name, name)).concat();
@@ -96,25 +96,26 @@ fn an_approval_by_a_security_key_counts_with_a_touch_and_not_without() {
     team.origin.git(&["update-ref", "-d", &name]);
     let (folder, _) = name.rsplit_once('/').unwrap();
     let own = data_encoding::HEXLOWER.encode(&Sha256::digest(device.public())[..16]);
-    let forge = |is_touched| {
-        let signature = device.sign("trueup-approval@v1", &statement, is_touched);
+    let forge = |namespace: &str, signed: &str| {
+        let signature = device.sign(namespace, signed);
         let statement = statement.clone();
-        team.forge(
-            &format!("{folder}/{own}"),
-            &Forgery {
-                statement,
-                signature,
-            },
-        );
+        let forgery = Forgery {
+            statement,
+            signature,
+        };
+        team.forge(&format!("{folder}/{own}"), &forgery);
     };
-    forge(false);
-    let refused = team.refused(&REDEPLOY);
-    assert!(
-        refused.len() == 1 && refused[0].contains("does not hold"),
-        "{refused:?}"
-    );
-    team.site.run(&["apply", &plan]).with(4);
-    forge(true);
+    let other = statement.replace("nonce: ", "nonce: 0");
+    for (namespace, signed) in [("trueup-approval@v1", &other), ("git", &statement)] {
+        forge(namespace, signed);
+        let refused = team.refused(&REDEPLOY);
+        assert!(
+            refused.len() == 1 && refused[0].contains("does not hold"),
+            "{refused:?}"
+        );
+        team.site.run(&["apply", &plan]).with(4);
+    }
+    forge("trueup-approval@v1", &statement);
     let approvals = team.approvals(&REDEPLOY);
     assert_eq!(
         approvals["given"][0]["by"], "dora@example.org",
