@@ -37,7 +37,7 @@ pub(super) struct LogCommand {
     /// First delete the tags of all site actions but the newest so many, never that of the last success; here and at the remote
     #[arg(long, value_name = "KEEP", value_parser = size)]
     prune_tags: Option<usize>,
-    /// First sign the newest records, after a look at them: they were written without a signature, or by a key that does not count any more
+    /// First sign the newest records, once they are checked: they were written without a signature, or by a key that does not count any more
     #[arg(long)]
     sign: bool,
     #[command(flatten)]

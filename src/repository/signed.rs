@@ -76,17 +76,17 @@ impl Repository {
         }
     }
 
-    /// Signs a commit or a tag as git does, without a question to anybody: a run must not wait for an answer.
+    /// Signs a commit or a tag as git does, without a question: a run must not wait for an answer.
     ///
     /// # Errors
     ///
     /// [`Error::NotSigned`] with what `ssh-keygen` said.
     pub fn sign_object(&self, key: &SigningKey, text: &str) -> Result<String, Error> {
-        self.sign_asking(key, NAMESPACE, text, Asks::Nobody)
+        self.sign_asking(key, NAMESPACE, text, Asks::Nothing)
     }
 
-    /// The key that `gpg.ssh.defaultKeyCommand` names, where no other one is. It is run only where it is the user's own:
-    /// whoever could write the configuration of the repository would have it run here.
+    /// The key that `gpg.ssh.defaultKeyCommand` names, where no other one is. It is run only where it is in the
+    /// configuration of the user or the system, and not in that of the repository.
     fn default_key(&self) -> Result<Option<SigningKey>, Error> {
         if self.config("gpg.format")?.as_deref() != Some("ssh") {
             return Ok(None);

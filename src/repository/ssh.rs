@@ -23,7 +23,7 @@ const END: &str = "-----END SSH SIGNATURE-----";
 
 /// How long a signature may take: a key may have to be touched, or its passphrase typed.
 const SIGNING: Duration = Duration::from_secs(120);
-/// How long it may take where nobody is asked. The thread that signs renews the lock of its run, too.
+/// How long it may take where nothing is asked. The thread that signs renews the lock of its run, too.
 const SIGNING_AT_ONCE: Duration = Duration::from_secs(15);
 const VERIFYING: Duration = Duration::from_secs(30);
 
@@ -145,13 +145,13 @@ impl SigningKey {
     }
 }
 
-/// Whom a signature may wait for.
+/// The answers that a signature may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
     /// A person, where there is a terminal.
     APerson,
     /// Where a passphrase is asked for, there is no signature.
-    Nobody,
+    Nothing,
 }
 
 /// A message, and the signature that it is said to have.
@@ -217,7 +217,7 @@ impl Repository {
                 };
                 (SIGNING, self.run_child(command, timeout, SIGNING))
             }
-            Asks::Nobody => {
+            Asks::Nothing => {
                 let limit = SIGNING_AT_ONCE;
                 (limit, self.run_silent_child(command, limit))
             }

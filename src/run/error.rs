@@ -311,7 +311,7 @@ impl Error {
 }
 
 /// The way out where records are not signed as the site demands.
-const UNTRUSTED_HINT: &str = "look at the records with `trueup log` and `trueup status`; where they are right, an allowed signer signs them with `trueup log --sign`";
+const UNTRUSTED_HINT: &str = "check the records with `trueup log` and `trueup status`; where they are right, an allowed signer signs them with `trueup log --sign`";
 
 fn counted_nodes(number: usize) -> String {
     match number {

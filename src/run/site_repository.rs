@@ -32,7 +32,7 @@ pub struct SiteRepository<'a> {
     pub name: SiteName,
     /// How it is shared.
     pub connection: Connection<'a>,
-    /// Signs its records; `None`: they are only read, or nobody signs them.
+    /// Signs its records; `None`: they are only read.
     pub signing: Option<Arc<dyn Signing + 'a>>,
 }
 

@@ -16,7 +16,7 @@ pub fn follow(
     store: &Store<'_>,
     connection: &Connection<'_>,
 ) -> Result<(), Failure> {
-    // A key that cannot be found keeps nobody from looking.
+    // Records are read without the key, too.
     let site = signing_site(checkout, connection.clone())
         .unwrap_or_else(|_| checkout.site(connection.clone()));
     let actor = client.actor(site.repository)?;

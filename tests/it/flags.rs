@@ -50,6 +50,7 @@ const BY_HAND: &[&str] = &[
     "revoke",
     "rules",
     "show-secrets",
+    "sign",
     "skip-blocked",
     "step",
     "supersede",

@@ -71,13 +71,13 @@ pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Resul
     table.write(out, palette)
 }
 
-/// Who has approved a run.
+/// The people who have approved a run.
 fn approvers(run: &RunRecord) -> Cell {
     let names: Vec<&str> = run.approvals.iter().map(|each| &*each.by).collect();
     Cell::or_none((!names.is_empty()).then(|| names.join(", ")))
 }
 
-/// Who has signed a run.
+/// The signer of a run.
 fn signed(signature: Option<&RunSignature>) -> Cell {
     match signature.map(|signature| (signature.verdict, &signature.by)) {
         Some((SignatureVerdict::Good, Some(by))) => Cell::in_role(Role::Success, &**by),

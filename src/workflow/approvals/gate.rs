@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
+use super::protected::{Counting, allowed_signers, applied_last, applied_policy, last};
 use super::runs::SigningRules;
 use super::signers::{self, Signer};
 use super::statement::NAMESPACE;
 use crate::design::{ApprovalPolicy, Policy};
-use crate::diagnostic::chain;
-use crate::record::{SiteAction, SiteState};
+use crate::record::SiteState;
 use crate::repository::{CommitId, Repository};
 use crate::run::Connection;
-use crate::site::{At, Detail, Loader, Settings, Site};
-use crate::workflow::{AS_APPLIED, Checkout, Failure, recorded};
+use crate::site::Site;
+use crate::workflow::{Checkout, Failure, recorded};
 
 /// The rules that a plan is held to.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct Gate {
     pub(super) policy_asks: bool,
     /// Whether they demand signed runs.
     pub(super) demands_signed: bool,
-    /// What is demanded of the signatures of runs.
+    /// The demands on the signatures of runs.
     pub(in crate::workflow) signing: SigningRules,
     /// Whether the allowed signers at the planned commit differ from those that were applied last.
     pub(in crate::workflow) signers_changed: bool,
@@ -39,13 +39,6 @@ pub(super) struct Rules {
     pub(super) from: Arc<str>,
     /// Why they cannot be taken, where they cannot.
     pub(super) signers: Result<Vec<Signer>, String>,
-}
-
-/// A Policy, and the commit and the name of the revision that it counts at.
-pub(super) struct Counting<'a> {
-    pub(super) policy: &'a Policy,
-    pub(super) commit: Option<CommitId>,
-    pub(super) from: &'a str,
 }
 
 impl Gate {
@@ -81,21 +74,6 @@ impl Gate {
     pub fn from(&self) -> Option<&str> {
         self.rules.as_ref().map(|rules| &*rules.from)
     }
-}
-
-/// The signers for a purpose in a file of a commit.
-pub(in crate::workflow) fn allowed_signers(
-    repository: &Repository,
-    commit: Option<CommitId>,
-    path: &str,
-    namespace: &'static str,
-) -> Result<Vec<Signer>, String> {
-    let commit = commit.ok_or("there is no commit to read them from")?;
-    let bytes = repository.file_within(commit, path, signers::LARGEST);
-    let bytes = bytes.map_err(|error| chain(&error))?;
-    let bytes = bytes.ok_or_else(|| format!("commit {} has no such file", commit.short()))?;
-    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
-    signers::read(&text, namespace)
 }
 
 impl Gate {
@@ -156,33 +134,3 @@ impl Gate {
 }
 
 const NOTHING_APPLIED: &str = "the planned revision, since nothing was applied yet";
-
-/// The action whose revision counts.
-pub(super) fn last(state: &SiteState) -> Option<&SiteAction> {
-    state.last_success.as_ref().or(state.last_action.as_ref())
-}
-
-/// The name of the revision that was applied last.
-pub(super) fn applied_last(commit: Option<CommitId>) -> String {
-    let commit = commit.map_or_else(|| "the revision".to_owned(), |commit| commit.short());
-    format!("{commit}, which was applied last")
-}
-
-/// The Policy at the revision that was applied last.
-pub(super) fn applied_policy(checkout: &Checkout<'_>, commit: CommitId) -> Result<Policy, Failure> {
-    let at = At::Commit(commit);
-    let location = checkout.location_at(at)?;
-    let settings = Settings {
-        detail: Detail::Documents,
-        ..AS_APPLIED
-    };
-    let before = Loader::new(checkout.repository).load(&location, at, settings)?;
-    if before.diagnostics.has_errors() {
-        let from = applied_last(Some(commit));
-        let text = format!("the documents of {from}, have errors: their Policy cannot be read");
-        return Err(
-            Failure::error(text).hint("name the revision to take it from with `--backends-from`")
-        );
-    }
-    Ok(before.design.policy.clone())
-}

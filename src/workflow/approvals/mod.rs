@@ -6,6 +6,7 @@
 //! approvals that it begins with: its first records, written by compare-and-swap under the lock, name them.
 
 mod gate;
+mod protected;
 mod runs;
 mod signers;
 mod statement;

@@ -1,7 +1,7 @@
 //! Signed runs: who signs the records of a run, and whether the signatures that are there count.
 //!
-//! The newest commit of the records vouches for all of them and for all before: whoever signs it has written it on top of
-//! records that they verified, or looked at. So one signature is verified before anything is planned from them.
+//! The newest commit of the records vouches for all of them and for all before: its signer has written it on top of
+//! records that they verified, or checked. So one signature is verified before anything is planned from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 
-use super::gate::{self, Counting, allowed_signers};
+use super::protected::{self, Counting, allowed_signers};
 use super::signers::Signer;
 use crate::design::{Policy, RunId, SiteName};
 use crate::diagnostic::chain;
@@ -29,7 +29,7 @@ const MOST: usize = 100;
 /// The text by which a key is tried.
 const TRIAL: &str = "trial of a key\n";
 
-/// What a site demands of the signatures of its runs, and whose count.
+/// The demands of a site on the signatures of its runs, and the signers that count.
 #[derive(Clone, Debug)]
 pub(in crate::workflow) struct SigningRules {
     required: bool,
@@ -65,16 +65,20 @@ impl SigningRules {
             let policy = &guards.guards.design().policy;
             return Ok(of(policy, guards.commit, guards.guards.revision()));
         }
-        let Some(applied) = gate::last(state) else {
+        let Some(applied) = protected::last(state) else {
             let head = checkout.head()?;
-            return Ok(of(&gate::applied_policy(checkout, head)?, head, "HEAD"));
+            return Ok(of(
+                &protected::applied_policy(checkout, head)?,
+                head,
+                "HEAD",
+            ));
         };
         let commit = recorded(checkout, connection, &applied.revision)?;
         let policy = match applied.policy_asks {
-            true => gate::applied_policy(checkout, commit)?,
+            true => protected::applied_policy(checkout, commit)?,
             false => Policy::default(),
         };
-        Ok(of(&policy, commit, &gate::applied_last(Some(commit))))
+        Ok(of(&policy, commit, &protected::applied_last(Some(commit))))
     }
 
     /// Why records must not be planned from, or built on; `None`: they may.
