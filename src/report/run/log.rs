@@ -94,7 +94,11 @@ pub(in crate::report) fn signature_words(signature: &RunSignature) -> Option<(Ro
     match signature.verdict {
         SignatureVerdict::Good => Some((Role::Success, format!("{by}, verified"))),
         SignatureVerdict::Bad => Some((Role::Error, format!("BAD: {why}"))),
-        SignatureVerdict::Unchecked => Some((Role::Warning, "not verified".to_owned())),
+        SignatureVerdict::Unchecked => {
+            let why = signature.reason.as_deref();
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            Some((Role::Warning, format!("not verified{why}")))
+        }
         SignatureVerdict::Unsigned => None,
     }
 }

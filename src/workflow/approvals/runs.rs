@@ -279,6 +279,19 @@ impl RunSigner<'_> {
         trusted.contains(&tip)
     }
 
+    /// Why records must not be built on by some rules; where they may, that is not asked again.
+    fn refused_by(&self, rules: &SigningRules, base: CommitId) -> Result<Option<String>, Failure> {
+        if self.is_trusted(base) {
+            return Ok(None);
+        }
+        let site = &self.checkout.location.site;
+        let why = rules.refusal(self.checkout.repository, site, Some(base))?;
+        if why.is_none() {
+            self.trust(base);
+        }
+        Ok(why)
+    }
+
     /// Whether a signature by the key would count.
     fn is_allowed(&self, rules: &SigningRules, trial: &str) -> Result<Result<(), String>, Failure> {
         let site = &self.checkout.location.site;
@@ -301,16 +314,11 @@ impl Signing for RunSigner<'_> {
             Some(base) => Some(self.rules(base).map_err(refused)?),
             None => None,
         };
-        let required = rules.filter(|rules| rules.required);
-        if let (Some(rules), Some(base)) = (&required, base.filter(|base| !self.is_trusted(*base)))
-        {
-            let site = &self.checkout.location.site;
-            let why = rules
-                .refusal(self.checkout.repository, site, Some(base))
-                .map_err(refused)?;
+        if let (Some(rules), Some(base)) = (&rules, base) {
+            let why = self.refused_by(rules, base).map_err(refused)?;
             why.map_or(Ok(()), |why| Err(NotReady::Refused(why)))?;
-            self.trust(base);
         }
+        let required = rules.filter(|rules| rules.required);
         if self.key.is_none() {
             return match required {
                 Some(_) => Err(NotReady::Refused(NO_KEY.to_owned())),
@@ -350,10 +358,9 @@ impl Signing for RunSigner<'_> {
         if self.is_trusted(base) {
             return None;
         }
-        let found = self.rules(base).and_then(|rules| {
-            let site = &self.checkout.location.site;
-            rules.refusal(self.checkout.repository, site, Some(base))
-        });
+        let found = self
+            .rules(base)
+            .and_then(|rules| self.refused_by(&rules, base));
         found.unwrap_or_else(|failure| Some(failure.message))
     }
 
@@ -398,7 +405,20 @@ pub fn run_signatures(
     if signed.is_empty() {
         return Ok(found);
     }
-    let rules = SigningRules::for_records(checkout, connection, &state.site)?;
+    let rules = match SigningRules::for_records(checkout, connection, &state.site) {
+        Ok(rules) => rules,
+        Err(failure) => {
+            let reason: Arc<str> = Arc::from(failure.message);
+            found.extend(signed.into_iter().map(|(run, commit)| {
+                let unchecked = RunSignature {
+                    reason: Some(reason.clone()),
+                    ..RunSignature::of(SignatureVerdict::Unchecked, Some(commit))
+                };
+                (run, unchecked)
+            }));
+            return Ok(found);
+        }
+    };
     let judge = Judge::new(&rules, repository, store.site())?;
     for (position, (run, commit)) in signed.into_iter().enumerate() {
         let signature = match position < MOST {

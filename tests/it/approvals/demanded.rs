@@ -160,6 +160,20 @@ fn a_run_begins_only_with_a_key_that_will_count() {
 }
 
 #[test]
+fn the_rule_is_not_applied_by_a_run_that_it_would_refuse() {
+    let team = Team::new();
+    let policy = POLICY.replace("\ndata: {", "\ndata: {signed_runs: required, ");
+    team.site.checkout.write("policy.yaml", policy);
+    team.site
+        .commit_and_apply("Signed runs", &[])
+        .with(4)
+        .saying("the Policy demands signed runs: git has no SSH key to sign with");
+    team.sign_as(&team.site, "ada");
+    team.site.run(&["apply", "--yes"]).with(0);
+    team.site.run(&APPLY).with(0);
+}
+
+#[test]
 fn a_signer_who_was_removed_or_whose_time_is_over_signs_nothing_any_more() {
     let team = Team::signed();
     let lines = super::PEOPLE.map(|name| team.signer(name, name));
