@@ -19,8 +19,7 @@ use crate::repository::{PublicKey, Repository, Signed, SigningKey};
 use crate::run::{Connection, SiteRepository};
 use crate::site::At;
 use crate::workflow::{
-    AS_APPLIED, Approving, Checkout, Gate, LONGEST, NAMESPACE, Statement, follow, repository_name,
-    saved_plan,
+    AS_APPLIED, Approving, Checkout, Gate, LONGEST, NAMESPACE, Statement, follow, saved_plan,
 };
 
 #[derive(Debug, Args)]
@@ -113,7 +112,7 @@ fn gate(
     checkout: &Checkout<'_>,
     site: &SiteRepository<'_>,
 ) -> Result<Gate, Failure> {
-    let state = follow(context, site)?.read()?.site;
+    let state = follow(context, checkout, &site.connection)?.read()?.site;
     let documents = checkout
         .loader()?
         .load(&checkout.location, At::Worktree, AS_APPLIED)?;
@@ -181,7 +180,7 @@ fn statement(
         Failure::new(FailureKind::Usage, text)
     })?;
     let statement = Statement {
-        repository: repository_name(site.repository)?,
+        repository: site.repository.signed_name()?,
         site: site.name.to_string(),
         effect: PlanEffect::of(plan).digest().to_string(),
         issued,
@@ -202,6 +201,7 @@ fn holds(
         namespace: NAMESPACE,
         message: &approval.statement,
         signature: &approval.signature,
+        at: None,
     };
     let line = gate.signer(public).map(|signer| signer.line());
     match repository.verify(signed, &line.unwrap_or_default(), &approval.by)? {

@@ -9,7 +9,7 @@ use crate::design::RunId;
 use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
 use crate::run::{self, Connection, HalfDone, Process, Unlock, unlock};
-use crate::workflow::{self, AbortRequest};
+use crate::workflow::{self, AbortRequest, signing_site};
 
 use super::apply::process::{ProcessClock, actor};
 use super::context::Context;
@@ -66,7 +66,7 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
     let checkout = context.checkout(&repository)?;
     let connection = command.remote.connection(&repository)?;
     let run = meant(context, &checkout, &connection, &command.run)?;
-    let site = checkout.site(connection)?;
+    let site = signing_site(&checkout, connection)?;
     let text = abort(context, &checkout, &site, &run, command.take_over_dead)?;
     context.printer.print(&text)?;
     Ok(0)
@@ -92,6 +92,12 @@ pub(super) fn abort(
     writeln!(text, "Run {} is aborted.", Visible(aborted.run.as_str()))?;
     if let Some(tag) = &aborted.tag {
         writeln!(text, "Tagged: {}", Visible(tag))?;
+    }
+    if let Some(why) = &aborted.unsigned {
+        let why = Visible(why);
+        context
+            .printer
+            .tell(&format!("warning: its end is not signed: {why}"));
     }
     if !aborted.half_done.is_empty() {
         writeln!(text, "Left half-done:")?;

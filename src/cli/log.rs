@@ -7,11 +7,13 @@ use clap::{Args, ValueEnum};
 use crate::design::SiteName;
 use crate::observed;
 use crate::plan::{Plan, RunState, saved};
-use crate::record::{Outcome, RunFile, RunRecord, State, Store};
+use crate::record::{Outcome, RunFile, State, Store};
+use crate::report::run::RunRow;
 use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
-use crate::run::{Connection, RunReport};
+use crate::run::{Connection, Process, RunReport, vouch};
 
+use super::apply::{ProcessClock, actor};
 use super::context::Context;
 use super::interrupted;
 use super::plan::{ViewArguments, print};
@@ -19,7 +21,7 @@ use super::planning::RemoteArguments;
 use super::run_id::by_beginning;
 use super::value::{at_least_one, size};
 use super::{Failure, FailureKind};
-use crate::workflow::follow;
+use crate::workflow::{Checkout, follow, run_signatures, signature_of, signing_site};
 
 /// How many tags are deleted by one push: its command line is bounded.
 const TAGS_AT_ONCE: usize = 500;
@@ -35,6 +37,9 @@ pub(super) struct LogCommand {
     /// First delete the tags of all site actions but the newest so many, never that of the last success; here and at the remote
     #[arg(long, value_name = "KEEP", value_parser = size)]
     prune_tags: Option<usize>,
+    /// First sign the newest records, once they are checked: they were written without a signature, or by a key that does not count any more
+    #[arg(long)]
+    sign: bool,
     #[command(flatten)]
     remote: RemoteArguments,
 }
@@ -51,7 +56,11 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let connection = command.remote.connection(&repository)?;
-    let store = follow(context, &checkout.site(connection.clone())?)?;
+    let store = follow(context, &checkout, &connection)?;
+    if command.sign {
+        let text = sign(context, &checkout, &connection)?;
+        context.printer.tell(&text);
+    }
     let state = store.read()?;
     if let Some(keep) = command.prune_tags {
         let site = &checkout.location.site;
@@ -69,17 +78,23 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     let mut ids = store.runs(&state)?;
     ids.sort_unstable();
     ids.reverse();
-    let mut runs: Vec<RunRecord> = Vec::new();
-    for id in ids.into_iter().take(command.number.unwrap_or(usize::MAX)) {
-        runs.extend(store.run(&state, &id)?);
+    ids.truncate(command.number.unwrap_or(usize::MAX));
+    let mut signatures = run_signatures(&checkout, &connection, &store, &state, &ids)?;
+    let mut runs: Vec<RunRow> = Vec::new();
+    for id in ids {
+        let record = store.run(&state, &id)?;
+        runs.extend(record.map(|record| RunRow {
+            signature: signatures.remove(&record.run),
+            record,
+        }));
     }
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     // A killed process cannot write that its run was interrupted; the lock that it left behind shows it.
     if let Some(dead) = unfinished.filter(|run| run.state == RunState::Interrupted) {
-        let record = runs.iter_mut().find(|record| record.run == dead.run);
-        if let Some(record) = record {
-            record.outcome = Outcome::Interrupted;
+        let row = runs.iter_mut().find(|row| row.record.run == dead.run);
+        if let Some(row) = row {
+            row.record.outcome = Outcome::Interrupted;
         }
     }
     match command.format {
@@ -88,6 +103,19 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     }
     interrupted::tell_unfinished(context, unfinished);
     Ok(0)
+}
+
+/// Signs the newest records, and all before with them.
+fn sign(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+) -> Result<String, Failure> {
+    let site = signing_site(checkout, connection.clone())?;
+    let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
+    let signed = vouch(Process::new(&site, &actor, &clock))?;
+    let text = signed.map(|run| format!("The records are signed up to run {run}."));
+    Ok(text.unwrap_or_else(|| "There are no records to sign.".to_owned()))
 }
 
 /// Deletes the tags of site actions but the newest `keep`, by their runs, and that of the last success;
@@ -233,19 +261,22 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         Some(bytes) => serde_json::from_slice(&bytes).ok(),
         None => None,
     };
+    let signature = signature_of(&checkout, &store, &state, &run)?;
+    let row = RunRow { record, signature };
     let (printer, ending) = (&context.printer, ending.as_ref());
     if command.view.is_json() {
-        printer.stream(|out| report::run::show_json(out, &record, ending))?;
+        printer.stream(|out| report::run::show_json(out, &row, ending))?;
     } else if command.view.is_html() {
-        let (plan, record) = (plan()?, &record);
+        let plan = plan()?;
         let page = report::plan::RunPage {
-            record,
+            record: &row.record,
+            signature: row.signature.as_ref(),
             report: ending,
         };
         printer.stream(|out| report::plan::html(out, &plan, Some(page)))?;
     } else {
         let full = command.view.full;
-        printer.stream(|out| report::run::show(out, &record, ending, printer.out, full))?;
+        printer.stream(|out| report::run::show(out, &row, ending, printer.out, full))?;
     }
     Ok(0)
 }

@@ -10,6 +10,7 @@ use crate::record::{Direction, Move};
 use crate::report::Visible;
 use crate::repository::CommitId;
 use crate::run::{Process, migrate};
+use crate::workflow::signing_site;
 
 /// The branch is named by `trueup.stateBranch` in git's configuration, or by `state_branch` of the Policy at the revision of `--backends-from`.
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ pub(super) struct MigrateCommand {
 pub(super) fn run(context: &mut Context, command: &MigrateCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = checkout.site(command.remote.connection(&repository)?)?;
+    let site = signing_site(&checkout, command.remote.connection(&repository)?)?;
     let direction = match command.back {
         true => Direction::Back,
         false => Direction::ToBranch,

@@ -179,6 +179,7 @@ impl PlanArguments {
             observed: observed(context, self.observed.as_ref()),
             accept: self.read.accept(),
             without_forecast: false,
+            only_looks: false,
             gives_times: self.action.gives_times(),
         }
     }
@@ -200,6 +201,7 @@ impl PlanArguments {
             observed: Observed::Now,
             accept: AS_APPLIED.accept,
             without_forecast: false,
+            only_looks: false,
             gives_times: false,
         }
     }
@@ -286,7 +288,7 @@ pub(super) fn resolve(
     word: &str,
 ) -> Result<At, Failure> {
     if Checkout::is_of_site(word) {
-        follow(context, &checkout.site(connection.clone())?)?;
+        follow(context, checkout, connection)?;
     }
     checkout.resolve(word)
 }

@@ -47,7 +47,7 @@ pub(super) fn meant(
 ) -> Result<RunId, Failure> {
     let site = &checkout.location.site;
     let here = checkout.site(connection.clone())?;
-    let store = follow(client, &here)?;
+    let store = follow(client, checkout, connection)?;
     let mut runs = store.runs(&store.read()?)?;
     let unfinished = unfinished_run(&here)?;
     runs.extend(unfinished.map(|run| run.run));

@@ -57,6 +57,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         observed: planning::observed(context, command.observed.as_ref()),
         accept: command.revision.read.accept(),
         without_forecast: true,
+        only_looks: true,
         ..PlanArguments::default().plan_request(context)
     };
     let planner = Planner {
@@ -87,9 +88,13 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
-        StatusFormat::Text => printer.stream(|out| report::run::status(out, &rows, printer.out))?,
+        StatusFormat::Text => printer.stream(|out| {
+            report::run::status(out, &rows, printer.out)?;
+            report::plan::approvals(out, &planned.plan, printer.out)
+        })?,
         StatusFormat::Json => {
-            printer.stream(|out| report::run::status_json(out, &rows, unfinished))?
+            let approvals = &planned.plan.approvals;
+            printer.stream(|out| report::run::status_json(out, &rows, approvals, unfinished))?
         }
     }
     interrupted::tell_unfinished(context, unfinished);

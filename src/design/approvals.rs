@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Policy;
 use super::read::{number, text, texts};
 use crate::document::{Map, Node};
 
@@ -64,6 +65,21 @@ impl ApprovalScope {
             "destroy" => Self::Destroy,
             _ => Self::MoreNodesThan(name.strip_prefix("nodes>")?.parse().ok()?),
         })
+    }
+}
+
+impl Policy {
+    /// The file of the repository with the keys of the allowed signers.
+    #[must_use]
+    pub fn allowed_signers(&self) -> &str {
+        let named = self.approvals.as_ref();
+        named.map_or(ALLOWED_SIGNERS, |approvals| &approvals.allowed_signers)
+    }
+
+    /// Whether it asks for signatures of people, on plans or on runs.
+    #[must_use]
+    pub fn asks_for_signatures(&self) -> bool {
+        self.approvals.is_some() || self.signed_runs
     }
 }
 

@@ -461,6 +461,8 @@ pub struct Policy {
     pub state_branch: Option<Arc<str>>,
     /// The signatures that plans need; none: no plan needs any.
     pub approvals: Option<Arc<ApprovalPolicy>>,
+    /// Whether runs have to be signed by allowed signers.
+    pub signed_runs: bool,
     /// Codes of warnings that are not reported.
     pub silenced: BTreeSet<Arc<str>>,
 }

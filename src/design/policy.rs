@@ -135,6 +135,8 @@ fn read_policy(data: &Node, design: &mut Design) {
         .get("approvals")
         .map(ApprovalPolicy::read)
         .map(Arc::new);
+    // Any other word would be a misspelt demand.
+    policy.signed_runs = text(data, "signed_runs").is_some_and(|word| &*word != "optional");
     policy.silenced = texts(data, "silence").collect();
     policy.ignored = items(data, "ignore_changes")
         .iter()

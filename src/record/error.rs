@@ -1,5 +1,6 @@
 //! Errors of the records.
 
+use super::signing::NotReady;
 use crate::design::{RunId, SiteName};
 use crate::repository::{self, CommitId, is_plain_name};
 
@@ -38,6 +39,14 @@ pub enum Error {
         site: SiteName,
         /// The newest run by now.
         by: Option<RunId>,
+    },
+    /// The records get no signature for their new place, which they should have.
+    #[error("the records of site `{site}` are not moved without a signature")]
+    Unsigned {
+        /// The site.
+        site: SiteName,
+        /// Why there is none.
+        why: NotReady,
     },
     /// The records were written by a newer trueup.
     #[error("the records of site `{site}` have format {found}, and this trueup knows {known}")]

@@ -11,6 +11,7 @@ mod packed;
 mod place;
 mod relocate;
 mod shard;
+mod signing;
 mod store;
 
 use std::collections::BTreeSet;
@@ -30,6 +31,7 @@ pub use format::FORMAT_VERSION;
 pub use packed::{Packed, Packing};
 pub use place::Place;
 pub use relocate::{Direction, Move, Relocation};
+pub use signing::{NotReady, RunSignature, SignatureVerdict, Signing, is_bound_to};
 pub use store::{Checkpoint, PendingCheckpoint, RunFile, State, Store};
 
 /// How far a machine has come.
@@ -279,7 +281,7 @@ pub struct RunRecord {
     /// The approvals that it began with, and that no other run begins with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<Approval>,
-    /// Whether the Policy at its commit may ask for approvals of the changes that follow.
+    /// Whether the Policy at its commit may ask for approvals of the changes that follow, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,
 }
@@ -316,6 +318,9 @@ pub struct Annotation {
     pub seconds: i64,
     /// The message.
     pub message: Arc<str>,
+    /// The signature of the tag: no other clone can make it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Arc<str>>,
 }
 
 #[expect(
@@ -351,7 +356,7 @@ pub struct SiteAction {
     pub revision: Arc<str>,
     /// Digest of the site's files there.
     pub site_digest: Digest,
-    /// Whether the Policy there may ask for approvals.
+    /// Whether the Policy there may ask for approvals, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,
 }

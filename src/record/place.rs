@@ -102,6 +102,13 @@ pub(super) fn message_in(name: &str, text: &str) -> String {
     }
 }
 
+/// The message of a commit without what keeps pipelines from starting.
+pub(super) fn subject_of(message: &str) -> &str {
+    let rest = message.strip_suffix(NO_PIPELINE);
+    let rest = rest.and_then(|rest| rest.strip_suffix("\n\n"));
+    rest.unwrap_or(message)
+}
+
 /// The branch of a site.
 fn branch(by: &str, branches: &str, site: &SiteName) -> Result<String, repository::Error> {
     let branches = branches.trim_end_matches('/');

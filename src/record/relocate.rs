@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::error::{Error, failed};
 use super::place::{message_in, write_marker};
+use super::signing::NotReady;
 use super::store::Store;
 use crate::repository::{CommitId, NewCommit, ObjectId, RefUpdate, Remote, Signature};
 
@@ -186,15 +187,26 @@ impl Store<'_> {
                 parents.push(there);
             }
         }
-        let commit = self.repository.write_commit(&NewCommit {
+        let commit = NewCommit {
             base: Some(tip),
             parents,
             changes: BTreeMap::new(),
             deflated: BTreeMap::new(),
             author: author.clone(),
             message: message_in(to.name, &format!("records moved to {}", to.name)),
-        });
-        Ok(to.update(commit.map_err(arriving())?))
+        };
+        let unsigned = |why| Error::Unsigned {
+            site: self.site.clone(),
+            why,
+        };
+        let signing = self.signing.as_deref();
+        if let Some(signing) = signing {
+            signing.ready(Some(tip)).map_err(unsigned)?;
+        }
+        match self.write_commit(commit, signing) {
+            (commit, None) => Ok(to.update(commit.map_err(arriving())?)),
+            (_, Some(why)) => Err(unsigned(NotReady::NoSignature(why))),
+        }
     }
 
     /// The marker at a ref that the records leave, on top of what that holds.

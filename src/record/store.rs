@@ -13,13 +13,15 @@
 //! Records are read at one commit ([`State`]) and written on top of that commit by compare-and-swap: a
 //! lost race is an error that changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::error::{Error, failed};
 use super::format::{FORMAT_VERSION, SITE};
 use super::place::{Place, marked};
-use super::{NodeRecord, Packed, RunRecord, SiteAction, SiteState};
+use super::signing::{self, Signing};
+use super::{NodeRecord, Outcome, Packed, RunRecord, SiteAction, SiteState};
 use super::{cached, shard};
 use crate::design::{NodeName, RunId, SiteName, name_problem};
 use crate::repository::{self, CommitId, NewCommit, Repository, Signature};
@@ -35,6 +37,7 @@ pub struct Store<'a> {
     pub(super) repository: &'a Repository,
     pub(super) site: SiteName,
     pub(super) place: Place,
+    pub(super) signing: Option<Arc<dyn Signing + 'a>>,
 }
 
 /// The records as they were at one moment: all that is read of them belongs together.
@@ -53,6 +56,8 @@ pub struct PendingCheckpoint {
     pub base: Option<CommitId>,
     /// Its own commit.
     pub tip: CommitId,
+    /// Why it is not signed, where it should be.
+    pub unsigned: Option<String>,
     site: SiteState,
 }
 
@@ -151,7 +156,14 @@ impl<'a> Store<'a> {
             repository,
             site: site.clone(),
             place,
+            signing: None,
         })
+    }
+
+    /// The same records, whose commits are signed from now on.
+    #[must_use]
+    pub fn signed_by(self, signing: Option<Arc<dyn Signing + 'a>>) -> Self {
+        Self { signing, ..self }
     }
 
     /// The repository that holds the records.
@@ -273,6 +285,48 @@ impl<'a> Store<'a> {
             Some(bytes) => from_json(&path, &bytes).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The commits that wrote the newest record of each of some runs, as their messages tell; where that commit has other files of the
+    /// run than the records have, `None`: another one has changed them.
+    ///
+    /// # Errors
+    ///
+    /// The records cannot be read.
+    pub fn newest_commits(
+        &self,
+        state: &State,
+        runs: &[RunId],
+    ) -> Result<BTreeMap<RunId, Option<CommitId>>, Error> {
+        let mut found = BTreeMap::new();
+        let Some(tip) = state.tip else {
+            return Ok(found);
+        };
+        let reading = || failed("read who wrote the records");
+        let mut wanted: BTreeSet<&str> = runs.iter().map(RunId::as_str).collect();
+        let mut commits = Vec::new();
+        let mut visit = |commit: repository::CommitSummary| {
+            let subject = commit.subject.rsplit_once(": ");
+            let run = subject.and_then(|(words, _)| words.rsplit_once(' '));
+            if let Some(run) = run.and_then(|(_, run)| wanted.take(run)) {
+                commits.push((RunId::from(run), commit.id));
+            }
+            match wanted.is_empty() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        };
+        self.repository
+            .first_parents(tip, &mut visit)
+            .map_err(reading())?;
+        for (run, commit) in commits {
+            let folder = path_in(&run, "")?;
+            let folder = folder.trim_end_matches('/');
+            let entry = |commit| self.repository.entry_at(commit, folder).map_err(reading());
+            let is_same = entry(commit)? == entry(tip)?;
+            found.insert(run, is_same.then_some(commit));
+        }
+        Ok(found)
     }
 
     /// The statements of all approvals that runs have begun with, and the runs.
@@ -417,24 +471,51 @@ impl<'a> Store<'a> {
                 changes.insert(path, Some(part.as_bytes().to_vec()));
             }
         }
-        let tip = self
-            .repository
-            .write_commit(&NewCommit {
-                base: state.tip,
-                parents: state.tip.into_iter().collect(),
-                changes,
-                deflated: files.written,
-                author: checkpoint.author.clone(),
-                message: self
-                    .place
-                    .message(&format!("{} {}: {}", run.action, run.run, run.outcome)),
-            })
-            .map_err(failed("write the records"))?;
+        let subject = format!("{} {}: {}", run.action, run.run, run.outcome);
+        let commit = NewCommit {
+            base: state.tip,
+            parents: state.tip.into_iter().collect(),
+            changes,
+            deflated: files.written,
+            author: checkpoint.author.clone(),
+            message: self.place.message(&subject),
+        };
+        // A key that has to be touched is not asked for in the middle of a run.
+        let is_turn = checkpoint.plan.is_some() || run.outcome != Outcome::Running;
+        let signing = self.signing.as_deref();
+        let signing = signing.filter(|signing| is_turn || !signing.is_touched());
+        let (tip, unsigned) = self.write_commit(commit, signing);
         Ok(PendingCheckpoint {
             base: state.tip,
-            tip,
+            tip: tip.map_err(failed("write the records"))?,
+            unsigned,
             site,
         })
+    }
+
+    /// Writes a commit of the records, signed where there is a key, or without a signature that it should have, and why.
+    pub(super) fn write_commit(
+        &self,
+        mut commit: NewCommit,
+        signing: Option<&dyn Signing>,
+    ) -> (Result<CommitId, repository::Error>, Option<String>) {
+        let Some(signing) = signing.filter(|signing| signing.has_key()) else {
+            return (self.repository.write_commit(&commit), None);
+        };
+        commit.message += &signing::binding(&self.site, signing.repository());
+        let commit = &commit;
+        if let Some(why) = commit.base.and_then(|base| signing.refusal(base)) {
+            return (self.repository.write_commit(commit), Some(why));
+        }
+        let refused = std::cell::Cell::new(None);
+        let tip = self.repository.write_commit_with(commit, &|text| {
+            let signed = signing.sign(text);
+            signed.map_err(|why| refused.set(Some(why))).ok()
+        });
+        if let Ok(tip) = &tip {
+            signing.trust(*tip);
+        }
+        (tip, refused.take())
     }
 
     /// Makes a checkpoint the records, durably.

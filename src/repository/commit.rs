@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::objects::NewObjects;
-use super::{BlobId, CommitId, Deflated, Error, ObjectId, Repository, git};
+use super::{BlobId, CommitId, Deflated, Error, ObjectId, Repository, git, signed};
 
 /// An author or committer, and the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +74,19 @@ impl Repository {
     ///
     /// The tree of `base` cannot be read, a path is none, or the disk cannot be written.
     pub fn write_commit(&self, commit: &NewCommit) -> Result<CommitId, Error> {
+        self.write_commit_with(commit, &|_| None)
+    }
+
+    /// Makes a commit, durably, with the signature that `sign` gives for it; unsigned where it gives none. No ref is moved.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::write_commit`].
+    pub fn write_commit_with(
+        &self,
+        commit: &NewCommit,
+        sign: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<CommitId, Error> {
         let mut objects = NewObjects::default();
         let id = self.with(|handle| {
             let base = match commit.base {
@@ -104,8 +117,12 @@ impl Repository {
             }
             let author = commit.author.to_string();
             let message = commit.message.trim_end_matches('\n');
-            text.push_str(&["author ", &author, "\ncommitter ", &author, "\n\n"].concat());
-            text.push_str(&[message, "\n"].concat());
+            text.push_str(&["author ", &author, "\ncommitter ", &author, "\n"].concat());
+            let headers = text.len();
+            text.push_str(&["\n", message, "\n"].concat());
+            if let Some(signature) = sign(&text) {
+                text.insert_str(headers, &signed::header(&signature));
+            }
             objects.add(git2::ObjectType::Commit, text.into_bytes())
         })?;
         self.write_objects(objects)?;
@@ -166,6 +183,25 @@ impl Repository {
                 .filter(|entry| entry.kind() == Some(kind))
                 .filter_map(|entry| Some((entry.name().ok()?.to_owned(), value(entry.id().into()))))
                 .collect())
+        })
+    }
+
+    /// The id of a file or folder of a commit; `None` where there is no such thing.
+    ///
+    /// # Errors
+    ///
+    /// An object cannot be read.
+    pub fn entry_at(&self, commit: CommitId, path: &str) -> Result<Option<ObjectId>, Error> {
+        self.with(|handle| {
+            let found = handle
+                .find_commit(commit.git())
+                .and_then(|found| found.tree())
+                .and_then(|tree| tree.get_path(std::path::Path::new(path)));
+            match found {
+                Ok(entry) => Ok(Some(entry.id().into())),
+                Err(error) if error.class() == git2::ErrorClass::Tree => Ok(None),
+                Err(error) => Err(self.reading(handle, &format!("`{path}` of {commit}"), error)),
+            }
         })
     }
 

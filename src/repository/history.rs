@@ -55,6 +55,28 @@ impl Repository {
         })
     }
 
+    /// Visits a commit and those before it on its first-parent line, until the visitor breaks.
+    ///
+    /// # Errors
+    ///
+    /// A commit cannot be read.
+    pub fn first_parents(
+        &self,
+        tip: CommitId,
+        visit: &mut dyn FnMut(CommitSummary) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.with(|handle| {
+            let mut next = Some(self.find(handle, tip.git())?);
+            while let Some(commit) = next {
+                if visit(CommitSummary::of(&commit)).is_break() {
+                    break;
+                }
+                next = self.first_parent(handle, &commit)?;
+            }
+            Ok(())
+        })
+    }
+
     /// Whether `ancestor` is `commit` or can be reached from it through any parents.
     ///
     /// # Errors

@@ -3,6 +3,18 @@
 use super::{Error, Repository};
 
 impl Repository {
+    /// The name that signatures are bound to: `trueup.repository` of git's configuration, else the [identity](Self::identity).
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be read.
+    pub fn signed_name(&self) -> Result<String, Error> {
+        match self.config("trueup.repository")? {
+            Some(name) => Ok(name),
+            None => self.identity(),
+        }
+    }
+
     /// The URL of the remote that it works with, without account and form, else where it lies.
     ///
     /// # Errors

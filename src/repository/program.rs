@@ -128,7 +128,20 @@ impl Repository {
         if let ProgramTimeout::Unattended(_) = timeout {
             command.stdin(Stdio::null());
         }
-        self.run_prepared(command, timeout, left)
+        self.run_prepared(command, timeout, left, &[])
+    }
+
+    /// Runs a program that is to fail where it would ask for a passphrase: on no terminal, and in no window.
+    pub(super) fn run_silent_child(
+        &self,
+        mut command: Command,
+        limit: Duration,
+    ) -> std::io::Result<Ended> {
+        command.stdin(Stdio::null());
+        let timeout = ProgramTimeout::Unattended(limit);
+        // The program that is asked for the passphrase gives none.
+        let silent = [("SSH_ASKPASS", "false"), ("SSH_ASKPASS_REQUIRE", "force")];
+        self.run_prepared(command, timeout, limit, &silent)
     }
 
     /// Runs a program that reads some input and asks nothing.
@@ -139,7 +152,7 @@ impl Repository {
         limit: Duration,
     ) -> std::io::Result<Ended> {
         command.stdin(input);
-        self.run_prepared(command, ProgramTimeout::Unattended(limit), limit)
+        self.run_prepared(command, ProgramTimeout::Unattended(limit), limit, &[])
     }
 
     fn run_prepared(
@@ -147,6 +160,7 @@ impl Repository {
         mut command: Command,
         timeout: ProgramTimeout,
         left: Duration,
+        more: &[(&str, &str)],
     ) -> std::io::Result<Ended> {
         if let Some(variables) = &self.environment {
             command.env_clear().envs(variables.iter().cloned());
@@ -154,7 +168,7 @@ impl Repository {
         for variable in FOREIGN {
             command.env_remove(variable);
         }
-        command.env("LC_ALL", "C");
+        command.env("LC_ALL", "C").envs(more.iter().copied());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         if let ProgramTimeout::Unattended(_) = timeout {
             command.env("GIT_TERMINAL_PROMPT", "0");

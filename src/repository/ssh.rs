@@ -11,10 +11,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use data_encoding::{BASE64, BASE64_NOPAD};
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::objects::writing;
-use super::program::{Ended, ProgramTimeout};
+use super::program::ProgramTimeout;
 use super::{Error, Repository};
 
 const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
@@ -22,6 +23,8 @@ const END: &str = "-----END SSH SIGNATURE-----";
 
 /// How long a signature may take: a key may have to be touched, or its passphrase typed.
 const SIGNING: Duration = Duration::from_secs(120);
+/// How long it may take where nothing is asked. The thread that signs renews the lock of its run, too.
+const SIGNING_AT_ONCE: Duration = Duration::from_secs(15);
 const VERIFYING: Duration = Duration::from_secs(30);
 
 /// A public key, as SSH writes it.
@@ -104,7 +107,7 @@ impl SigningKey {
     /// # Errors
     ///
     /// It is no key.
-    fn named(word: &str) -> Result<Self, Error> {
+    pub(super) fn named(word: &str) -> Result<Self, Error> {
         let literal = word.strip_prefix("key::");
         if literal.is_none() && !word.starts_with("ssh-") {
             let home = std::env::home_dir();
@@ -142,6 +145,15 @@ impl SigningKey {
     }
 }
 
+/// The answers that a signature may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// A person, where there is a terminal.
+    APerson,
+    /// Where a passphrase is asked for, there is no signature.
+    Nothing,
+}
+
 /// A message, and the signature that it is said to have.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed<'a> {
@@ -151,6 +163,8 @@ pub struct Signed<'a> {
     pub message: &'a str,
     /// The signature, armored.
     pub signature: &'a str,
+    /// When the key has to be valid; `None`: now.
+    pub at: Option<Timestamp>,
 }
 
 impl Repository {
@@ -173,6 +187,17 @@ impl Repository {
     ///
     /// [`Error::NotSigned`] with what `ssh-keygen` said.
     pub fn sign(&self, key: &SigningKey, namespace: &str, message: &str) -> Result<String, Error> {
+        self.sign_asking(key, namespace, message, Asks::APerson)
+    }
+
+    /// Signs a message for a purpose, asking a person or not.
+    pub(super) fn sign_asking(
+        &self,
+        key: &SigningKey,
+        namespace: &str,
+        message: &str,
+        asks: Asks,
+    ) -> Result<String, Error> {
         let folder = Folder::new()?;
         let file = folder.write("message", message)?;
         let mut command = self.ssh_keygen()?;
@@ -184,11 +209,20 @@ impl Repository {
                 .arg("-U"),
         };
         command.arg(&file);
-        let timeout = match std::io::stdin().is_terminal() {
-            true => ProgramTimeout::Attended(SIGNING),
-            false => ProgramTimeout::Unattended(SIGNING),
+        let (limit, ended) = match asks {
+            Asks::APerson => {
+                let timeout = match std::io::stdin().is_terminal() {
+                    true => ProgramTimeout::Attended(SIGNING),
+                    false => ProgramTimeout::Unattended(SIGNING),
+                };
+                (SIGNING, self.run_child(command, timeout, SIGNING))
+            }
+            Asks::Nothing => {
+                let limit = SIGNING_AT_ONCE;
+                (limit, self.run_silent_child(command, limit))
+            }
         };
-        let ended = self.keygen(command, timeout)?;
+        let ended = ended.map_err(|source| Error::NoSshKeygen { source })?;
         let signature = super::read_file(
             &folder.0.path().join("message.sig"),
             1 << 16,
@@ -197,7 +231,10 @@ impl Repository {
         match (ended.success, signature.map(String::from_utf8)) {
             (Some(true), Ok(Ok(signature))) => Ok(signature),
             _ => Err(Error::NotSigned {
-                message: ended.stderr.trim().to_owned(),
+                message: match ended.success {
+                    Some(_) => ended.stderr.trim().to_owned(),
+                    None => format!("it took longer than {} s", limit.as_secs()),
+                },
             }),
         }
     }
@@ -222,6 +259,9 @@ impl Repository {
             .arg(folder.write("allowed_signers", &format!("{allowed}\n"))?)
             .arg("-s")
             .arg(folder.write("signature", signed.signature)?);
+        if let Some(at) = signed.at {
+            command.arg(format!("-Overify-time={}", at.strftime("%Y%m%d%H%M%SZ")));
+        }
         let input = std::fs::File::open(&message).map_err(writing(&message))?;
         let ended = self.run_child_with(command, input.into(), VERIFYING);
         let ended = ended.map_err(|source| Error::NoSshKeygen { source })?;
@@ -239,11 +279,6 @@ impl Repository {
     fn ssh_keygen(&self) -> Result<Command, Error> {
         let program = self.config("gpg.ssh.program")?;
         Ok(Command::new(program.as_deref().unwrap_or("ssh-keygen")))
-    }
-
-    fn keygen(&self, command: Command, timeout: ProgramTimeout) -> Result<Ended, Error> {
-        self.run_child(command, timeout, timeout.limit())
-            .map_err(|source| Error::NoSshKeygen { source })
     }
 }
 

@@ -17,6 +17,8 @@ pub struct NewTag {
     pub tagger: Signature,
     /// Its message; a missing line break is added at the end.
     pub message: String,
+    /// The signature of all that, armored.
+    pub signature: Option<String>,
 }
 
 impl NewTag {
@@ -26,16 +28,23 @@ impl NewTag {
         format!("refs/tags/{}", self.name)
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// The text that is signed.
+    #[must_use]
+    pub fn text(&self) -> String {
         let Self {
             name,
             target,
             tagger,
             message,
+            signature: _,
         } = self;
         let end = if message.ends_with('\n') { "" } else { "\n" };
         format!("object {target}\ntype commit\ntag {name}\ntagger {tagger}\n\n{message}{end}")
-            .into_bytes()
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let signature = self.signature.as_deref().unwrap_or_default();
+        [&*self.text(), signature].concat().into_bytes()
     }
 
     /// The id that the tag will have.

@@ -23,6 +23,8 @@ pub struct Aborted {
     pub half_done: Vec<HalfDone>,
     /// The tag, where it could have changed something.
     pub tag: Option<Arc<str>>,
+    /// Why its end is not signed, where it should be.
+    pub unsigned: Option<String>,
 }
 
 /// Something that stays half-done.
@@ -77,16 +79,18 @@ pub(super) fn abandon(
     };
     record.tag = tag::name(&record, &state.site, facts).map(Arc::from);
     record.annotation = tag::annotation(&record, [], process.signature());
+    let mut unsigned = tag::sign(&mut record, site.signing.as_deref());
     let written = changed.iter().filter_map(|node| nodes.get(node));
-    let state = store
-        .checkpoint(
-            state,
-            &Checkpoint {
-                nodes: written.collect(),
-                ..Checkpoint::of_run(&record, process.signature())
-            },
-        )
-        .map_err(error::records("record that the run was aborted"))?;
+    let recording = "record that the run was aborted";
+    let written = Checkpoint {
+        nodes: written.collect(),
+        ..Checkpoint::of_run(&record, process.signature())
+    };
+    let draft = store
+        .draft(state, &written)
+        .map_err(error::records(recording))?;
+    unsigned = unsigned.or(draft.unsigned.clone());
+    let state = store.advance(draft).map_err(error::records(recording))?;
     Ok(Abandoned {
         state,
         tag: site.make_tag(&record)?,
@@ -95,6 +99,7 @@ pub(super) fn abandon(
             run: record.run.clone(),
             half_done,
             tag: record.tag.clone(),
+            unsigned,
         },
         run: record,
     })

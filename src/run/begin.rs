@@ -46,8 +46,8 @@ type PreconditionChecker<'f> = dyn FnMut(&State) -> Result<Vec<String>, record::
 ///
 /// # Errors
 ///
-/// [`Error::Offline`]; [`Error::LockHeld`]; [`Error::Unfinished`]; [`Error::Stale`] with what
-/// `still_holds` said; the repository, the remote or the records cannot be read or written. The lock is
+/// [`Error::Offline`]; [`Error::LockHeld`]; [`Error::Unfinished`]; [`Error::NotSigned`], [`Error::Untrusted`];
+/// [`Error::Stale`] with what `still_holds` said; the repository, the remote or the records cannot be read or written. The lock is
 /// released again.
 pub fn begin<'a>(
     process: Process<'a>,
@@ -58,6 +58,7 @@ pub fn begin<'a>(
     site.remote()?;
     let store = site.store()?;
     let state = site.records(&store)?.state;
+    site.ready(&state)?;
     let milliseconds = u64::try_from(process.time.seconds()).unwrap_or_default() * 1000;
     let run = state
         .site
@@ -183,6 +184,7 @@ impl<'a> Beginning<'a> {
             self.supersede(&mut records, previous)?;
         }
         check(&records.state)?;
+        site.check_trust(&records.state)?;
         self.check_approvals(&records.state)?;
         Ok(records)
     }
@@ -262,6 +264,10 @@ impl<'a> Beginning<'a> {
         let draft = store
             .draft(&state, &written)
             .map_err(error::records("write the first records of the run"))?;
+        if let Some(why) = draft.unsigned {
+            files.remove();
+            return Err(Error::NotSigned { why });
+        }
         // Before the first step the remote has this run: no clone takes it for one that never
         // happened, whatever becomes of this process and of the remote.
         publish_first(process.site, store, &draft, &mut remote_tip, &run)

@@ -105,6 +105,8 @@ impl Session<'_> {
                 author: self.process.signature(),
             },
         );
+        let unsigned = draft.as_ref().ok().and_then(|draft| draft.unsigned.clone());
+        self.note_unsigned(unsigned);
         let advanced = draft.and_then(|draft| self.store.advance(draft));
         let mut records = lock(&self.records);
         records.written = self.process.time.monotonic();
@@ -126,6 +128,18 @@ impl Session<'_> {
                 }
                 Err(error::records("write the records")(error))
             }
+        }
+    }
+
+    /// Warns that records are not signed, once until they are signed again: they are written all the same, since what has
+    /// happened must not be lost.
+    pub(super) fn note_unsigned(&self, why: Option<String>) {
+        let before = std::mem::replace(&mut *lock(&self.unsigned), why.clone());
+        if let Some(why) = why.filter(|_| before.is_none()) {
+            let run = &self.run;
+            self.warn(format!(
+                "records of run {run} are written without a signature: {why}; once it has ended, `trueup log --sign` signs them"
+            ));
         }
     }
 

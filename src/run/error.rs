@@ -83,6 +83,20 @@ pub enum Error {
         /// The run.
         run: RunId,
     },
+    /// The records of the run cannot be signed.
+    #[error("the run cannot be signed: {why}")]
+    NotSigned {
+        /// Why.
+        why: String,
+    },
+    /// The site demands signed runs, and refuses this one or the records that it builds on.
+    #[error("site `{site}` takes signed runs only: {why}")]
+    Untrusted {
+        /// The site.
+        site: SiteName,
+        /// Why it is refused.
+        why: String,
+    },
     /// The site's files are not committed as they were planned.
     #[error("the documents of site `{site}` are not committed: {}", paths.join(", "))]
     Dirty {
@@ -240,11 +254,13 @@ impl Error {
             | Self::Rollback { .. }
             | Self::Blocked { .. }
             | Self::Spent { .. }
+            | Self::Untrusted { .. }
             | Self::Dirty { .. } => Kind::Guard,
             Self::Unfinished { .. } | Self::Stopped { .. } => Kind::Interrupted,
             Self::Repository { .. }
             | Self::Records { .. }
             | Self::Offline { .. }
+            | Self::NotSigned { .. }
             | Self::NothingInterrupted { .. }
             | Self::Ended { .. }
             | Self::NoSuchRun { .. }
@@ -282,6 +298,10 @@ impl Error {
                 "it needs a remote, without `--offline` and `--no-push`: in a clone the records are always below trueup's own refs".to_owned()
             }
             Self::Moving { .. } => "nothing is lost: run the command again".to_owned(),
+            Self::NotSigned { .. } => {
+                "give the key to an agent (`ssh-add`), or have git sign with one that asks for no passphrase; `git config trueup.signRuns false` leaves the signature away".to_owned()
+            }
+            Self::Untrusted { .. } => UNTRUSTED_HINT.to_owned(),
             Self::Dirty { .. } => "commit them, then apply".to_owned(),
             Self::Offline { .. } => "leave `--offline` away".to_owned(),
             Self::Unfinished { run, .. } => format!(
@@ -311,6 +331,9 @@ impl Error {
         })
     }
 }
+
+/// The way out where records are not signed as the site demands.
+const UNTRUSTED_HINT: &str = "check the records with `trueup log` and `trueup status`; where they are right, an allowed signer signs them with `trueup log --sign`";
 
 fn counted_nodes(number: usize) -> String {
     match number {

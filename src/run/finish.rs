@@ -43,6 +43,7 @@ impl Session<'_> {
         {
             self.check_records(finished)?;
         }
+        let unsigned;
         let report = {
             let mut records = lock(&self.records);
             let past_verification = records.past_verification;
@@ -54,6 +55,7 @@ impl Session<'_> {
             };
             run.counts = finished.counts;
             run.tag = None;
+            run.annotation = None;
             if run.outcome != Outcome::Interrupted {
                 run.ended = Some(Arc::from(rfc3339(seconds)));
                 let facts = TagFacts {
@@ -64,6 +66,7 @@ impl Session<'_> {
                 run.annotation =
                     tag::annotation(run, failed_nodes(finished), self.process.actor.at(seconds));
             }
+            unsigned = tag::sign(run, self.process.site.signing.as_deref());
             RunReport {
                 run: self.run.clone(),
                 outcome: run.outcome,
@@ -76,6 +79,12 @@ impl Session<'_> {
                 duration_ms: finished.duration_ms,
             }
         };
+        if let Some(why) = unsigned {
+            self.warn(format!(
+                "the tag of run {} is made without a signature: {why}",
+                self.run
+            ));
+        }
         let packed = Packed::new(|out| Ok(serde_json::to_writer(out, &report)?));
         let (packed, ()) = packed.map_err(|error| Error::Broken {
             what: "the report of the run".to_owned(),

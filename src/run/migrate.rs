@@ -55,7 +55,10 @@ fn relocate(process: Process<'_>, remote: &Remote<'_>, how: Move) -> Result<Migr
     let relocation = site
         .store()?
         .relocation(remote, how, &process.signature())
-        .map_err(error::records("move the records"))?;
+        .map_err(|error| match error {
+            record::Error::Unsigned { why, .. } => site.not_ready(why),
+            error => error::records("move the records")(error),
+        })?;
     let pushed = remote
         .push(&relocation.updates)
         .map_err(error::repository(&site.name, "move the records"))?;

@@ -45,6 +45,7 @@ mod tag;
 mod take_over;
 mod time;
 mod unfinished;
+mod vouch;
 
 pub use abandon::{Aborted, HalfDone};
 pub use abort::abort;
@@ -71,3 +72,4 @@ pub use stop::{Stop, StopHandle};
 pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::Timekeeper;
 pub use unfinished::{holder, unfinished_run};
+pub use vouch::vouch;

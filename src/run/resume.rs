@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::error::Error;
+use super::error::{self, Error};
 use super::files::RunFiles;
 use super::interrupted::{Interrupted, named};
 use super::known::{KnownRun, is_past_verification};
@@ -38,7 +38,7 @@ pub struct Resumption {
 ///
 /// # Errors
 ///
-/// [`Error::LockHeld`] where its process may still run, or another run has the lock; [`Error::Ended`]
+/// [`Error::NotSigned`], [`Error::Untrusted`]; [`Error::LockHeld`] where its process may still run, or another run has the lock; [`Error::Ended`]
 /// where it has ended meanwhile; the journal, the records or the remote cannot be read or written.
 pub fn resume<'a>(
     process: Process<'a>,
@@ -47,6 +47,9 @@ pub fn resume<'a>(
     nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     how: Resumption,
 ) -> Result<Begun<'a>, Error> {
+    let state = process.site.store()?.read();
+    let state = state.map_err(error::records("read the records"))?;
+    process.site.ready(&state)?;
     let held = take_over(process, interrupted, how.take_over)?;
     let approved = ApprovedPlan {
         plan,
@@ -82,6 +85,7 @@ fn open_session<'a>(
     let Records {
         state, remote_tip, ..
     } = site.records(&store)?;
+    site.check_trust(&state)?;
     let mut record = named(site, &store, &state, run)?;
     let files = RunFiles::of(site.repository, &site.name, run);
     let known = KnownRun::gather(&store, &state, &record, &files)?;

@@ -87,6 +87,8 @@ pub struct Session<'a> {
     pub(super) git_thread: Mutex<Option<mpsc::Sender<GitTask>>>,
     pub(super) gate: Mutex<Gate>,
     notices: Mutex<Vec<EventKind>>,
+    /// Why the newest records are not signed, where they should be.
+    pub(super) unsigned: Mutex<Option<String>>,
     stop: Mutex<Option<StopHandle>>,
     /// How far the end is published; `None` before the end.
     pub(super) publication: Mutex<Option<Publication>>,
@@ -205,6 +207,7 @@ impl<'a> Session<'a> {
             git_thread: Mutex::new(None),
             gate: Mutex::default(),
             notices: Mutex::new(Vec::new()),
+            unsigned: Mutex::default(),
             stop: Mutex::new(None),
             publication: Mutex::new(None),
         })

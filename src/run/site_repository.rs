@@ -1,8 +1,10 @@
 //! A site in its repository: its records, its lock, and the remote that shares them.
 
+use std::sync::Arc;
+
 use super::error::{self, Error};
 use crate::design::{RunId, SiteName};
-use crate::record::{ExchangeOutcome, Place, State, Store};
+use crate::record::{ExchangeOutcome, NotReady, Place, Signing, State, Store};
 use crate::repository::{CommitId, Lock, PushOutcome, RefUpdate, Remote, Repository};
 
 /// How a run is connected to the site's other clones.
@@ -32,6 +34,8 @@ pub struct SiteRepository<'a> {
     pub connection: Connection<'a>,
     /// Where its records are at the remote.
     pub place: Place,
+    /// Signs its records; `None`: they are only read.
+    pub signing: Option<Arc<dyn Signing + 'a>>,
 }
 
 impl<'a> SiteRepository<'a> {
@@ -41,8 +45,41 @@ impl<'a> SiteRepository<'a> {
     ///
     /// Those of [`Store::at`].
     pub fn store(&self) -> Result<Store<'a>, Error> {
-        Store::at(self.repository, &self.name, self.place.clone())
-            .map_err(error::records("open the records"))
+        let store = Store::at(self.repository, &self.name, self.place.clone());
+        let store = store.map_err(error::records("open the records"))?;
+        Ok(store.signed_by(self.signing.clone()))
+    }
+
+    /// Checks that a run on top of these records can be signed, and that the site takes them.
+    pub(super) fn ready(&self, state: &State) -> Result<(), Error> {
+        let ready = self
+            .signing
+            .as_ref()
+            .map(|signing| signing.ready(state.tip));
+        ready.unwrap_or(Ok(())).map_err(|why| self.not_ready(why))
+    }
+
+    pub(super) fn not_ready(&self, why: NotReady) -> Error {
+        match why {
+            NotReady::NoSignature(why) => Error::NotSigned { why },
+            NotReady::Refused(why) => self.untrusted(why),
+        }
+    }
+
+    /// Checks that the site takes these records.
+    pub(super) fn check_trust(&self, state: &State) -> Result<(), Error> {
+        let signing = self.signing.as_ref().zip(state.tip);
+        match signing.and_then(|(signing, tip)| signing.refusal(tip)) {
+            Some(why) => Err(self.untrusted(why)),
+            None => Ok(()),
+        }
+    }
+
+    fn untrusted(&self, why: String) -> Error {
+        Error::Untrusted {
+            site: self.name.clone(),
+            why,
+        }
     }
 
     /// The remote that has the lock; an error where it must not be asked.

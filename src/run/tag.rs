@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::design::NodeName;
 use crate::plan::{ChangeKind, Plan};
-use crate::record::{Annotation, Outcome, RunRecord, SiteState};
+use crate::record::{Annotation, Outcome, RunRecord, Signing, SiteState};
 use crate::repository::{NewTag, Signature};
 
 /// Most failed nodes that the words of a tag name.
@@ -84,7 +84,29 @@ pub(super) fn annotation<'n>(
             counts.not_started,
             failures(failed),
         )),
+        signature: None,
     }))
+}
+
+/// Signs the tag of a run that names one; gives why it stays without a signature.
+pub(super) fn sign(run: &mut RunRecord, signing: Option<&dyn Signing>) -> Option<String> {
+    let signing = signing.filter(|signing| signing.has_key())?;
+    let annotation = run.annotation.as_mut()?;
+    let bound = format!(
+        "{}repository: {}\n",
+        annotation.message,
+        signing.repository()
+    );
+    annotation.message = Arc::from(bound);
+    let text = tag(run)?.text();
+    match signing.sign(&text) {
+        Ok(signature) => {
+            let annotation = run.annotation.as_mut()?;
+            annotation.signature = Some(Arc::from(signature));
+            None
+        }
+        Err(why) => Some(why),
+    }
 }
 
 /// The line that names the nodes that failed.
@@ -114,6 +136,7 @@ pub(super) fn tag(run: &RunRecord) -> Option<NewTag> {
             seconds: annotation.seconds,
         },
         message: annotation.message.to_string(),
+        signature: annotation.signature.as_deref().map(str::to_owned),
     })
 }
 

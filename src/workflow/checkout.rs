@@ -209,6 +209,7 @@ impl<'a> Checkout<'a> {
             name: site.clone(),
             connection,
             place: Place::of(self.repository, site, branch.as_deref())?,
+            signing: None,
         })
     }
 

@@ -29,7 +29,8 @@ mod windows;
 pub use abort::{AbortRequest, abort};
 pub use apply::{ApplyRequest, PlanFile, apply};
 pub use approvals::{
-    Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, repository_name,
+    Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, run_signatures,
+    signature_of, signing_site,
 };
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use carry_out::{Caller, Carried, Execution, RunHost, RunLimits, Steps, drive_on};

@@ -26,7 +26,7 @@ use crate::plan::{
 use crate::record::{NodeRecord, SiteState, State};
 use crate::rego::RuleFile;
 use crate::repository::{CommitId, Links, Tree, open_file};
-use crate::run::{Connection, Durations, History, intermediate_commits, since_success};
+use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 
 /// Where what is known of machines and clusters comes from.
@@ -55,6 +55,8 @@ pub struct PlanRequest {
     pub accept: Accept,
     /// No pods are observed, nor rights: nothing is forecast.
     pub without_forecast: bool,
+    /// Nothing is to be done: records that are not signed as the site demands are reported, and no refusal.
+    pub only_looks: bool,
     /// Times of drains were given, which may contradict each other or the documents.
     pub gives_times: bool,
 }
@@ -268,6 +270,9 @@ impl<'a> Planner<'a> {
         share_digests(&mut records, &site.design);
         let backends = client.backends(checkout, &site.location)?;
         backends.identities.record(identities(&records));
+        let commit = commit_of(self.at).or(head.as_ref().map(|head| head.commit));
+        let gate = Gate::open(checkout, self.connection, &site, &state.site, commit)?;
+        self.trusted(&gate, &state)?;
         let hardware = match &snapshot {
             None => Some(choose(loader, &site, &backends)?),
             Some(_) => None,
@@ -304,8 +309,6 @@ impl<'a> Planner<'a> {
             design: &design,
         };
         let reasons = NodeReasons::new(loader.sources(), &revisions, now);
-        let commit = commit_of(self.at).or(head.as_ref().map(|head| head.commit));
-        let gate = Gate::open(checkout, self.connection, &site, &state.site, commit)?;
         let mut plan = plan::make(&plan::Input {
             request: request.clone(),
             target: self.target(&site, head.as_ref()),
@@ -343,6 +346,24 @@ impl<'a> Planner<'a> {
             outlook,
             old,
         })
+    }
+
+    /// Checks that the records may be planned from.
+    fn trusted(&self, gate: &Gate, state: &State) -> Result<(), Failure> {
+        let location = &self.checkout.location;
+        let refusal = gate
+            .signing
+            .refusal(self.checkout.repository, &location.site, state.tip)?;
+        let Some(why) = refusal else { return Ok(()) };
+        let error = run::Error::Untrusted {
+            site: location.site.clone(),
+            why,
+        };
+        if self.plan_request.only_looks {
+            self.client.tell(&format!("warning: {error}"));
+            return Ok(());
+        }
+        Err(Failure::from(error))
     }
 
     /// Where its approvals are.
@@ -400,7 +421,7 @@ impl<'a> Planner<'a> {
     }
 
     fn ground(&self) -> Result<Ground, Failure> {
-        let store = follow(self.client, &self.checkout.site(self.connection.clone())?)?;
+        let store = follow(self.client, self.checkout, self.connection)?;
         let began = Instant::now();
         let state = store.read()?;
         let records = store.nodes(&state)?;

@@ -1,9 +1,9 @@
 //! The first act of every command that contacts the remote or begins a run: it publishes the records that an earlier
 //! command of this clone could not, and follows the remote's records.
 
-use super::{Client, Failure};
+use super::{Checkout, Client, Failure, signing_site};
 use crate::record::{ExchangeOutcome, RunRecord, Store};
-use crate::run::{self, Connection, Outlook, Process, SetAside, SiteRepository};
+use crate::run::{self, Connection, Outlook, Process, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours, which are
 /// returned.
@@ -11,11 +11,20 @@ use crate::run::{self, Connection, Outlook, Process, SetAside, SiteRepository};
 /// # Errors
 ///
 /// The remote cannot be asked, or the records cannot be read.
-pub fn follow<'a>(client: &dyn Client, site: &SiteRepository<'a>) -> Result<Store<'a>, Failure> {
+pub fn follow<'s>(
+    client: &dyn Client,
+    checkout: &'s Checkout<'s>,
+    connection: &Connection<'s>,
+) -> Result<Store<'s>, Failure> {
+    // Records are read without the key, too.
+    let site = match signing_site(checkout, connection.clone()) {
+        Ok(site) => site,
+        Err(_) => checkout.site(connection.clone())?,
+    };
     let store = site.store()?;
     let actor = client.actor(site.repository)?;
     let clock = client.clock();
-    let process = Process::new(site, &actor, &*clock);
+    let process = Process::new(&site, &actor, &*clock);
     match &site.connection {
         Connection::Alone => {}
         Connection::Offline => {

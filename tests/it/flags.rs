@@ -51,6 +51,7 @@ const BY_HAND: &[&str] = &[
     "revoke",
     "rules",
     "show-secrets",
+    "sign",
     "skip-blocked",
     "step",
     "supersede",

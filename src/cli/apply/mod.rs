@@ -30,7 +30,7 @@ use crate::run::{self, Process};
 use crate::site::At;
 use crate::workflow::Checkout;
 use crate::workflow::{
-    self, Approving, Equipped, Planner, admitted, not_before_its_day, time_left,
+    self, Approving, Equipped, Planner, admitted, not_before_its_day, signing_site, time_left,
 };
 
 pub(in crate::cli) use process::{ProcessClock, actor};
@@ -125,7 +125,8 @@ fn lease_duration(text: &str) -> Result<u64, String> {
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = checkout.site(command.arguments.remote.lasting_connection(&repository)?)?;
+    let connection = command.arguments.remote.lasting_connection(&repository)?;
+    let site = signing_site(&checkout, connection)?;
     if command.resume {
         return resume(context, command, &checkout, &site);
     }

@@ -8,8 +8,9 @@ use crate::cli::{Failure, FailureKind};
 use crate::plan::Plan;
 use crate::record::Store;
 use crate::report::plan::{RunPage, html};
-use crate::report::run::{report_junit, report_markdown, show_json};
+use crate::report::run::{RunRow, report_junit, report_markdown, show_json};
 use crate::run::RunReport;
+use crate::workflow::signature_of;
 
 /// A file that a report is written to.
 #[derive(Clone, Debug)]
@@ -73,11 +74,17 @@ impl ReportFile {
                 let record = store
                     .run(&state, &report.run)?
                     .ok_or_else(|| Failure::error(format!("run {} has no record", report.run)))?;
+                let checkout = context.checkout(&repository)?;
+                let row = RunRow {
+                    signature: signature_of(&checkout, &store, &state, &report.run)?,
+                    record,
+                };
                 if matches!(self.format, ReportFormat::Json) {
-                    show_json(&mut out, &record, Some(report))?;
+                    show_json(&mut out, &row, Some(report))?;
                 } else {
                     let page = RunPage {
-                        record: &record,
+                        signature: row.signature.as_ref(),
+                        record: &row.record,
                         report: Some(report),
                     };
                     html(&mut out, plan, Some(page))?;

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     /// Flags of one command, which is about little else.
-    const OF_NO_GROUP: [&str; 16] = [
+    const OF_NO_GROUP: [&str; 17] = [
         "change",
         "close",
         "example",
@@ -158,6 +158,7 @@ mod tests {
         "on",
         "prune-tags",
         "revoke",
+        "sign",
         "story",
         "version",
     ];

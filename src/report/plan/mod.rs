@@ -23,7 +23,7 @@ pub use graph::{dot, mermaid};
 pub use html::{RunPage, html};
 pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
 pub use summary::summary;
-pub use text::text;
+pub use text::{approvals, text};
 pub use verdicts::{verdicts, verdicts_json};
 
 use crate::report::Palette;

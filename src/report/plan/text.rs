@@ -54,7 +54,7 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     steps::write(out, plan, view)?;
     blocked(out, plan, view)?;
     denied(out, plan, view)?;
-    approvals(out, plan, view)?;
+    approvals(out, plan, view.palette)?;
     if !plan.warnings.is_empty() || !plan.policies.warned.is_empty() {
         writeln!(out)?;
     }
@@ -384,12 +384,15 @@ fn denied(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     Ok(())
 }
 
-/// The signatures that it needs and has.
-fn approvals(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
+/// Writes the signatures that a plan needs and has; nothing where it needs none.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn approvals(out: &mut dyn Write, plan: &Plan, palette: Palette) -> fmt::Result {
     if plan.approvals.is_empty() {
         return Ok(());
     }
-    let palette = view.palette;
     let from = format!("by the rules of {}", Visible(&plan.approvals.rules_from));
     writeln!(
         out,

@@ -8,29 +8,53 @@ use super::ending::{counts, report};
 use super::event::short;
 use super::{FORMAT_VERSION, role, words};
 use crate::plan::UnfinishedRun;
-use crate::record::RunRecord;
+use crate::record::{RunRecord, RunSignature, SignatureVerdict};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, json};
 use crate::run::RunReport;
 
-/// Writes the runs as they are given: when, what, which revision, how it ended.
+/// A run, and how its signature was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunRow {
+    /// Its record.
+    #[serde(flatten)]
+    pub record: RunRecord,
+    /// The signature of its newest record; `None`: it was not looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signature: Option<RunSignature>,
+}
+
+/// Writes the runs as they are given: when, what, which revision, how it ended; who approved them and who has signed them,
+/// where any run has approvals or a signature.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn log(out: &mut dyn Write, runs: &[RunRecord], palette: Palette) -> fmt::Result {
+pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Result {
     if runs.is_empty() {
         return writeln!(out, "Nothing was applied yet");
     }
-    let mut table = Table::new(&[
+    let has_approvals = runs.iter().any(|run| !run.record.approvals.is_empty());
+    let has_signatures = runs.iter().filter_map(|run| run.signature.as_ref());
+    let has_signatures = has_signatures
+        .map(|signature| signature.verdict)
+        .any(|verdict| verdict != SignatureVerdict::Unsigned);
+    let mut titles = vec![
         "STARTED", "RUN", "BY", "ACTION", "REVISION", "OUTCOME", "NODES", "TAG",
-    ]);
-    for run in runs {
+    ];
+    titles.extend(has_approvals.then_some("APPROVED BY"));
+    titles.extend(has_signatures.then_some("SIGNED BY"));
+    let mut table = Table::new(&titles);
+    for RunRow {
+        record: run,
+        signature,
+    } in runs
+    {
         let mut outcome = words(run.outcome).to_owned();
         if run.partial {
             outcome.push_str(" (partial)");
         }
-        table.row(vec![
+        let mut row = vec![
             Cell::new(minutes(&run.started)),
             Cell::new(run.run.as_str()),
             Cell::or_none(run.actor.as_deref()),
@@ -39,9 +63,44 @@ pub fn log(out: &mut dyn Write, runs: &[RunRecord], palette: Palette) -> fmt::Re
             Cell::in_role(role(run.outcome), outcome),
             Cell::new(counts(&run.counts)),
             Cell::or_none(run.tag.as_deref()),
-        ]);
+        ];
+        row.extend(has_approvals.then(|| approvers(run)));
+        row.extend(has_signatures.then(|| signed(signature.as_ref())));
+        table.row(row);
     }
     table.write(out, palette)
+}
+
+/// The people who have approved a run.
+fn approvers(run: &RunRecord) -> Cell {
+    let names: Vec<&str> = run.approvals.iter().map(|each| &*each.by).collect();
+    Cell::or_none((!names.is_empty()).then(|| names.join(", ")))
+}
+
+/// The signer of a run.
+fn signed(signature: Option<&RunSignature>) -> Cell {
+    match signature.map(|signature| (signature.verdict, &signature.by)) {
+        Some((SignatureVerdict::Good, Some(by))) => Cell::in_role(Role::Success, &**by),
+        Some((SignatureVerdict::Bad, _)) => Cell::in_role(Role::Error, "BAD"),
+        Some((SignatureVerdict::Unchecked, _)) => Cell::new("not verified"),
+        _ => Cell::none(),
+    }
+}
+
+/// A signature in words, with the part of the palette for it; `None` where there is nothing to say.
+pub(in crate::report) fn signature_words(signature: &RunSignature) -> Option<(Role, String)> {
+    let by = signature.by.as_deref().unwrap_or("an allowed signer");
+    let why = signature.reason.as_deref().unwrap_or("it does not count");
+    match signature.verdict {
+        SignatureVerdict::Good => Some((Role::Success, format!("{by}, verified"))),
+        SignatureVerdict::Bad => Some((Role::Error, format!("BAD: {why}"))),
+        SignatureVerdict::Unchecked => {
+            let why = signature.reason.as_deref();
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            Some((Role::Warning, format!("not verified{why}")))
+        }
+        SignatureVerdict::Unsigned => None,
+    }
 }
 
 /// `2026-11-21T06:41:03.120Z` as `2026-11-21 06:41`.
@@ -55,7 +114,7 @@ fn minutes(time: &str) -> String {
 #[derive(Serialize)]
 struct Runs<'a> {
     format_version: u32,
-    runs: &'a [RunRecord],
+    runs: &'a [RunRow],
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished_run: Option<&'a UnfinishedRun>,
 }
@@ -67,7 +126,7 @@ struct Runs<'a> {
 /// Only where `out` fails.
 pub fn log_json(
     out: &mut dyn Write,
-    runs: &[RunRecord],
+    runs: &[RunRow],
     unfinished_run: Option<&UnfinishedRun>,
 ) -> fmt::Result {
     json::pretty(
@@ -87,11 +146,15 @@ pub fn log_json(
 /// Only where `out` fails.
 pub fn show(
     out: &mut dyn Write,
-    run: &RunRecord,
+    row: &RunRow,
     ending: Option<&RunReport>,
     palette: Palette,
     full: bool,
 ) -> fmt::Result {
+    let RunRow {
+        record: run,
+        signature,
+    } = row;
     let outcome = palette.paint(role(run.outcome), words(run.outcome));
     let title = palette.paint(Role::Strong, Visible(run.run.as_str()));
     writeln!(out, "Run {title}: {outcome}")?;
@@ -120,6 +183,10 @@ pub fn show(
         let name = palette.paint(Role::Faint, format!("{:<9}", "approved"));
         writeln!(out, "  {name} {}", Visible(&approval.by))?;
     }
+    if let Some((role, words)) = signature.as_ref().and_then(signature_words) {
+        let name = palette.paint(Role::Faint, format!("{:<9}", "signed"));
+        writeln!(out, "  {name} {}", palette.paint(role, Visible(&words)))?;
+    }
     if run.partial {
         writeln!(out, "  a part of the plan only, so no success of the site")?;
     }
@@ -135,7 +202,7 @@ pub fn show(
 #[derive(Serialize)]
 struct Run<'a> {
     format_version: u32,
-    run: &'a RunRecord,
+    run: &'a RunRow,
     report: Option<&'a RunReport>,
 }
 
@@ -144,7 +211,7 @@ struct Run<'a> {
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn show_json(out: &mut dyn Write, run: &RunRecord, report: Option<&RunReport>) -> fmt::Result {
+pub fn show_json(out: &mut dyn Write, run: &RunRow, report: Option<&RunReport>) -> fmt::Result {
     json::pretty(
         out,
         &Run {

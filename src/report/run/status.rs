@@ -9,7 +9,7 @@ use super::FORMAT_VERSION;
 use crate::design::NodeName;
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, ObservedNode};
-use crate::plan::UnfinishedRun;
+use crate::plan::{Approvals, UnfinishedRun};
 use crate::record::{NodeRecord, Phase};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
@@ -142,11 +142,14 @@ fn fact<T>(fact: &Fact<T>, known: impl FnOnce(&T) -> Cell) -> Cell {
 struct All<'a> {
     format_version: u32,
     nodes: &'a [StatusRow<'a>],
+    #[serde(skip_serializing_if = "Approvals::is_empty")]
+    approvals: &'a Approvals,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished_run: Option<&'a UnfinishedRun>,
 }
 
-/// Writes the nodes as one JSON object: `format_version`, `nodes` and, where a run has not ended, `unfinished_run`.
+/// Writes the nodes as one JSON object: `format_version`, `nodes`, the `approvals` of the pending plan where it needs any, and,
+/// where a run has not ended, `unfinished_run`.
 ///
 /// # Errors
 ///
@@ -154,6 +157,7 @@ struct All<'a> {
 pub fn status_json(
     out: &mut dyn Write,
     rows: &[StatusRow<'_>],
+    approvals: &Approvals,
     unfinished_run: Option<&UnfinishedRun>,
 ) -> fmt::Result {
     json::pretty(
@@ -161,6 +165,7 @@ pub fn status_json(
         &All {
             format_version: FORMAT_VERSION,
             nodes: rows,
+            approvals,
             unfinished_run,
         },
     )

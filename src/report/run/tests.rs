@@ -133,6 +133,13 @@ fn events() -> Vec<RunEvent> {
         .collect()
 }
 
+fn row(record: RunRecord) -> RunRow {
+    RunRow {
+        record,
+        signature: None,
+    }
+}
+
 pub(in crate::report) fn record() -> RunRecord {
     RunRecord {
         run: "01J".into(),
@@ -333,11 +340,11 @@ fn the_report_names_machines_that_nothing_proves() {
 #[test]
 fn the_log_is_a_table_and_a_run_is_shown_in_full() {
     let mut out = String::new();
-    log(&mut out, &[record()], Palette::Plain).unwrap();
+    log(&mut out, &[row(record())], Palette::Plain).unwrap();
     out.push('\n');
     log(&mut out, &[], Palette::Plain).unwrap();
     out.push('\n');
-    show(&mut out, &record(), None, Palette::Plain, false).unwrap();
+    show(&mut out, &row(record()), None, Palette::Plain, false).unwrap();
     assert_snapshot!(out, @r"
     STARTED           RUN  BY   ACTION  REVISION      OUTCOME                            NODES                  TAG
     2026-11-21 06:41  01J  Ada  update  111111111111  succeeded with failures (partial)  1 succeeded, 1 failed  -
@@ -357,8 +364,8 @@ fn the_log_is_a_table_and_a_run_is_shown_in_full() {
       1 succeeded, 1 failed
     ");
     let mut json = String::new();
-    log_json(&mut json, &[record()], None).unwrap();
-    show_json(&mut json, &record(), Some(&ending())).unwrap();
+    log_json(&mut json, &[row(record())], None).unwrap();
+    show_json(&mut json, &row(record()), Some(&ending())).unwrap();
     let mut values = serde_json::Deserializer::from_str(&json).into_iter::<serde_json::Value>();
     assert_eq!(values.next().unwrap().unwrap()["runs"][0]["run"], "01J");
     assert_eq!(
@@ -418,7 +425,7 @@ fn status_shows_each_node_from_all_sides() {
     status(&mut line, &[told], Palette::Plain).unwrap();
     assert_eq!(line.matches("no answer").count(), 1, "{line}");
     let mut json = String::new();
-    status_json(&mut json, &rows, None).unwrap();
+    status_json(&mut json, &rows, &crate::plan::Approvals::default(), None).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(value["nodes"][0]["differs"][0], "is off");
 }
@@ -459,9 +466,16 @@ fn no_event_report_or_table_lets_a_control_character_pass() {
     heard(&mut Lines::new(&mut out, Palette::Plain), &events);
     heard(&mut JsonLines::new(&mut out), &events);
     report(&mut out, &ending, Palette::Plain, false).unwrap();
-    log(&mut out, &[record.clone()], Palette::Plain).unwrap();
-    show(&mut out, &record, Some(&ending), Palette::Plain, false).unwrap();
-    show_json(&mut out, &record, Some(&ending)).unwrap();
+    log(&mut out, &[row(record.clone())], Palette::Plain).unwrap();
+    show(
+        &mut out,
+        &row(record.clone()),
+        Some(&ending),
+        Palette::Plain,
+        false,
+    )
+    .unwrap();
+    show_json(&mut out, &row(record.clone()), Some(&ending)).unwrap();
     let bad = |c: char| c != '\n' && crate::document::is_hidden(c);
     assert!(!out.chars().any(bad), "{out}");
 }

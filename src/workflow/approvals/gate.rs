@@ -6,21 +6,27 @@
 
 use std::sync::Arc;
 
+use super::protected::{Counting, allowed_signers, applied_last, applied_policy, last};
+use super::runs::SigningRules;
 use super::signers::{self, Signer};
+use super::statement::NAMESPACE;
 use crate::design::{ApprovalPolicy, Policy};
-use crate::diagnostic::chain;
 use crate::record::SiteState;
 use crate::repository::{CommitId, Repository};
 use crate::run::Connection;
-use crate::site::{At, Detail, Loader, Settings, Site};
-use crate::workflow::{AS_APPLIED, Checkout, Failure, recorded};
+use crate::site::Site;
+use crate::workflow::{Checkout, Failure, recorded};
 
 /// The rules that a plan is held to.
 #[derive(Clone, Debug)]
 pub struct Gate {
     pub(super) rules: Option<Rules>,
-    /// Whether the documents of the plan may ask for approvals themselves.
+    /// Whether the documents of the plan may ask for signatures themselves.
     pub(super) policy_asks: bool,
+    /// Whether they demand signed runs.
+    pub(super) demands_signed: bool,
+    /// The demands on the signatures of runs.
+    pub(in crate::workflow) signing: SigningRules,
     /// Whether the allowed signers at the planned commit differ from those that were applied last.
     pub(in crate::workflow) signers_changed: bool,
 }
@@ -36,21 +42,22 @@ pub(super) struct Rules {
 }
 
 impl Gate {
-    fn of(
-        repository: &Repository,
-        policy: &Policy,
-        commit: Option<CommitId>,
-        from: &str,
-        policy_asks: bool,
-    ) -> Self {
-        let rules = policy.approvals.as_ref().map(|policy| Rules {
-            policy: policy.clone(),
-            from: Arc::from(from),
-            signers: allowed_signers(repository, commit, &policy.allowed_signers),
+    fn of(repository: &Repository, counting: &Counting<'_>, own: &Policy) -> Self {
+        let Counting {
+            policy,
+            commit,
+            from,
+        } = counting;
+        let rules = policy.approvals.as_ref().map(|approvals| Rules {
+            policy: approvals.clone(),
+            from: Arc::from(*from),
+            signers: allowed_signers(repository, *commit, policy.allowed_signers(), NAMESPACE),
         });
         Self {
             rules,
-            policy_asks,
+            policy_asks: own.asks_for_signatures(),
+            demands_signed: own.signed_runs,
+            signing: SigningRules::of(counting),
             signers_changed: false,
         }
     }
@@ -69,20 +76,6 @@ impl Gate {
     }
 }
 
-/// The allowed signers in a file of a commit.
-fn allowed_signers(
-    repository: &Repository,
-    commit: Option<CommitId>,
-    path: &str,
-) -> Result<Vec<Signer>, String> {
-    let commit = commit.ok_or("there is no commit to read them from")?;
-    let bytes = repository.file_within(commit, path, signers::LARGEST);
-    let bytes = bytes.map_err(|error| chain(&error))?;
-    let bytes = bytes.ok_or_else(|| format!("commit {} has no such file", commit.short()))?;
-    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
-    signers::read(&text)
-}
-
 impl Gate {
     /// The rules that plans of a site are held to. `site` is as it is planned, at `commit` (of the worktree: the one that is
     /// checked out).
@@ -99,57 +92,45 @@ impl Gate {
     ) -> Result<Self, Failure> {
         let repository = checkout.repository;
         let own = &site.design.policy;
+        let gate = |policy: &Policy, commit, from: &str| {
+            let counting = Counting {
+                policy,
+                commit,
+                from,
+            };
+            Self::of(repository, &counting, own)
+        };
         if let Some(guards) = checkout.guards()? {
-            let from = guards.guards.revision();
             // Whether the documents themselves ask is not known here.
-            return Ok(Self::of(repository, own, Some(guards.commit), from, true));
+            return Ok(Self {
+                policy_asks: true,
+                ..gate(own, Some(guards.commit), guards.guards.revision())
+            });
         }
-        let policy_asks = own.approvals.is_some();
-        let applied = state.last_success.as_ref().or(state.last_action.as_ref());
-        let Some(applied) = applied else {
-            let from = "the planned revision, since nothing was applied yet";
-            return Ok(Self::of(repository, own, commit, from, policy_asks));
+        let Some(applied) = last(state) else {
+            return Ok(gate(own, commit, NOTHING_APPLIED));
         };
         if !applied.policy_asks {
-            return Ok(Self {
-                rules: None,
-                policy_asks,
-                signers_changed: false,
-            });
+            let none = Policy::default();
+            let applied = applied.revision.parse().ok();
+            return Ok(gate(&none, applied, &applied_last(applied)));
         }
         let planned = commit;
         let commit = recorded(checkout, connection, &applied.revision)?;
-        let from = format!("{}, which was applied last", commit.short());
+        let from = applied_last(Some(commit));
         if applied.site_digest == site.digest {
-            let gate = Self::of(repository, own, Some(commit), &from, policy_asks);
-            let path = own.approvals.as_ref().map(|policy| &policy.allowed_signers);
-            let signers = |commit| Some(allowed_signers(repository, commit, path?));
+            let signers = |commit| {
+                let path = own.asks_for_signatures().then(|| own.allowed_signers())?;
+                Some(repository.file_within(commit?, path, signers::LARGEST).ok())
+            };
             return Ok(Self {
                 signers_changed: signers(Some(commit)) != signers(planned),
-                ..gate
+                ..gate(own, Some(commit), &from)
             });
         }
-        let at = At::Commit(commit);
-        let location = checkout.location_at(at)?;
-        let settings = Settings {
-            detail: Detail::Documents,
-            ..AS_APPLIED
-        };
-        let before = Loader::new(repository).load(&location, at, settings)?;
-        if before.diagnostics.has_errors() {
-            let text = format!(
-                "the documents of {from}, have errors: their approval rules cannot be read"
-            );
-            return Err(Failure::error(text)
-                .hint("name the revision to take them from with `--backends-from`"));
-        }
-        let policy = &before.design.policy;
-        Ok(Self::of(
-            repository,
-            policy,
-            Some(commit),
-            &from,
-            policy_asks,
-        ))
+        let before = applied_policy(checkout, commit)?;
+        Ok(gate(&before, Some(commit), &from))
     }
 }
+
+const NOTHING_APPLIED: &str = "the planned revision, since nothing was applied yet";

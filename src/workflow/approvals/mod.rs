@@ -6,6 +6,8 @@
 //! approvals that it begins with: its first records, written by compare-and-swap under the lock, name them.
 
 mod gate;
+mod protected;
+mod runs;
 mod signers;
 mod statement;
 
@@ -20,12 +22,13 @@ use crate::design::{Digest, Policy, SiteName};
 use crate::plan::{Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval};
 use crate::record::{Approval, RunRecord, Store};
 use crate::repository::{
-    self, CommitId, NewCommit, PublicKey, PushOutcome, RefUpdate, Repository, Signature, Signed,
+    CommitId, NewCommit, PublicKey, PushOutcome, RefUpdate, Repository, Signature, Signed,
     claimed_key,
 };
 use crate::run::{Connection, SiteRepository};
 
 pub use gate::Gate;
+pub use runs::{run_signatures, signature_of, signing_site};
 pub use signers::Signer;
 pub use statement::{LONGEST, NAMESPACE, Statement};
 
@@ -64,10 +67,10 @@ impl Clearance {
         !self.approvals.is_empty()
     }
 
-    /// The clearance of every plan under a policy that asks for no approvals.
+    /// The clearance of every plan under a policy that asks for no signatures.
     #[must_use]
     pub fn without_approvals(policy: &Policy) -> Option<Self> {
-        policy.approvals.is_none().then(|| Self {
+        (!policy.asks_for_signatures()).then(|| Self {
             approvals: Vec::new(),
             policy_asks: false,
         })
@@ -130,7 +133,7 @@ impl Gate {
         let judge = Judge {
             approving,
             effect,
-            repository: repository_name(approving.repository)?,
+            repository: approving.repository.signed_name()?,
             now: now(approving.client),
             spent: store.spent_approvals(&store.read()?)?,
             own: own.map(|run| &run.run),
@@ -171,7 +174,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// As [`Gate::assess`]; an approval is missing ([`FailureKind::Guard`]).
+    /// As [`Gate::assess`]; an approval is missing, or a key to sign the run with ([`FailureKind::Guard`]).
     pub fn clear(
         &self,
         approving: Approving<'_>,
@@ -183,6 +186,10 @@ impl Gate {
         if assessment.shown.is_missing_any() {
             let effect = PlanEffect::of(reviewed).digest();
             return Err(missing(&assessment.shown, &effect));
+        }
+        if self.demands_signed && !plan.steps.is_empty() {
+            let key = approving.repository.run_signing_key()?;
+            key.ok_or_else(runs::no_key)?;
         }
         Ok(Clearance {
             approvals: assessment.counted,
@@ -260,6 +267,7 @@ impl Judge<'_> {
             namespace: NAMESPACE,
             message: &approval.statement,
             signature: &approval.signature,
+            at: None,
         };
         let repository = self.approving.repository;
         if let Some(why) = repository.verify(signed, &signer.line(), &signer.principal)? {
@@ -453,18 +461,5 @@ impl Approving<'_> {
         }
         self.repository.update_ref(&name, here, commit.0)?;
         Ok(name)
-    }
-}
-
-/// The repository as approvals name it: `trueup.repository` of git's configuration, else its remote without account and form,
-/// else where it lies.
-///
-/// # Errors
-///
-/// Git's configuration cannot be read.
-pub fn repository_name(repository: &Repository) -> Result<String, repository::Error> {
-    match repository.config("trueup.repository")? {
-        Some(name) => Ok(name),
-        None => repository.identity(),
     }
 }

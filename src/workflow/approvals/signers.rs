@@ -1,4 +1,4 @@
-//! The allowed signers of a site: whose keys may approve.
+//! The allowed signers of a site: whose keys may approve, and whose may sign runs.
 //!
 //! The file has the format of `ssh-keygen` (ALLOWED SIGNERS), of which only the plain part is taken: a principal, options
 //! that limit its key, and the key. Whatever could mean more keys or more people than a reviewer sees (patterns, lists,
@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use super::statement::NAMESPACE;
 use crate::repository::PublicKey;
 
 /// Bytes and lines of the largest file.
@@ -16,7 +15,7 @@ const MOST: usize = 1000;
 /// Bytes of the longest principal.
 const LONGEST: usize = 200;
 
-/// A key that may approve.
+/// A key that may sign for a purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
     /// The person.
@@ -25,26 +24,34 @@ pub struct Signer {
     pub key: PublicKey,
     /// `valid-after` and `valid-before`, as they are written.
     limits: Vec<String>,
+    /// The purpose that it was looked for.
+    namespace: &'static str,
 }
 
 impl Signer {
     /// The line that `ssh-keygen` verifies a signature by: this key, for this principal and this purpose.
     #[must_use]
     pub fn line(&self) -> String {
-        let own = format!("namespaces=\"{NAMESPACE}\"");
+        let own = format!("namespaces=\"{}\"", self.namespace);
         let options: Vec<&str> = std::iter::once(own.as_str())
             .chain(self.limits.iter().map(String::as_str))
             .collect();
         format!("{} {} {}", self.principal, options.join(","), self.key)
     }
+
+    /// Whether its key is for a part of time only.
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        !self.limits.is_empty()
+    }
 }
 
-/// The signers that a file names.
+/// The signers that a file names for a purpose.
 ///
 /// # Errors
 ///
 /// A line says more than a key of a person.
-pub(super) fn read(text: &str) -> Result<Vec<Signer>, String> {
+pub(super) fn read(text: &str, namespace: &'static str) -> Result<Vec<Signer>, String> {
     let mut signers: Vec<Signer> = Vec::new();
     let mut of_key: BTreeMap<PublicKey, usize> = BTreeMap::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -55,7 +62,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Signer>, String> {
         if number > MOST {
             return Err(format!("it has more than {MOST} lines"));
         }
-        let signer = signer(line).map_err(|why| format!("line {number}: {why}"))?;
+        let signer = signer(line, namespace).map_err(|why| format!("line {number}: {why}"))?;
         let Some(signer) = signer else { continue };
         if let Some(other) = of_key.insert(signer.key.clone(), number) {
             return Err(format!(
@@ -68,7 +75,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Signer>, String> {
 }
 
 /// The signer of a line; `None`: its key is for other purposes.
-fn signer(line: &str) -> Result<Option<Signer>, String> {
+fn signer(line: &str, namespace: &'static str) -> Result<Option<Signer>, String> {
     let mut words = line.split_ascii_whitespace();
     let principal = words.next().unwrap_or_default();
     let is_plain = |each: char| each.is_ascii_graphic() && !"*?!,\"'\\#`".contains(each);
@@ -97,7 +104,7 @@ fn signer(line: &str) -> Result<Option<Signer>, String> {
                 if names.iter().any(|name| name.contains(['*', '?', '!'])) {
                     return Err("patterns in `namespaces` are not taken".to_owned());
                 }
-                is_ours = names.contains(&NAMESPACE);
+                is_ours = names.contains(&namespace);
             }
             "valid-after" | "valid-before" => {
                 let digits = value.strip_suffix('Z').unwrap_or(&value);
@@ -114,6 +121,7 @@ fn signer(line: &str) -> Result<Option<Signer>, String> {
         principal: principal.to_owned(),
         key,
         limits,
+        namespace,
     }))
 }
 
@@ -148,6 +156,7 @@ fn options(mut text: &str) -> Result<BTreeMap<String, String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workflow::NAMESPACE;
 
     const ADA: &str =
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJKSEMGnxdB2QI2XAlTKx7TTr0vTMxSG4vWhAQTZSmYz";
@@ -155,7 +164,7 @@ mod tests {
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
     fn principals(text: &str) -> Result<Vec<String>, String> {
-        Ok(read(text)?.iter().map(Signer::line).collect())
+        Ok(read(text, NAMESPACE)?.iter().map(Signer::line).collect())
     }
 
     #[test]
@@ -208,9 +217,9 @@ mod tests {
             format!("ada {ADA}\nbob {ADA}"),
             format!("ada {ADA}\nada {ADA}"),
         ] {
-            assert!(read(&line).is_err(), "{line}");
+            assert!(read(&line, NAMESPACE).is_err(), "{line}");
         }
         let many = format!("ada {ADA}\n") + &"# more\n".repeat(MOST) + &format!("bob {BOB}\n");
-        assert!(read(&many).is_err());
+        assert!(read(&many, NAMESPACE).is_err());
     }
 }

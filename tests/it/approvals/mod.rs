@@ -1,7 +1,10 @@
 //! Approvals: plans that need signatures, by whose keys they have them, and what becomes of everything that only looks like one.
 
 mod audit;
+mod demanded;
+mod hardware_keys;
 mod refused;
+mod signed;
 mod spent;
 
 use std::path::PathBuf;
@@ -286,4 +289,45 @@ fn whoever_may_not_approve_is_told_so_before_anything_is_signed() {
     free.run(&["approve", &plan, "--yes", "--key", key.to_str().unwrap()])
         .with(1)
         .saying("asks for no approvals");
+}
+
+#[test]
+fn status_and_log_show_approvals_to_people_and_to_scripts() {
+    let team = Team::new();
+    let status = |more: &[&str]| {
+        let words = [&["status"][..], more].concat();
+        team.site.run(&words).with(0)
+    };
+    let json = || status(&["--format", "json"]).json();
+    assert!(!status(&[]).stdout.contains("Approvals"));
+    assert_eq!(json()["approvals"], Value::Null);
+    let log = team.site.run(&["log"]).with(0).stdout;
+    assert!(!log.contains("APPROVED BY"), "{log}");
+    team.site
+        .checkout
+        .write("policy.yaml", POLICY.replace("redeploy: 1", "any: 1"));
+    team.site
+        .commit_and_apply("All needs an approval", &[])
+        .with(0);
+    let nodes = team.site.checkout.path().join("nodes.yaml");
+    let nodes = std::fs::read_to_string(nodes).unwrap();
+    let last = nodes.rsplit_once("---\n").unwrap().1;
+    let fourth = last.replace("edge-3", "edge-4").replace(".13", ".14");
+    let nodes = format!("{nodes}---\n{fourth}");
+    team.site.checkout.write("nodes.yaml", nodes);
+    team.site.checkout.commit("One more");
+    let text = status(&[]).stdout;
+    assert!(text.contains("any: 1 approval, 1 missing"), "{text}");
+    assert_eq!(json()["approvals"]["needed"][0]["missing"], 1);
+    let plan = team.plan(&[]);
+    team.approve(&plan, "bob", &[]).with(0);
+    let text = status(&[]).stdout;
+    assert!(text.contains("approved by bob@example.org"), "{text}");
+    assert_eq!(json()["approvals"]["given"][0]["by"], "bob@example.org");
+    team.site.run(&["apply", &plan]).with(0);
+    let log = team.site.run(&["log"]).with(0).stdout;
+    assert!(log.contains("APPROVED BY"), "{log}");
+    assert!(log.contains("bob@example.org"), "{log}");
+    let html = team.site.run(&["show", "--format", "html"]).with(0).stdout;
+    assert!(html.contains("approved by bob@example.org"), "{html}");
 }

@@ -5,14 +5,14 @@ use std::process::{Command, Stdio};
 use super::{PEOPLE, POLICY, REDEPLOY, Team};
 
 /// An approval as an attacker makes it.
-struct Forgery {
-    statement: String,
-    signature: String,
+pub(super) struct Forgery {
+    pub(super) statement: String,
+    pub(super) signature: String,
 }
 
 impl Team {
     /// The statement of the approval that is at the remote.
-    fn statement(&self) -> (String, String) {
+    pub(super) fn statement(&self) -> (String, String) {
         let name = self.refs().pop().unwrap();
         let text = self.origin.git(&["show", &format!("{name}:approval")]);
         (name, text + "\n")
@@ -35,7 +35,7 @@ impl Team {
     }
 
     /// Puts an approval in the place of another at the remote.
-    fn forge(&self, name: &str, forgery: &Forgery) {
+    pub(super) fn forge(&self, name: &str, forgery: &Forgery) {
         let folder = self.keys.path();
         std::fs::write(folder.join("a"), &forgery.statement).unwrap();
         std::fs::write(folder.join("b"), &forgery.signature).unwrap();

@@ -140,6 +140,7 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
     let repository: Repository = fixture.checkout.open();
     let commit = repository.head().unwrap().unwrap();
     let site = SiteRepository {
+        signing: None,
         repository: &repository,
         name: SiteName::from(fixture.site()),
         connection: Connection::Alone,

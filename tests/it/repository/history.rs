@@ -188,6 +188,7 @@ fn a_tag_has_its_id_before_it_is_made_and_is_made_once() {
     let other = checkout.commit("two");
     let repository = checkout.open();
     let tag = NewTag {
+        signature: None,
         name: "site-action-success/one/01J".to_owned(),
         target: head,
         tagger: ada(),

@@ -233,6 +233,7 @@ fn actor() -> Committer {
 
 fn alone(repository: &Repository) -> SiteRepository<'_> {
     SiteRepository {
+        signing: None,
         repository,
         name: SiteName::from("one"),
         connection: Connection::Alone,
@@ -242,6 +243,7 @@ fn alone(repository: &Repository) -> SiteRepository<'_> {
 
 fn shared(repository: &Repository) -> SiteRepository<'_> {
     SiteRepository {
+        signing: None,
         connection: Connection::Shared {
             remote: repository.remote("origin", TIMEOUT).unwrap(),
             publish: true,

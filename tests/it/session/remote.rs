@@ -130,6 +130,7 @@ fn nothing_is_applied_offline_where_there_is_a_remote() {
     let commit = checkout.commit("one");
     let repository = checkout.open();
     let site = SiteRepository {
+        signing: None,
         connection: Connection::Offline,
         ..alone(&repository)
     };

@@ -317,6 +317,7 @@ impl Stage {
 
     fn site(&self) -> SiteRepository<'_> {
         SiteRepository {
+            signing: None,
             repository: &self.repository,
             name: SiteName::from(SITE),
             connection: match &self.hub {
@@ -346,6 +347,7 @@ impl Stage {
         let (checkout, site) = (self.checkout(), self.site());
         let commit = checkout.head().unwrap();
         let plan_request = PlanRequest {
+            only_looks: false,
             options,
             allowed: None,
             observed: Observed::Now,

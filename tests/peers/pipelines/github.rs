@@ -229,6 +229,32 @@ fn an_effect_that_changed_after_the_approval_is_not_applied() {
 }
 
 #[test]
+fn a_plan_that_needs_approvals_is_applied_once_it_has_them() {
+    let Some(actions) = Actions::new() else {
+        return;
+    };
+    let lab = &actions.lab;
+    actions.apply();
+    lab.ask_for_approvals();
+    actions.apply();
+    lab.propose("refs/pull");
+    lab.merge();
+    let before = lab.tags();
+    let after = lab.git(&["rev-parse", "main"]);
+    let payload = json!({"ref": "refs/heads/main", "after": after});
+    let (is_success, text) = actions.run("apply", "push", &payload);
+    assert!(!is_success && text.contains("exit status 4"), "{text}");
+    assert!(text.contains("`redeploy` needs 1: 1 missing"), "{text}");
+    assert_eq!(lab.tags(), before);
+    lab.approve(ADDRESS);
+    // The job is started again.
+    let text = actions.apply();
+    assert!(text.contains("approved by bob@example.org"), "{text}");
+    assert_eq!(lab.tags(), before + 1);
+    assert_eq!(lab.approvers(), ["bob@example.org"]);
+}
+
+#[test]
 fn drift_opens_an_issue_updates_it_and_closes_it() {
     let Some(actions) = Actions::new() else {
         return;

@@ -8,6 +8,8 @@ use serde_json::json;
 use super::super::forge_server::TOKEN;
 use super::{Lab, RECIPES, npm, programs, said};
 
+const ADDRESS: &str = "https://gitlab.com/site/edge";
+
 /// A lab and its runner.
 struct Runner {
     lab: Lab,
@@ -25,7 +27,7 @@ impl Runner {
                 .to_owned(),
         );
         let recipe = [(".gitlab-ci.yml", text), ignored];
-        let lab = Lab::new("https://gitlab.com/site/edge", &recipe);
+        let lab = Lab::new(ADDRESS, &recipe);
         Some(Self { lab, modules })
     }
 
@@ -40,7 +42,7 @@ impl Runner {
             .current_dir(self.lab.path("edge"));
         let own = [
             ("CI_PIPELINE_SOURCE", source),
-            ("CI_PROJECT_URL", "https://gitlab.com/site/edge"),
+            ("CI_PROJECT_URL", ADDRESS),
             ("CI_PROJECT_ID", "3"),
             ("CI_API_V4_URL", &api),
             ("CI_COMMIT_REF_PROTECTED", "true"),
@@ -137,6 +139,28 @@ fn a_plan_with_another_effect_than_the_approved_one_is_not_applied() {
     let (is_success, text) = runner.run(&["apply"], "push", &[("EFFECT", &wrong)]);
     assert!(!is_success && text.contains("FAIL 5"), "{text}");
     assert_eq!(runner.lab.tags(), 0);
+}
+
+#[test]
+fn a_plan_that_needs_approvals_is_applied_once_it_has_them() {
+    let Some(runner) = Runner::new() else {
+        return;
+    };
+    let lab = &runner.lab;
+    runner.succeeds(&["apply", "--needs"], "push", &[]);
+    lab.ask_for_approvals();
+    runner.succeeds(&["apply", "--needs"], "push", &[]);
+    lab.propose("refs/merge-requests");
+    lab.merge();
+    let before = lab.tags();
+    let (is_success, text) = runner.run(&["apply", "--needs"], "push", &[]);
+    assert!(!is_success && text.contains("FAIL 4"), "{text}");
+    assert!(text.contains("`redeploy` needs 1: 1 missing"), "{text}");
+    assert_eq!(lab.tags(), before);
+    lab.approve(ADDRESS);
+    runner.succeeds(&["apply", "--needs"], "push", &[]);
+    assert_eq!(lab.tags(), before + 1);
+    assert_eq!(lab.approvers(), ["bob@example.org"]);
 }
 
 #[test]

@@ -213,6 +213,61 @@ impl Lab {
         path
     }
 
+    /// Commits rules by which a redeploy needs an approval of Bob.
+    fn ask_for_approvals(&self) {
+        let key = self.path("bob-key");
+        let mut keygen = Command::new("ssh-keygen");
+        keygen
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(&key);
+        self.ran(&mut keygen);
+        let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
+        let signer = format!("bob@example.org {public}");
+        self.write("edge/allowed_signers", &signer);
+        let policy = "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {approvals: {redeploy: 1}}\n";
+        self.write("edge/policy.yaml", policy);
+        self.commit("A redeploy needs an approval");
+        self.git(&["push", "--quiet", "origin", "main"]);
+    }
+
+    /// Approves what is on the main branch, as Bob does in a clone of his own; `address`: of the repository, as the pipeline has it.
+    fn approve(&self, address: &str) -> String {
+        self.git_in(".", &["clone", "--quiet", address, "bob"]);
+        self.git_in("bob", &["config", "user.name", "Bob"]);
+        self.git_in("bob", &["config", "user.email", "bob@example.org"]);
+        let trueup = |arguments: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_trueup"));
+            self.ran(command.args(arguments).current_dir(self.path("bob")))
+        };
+        let plan = self.path("bob.plan");
+        let plan = plan.to_str().unwrap();
+        let all = [
+            "--allow-redeploy",
+            "all",
+            "--allow-destroy",
+            "all",
+            "-o",
+            plan,
+        ];
+        trueup(&[&["plan", "--rev", "committed"][..], &all].concat());
+        let key = self.path("bob-key");
+        trueup(&["approve", plan, "--yes", "--key", key.to_str().unwrap()])
+    }
+
+    /// The approvals that the newest run has begun with, by the records.
+    fn approvers(&self) -> Vec<String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_trueup"));
+        let log = ["log", "-n", "1", "--format", "json"];
+        let log = self.ran(command.args(log).current_dir(self.path("bob")));
+        let start = log.find('{').unwrap();
+        let log: serde_json::Value = serde_json::from_str(&log[start..]).unwrap();
+        let approvals = log["runs"][0]["approvals"].as_array().cloned();
+        let approvals = approvals.unwrap_or_default().into_iter();
+        approvals
+            .map(|each| each["by"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
     /// Merges the change.
     fn merge(&self) {
         self.git(&["merge", "--quiet", "--no-ff", "-m", "Merge", "change"]);

@@ -8,8 +8,8 @@ use crate::plan::{ChangeKind, Plan};
 use crate::record::Outcome;
 use crate::report::escape::xml;
 use crate::report::plan::{forecast, outline, summary, words};
-use crate::report::run::words as outcome_words;
-use crate::report::{counted, unfinished};
+use crate::report::run::{signature_words, words as outcome_words};
+use crate::report::{Role, counted, unfinished};
 
 /// Drains that have a line each.
 const FEW_DRAINS: usize = 200;
@@ -126,7 +126,17 @@ fn of_run(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
             write!(out, " · {name} {}", xml(value))?;
         }
     }
+    for approval in &record.approvals {
+        write!(out, " · approved by {}", xml(&approval.by))?;
+    }
+    let signature = run.signature.and_then(signature_words);
+    if let Some((Role::Success, words)) = &signature {
+        write!(out, " · signed by {}", xml(words))?;
+    }
     writeln!(out, "</p>")?;
+    if let Some((Role::Warning | Role::Error, words)) = &signature {
+        writeln!(out, "<p class=\"note stop\">Signature: {}</p>", xml(words))?;
+    }
     of_report(out, model)
 }
 

@@ -20,7 +20,7 @@ mod timeline;
 use std::fmt::{self, Write};
 
 use crate::plan::Plan;
-use crate::record::RunRecord;
+use crate::record::{RunRecord, RunSignature};
 use crate::report::html;
 use crate::run::RunReport;
 use model::Model;
@@ -30,6 +30,8 @@ use model::Model;
 pub struct RunPage<'a> {
     /// Its record.
     pub record: &'a RunRecord,
+    /// How its signature was found, where that was looked for.
+    pub signature: Option<&'a RunSignature>,
     /// Its report, where it has one.
     pub report: Option<&'a RunReport>,
 }

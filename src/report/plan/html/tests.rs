@@ -459,6 +459,7 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
     };
     let record = crate::report::run::tests::record();
     let page = RunPage {
+        signature: None,
         record: &record,
         report: Some(&report),
     };
