@@ -143,7 +143,8 @@ mod tests {
     use super::*;
 
     /// Flags of one command, which is about little else.
-    const OF_NO_GROUP: [&str; 17] = [
+    const OF_NO_GROUP: [&str; 19] = [
+        "back",
         "change",
         "close",
         "example",
@@ -160,6 +161,7 @@ mod tests {
         "revoke",
         "sign",
         "story",
+        "take",
         "version",
     ];
 
