@@ -10,11 +10,13 @@ use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::journal::Decision;
 use crate::plan::{Plan, RunState, saved};
-use crate::report;
+use crate::record::{SignatureVerdict, Store};
+use crate::report::{self, Visible};
 use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted, unfinished_run};
 use crate::site::At;
 use crate::workflow::{
     self, Caller, Checkout, Consent, Rechecked, ResumeRequest, equip, hold, plan_of, recheck,
+    signature_of,
 };
 
 /// Resumes a run that was interrupted; its commit is kept.
@@ -37,6 +39,7 @@ pub(super) fn resume(
         }
         other => other?,
     };
+    warn_of_signature(context, checkout, site, &interrupted)?;
     let (plan, refused) = agreed(context, command, checkout, site, &interrupted)?;
     let equipped = equip(context, checkout, site, &interrupted, plan)?;
     let backends = || equipped.hardware.clone();
@@ -56,6 +59,24 @@ pub(super) fn resume(
     };
     let carried = workflow::resume(Process::new(site, &actor, &clock), &request, caller);
     listening.conclude(carried?)
+}
+
+/// Warns of records of a run whose signature is bad. Where the site takes signed runs only, they are refused later.
+fn warn_of_signature(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    site: &SiteRepository<'_>,
+    interrupted: &Interrupted,
+) -> Result<(), Failure> {
+    let run = &interrupted.record.run;
+    let store = Store::open(site.repository, &site.name)?;
+    let signature = signature_of(checkout, &store, &store.read()?, run)?;
+    let bad = signature.filter(|found| found.verdict == SignatureVerdict::Bad);
+    if let Some(why) = bad.and_then(|found| found.reason) {
+        let text = format!("warning: the signature of run {run} is bad: {why}");
+        context.printer.tell(&Visible(&text).to_string());
+    }
+    Ok(())
 }
 
 /// The plan of a run, and the steps that are never begun. In the clone that began it, what it does was agreed to then;

@@ -290,6 +290,22 @@ fn what_ends_a_run_does_not_vouch_for_records_that_were_forged() {
 }
 
 #[test]
+fn a_bad_signature_of_a_run_that_is_resumed_is_a_warning_where_none_is_demanded() {
+    let team = Team::new();
+    team.sign_as(&team.site, "ada");
+    team.slowly_signed();
+    let run = team.site.start(&APPLY);
+    wait_for_effect(&team.site, "edge-1 powered-off");
+    kill(run);
+    team.forge_records(&team.message(), Some("mallory"));
+    team.site
+        .run(&["apply", "--resume"])
+        .with(0)
+        .saying("is bad: its key SHA256:")
+        .saying("is not one of the allowed signers");
+}
+
+#[test]
 fn a_signed_run_is_resumed_in_another_clone() {
     let team = Team::signed();
     team.slowly_signed();
