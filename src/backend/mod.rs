@@ -28,6 +28,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::design::{ClusterName, NodeDesign, NodeName};
+use crate::lifecycle::PowerState;
 use crate::observed::{
     ClusterFacts, ClusterNode, EtcdSeen, Fact, ObservedNodes, ObservedPods, RemediationSeen,
 };
@@ -104,6 +105,15 @@ pub trait Hardware: Send + Sync {
 
     /// Carries a step out and waits for its end. Acting on a step that is under way waits for it.
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
+
+    /// The power of a machine as its management controller reports it now; `None`: an observation is just that.
+    /// A remediation takes a machine for off by it alone.
+    fn controller_power<'a>(
+        &'a self,
+        _node: &'a NodeDesign,
+    ) -> Pending<'a, Option<Fact<PowerState>>> {
+        Box::pin(std::future::ready(None))
+    }
 
     /// The holder of the annotations of a machine's remediation; `None`: the record holds them, and its power is
     /// asked for as by any other step.

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::identity::{Proof, Registry, Verdict};
+use crate::lifecycle::PowerState;
 use crate::observed::{Capability, Fact, Observations, ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 
@@ -174,6 +175,13 @@ impl Backends {
 impl Hardware for Backends {
     fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(async move { self.see(nodes, Look::default(), None).await.nodes })
+    }
+
+    fn controller_power<'a>(
+        &'a self,
+        node: &'a NodeDesign,
+    ) -> Pending<'a, Option<Fact<PowerState>>> {
+        self.hardware.controller_power(node)
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{ClusterName, NodeName};
+use crate::design::{ClusterName, NodeName, Section};
 use crate::identity::{Identity, Proof};
 use crate::lifecycle::{OfferedStep, PowerState, ProvisionState};
 
@@ -58,6 +58,20 @@ pub struct Disk {
     pub size: u64,
     /// Whether a partition table was observed on it; also set where it cannot be observed.
     pub partitioned: bool,
+}
+
+/// A part of a deployed machine that is otherwise than its design, as its provisioner shows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartDrift {
+    /// The section of the design that has the part.
+    pub section: Section,
+    /// The part: "size of the file system `/var`".
+    pub field: Arc<str>,
+    /// Its observed value.
+    pub observed: Arc<str>,
+    /// The value that the design has.
+    pub designed: Arc<str>,
 }
 
 /// The capabilities of a backend for a machine.
@@ -128,6 +142,15 @@ pub struct ObservedNode {
     /// Parts of its design that its backend leaves as they are.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub left_out: Arc<[Arc<str>]>,
+    /// Parts of it that are otherwise than its design, where it is deployed; only a redeploy repairs them.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub drift: Arc<[PartDrift]>,
+    /// It is deployed, its provisioner locks such machines against deletion, and it is not locked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlocked: bool,
+    /// The way out of a state that is not driven from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way_out: Option<Arc<str>>,
     /// Its identity, as far as it shows that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
@@ -163,6 +186,9 @@ impl ObservedNode {
             deploys_unverified: false,
             unsupported: Arc::default(),
             left_out: Arc::default(),
+            drift: Arc::default(),
+            unlocked: false,
+            way_out: None,
             identity: None,
             proof: Proof::Proven,
         }

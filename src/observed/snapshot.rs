@@ -348,9 +348,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::design::Section;
     use crate::identity::{Identity, Proof};
     use crate::lifecycle::{PowerState, ProvisionState};
-    use crate::observed::{Capability, ClusterNode, Disk, Fact};
+    use crate::observed::{Capability, ClusterNode, Disk, Fact, PartDrift};
 
     fn text_of(observations: &Observations) -> String {
         let mut text = Vec::new();
@@ -391,6 +392,14 @@ mod tests {
             deploys_unverified: true,
             unsupported: Arc::from([Arc::from("a kernel")]),
             left_out: Arc::from([Arc::from("bonds")]),
+            drift: Arc::from([PartDrift {
+                section: Section::Storage,
+                field: Arc::from("size of the file system `/var`"),
+                observed: Arc::from("10 GiB"),
+                designed: Arc::from("20 GiB"),
+            }]),
+            unlocked: true,
+            way_out: Some(Arc::from("end the rescue")),
             identity: Some(Box::new(Identity::of(Some("uuid-1"), Some("S-1")))),
             proof: Proof::Unverified(Arc::from("nothing names it")),
         };

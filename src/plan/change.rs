@@ -134,6 +134,7 @@ impl<'a> Rules<'a> {
             return Some(item);
         }
         item.work.power_on = drift.off;
+        item.work.lock = drift.unlocked;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
         item.work.record = unfinished || sections.iter().any(only_recorded);
@@ -146,7 +147,9 @@ impl<'a> Rules<'a> {
         if accepting.is_some() && (accepting.is_new() || is_renewed) {
             item.work.record = false;
             item.work.accept = accepting.recorded(subject);
-        } else if item.change.kind == ChangeKind::Accept {
+        } else if item.change.kind == ChangeKind::Accept
+            || item.change.kind == ChangeKind::Drift && drift.is_of_parts_only() && !is_renewed
+        {
             item.show_only();
         }
         Some(item)

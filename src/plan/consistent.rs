@@ -228,6 +228,7 @@ fn steps_of_update(change: ChangeKind) -> Kinds {
         K::Record | K::Relabel | K::Drift | K::Accept => &[
             S::UnsetRetired,
             S::PowerOn,
+            S::Lock,
             S::Relabel,
             S::Record,
             S::AcceptDifferences,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::item::Item;
 use super::subject::{Membership, Subject, state_name};
 use crate::design::NodeDesign;
-use crate::observed::Fact;
+use crate::observed::{Fact, PartDrift};
 use crate::remediation::Backup;
 use crate::step::Parameters;
 
@@ -18,6 +18,10 @@ pub(super) struct Drift {
     labels: Vec<Arc<str>>,
     /// Labels and taints to restore on its node, by the names of the labels where they are known.
     owed: Option<Vec<Arc<str>>>,
+    /// Its provisioner could lock it, and has not.
+    pub(super) unlocked: bool,
+    /// Parts that are otherwise than the design that was installed.
+    parts: Vec<PartDrift>,
 }
 
 /// The labels and taints to restore on a machine's node, by its record; `None` where it is in no cluster.
@@ -62,7 +66,17 @@ impl Drift {
             }
             _ => Vec::new(),
         };
+        let deployed = subject.seen.node().filter(|_| gone.is_none());
+        // Where the design itself was changed, that change is shown.
+        let parts = deployed.map_or(&[][..], |node| &node.drift);
+        let edited = match parts.is_empty() {
+            true => Vec::new(),
+            false => subject.differing().unwrap_or_default(),
+        };
+        let parts = parts.iter().filter(|part| !edited.contains(&part.section));
         Self {
+            parts: parts.cloned().collect(),
+            unlocked: deployed.is_some_and(|node| node.unlocked),
             off: gone.is_none() && subject.seen.is_off(),
             owed: match gone {
                 None => owed_in_service(subject),
@@ -74,7 +88,18 @@ impl Drift {
     }
 
     pub(super) fn is_some(&self) -> bool {
-        self.gone.is_some() || self.off || !self.labels.is_empty() || self.owed.is_some()
+        self.gone.is_some()
+            || self.off
+            || !self.labels.is_empty()
+            || self.owed.is_some()
+            || self.unlocked
+            || !self.parts.is_empty()
+    }
+
+    /// Whether all of it can only be repaired by a redeploy, which is asked for by itself.
+    pub(super) fn is_of_parts_only(&self) -> bool {
+        let is_repaired = self.gone.is_some() || self.off || self.unlocked;
+        !self.parts.is_empty() && !is_repaired && self.labels.is_empty() && self.owed.is_none()
     }
 
     pub(super) fn tell(&self, item: &mut Item<'_>) {
@@ -88,6 +113,24 @@ impl Drift {
             item.because(format!(
                 "labels are not as applied: {}",
                 self.labels.join(", ")
+            ));
+        }
+        if self.unlocked {
+            item.because("is not locked in its provisioner: any user of it can delete the machine");
+        }
+        for part in &self.parts {
+            let PartDrift {
+                field,
+                observed,
+                designed,
+                ..
+            } = part;
+            item.because(format!("{field}: {observed}, designed {designed}"));
+        }
+        if !self.parts.is_empty() {
+            item.because(format!(
+                "disks and interfaces of a deployed machine are only repaired by a redeploy: `trueup apply redeploy {}`",
+                item.subject.name
             ));
         }
         match self.owed.as_deref() {

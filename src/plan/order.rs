@@ -583,7 +583,7 @@ impl<'p> Walk<'p> {
                 let relabel = self.relabels.get(node).copied();
                 self.after(position, relabel, Wait::Success)?;
             }
-            StepKind::PowerOn | StepKind::SetRetired => {}
+            StepKind::PowerOn | StepKind::Lock | StepKind::SetRetired => {}
             _ => return Err(self.misplaced(position)),
         }
         Ok(())

@@ -200,6 +200,7 @@ fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &NodeWork) -
                 kind,
                 S::Relabel
                     | S::PowerOn
+                    | S::Lock
                     | S::SetRetired
                     | S::UnsetRetired
                     | S::PowerOff

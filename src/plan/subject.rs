@@ -68,10 +68,14 @@ impl<'a> Observation<'a> {
             }
             ProvisionState::CleanHold => Some("is held in the middle of its cleaning".to_owned()),
             ProvisionState::DeployHold => Some("is held in the middle of its deploy".to_owned()),
-            state if !state.is_driven() => Some(format!(
-                "is {}, a state that is not driven from here",
-                state_name(state)
-            )),
+            state if !state.is_driven() => {
+                let name = state_name(state);
+                let way_out = node.way_out.iter().map(|way_out| format!(": {way_out}"));
+                let way_out: String = way_out.collect();
+                Some(format!(
+                    "is {name}, a state that is not driven from here{way_out}"
+                ))
+            }
             state if state.is_transient() => Some(format!(
                 "is {} now; plan again when that has ended",
                 state_name(state)

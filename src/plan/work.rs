@@ -22,6 +22,7 @@ pub(super) struct NodeWork {
     pub(super) set_retired: Option<Arc<str>>,
     pub(super) unset_retired: bool,
     pub(super) power_on: bool,
+    pub(super) lock: bool,
     pub(super) relabel: Option<Arc<Parameters>>,
     pub(super) destroy: bool,
     /// How it leaves its clusters before, where it is in any.
@@ -54,6 +55,7 @@ impl NodeWork {
         set_retired: None,
         unset_retired: false,
         power_on: false,
+        lock: false,
         relabel: None,
         destroy: false,
         leave: None,
@@ -99,6 +101,7 @@ impl NodeWork {
             || self.prepare
             || self.deploy
             || self.power_on
+            || self.lock
             || self.adopt
             || (sets_flag && !kept_by_records)
             || self.single.as_deref().is_some_and(is_of_machine)
@@ -106,7 +109,7 @@ impl NodeWork {
 
     fn is_outside_groups(&self) -> bool {
         let is_recorded = self.record || self.adopt || self.accept.is_some();
-        is_recorded || self.unset_retired || self.set_retired.is_some()
+        is_recorded || self.lock || self.unset_retired || self.set_retired.is_some()
     }
 
     /// The capabilities that its backend must have, with their names in messages.

@@ -142,6 +142,7 @@ fn of_success(
         | StepKind::GateDeployed
         | StepKind::PowerOn
         | StepKind::PowerOff
+        | StepKind::Lock
         | StepKind::AcceptIdentity
         | StepKind::Drain
         | StepKind::Uncordon

@@ -111,6 +111,8 @@ kinds! {
     Record: "record", None, 1, Dispatcher, 0;
     /// Write the record of a machine that is already as it should be; touches no machine.
     Adopt: "adopt", None, 1, Dispatcher, 0;
+    /// Lock a deployed machine against deletion by other users of its provisioner.
+    Lock: "lock", Reversible, 3, Hardware, 5;
     /// Set the retired flag.
     SetRetired: "set-retired", Reversible, 3, Hardware, 5;
     /// Take the retired flag off.

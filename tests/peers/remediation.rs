@@ -1,7 +1,7 @@
 //! Remediation without Metal3: a real controller switches the machine, a real API server has its node, and the
 //! annotations are trueup's own.
 
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,10 @@ use crate::site::{Ended, Site, trueup_meanwhile};
 const NODE: &str = "n1";
 
 /// What the controllers want.
-static PASSWORD: [(&str, &str); 1] = [("BMC_PASSWORD", "test")];
+static PASSWORD: [(&str, &str); 2] = [
+    ("BMC_PASSWORD", "test"),
+    ("MAAS_API_KEY", crate::maas::KEY_TEXT),
+];
 
 const DEFINITION: &str = "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab}\ndata: {}\n";
 
@@ -57,15 +60,16 @@ data:
 ";
 
 /// Tells whether a machine is on, past trueup.
-type Power = Arc<dyn Fn() -> bool + Send + Sync>;
+pub(crate) type Power = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A machine behind a controller, whose kubelet is played.
-struct Lab {
-    fixture: Fixture,
+pub(crate) struct Lab {
+    pub(crate) fixture: Fixture,
     site: Arc<Site>,
     is_on: Power,
     kubelet: tokio::task::JoinHandle<()>,
-    _controller: Peer,
+    /// What switches the machine, for as long as this lives.
+    _controller: Box<dyn Send>,
 }
 
 impl Drop for Lab {
@@ -76,7 +80,12 @@ impl Drop for Lab {
 
 impl Lab {
     /// `hardware`: the settings of the backend; `oob`: how the node names its controller.
-    async fn start(controller: Peer, hardware: &str, oob: &str, is_on: Power) -> Option<Self> {
+    pub(crate) async fn start(
+        controller: impl Send + 'static,
+        hardware: &str,
+        oob: &str,
+        is_on: Power,
+    ) -> Option<Self> {
         let fixture = Fixture::start("clusters: {kubernetes: {}}").await?;
         let backends = format!(
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {hardware}\n  \
@@ -99,7 +108,7 @@ impl Lab {
             site,
             is_on,
             kubelet,
-            _controller: controller,
+            _controller: Box::new(controller),
         };
         lab.trueup(&["apply", "--yes"]).await.with(0);
         let patch =
@@ -113,17 +122,22 @@ impl Lab {
     }
 
     /// Runs the program; what the tests play goes on meanwhile.
-    async fn trueup(&self, arguments: &[&str]) -> Ended {
+    pub(crate) async fn trueup(&self, arguments: &[&str]) -> Ended {
         trueup_meanwhile(self.site.clone(), arguments, &PASSWORD).await
     }
 
-    async fn node(&self) -> Value {
+    /// Begins to run the program.
+    pub(crate) fn begin(&self, arguments: &[&str]) -> Child {
+        self.site.start(arguments, &PASSWORD, Stdio::null())
+    }
+
+    pub(crate) async fn node(&self) -> Value {
         let node = self.fixture.nodes().get_opt(NODE).await.unwrap();
         node.map_or(Value::Null, |node| serde_json::to_value(node).unwrap())
     }
 
     /// The machine is on, and its node is another one with what the old one carried.
-    async fn is_healed(&self, old: &Value) {
+    pub(crate) async fn is_healed(&self, old: &Value) {
         let now = self.node().await;
         assert_ne!(now["metadata"]["uid"], old["metadata"]["uid"]);
         assert_eq!(now["metadata"]["labels"]["role"], "storage");
@@ -132,7 +146,7 @@ impl Lab {
     }
 
     /// Remediates the machine; once to the end, once with the program killed while the machine is off.
-    async fn remediated(&self) {
+    pub(crate) async fn remediated(&self) {
         let old = self.node().await;
         let plan = self
             .trueup(&["plan", "remediate", NODE, "--format", "json"])

@@ -21,7 +21,8 @@ use crate::backend::{
 };
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::document::Node;
-use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
+use crate::lifecycle::PowerState;
+use crate::observed::{Fact, ObservedNode, ObservedNodes, RemediationSeen};
 use crate::step::StepKind;
 
 /// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
@@ -223,6 +224,16 @@ impl Hardware for Routes {
             }
             seen
         })
+    }
+
+    fn controller_power<'a>(
+        &'a self,
+        node: &'a NodeDesign,
+    ) -> Pending<'a, Option<Fact<PowerState>>> {
+        match self.of(node) {
+            Some(backend) => self.opened[backend].controller_power(node),
+            None => Box::pin(std::future::ready(None)),
+        }
     }
 
     fn holder<'a>(&'a self, node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {

@@ -13,7 +13,8 @@ use super::proof::{self, Evidence};
 use crate::backend::{ActError, Hardware, Holder, Order, Pending, Probe};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::Registry;
-use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
+use crate::lifecycle::PowerState;
+use crate::observed::{Fact, ObservedNode, ObservedNodes, RemediationSeen};
 use crate::step::StepKind;
 
 /// The result of a step, or of a part of it.
@@ -40,6 +41,14 @@ pub(super) trait Driver: Send + Sync {
 
     /// Reaches the machine of a node, and carries the step out on it ([`carry_out`]).
     fn act_on(&self, order: &Order, node: &NodeDesign) -> impl Future<Output = Result<()>> + Send;
+
+    /// The power of a machine as its controller reports it now, where an observation is not ([`Hardware::controller_power`]).
+    fn read_controller(
+        &self,
+        _node: &NodeDesign,
+    ) -> impl Future<Output = Option<Fact<PowerState>>> + Send {
+        std::future::ready(None)
+    }
 
     /// The holder of the annotations of the remediation of a machine ([`Hardware::holder`]).
     fn remediation_holder<'a>(&'a self, _node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {
@@ -109,6 +118,13 @@ impl<D: Driver> Hardware for D {
             (_, Some(_)) if self.is_kept_by_records(order) => Box::pin(std::future::ready(Ok(()))),
             (_, Some(node)) => Box::pin(self.act_on(order, node)),
         }
+    }
+
+    fn controller_power<'a>(
+        &'a self,
+        node: &'a NodeDesign,
+    ) -> Pending<'a, Option<Fact<PowerState>>> {
+        Box::pin(self.read_controller(node))
     }
 
     fn holder<'a>(&'a self, node: &'a NodeDesign) -> Option<Box<dyn Holder + 'a>> {

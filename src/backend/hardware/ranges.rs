@@ -19,7 +19,8 @@ use crate::backend::{
 use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
-use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
+use crate::lifecycle::PowerState;
+use crate::observed::{Fact, ObservedNode, ObservedNodes, RemediationSeen};
 
 /// A backend that sends credentials to controllers inside its ranges only.
 pub(super) struct Ranged {
@@ -188,6 +189,16 @@ impl Hardware for Ranged {
                 reason,
             ))))),
             None => self.inner.act(order),
+        }
+    }
+
+    fn controller_power<'a>(
+        &'a self,
+        node: &'a NodeDesign,
+    ) -> Pending<'a, Option<Fact<PowerState>>> {
+        match self.refusal(node) {
+            Some(reason) => Box::pin(std::future::ready(Some(Fact::Unknown(Arc::from(reason))))),
+            None => self.inner.controller_power(node),
         }
     }
 

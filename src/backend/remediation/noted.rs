@@ -36,6 +36,17 @@ impl<'a> Noted<'a> {
         self.order.reporter.note(note.to_text()).await
     }
 
+    /// The power of the machine, by its controller itself: a node is deleted where that reports it as off.
+    async fn power(&self) -> Option<Fact<PowerState>> {
+        let node = self.order.node.as_ref()?;
+        let reported = self.hardware.controller_power(node).await;
+        if reported.is_some() {
+            return reported;
+        }
+        let seen = self.hardware.observe(std::slice::from_ref(node)).await;
+        seen.into_values().next().map(|seen| seen.power)
+    }
+
     async fn switch(&self, kind: StepKind, attempt: u32, bound: Duration) -> Result<(), ActError> {
         let order = part(self.order, kind, attempt, bound, Parameters::default());
         self.hardware.act(&order).await
@@ -45,11 +56,8 @@ impl<'a> Noted<'a> {
 impl Holder for Noted<'_> {
     fn look(&self) -> Pending<'_, Result<HostSeen, ActError>> {
         Box::pin(async move {
-            let nodes: Vec<_> = self.order.node.iter().cloned().collect();
-            let seen = self.hardware.observe(&nodes).await;
-            let power = seen.into_values().next().map(|seen| seen.power);
             Ok(HostSeen {
-                powered_on: match power {
+                powered_on: match self.power().await {
                     Some(Fact::Known(power)) => Ok(power == PowerState::On),
                     Some(Fact::Unknown(why)) => Err(why),
                     None => Err("it was not observed".into()),

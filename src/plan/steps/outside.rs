@@ -73,6 +73,13 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
                 draft.relabels.insert((*name).clone(), step);
             }
         }
+        if work.lock {
+            let written = NewStep::new(StepKind::Lock, None, Some(name))
+                .timeout(configuration.node_status_timeout)
+                .success(draft.verify_site);
+            let step = draft.add(written);
+            draft.sinks.push(step);
+        }
         let kinds = [
             (work.record, StepKind::Record),
             (work.accept.is_some(), StepKind::AcceptDifferences),

@@ -50,7 +50,7 @@ pub(super) fn shown(machine: &Machine) -> Value {
     let mut shown = json!({
         "system_id": id, "hostname": machine.hostname, "fqdn": format!("{}.maas", machine.hostname),
         "status": machine.status, "status_name": name(machine.status), "status_message": machine.message,
-        "power_state": machine.power, "power_type": machine.power_type, "owner": machine.owner,
+        "power_state": machine.listed.unwrap_or(machine.power), "power_type": machine.power_type, "owner": machine.owner,
         "owner_data": machine.owner_data, "locked": machine.locked, "osystem": machine.osystem,
         "distro_series": machine.series, "hwe_kernel": machine.kernel, "tag_names": machine.tags,
         "hardware_uuid": machine.uuid, "hardware_info": {"system_serial": "Unknown"}, "node_type": 0,
@@ -430,7 +430,8 @@ impl State {
                 ..text(503, "no rack controller")
             },
             "query_power_state" => {
-                let machine = &self.machines[id];
+                let machine = self.machines.get_mut(id).unwrap();
+                machine.listed = None;
                 let state = if machine.is_dark {
                     "error"
                 } else {

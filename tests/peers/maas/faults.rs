@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use trueup::observed::ObservedNode;
 use trueup::step::{CleanStep, Parameters, StepKind};
 
 use super::lab::{Lab, reason};
@@ -24,12 +25,22 @@ const ONCE: [&str; 6] = [
 #[derive(Debug, PartialEq)]
 struct End {
     machines: Vec<Machine>,
+    /// What a plan is made of then.
+    observed: ObservedNode,
     once: BTreeMap<String, usize>,
     requests: usize,
 }
 
+impl End {
+    /// Whether another run ended with the same, in however many requests.
+    fn is_like(&self, other: &Self) -> bool {
+        (&self.machines, &self.observed, &self.once)
+            == (&other.machines, &other.observed, &other.once)
+    }
+}
+
 /// A way through a machine's life.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// From new to deployed and back.
     Life,
@@ -39,6 +50,10 @@ enum Way {
     Idle,
     /// Disks and interfaces of one that is ready.
     Parts,
+    /// From one that MAAS does not know to one that it has forgotten.
+    Created,
+    /// What a plan does with one that was adopted.
+    Adopted,
 }
 
 impl Way {
@@ -60,6 +75,16 @@ impl Way {
                 (StepKind::SetMaintenance, reason("cables")),
             ],
             Self::Parts => vec![plain(StepKind::Prepare)],
+            Self::Created => {
+                let forget = Parameters {
+                    forget: true,
+                    ..Parameters::default()
+                };
+                let steps = vec![plain(StepKind::Prepare), plain(StepKind::Deploy)];
+                let ends = [(StepKind::Destroy, forget)];
+                steps.into_iter().chain(ends).collect()
+            }
+            Self::Adopted => vec![plain(StepKind::Lock), plain(StepKind::PowerOff)],
             Self::Idle => vec![
                 (StepKind::SetMaintenance, reason("cables")),
                 plain(StepKind::UnsetMaintenance),
@@ -72,13 +97,15 @@ impl Way {
 
     async fn goes(self, lab: &Lab, fault: Option<(usize, Fault)>) -> End {
         let status = match self {
-            Self::Life => 0,
-            Self::InUse => 6,
+            Self::Life | Self::Created => 0,
+            Self::InUse | Self::Adopted => 6,
             Self::Idle | Self::Parts => 4,
         };
         lab.region.reset();
         let version = lab.region.state().version;
-        lab.region.clone().with("abc001", "n1", status);
+        if self != Self::Created {
+            lab.region.clone().with("abc001", "n1", status);
+        }
         {
             let mut state = lab.region.state();
             state.fault = fault;
@@ -92,10 +119,16 @@ impl Way {
                 dark: seconds(2),
             };
         }
+        // Each time the site is a new one, which knows no machine yet.
+        if self == Self::Created {
+            lab.forget_identities();
+        }
         for (kind, parameters) in self.steps() {
             let ended = lab.drive(kind, "n1", parameters).await;
             ended.unwrap_or_else(|failure| panic!("{version:?} {fault:?} {kind}: {failure:?}"));
         }
+        let requests = lab.region.state().requests.len();
+        let observed = lab.seen("n1").await;
         let state = lab.region.state();
         let mut once = BTreeMap::new();
         for effect in &state.effects {
@@ -106,8 +139,9 @@ impl Way {
         }
         End {
             machines: state.machines.values().cloned().collect(),
+            observed,
             once,
-            requests: state.requests.len(),
+            requests,
         }
     }
 
@@ -117,9 +151,8 @@ impl Way {
         for at in requests {
             for fault in Fault::ALL {
                 let end = self.goes(lab, Some((at, fault))).await;
-                let is_same = (&end.machines, &end.once) == (&without.machines, &without.once);
                 assert!(
-                    is_same,
+                    end.is_like(without),
                     "{version:?} {fault:?} of request {at}: {end:#?}\n{without:#?}"
                 );
             }
@@ -127,8 +160,12 @@ impl Way {
     }
 
     async fn survives(self) {
+        self.survives_with("").await;
+    }
+
+    async fn survives_with(self, settings: &str) {
         for version in VERSIONS {
-            let lab = Lab::one(Region::new(version), "").await;
+            let lab = Lab::one(Region::new(version), settings).await;
             // What is asked for once in each process.
             self.goes(&lab, None).await;
             let without = self.goes(&lab, None).await;
@@ -155,13 +192,31 @@ async fn what_is_done_to_an_idle_machine_survives_each_fault_and_death() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_created_and_forgotten_survives_each_fault_and_death() {
+    let settings = "power_type: manual, networks: [127.0.0.0/8]";
+    Way::Created.survives_with(settings).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_adopted_and_is_locked_survives_each_fault_and_death() {
+    Way::Adopted.survives().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn disks_and_interfaces_survive_each_fault_and_death() {
-    let lab = super::placed::site(Version::V35, 4, super::placed::PARTS).await;
-    Way::Parts.goes(&lab, None).await;
-    let without = Way::Parts.goes(&lab, None).await;
-    println!("{} requests", without.requests);
-    let all = 0..without.requests;
-    Way::Parts.survives_at(&lab, all, &without).await;
+    // Both versions have them alike; the older one takes as long again.
+    let versions = match super::takes_all() {
+        true => &VERSIONS[..],
+        false => &[Version::V35],
+    };
+    for version in versions {
+        let lab = super::placed::site(*version, 4, super::placed::PARTS).await;
+        Way::Parts.goes(&lab, None).await;
+        let without = Way::Parts.goes(&lab, None).await;
+        println!("{} requests on {version:?}", without.requests);
+        let all = 0..without.requests;
+        Way::Parts.survives_at(&lab, all, &without).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,8 +236,10 @@ async fn the_first_requests_of_a_process_survive_each_fault_and_death() {
             for fault in Fault::ALL {
                 lab.restart();
                 let end = Way::Life.goes(&lab, Some((at, fault))).await;
-                let is_same = (&end.machines, &end.once) == (&without.machines, &without.once);
-                assert!(is_same, "{version:?} {fault:?} of request {at}: {end:#?}");
+                assert!(
+                    end.is_like(&without),
+                    "{version:?} {fault:?} of request {at}: {end:#?}"
+                );
             }
         }
     }

@@ -79,7 +79,7 @@ pub(super) struct Lab {
     pub(super) region: Region,
     server: Server,
     pub(super) design: Design,
-    identities: Arc<Registry>,
+    identities: Mutex<Arc<Registry>>,
     run: &'static str,
     /// Those of the process that runs now.
     opened: Mutex<Option<Arc<Backends>>>,
@@ -147,7 +147,7 @@ impl Lab {
             design: design((&server.url, "MAAS_API_KEY"), settings, nodes, more),
             region,
             server,
-            identities: Arc::default(),
+            identities: Mutex::default(),
             run: "01J00000000000000000000001",
             opened: Mutex::default(),
         }
@@ -172,6 +172,12 @@ impl Lab {
         *self.opened.lock().unwrap() = None;
     }
 
+    /// Begins with a site whose records know no machine.
+    pub(super) fn forget_identities(&self) {
+        *self.identities.lock().unwrap() = Arc::default();
+        self.restart();
+    }
+
     /// The backends of the process that runs now.
     pub(super) fn backends(&self) -> Arc<Backends> {
         let mut opened = self.opened.lock().unwrap();
@@ -181,7 +187,7 @@ impl Lab {
     /// What a process has that begins: the records, and nothing else of the one before.
     pub(super) fn open(&self) -> Arc<Backends> {
         let context = BackendContext {
-            identities: self.identities.clone(),
+            identities: self.identities.lock().unwrap().clone(),
             ..BackendContext::trusting("unused".into(), Arc::new(KeyInVariable))
         };
         choose(&self.design, &context).unwrap()

@@ -3,6 +3,7 @@
 mod answers;
 mod client;
 mod describe;
+mod drift;
 mod faults;
 mod harm;
 mod judged;
@@ -14,7 +15,18 @@ mod placed;
 mod program;
 mod refusals;
 mod region;
+mod remedy;
 mod rules;
+mod runs;
 mod serve;
 mod shown;
+mod statuses;
 mod wrong;
+
+/// Whether everything is to be tried, which takes long.
+fn takes_all() -> bool {
+    std::env::var_os("TRUEUP_TEST_CRASHES").is_some_and(|wanted| wanted == "all")
+}
+
+/// The key of the administrator, as an operator has it.
+pub(crate) const KEY_TEXT: &str = "Consumer0:Token0:S3cret0fTheAdministrator";

@@ -14,10 +14,9 @@ use super::serve::Server;
 use crate::site::{Ended, Site, trueup_meanwhile};
 
 /// The key, as the document refers to it.
-static ENVIRONMENT: [(&str, &str); 1] =
-    [("MAAS_API_KEY", "Consumer0:Token0:S3cret0fTheAdministrator")];
+pub(super) static ENVIRONMENT: [(&str, &str); 1] = [("MAAS_API_KEY", super::KEY_TEXT)];
 
-const GENERAL: &str = "\
+pub(super) const GENERAL: &str = "\
 ---
 schema: pegleg/SiteDefinition/v1
 metadata: {name: lab}
@@ -39,14 +38,14 @@ data: {max_unavailable: {total: 3}, max_failures: 1}
 ";
 
 /// A site of three machines in MAAS, and the region.
-struct Lab {
-    region: Region,
-    site: Arc<Site>,
+pub(super) struct Lab {
+    pub(super) region: Region,
+    pub(super) site: Arc<Site>,
     server: Server,
 }
 
 impl Lab {
-    async fn start(version: Version) -> Self {
+    pub(super) async fn start(version: Version) -> Self {
         assert!(ENVIRONMENT[0].1.ends_with(KEY.2));
         let region = Region::new(version)
             .with("abc001", "n1", 0)
@@ -74,7 +73,7 @@ impl Lab {
     }
 
     /// Commits the documents of backend and machines, deployed from an image.
-    fn design(&self, image: &str) {
+    pub(super) fn design(&self, image: &str) {
         let backends = format!(
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  allow_plain_http: true\n  hardware:\n    \
              kind: maas\n    maas: {{endpoint: \"{}\", api_key: {{env: MAAS_API_KEY}}, erase: quick, request_timeout: 3}}\n",
@@ -95,18 +94,18 @@ impl Lab {
             .commit(&[("backends.yaml", &backends), ("nodes.yaml", &nodes)]);
     }
 
-    async fn trueup(&self, arguments: &[&str]) -> Ended {
+    pub(super) async fn trueup(&self, arguments: &[&str]) -> Ended {
         trueup_meanwhile(self.site.clone(), arguments, &ENVIRONMENT).await
     }
 
     /// How often an operation had an effect on a machine.
-    fn count(&self, effect: &str) -> usize {
+    pub(super) fn count(&self, effect: &str) -> usize {
         let state = self.region.state();
         state.effects.iter().filter(|each| *each == effect).count()
     }
 
     /// What `status` says of a machine's provision state.
-    async fn provision(&self, machine: &str) -> String {
+    pub(super) async fn provision(&self, machine: &str) -> String {
         let status = self.trueup(&["status", "--format", "json"]).await;
         let status: Value = serde_json::from_str(&status.stdout)
             .unwrap_or_else(|error| panic!("{error}: {status:?}"));

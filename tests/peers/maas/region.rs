@@ -66,6 +66,8 @@ pub(super) struct Machine {
     pub(super) before: u8,
     pub(super) message: String,
     pub(super) power: &'static str,
+    /// Its power as it is listed, where that is old; a query renews it.
+    pub(super) listed: Option<&'static str>,
     pub(super) power_type: String,
     pub(super) owner: Option<String>,
     pub(super) owner_data: BTreeMap<String, String>,
@@ -103,6 +105,7 @@ impl Machine {
             } else {
                 "off"
             },
+            listed: None,
             power_type: "redfish".to_owned(),
             owner: is_used.then(|| "admin".to_owned()),
             owner_data: BTreeMap::new(),
@@ -170,8 +173,12 @@ pub(super) struct State {
     pub(super) options: BTreeMap<String, Value>,
     /// `METHOD path` or `operation id` of all that came in.
     pub(super) requests: Vec<String>,
+    /// Requests that were refused, each with the status of its answer.
+    pub(super) refused: Vec<String>,
     /// Operations that had an effect, each with its machine.
     pub(super) effects: Vec<String>,
+    /// The forms of releases.
+    pub(super) releases: Vec<Vec<(String, String)>>,
     /// Which request fails, counted from 0, and how.
     pub(super) fault: Option<(usize, Fault)>,
     pub(super) wrong: Option<Wrong>,
@@ -249,7 +256,12 @@ impl Region {
             .filter(|(at, _)| *at == count)
             .map(|(_, fault)| fault);
         let Some(fault) = fault else {
-            return Reply::Answer(state.answer(received));
+            let answer = state.answer(received);
+            if answer.status >= 400 {
+                let line = format!("{} {}", answer.status, answers::line(received));
+                state.refused.push(line);
+            }
+            return Reply::Answer(answer);
         };
         if fault.is_done() {
             state.answer(received);
@@ -289,7 +301,9 @@ impl State {
                 ("node_timeout".to_owned(), json!(30)),
             ]),
             requests: Vec::new(),
+            refused: Vec::new(),
             effects: Vec::new(),
+            releases: Vec::new(),
             fault: None,
             wrong: None,
             is_busy: false,
@@ -640,6 +654,7 @@ impl State {
     }
 
     fn release(&mut self, id: &str, received: &Received, said: &str) -> Result<Answer, Answer> {
+        self.releases.push(received.form.clone());
         let status = self.machines[id].status;
         if matches!(status, 4 | 12) || self.wrong == Some(Wrong::ReleasesNothing) {
             return Ok(answers::machine(200, &self.machines[id]));

@@ -3,6 +3,8 @@
 //! What MAAS has is compared with the design first: what is right stays, what is missing is made, and where anything is
 //! otherwise all disks are laid out anew. So a step can be begun again at any point, and a second one asks for nothing.
 
+mod drift;
+
 use std::sync::Arc;
 
 use super::change::{Area, Change, Fields, field};
@@ -338,15 +340,6 @@ impl Piece {
 
     /// Whether what MAAS has is this, or becomes it without being made anew; `whole`: the size of its disk or group.
     fn fits(&self, size: u64, system: Option<&shown::FileSystem>, whole: u64) -> bool {
-        let has_size = match self.size {
-            Size::Bytes(bytes) => size.abs_diff(bytes) <= ROUNDED,
-            Size::AtLeast(bytes) => size + ROUNDED >= bytes,
-            // As much as was left, where that was less.
-            Size::Percent(percent) => {
-                let wanted = share(whole, percent);
-                size <= wanted + ROUNDED && size + whole / 50 + ROUNDED >= wanted
-            }
-        };
         let has_system = match (system, &self.file_system, &self.group) {
             (None, ..) => true,
             (Some(system), _, Some(_)) => &*system.fstype == PART_OF_GROUP,
@@ -357,7 +350,20 @@ impl Piece {
             }
             (Some(_), None, None) => false,
         };
-        has_size && has_system
+        self.has_size(size, whole) && has_system
+    }
+
+    /// Whether a size is its own; `whole`: the size of its disk or group.
+    fn has_size(&self, size: u64, whole: u64) -> bool {
+        match self.size {
+            Size::Bytes(bytes) => size.abs_diff(bytes) <= ROUNDED,
+            Size::AtLeast(bytes) => size.saturating_add(ROUNDED) >= bytes,
+            // As much as was left, where that was less.
+            Size::Percent(percent) => {
+                let wanted = share(whole, percent);
+                size <= wanted + ROUNDED && size + whole / 50 + ROUNDED >= wanted
+            }
+        }
     }
 
     /// The bytes to ask for; `None`: all that is left, which nothing else needs. `free`: what is left of `whole`, of

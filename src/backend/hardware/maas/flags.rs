@@ -61,9 +61,8 @@ impl MachineSteps<'_> {
     /// Whether the retirement is as the step wants it.
     pub(super) fn is_retired_as_wanted(&self, machine: &Machine) -> bool {
         let wanted = Tag::with_reason(tag::RETIRED, self.task.reason());
-        let is_locked =
-            machine.locked || machine.state() != S::Active || !self.maas().settings.lock;
-        machine.tag_names.contains(&wanted.name) && is_locked
+        let is_to_be_locked = machine.can_be_locked() && self.maas().settings.lock;
+        machine.tag_names.contains(&wanted.name) && !is_to_be_locked
     }
 
     /// Sets the retired flag, or takes it off. A machine in use is locked besides, so that no other user of MAAS takes
@@ -81,7 +80,7 @@ impl MachineSteps<'_> {
         let retired = Tag::with_reason(tag::RETIRED, task.reason());
         task.only_tag(&machine, tag::RETIRED, Some(&retired))
             .await?;
-        if machine.state() == S::Active && self.maas().settings.lock {
+        if machine.can_be_locked() && self.maas().settings.lock {
             self.lock(machine).await?;
         }
         Ok(())

@@ -24,6 +24,7 @@ pub fn answer(data: &[u8]) {
         let able = Able {
             erases: true,
             spares_disks: false,
+            locks: true,
         };
         let seen = machine.observed(able);
         let shown = [seen.retired, seen.maintenance, seen.last_error];

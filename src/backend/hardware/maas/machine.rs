@@ -101,6 +101,45 @@ pub(super) const STATUSES: &[(u8, &str, S, S)] = &[
     ),
 ];
 
+/// What brings a machine out of a status that trueup leaves alone, each with its number.
+pub(super) const WAYS_OUT: &[(u8, &str)] = &[
+    (
+        3,
+        "MAAS has lost it: test it in MAAS (`test`), or delete it there",
+    ),
+    (5, "reserved in MAAS: release it there"),
+    (
+        7,
+        "MAAS itself has it as retired, which is not trueup's retirement: delete it there, to be created anew",
+    ),
+    (16, "exit rescue mode in MAAS (`exit_rescue_mode`)"),
+    (
+        17,
+        "wait until MAAS has entered rescue mode, and exit it there (`exit_rescue_mode`)",
+    ),
+    (
+        18,
+        "exit rescue mode in MAAS (`exit_rescue_mode`), or mark it broken there",
+    ),
+    (19, "wait until MAAS has left rescue mode"),
+    (
+        20,
+        "exit rescue mode in MAAS once more (`exit_rescue_mode`), or mark it broken there",
+    ),
+    (
+        21,
+        "wait until its tests have ended, or abort them in MAAS (`abort`)",
+    ),
+    (
+        22,
+        "test it once more in MAAS (`test`), or override the failed tests there (`override_failed_testing`)",
+    ),
+];
+
+/// The same for a status that is not in the table.
+const UNKNOWN_STATUS: &str =
+    "trueup does not know this status of MAAS: bring the machine to one of those in docs/maas.md";
+
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct Hardware {
@@ -262,6 +301,17 @@ impl Machine {
         }
     }
 
+    /// What brings it out of a status that trueup leaves alone.
+    pub(super) fn way_out(&self) -> Option<&'static str> {
+        if self.state().is_driven() {
+            return None;
+        }
+        let row = WAYS_OUT
+            .iter()
+            .find(|(status, _)| Some(*status) == self.status);
+        Some(row.map_or(UNKNOWN_STATUS, |(_, text)| text))
+    }
+
     /// Names the user who holds it, where that is another one and nothing is deployed on it.
     fn claimed(&self) -> Option<Arc<str>> {
         let owner = self.owner.as_deref().filter(|_| !self.is_ours)?;
@@ -277,6 +327,12 @@ impl Machine {
     /// Whether trueup has locked it.
     pub(super) fn is_locked_by_us(&self) -> bool {
         self.locked && self.owner_data.contains_key(key::LOCK)
+    }
+
+    /// Whether it is deployed and not locked. MAAS keeps the mark of a lock only on a machine with an owner, which
+    /// one has lost that was marked broken and fixed.
+    pub(super) fn can_be_locked(&self) -> bool {
+        self.state() == S::Active && !self.locked && self.owner.is_some()
     }
 
     /// Why it must not be torn down, where it is locked by another.
@@ -318,11 +374,7 @@ impl Machine {
 
     /// Its power as MAAS last saw it.
     pub(super) fn power(&self) -> Option<PowerState> {
-        match &*self.power_state {
-            "on" => Some(PowerState::On),
-            "off" => Some(PowerState::Off),
-            _ => None,
-        }
+        power_of(&self.power_state)
     }
 
     /// Whether it boots by UEFI, which needs a partition of its own.
@@ -371,10 +423,7 @@ impl Machine {
         }
         let power = match self.power() {
             Some(power) => Fact::Known(power),
-            None => Fact::Unknown(Arc::from(format!(
-                "MAAS reports its power as `{}`",
-                plain(&self.power_state, 40)
-            ))),
+            None => Fact::Unknown(Arc::from(no_power(&self.power_state))),
         };
         ObservedNode {
             provision: Fact::Known(state),
@@ -388,6 +437,8 @@ impl Machine {
             capabilities,
             clean_steps: offered(),
             cleans_itself: true,
+            unlocked: able.locks && self.can_be_locked(),
+            way_out: self.way_out().map(Arc::from),
             ..ObservedNode::unknown("")
         }
     }
@@ -451,7 +502,25 @@ impl ProvisionedObject for Machine {
             ("in maintenance", self.maintenance()),
             ("protected", self.locked()),
             ("last error", self.error().map(Arc::from)),
+            ("the way out", self.way_out().map(Arc::from)),
         ]
+    }
+}
+
+/// The power that MAAS reports, where it reports any.
+pub(super) fn power_of(reported: &str) -> Option<PowerState> {
+    match reported {
+        "on" => Some(PowerState::On),
+        "off" => Some(PowerState::Off),
+        _ => None,
+    }
+}
+
+/// Why there is none.
+pub(super) fn no_power(reported: &str) -> String {
+    match reported {
+        "error" => "MAAS cannot reach its management controller".to_owned(),
+        other => format!("MAAS reports its power as `{}`", plain(other, 40)),
     }
 }
 
@@ -464,6 +533,8 @@ pub(super) struct Able {
     pub(super) erases: bool,
     /// A release can erase the disk of the operating system and no other.
     pub(super) spares_disks: bool,
+    /// Deployed machines are locked.
+    pub(super) locks: bool,
 }
 
 fn capabilities(able: Able) -> BTreeSet<Capability> {

@@ -46,7 +46,8 @@ use crate::design::{Design, HardwareBackend, NodeDesign, NodeName, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
 use crate::identity::{Identity, Proof};
-use crate::observed::{ObservedNode, ObservedNodes};
+use crate::lifecycle::{PowerState, ProvisionState};
+use crate::observed::{Fact, ObservedNode, ObservedNodes};
 
 /// Most requests to MAAS at once: a region answers few of them in the same moment.
 const PER_HOST: usize = 8;
@@ -149,6 +150,40 @@ impl Maas {
         (identity, verdict.into_proof())
     }
 
+    /// The machine of a node, where there is one.
+    async fn machine_of(&self, node: &NodeDesign) -> Result<Option<Machine>, Arc<str>> {
+        let name = self.roster.name_of(&node.name);
+        // By its recorded id, in a list with all others that are waited for.
+        let known = self.roster.identities.known(node.name.as_str());
+        if let Some(id) = known.and_then(|known| known.provisioner) {
+            let round = self.watch.wait_for(&id).next().await;
+            round.objects.as_ref().map_err(Arc::clone)?;
+            let is_it = |machine: &&Machine| {
+                *name == *machine.system_id || poll_name(machine) == Some(&*name)
+            };
+            if let Some(found) = round.find(&id).filter(is_it) {
+                return Ok(Some(found.clone()));
+            }
+        }
+        let round = self.watch.list().await;
+        round.objects.as_ref().map_err(Arc::clone)?;
+        Ok(round.find(&name).cloned())
+    }
+
+    /// The power of a node's machine as its management controller reports it now: what MAAS lists is minutes old.
+    async fn power_of(&self, node: &NodeDesign) -> Result<PowerState, Arc<str>> {
+        let name = self.roster.name_of(&node.name);
+        let machine = self.machine_of(node).await?;
+        let machine = machine.ok_or_else(|| Arc::<str>::from(self.not_found(&name)))?;
+        if let (_, Proof::Refused(why)) = self.judge(node, &machine) {
+            return Err(why);
+        }
+        let subject = format!("node `{}`: power", node.name);
+        let told = self.api.power(&subject, &machine.system_id).await;
+        let told = told.map_err(|error| Arc::<str>::from(error.to_string()))?;
+        machine::power_of(&told).ok_or_else(|| Arc::from(machine::no_power(&told)))
+    }
+
     /// The system of a node's design.
     fn system(&self, node: &NodeDesign) -> &System {
         static NONE: LazyLock<System> = LazyLock::new(System::default);
@@ -160,6 +195,7 @@ impl Maas {
         let by_policy = self.roster.automated_clean(node).unwrap_or(true);
         let has_script = self.settings.system_disk_script.is_some();
         Able {
+            locks: self.settings.lock,
             erases: by_policy || region.always_erases,
             spares_disks: has_script
                 && region.version.number >= RELEASE_SCRIPTS
@@ -242,27 +278,8 @@ impl Provisioner for Maas {
     }
 
     async fn find(&self, task: &Task<'_, Self>) -> Result<Option<Machine>> {
-        // By its recorded id, in a list with all others that are waited for.
-        let known = self.roster.identities.known(task.node.name.as_str());
-        if let Some(id) = known.and_then(|known| known.provisioner) {
-            let round = self.watch.wait_for(&id).next().await;
-            match &round.objects {
-                Ok(_) => {}
-                Err(why) => return Err(task.passing(why)),
-            }
-            let is_it = |machine: &&Machine| {
-                let name = poll_name(machine);
-                *task.name == *machine.system_id || name == Some(&*task.name)
-            };
-            if let Some(found) = round.find(&id).filter(is_it) {
-                return Ok(Some(found.clone()));
-            }
-        }
-        let round = self.watch.list().await;
-        match &round.objects {
-            Ok(_) => Ok(round.find(&task.name).cloned()),
-            Err(why) => Err(task.passing(why)),
-        }
+        let found = self.machine_of(task.node).await;
+        found.map_err(|why| task.passing(why))
     }
 
     async fn prove(&self, node: &NodeDesign, machine: &Machine) -> Result<(Identity, Proof)> {
@@ -304,7 +321,12 @@ impl Driver for Maas {
                 None => ObservedNode::unknown(&self.not_created(&name)),
             };
             let system = self.systems.get(&node.name);
+            let deployed = listed
+                .find(&name)
+                .filter(|_| observed.provision == Fact::Known(ProvisionState::Active));
+            let drift = system.zip(deployed);
             let observed = ObservedNode {
+                drift: drift.map_or_else(Arc::default, |(system, machine)| system.drift(machine)),
                 unsupported: system.map_or_else(Arc::default, |system| system.unsupported.clone()),
                 left_out: system.map_or_else(Arc::default, |system| system.left_out.clone()),
                 ..observed
@@ -312,6 +334,11 @@ impl Driver for Maas {
             (node.name.clone(), Box::new(observed))
         };
         nodes.iter().map(observed).collect()
+    }
+
+    async fn read_controller(&self, node: &NodeDesign) -> Option<Fact<PowerState>> {
+        let power = self.power_of(node).await;
+        Some(power.map_or_else(Fact::Unknown, Fact::Known))
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

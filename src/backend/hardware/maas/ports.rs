@@ -3,6 +3,8 @@
 //! MAAS's own subnets and VLANs are used, found by the address range of a network; none is made. What MAAS has of an
 //! interface that the design names is corrected, and bonds and VLANs that it does not have are removed.
 
+mod drift;
+
 use std::sync::Arc;
 
 use reqwest::Method;

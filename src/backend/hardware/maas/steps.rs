@@ -3,13 +3,13 @@
 //! Each can be begun anew at any point: it observes the machine, what earlier attempts noted and what MAAS has
 //! logged since, and continues from there.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Maas;
 use super::api::field;
 use super::event::{Once, Trace};
-use super::machine::{Machine, key, status};
+use super::machine::{Machine, key, no_power, power_of, status};
 use super::tag::{self, Tag};
 use crate::backend::hardware::driver::{Result, StepTarget};
 use crate::backend::hardware::level::{Pace, bring};
@@ -22,8 +22,6 @@ use crate::step::StepKind;
 
 /// The note of a teardown before it takes the machine out of MAAS.
 pub(super) const LEAVING: &str = "leaves MAAS";
-/// The note of a step before it unlocks a machine for its own time.
-const UNLOCKED: &str = "unlocked for its time";
 /// How long power may take to show in MAAS.
 const SETTLING: Duration = Duration::from_secs(5);
 /// The bound of a switch where the step has none.
@@ -32,8 +30,6 @@ const SWITCH: Duration = Duration::from_secs(600);
 /// The steps on one machine.
 pub(super) struct MachineSteps<'a> {
     pub(super) task: Task<'a, Maas>,
-    /// Set where this step has unlocked the machine for its own time.
-    unlocked: OnceLock<()>,
 }
 
 impl<'a> MachineSteps<'a> {
@@ -42,12 +38,9 @@ impl<'a> MachineSteps<'a> {
             true => format!("node `{name}`"),
             false => format!("node `{}` (in MAAS `{name}`)", node.name),
         };
-        let task = Task::new(maas, order, node, subject);
-        let unlocked = OnceLock::new();
-        if task.has_noted(UNLOCKED) {
-            let _ = unlocked.set(());
+        Self {
+            task: Task::new(maas, order, node, subject),
         }
-        Self { task, unlocked }
     }
 
     pub(super) fn maas(&self) -> &'a Maas {
@@ -75,8 +68,9 @@ impl<'a> MachineSteps<'a> {
             Err(error) => return Probe::Ambiguous(Arc::from(error.to_string())),
         };
         let probed = self.probe_machine(&machine).await;
+        let is_switch = matches!(self.task.kind(), StepKind::PowerOn | StepKind::PowerOff);
         match probed.unwrap_or_else(|error| Probe::Ambiguous(Arc::from(error.to_string()))) {
-            Probe::Done if self.is_to_be_locked(&machine) => Probe::UnderWay,
+            Probe::Done if is_switch && self.is_left_unlocked(&machine) => Probe::UnderWay,
             probe => probe,
         }
     }
@@ -90,6 +84,7 @@ impl<'a> MachineSteps<'a> {
         Ok(match self.task.kind() {
             StepKind::PowerOn => at(self.read_power(machine).await? == PowerState::On),
             StepKind::PowerOff => at(self.read_power(machine).await? == PowerState::Off),
+            StepKind::Lock => at(machine.locked),
             StepKind::SetRetired => at(self.is_retired_as_wanted(machine)),
             StepKind::UnsetRetired => at(machine.retired().is_none()),
             StepKind::SetMaintenance => at(machine.has_tag(tag::MAINTENANCE)),
@@ -180,7 +175,9 @@ impl<'a> MachineSteps<'a> {
     pub(super) fn refused(&self, machine: &Machine, verb: Verb) -> ActError {
         self.task.gate(machine, verb).err().unwrap_or_else(|| {
             let (state, kind) = (machine.failed(), self.task.kind());
-            let text = format!("is {state}: `{kind}` is refused in that state");
+            let way_out = machine.way_out().map(|text| format!(" ({text})"));
+            let way_out = way_out.unwrap_or_default();
+            let text = format!("is {state}: `{kind}` is refused in that state{way_out}");
             self.task.permanent(text)
         })
     }
@@ -207,6 +204,12 @@ impl<'a> MachineSteps<'a> {
         let system = self.maas().system(task.node);
         if let Some(why) = system.unsupported.first() {
             return Err(task.permanent(why));
+        }
+        if !matches!(machine.status, Some(status::READY | status::ALLOCATED)) {
+            return Err(task.permanent(format!(
+                "is {}: MAAS deploys only what is ready or allocated, and a failed deployment is released first (`prepare` does)",
+                machine.failed()
+            )));
         }
         if machine.status == Some(status::READY) {
             // It may have been changed since it was prepared.
@@ -298,6 +301,17 @@ impl<'a> MachineSteps<'a> {
         }
     }
 
+    /// Locks a machine that was adopted, or unlocked by another.
+    async fn lock_deployed(&self) -> Result<()> {
+        let task = &self.task;
+        let machine = task.settled(task.known().await?).await?;
+        if machine.state() != S::Active && !machine.locked {
+            let status = machine.status_name();
+            return Err(task.permanent(format!("is {status}: MAAS locks only what is deployed")));
+        }
+        self.lock(machine).await.map(drop)
+    }
+
     /// Unlocks a machine that trueup has locked.
     pub(super) async fn unlock(&self, machine: Machine) -> Result<Machine> {
         let task = &self.task;
@@ -320,31 +334,41 @@ impl<'a> MachineSteps<'a> {
         }
     }
 
-    /// Whether this step still has to lock a machine that it has unlocked for its own time.
-    fn is_to_be_locked(&self, machine: &Machine) -> bool {
-        self.unlocked.get().is_some() && !machine.locked && machine.state() == S::Active
+    /// Whether a machine that trueup has locked is not locked: it was unlocked for the time of a switch. MAAS keeps the
+    /// mark of the lock meanwhile, so that a process finds it that has neither notes nor journal of the one before.
+    fn is_left_unlocked(&self, machine: &Machine) -> bool {
+        let is_marked = machine.owner_data.contains_key(key::LOCK) && self.maas().settings.lock;
+        is_marked && !machine.locked && machine.state() == S::Active
     }
 
-    /// Switches a machine, also one that trueup has locked.
+    /// Switches a machine, and locks it again where trueup has locked it.
     async fn power(&self, wanted: PowerState) -> Result<()> {
         let task = &self.task;
         let verb = match wanted {
             PowerState::On => Verb::PowerOn,
             PowerState::Off => Verb::PowerOff,
         };
-        let mut machine = task.settled(task.known().await?).await?;
+        let machine = task.settled(task.known().await?).await?;
         task.gate(&machine, verb)?;
         if self.read_power(&machine).await? == wanted {
-            return Ok(());
+            return self.lock_again(machine).await;
         }
-        if machine.locked {
-            if self.unlocked.get().is_none() {
-                task.order.reporter.note(UNLOCKED).await?;
-                let _ = self.unlocked.set(());
-            }
-            machine = self.unlock(machine).await?;
+        let machine = self.unlock(machine).await?;
+        let switched = self.switch(&machine, wanted).await;
+        // A failure that can pass is retried, and then finds the mark.
+        if !matches!(switched, Ok(()) | Err(ActError::Permanent(_))) {
+            return switched;
         }
-        self.switch(&machine, wanted).await
+        let locked = self.lock_again(task.again(&machine).await?).await;
+        switched.and(locked)
+    }
+
+    /// Locks a machine that was unlocked for the time of a switch.
+    async fn lock_again(&self, machine: Machine) -> Result<()> {
+        match self.is_left_unlocked(&machine) {
+            true => self.lock(machine).await.map(drop),
+            false => Ok(()),
+        }
     }
 
     /// Switches a machine, and sees it stay so.
@@ -388,11 +412,10 @@ impl<'a> MachineSteps<'a> {
             .api
             .power(&task.subject, &machine.system_id)
             .await?;
-        match &*told {
-            "on" => Ok(PowerState::On),
-            "off" => Ok(PowerState::Off),
-            "error" => Err(task.passing("MAAS cannot reach its management controller")),
-            _ => Err(task.permanent("MAAS does not know its power")),
+        match power_of(&told) {
+            Some(power) => Ok(power),
+            None if *told == *"error" => Err(task.passing(no_power(&told))),
+            None => Err(task.permanent(no_power(&told))),
         }
     }
 }
@@ -402,23 +425,7 @@ impl StepTarget for MachineSteps<'_> {
         self.task.evidence(&self.maas().designed(node, None)).await
     }
 
-    /// Does the step, and locks a machine again that it has unlocked for its own time.
     async fn act(&self, _: &Order, _: &NodeDesign) -> Result<()> {
-        let done = self.act_by_kind().await;
-        // A failure that can pass is retried, and then finds its note.
-        if self.unlocked.get().is_none() || !matches!(done, Ok(()) | Err(ActError::Permanent(_))) {
-            return done;
-        }
-        let locked = match self.task.look().await? {
-            Some(machine) if self.is_to_be_locked(&machine) => self.lock(machine).await.map(drop),
-            _ => Ok(()),
-        };
-        done.and(locked)
-    }
-}
-
-impl MachineSteps<'_> {
-    async fn act_by_kind(&self) -> Result<()> {
         let task = &self.task;
         match task.kind() {
             StepKind::Prepare => self.prepare().await,
@@ -429,6 +436,7 @@ impl MachineSteps<'_> {
             StepKind::PowerOff => self.power(PowerState::Off).await,
             StepKind::Manage => self.manage().await,
             StepKind::Provide => self.provide().await,
+            StepKind::Lock => self.lock_deployed().await,
             StepKind::SetRetired => self.retire(true).await,
             StepKind::UnsetRetired => self.retire(false).await,
             StepKind::SetMaintenance => self.maintain(true).await,

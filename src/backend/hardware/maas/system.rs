@@ -14,6 +14,7 @@ use super::tag::Tag;
 use crate::backend::hardware::payload;
 use crate::design::{NodeDesign, Section};
 use crate::document::Node;
+use crate::observed::PartDrift;
 
 /// The system that a machine is deployed with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +69,14 @@ impl System {
         system.unsupported = shared(unsupported);
         system.left_out = shared(left_out);
         system
+    }
+
+    /// The disks and interfaces of a deployed machine that are otherwise.
+    pub(super) fn drift(&self, machine: &Machine) -> Arc<[PartDrift]> {
+        let disks = self.storage.as_ref();
+        let mut drift = disks.map_or_else(Vec::new, |storage| storage.disks.drift(machine));
+        drift.append(&mut self.ports.drift(machine));
+        drift.into()
     }
 
     /// The tag that carries the kernel parameters.
@@ -137,11 +146,10 @@ fn parameters(node: &NodeDesign) -> Option<Arc<str>> {
 
 /// How the disks of a machine are laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Storage {
-    /// By a layout of MAAS's own.
-    Layout(Layout),
-    /// One by one.
-    Disks(Disks),
+pub(super) struct Storage {
+    disks: Disks,
+    /// The layout of MAAS's own that is all of them; absent: they are laid out one by one.
+    layout: Option<Layout>,
 }
 
 impl Storage {
@@ -174,9 +182,9 @@ impl Storage {
         if !kinds.is_empty() {
             unsupported.push(format!("MAAS makes no file system `{kinds}`"));
         }
-        Some(match disks.as_layout() {
-            Some(layout) => Self::Layout(layout),
-            None => Self::Disks(disks),
+        Some(Self {
+            layout: disks.as_layout(),
+            disks,
         })
     }
 
@@ -186,9 +194,9 @@ impl Storage {
     ///
     /// The machine has no such disk, or not so much space.
     pub(super) fn next(&self, machine: &Machine) -> Result<Option<Change>, String> {
-        match self {
-            Self::Layout(layout) => layout.next(machine),
-            Self::Disks(disks) => disks.next(machine),
+        match &self.layout {
+            Some(layout) => layout.next(machine),
+            None => self.disks.next(machine),
         }
     }
 }

@@ -208,6 +208,9 @@ impl Machine {
             deploys_unverified: false,
             unsupported: Arc::default(),
             left_out: Arc::default(),
+            drift: Arc::default(),
+            unlocked: false,
+            way_out: None,
             identity: None,
             proof: Proof::Proven,
         }
