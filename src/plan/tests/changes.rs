@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::design::{Retirement, SectionDigest, WipePolicy};
-use crate::observed::Capability;
+use crate::observed::{Capability, PartDrift};
 use crate::plan::Standing;
 
 /// One edit of a fixture of the settled node `n`.
@@ -30,6 +30,33 @@ fn failed(fixture: &mut PlanFixture) {
 fn prepared(fixture: &mut PlanFixture) {
     fixture.record("n").phase = Phase::Prepared;
     fixture.see("n", ProvisionState::Available);
+}
+
+fn larger_disk() -> Arc<[PartDrift]> {
+    Arc::from([PartDrift {
+        section: Section::Storage,
+        field: Arc::from("size of the file system `/var`"),
+        observed: Arc::from("10 GiB"),
+        designed: Arc::from("20 GiB"),
+    }])
+}
+
+/// Drift of disks is told with both values where the design has not changed since.
+#[test]
+fn disks_that_drifted_are_named_with_both_values_unless_their_design_was_changed() {
+    let reasons = |is_edited: bool| {
+        let mut fixture = PlanFixture::settled(&["n"]);
+        fixture.seen("n").drift = larger_disk();
+        if is_edited {
+            fixture.edit("n", Section::Storage);
+        }
+        fixture.plan().changes[0].reasons.join("; ")
+    };
+    let shown = reasons(false);
+    let expected = "size of the file system `/var`: 10 GiB, designed 20 GiB; \
+                    disks and interfaces of a deployed machine are only repaired by a redeploy: `trueup apply redeploy n`";
+    assert_eq!(shown, expected);
+    assert!(!reasons(true).contains("10 GiB"));
 }
 
 fn retire(fixture: &mut PlanFixture) {
@@ -360,6 +387,32 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "off",
             |w| w.seen("n").power = Fact::Known(PowerState::Off),
             "drift; ; power-on/all/n",
+        ),
+        (
+            "unlocked",
+            |w| w.seen("n").unlocked = true,
+            "drift; ; lock/n",
+        ),
+        (
+            "with disks of another size",
+            |w| w.seen("n").drift = larger_disk(),
+            "drift; shown; ",
+        ),
+        (
+            "with disks of another size, and unlocked",
+            |w| {
+                w.seen("n").drift = larger_disk();
+                w.seen("n").unlocked = true;
+            },
+            "drift; ; lock/n",
+        ),
+        (
+            "with disks of another size, which its design had before",
+            |w| {
+                w.seen("n").drift = larger_disk();
+                w.edit("n", Section::Storage);
+            },
+            "redeploy; --allow-redeploy n; ",
         ),
         (
             "labels drifted",

@@ -15,6 +15,7 @@ enum Fate {
     NoRecord,
     Unseen,
     Off,
+    Unlocked,
     Gone,
     Failed,
     Prepared,
@@ -26,7 +27,7 @@ enum Fate {
     Unretired,
 }
 
-const FATES: [Fate; 14] = [
+const FATES: [Fate; 15] = [
     Fate::Same,
     Fate::Bare,
     Fate::NoRecord,
@@ -41,6 +42,7 @@ const FATES: [Fate; 14] = [
     Fate::Image,
     Fate::Maintenance,
     Fate::Unretired,
+    Fate::Unlocked,
 ];
 
 fn fixture(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) -> PlanFixture {
@@ -57,6 +59,7 @@ fn fixture(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) 
                 fixture.records.remove(*name);
                 fixture.seen(name).provision = Fact::Unknown(Arc::from("dead"));
             }
+            Fate::Unlocked => fixture.seen(name).unlocked = true,
             Fate::Off => fixture.seen(name).power = Fact::Known(PowerState::Off),
             Fate::Gone => drop(fixture.see(name, ProvisionState::Available)),
             Fate::Failed => {
@@ -156,6 +159,7 @@ fn applied(fixture: &PlanFixture, plan: &Plan) -> PlanFixture {
                 let record = done.records.get_mut(&name).unwrap();
                 record.digests.insert(Section::Labels, labels);
             }
+            StepKind::Lock => done.seen(name.as_str()).unlocked = false,
             StepKind::PowerOn => {
                 done.seen(name.as_str()).power = Fact::Known(PowerState::On);
             }

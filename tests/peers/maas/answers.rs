@@ -278,7 +278,8 @@ impl State {
             wanted.is_empty() || wanted.iter().any(is)
         };
         let is_listed = |machine: &&Machine| {
-            among(&ids, &|id| **id == machine.id)
+            self.wrong != Some(Wrong::ListsNothing)
+                && among(&ids, &|id| **id == machine.id)
                 && among(&names, &|name| **name == machine.hostname)
                 && among(&macs, &|mac| machine.macs.iter().any(|own| own == *mac))
                 && among(&statuses, &|status| {
@@ -364,7 +365,7 @@ impl State {
         }
         let asks = self.asks.clone();
         let is_dry = received.field("dry_run") == Some("true");
-        if !is_dry {
+        if !is_dry && self.wrong != Some(Wrong::AllocatesNothing) {
             let taken = self.machines.get_mut(&id).unwrap();
             taken.owner = Some(asks.clone());
             taken.status = 10;
@@ -434,6 +435,8 @@ impl State {
                 machine.listed = None;
                 let state = if machine.is_dark {
                     "error"
+                } else if self.wrong == Some(Wrong::ReportsOn) {
+                    "on"
                 } else {
                     machine.power
                 };

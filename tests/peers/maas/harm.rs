@@ -73,11 +73,21 @@ pub(super) enum Wrong {
     ForgetsParts,
     /// A deployment is accepted, and nothing happens.
     DeploysNothing,
+    /// An allocation is accepted, and nothing happens.
+    AllocatesNothing,
+    /// An unlock does nothing.
+    UnlocksNothing,
+    /// Every machine is reported as on.
+    ReportsOn,
+    /// A commissioning finds no disks.
+    FindsNoDisks,
+    /// No machine is listed.
+    ListsNothing,
 }
 
 impl Wrong {
     /// All that are noticed.
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::ErasesNothing,
         Self::CommissionsCreated,
         Self::LocksNothing,
@@ -93,5 +103,10 @@ impl Wrong {
         Self::ForgetsLayout,
         Self::ForgetsParts,
         Self::DeploysNothing,
+        Self::AllocatesNothing,
+        Self::UnlocksNothing,
+        Self::ReportsOn,
+        Self::FindsNoDisks,
+        Self::ListsNothing,
     ];
 }

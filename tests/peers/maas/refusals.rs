@@ -1,13 +1,13 @@
 //! What is never asked for, what is never shown, and what is said instead.
 
 use trueup::backend::{ActError, Hardware};
-use trueup::observed::Fact;
+use trueup::observed::{Capability, Fact};
 use trueup::step::{Parameters, StepKind};
 
 use super::answers;
 use super::lab::{Lab, PLATFORM, design, node};
 use super::life::VERSIONS;
-use super::region::{KEY, Region, Version};
+use super::region::{KEY, Region, Version, Wrong};
 use super::rules::{self, STATUSES};
 use super::serve::{Answer, Received, Reply, Server};
 
@@ -93,6 +93,57 @@ async fn a_machine_of_another_user_or_with_another_s_lock_is_left_alone() {
     );
     lab.fails(StepKind::PowerOff, "n1", nothing()).await;
     assert_eq!(lab.changes(), [""; 0]);
+}
+
+/// One that was marked broken and fixed while it was deployed: MAAS switches off what it would not switch on.
+#[tokio::test(start_paused = true)]
+async fn a_deployed_machine_without_an_owner_is_neither_switched_nor_locked() {
+    let lab = Lab::one(Region::new(Version::V34).with("abc001", "n1", 6), "").await;
+    lab.region.change("abc001", |machine| machine.owner = None);
+    let seen = lab.seen("n1").await;
+    assert!(!seen.capabilities.contains(&Capability::Power) && !seen.unlocked);
+    for kind in [StepKind::PowerOff, StepKind::Lock] {
+        lab.fails(kind, "n1", nothing()).await;
+    }
+    let asked = lab.changes();
+    assert!(
+        !asked.iter().any(|line| line.contains("op=power")),
+        "{asked:?}"
+    );
+    lab.run(StepKind::SetRetired, "n1", super::lab::reason("old"))
+        .await;
+    assert!(!lab.region.machine("abc001").locked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_maas_accepts_and_does_not_do_is_no_success() {
+    for (wrong, kind, words) in [
+        (
+            Wrong::LocksNothing,
+            StepKind::Lock,
+            "MAAS accepted `lock`, and has not locked it",
+        ),
+        (
+            Wrong::ForgetsTags,
+            StepKind::SetRetired,
+            "MAAS has not kept the tag `trueup-retired`",
+        ),
+        (
+            Wrong::ForgetsTags,
+            StepKind::SetMaintenance,
+            "MAAS has not kept the tag `trueup-maintenance`",
+        ),
+        (
+            Wrong::SwitchesNothing,
+            StepKind::PowerOff,
+            "is not Off in time",
+        ),
+    ] {
+        let lab = Lab::one(Region::new(Version::V35).with("abc001", "n1", 6), "").await;
+        lab.region.state().wrong = Some(wrong);
+        let why = lab.acts_within(120, kind, "n1").await.unwrap_err();
+        assert!(why.contains(words), "{why}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -350,7 +350,7 @@ impl State {
             }
             (12, _) => self.released(id),
             (1, 4) => {
-                machine.is_known = true;
+                machine.is_known = wrong != Some(Wrong::FindsNoDisks);
                 machine.parts.commissioned();
                 machine.layout = Some("flat".to_owned());
                 machine.owner = None;
@@ -571,9 +571,12 @@ impl State {
             "release" => return self.release(id, received, &said),
             "abort" => return Ok(self.abort(id, &said)),
             "lock" | "unlock" => {
-                let wrong = self.wrong == Some(Wrong::LocksNothing);
+                let wrong = self.wrong;
                 let machine = self.machines.get_mut(id).unwrap();
-                machine.locked = operation == "lock" && !wrong;
+                machine.locked = match operation {
+                    "lock" => wrong != Some(Wrong::LocksNothing),
+                    _ => wrong == Some(Wrong::UnlocksNothing),
+                };
             }
             "mark_broken" => {
                 self.released(id);

@@ -134,6 +134,9 @@ async fn disks_and_interfaces_that_differ_are_shown_and_only_a_redeploy_repairs_
     lab.trueup(&["apply", "--yes"]).await.with(0);
     lab.region.change("abc002", |machine| {
         machine.parts.groups.clear();
+        for disk in &mut machine.parts.disks {
+            disk.system = None;
+        }
         machine.parts.interfaces[0].links[0].address = Some("10.20.0.9".to_owned());
     });
     changes(&lab);
@@ -191,7 +194,13 @@ async fn machines_are_cleaned_in_the_order_and_by_the_policy_of_each_over_one_ru
     lab.trueup(&["apply", "--yes"]).await.with(0);
     lab.site.commit(&[("cleaning.yaml", policies)]);
     lab.design("jammy");
-    let redeploy = ["apply", "--yes", "--allow-redeploy", "all"];
+    let redeploy = [
+        "apply",
+        "--yes",
+        "--allow-redeploy",
+        "all",
+        "--allow-intermediate-commits",
+    ];
     // What is never erased is torn down only where the site's policy allows it.
     let plan = lab
         .trueup(&["plan", "--allow-redeploy", "all"])

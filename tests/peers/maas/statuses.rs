@@ -31,17 +31,7 @@ const ROWS: [Row; 23] = [
     (
         0,
         S::Enroll,
-        [
-            "commission",
-            "",
-            "",
-            "",
-            "commission",
-            "commission",
-            "",
-            "power_off",
-            "",
-        ],
+        ["commission", "", "", "", "commission", "", "", "", ""],
     ),
     (1, S::Inspecting, ["-"; 9]),
     (
@@ -54,8 +44,8 @@ const ROWS: [Row; 23] = [
             "",
             "commission",
             "",
+            "power_on",
             "",
-            "power_off",
             "",
         ],
     ),
@@ -63,17 +53,7 @@ const ROWS: [Row; 23] = [
     (
         4,
         S::Available,
-        [
-            "set_storage_layout",
-            "set_storage_layout",
-            "",
-            "",
-            "tag",
-            "",
-            "",
-            "",
-            "",
-        ],
+        ["tag", "deploy", "", "", "tag", "", "", "", ""],
     ),
     (5, S::Other, [""; 9]),
     (
@@ -87,7 +67,9 @@ const ROWS: [Row; 23] = [
     (
         10,
         S::Available,
-        ["release", "deploy", "release", "", "tag", "", "", "", ""],
+        [
+            "release", "deploy", "release", "release", "tag", "", "", "", "",
+        ],
     ),
     (
         11,

@@ -59,9 +59,9 @@ impl MachineSteps<'_> {
         match machine.has_tag(tag::MANAGED) || machine.retired().is_some() {
             true => Ok(()),
             false => {
-                self.task
-                    .tag(machine, &Tag::plain(tag::MANAGED), Change::Add)
-                    .await
+                let managed = Tag::plain(tag::MANAGED);
+                self.task.tag(machine, &managed, Change::Add).await?;
+                self.task.see_tag(machine, tag::MANAGED).await
             }
         }
     }

@@ -17,16 +17,18 @@ impl MachineSteps<'_> {
             return Ok(());
         }
         task.gate(&machine, Verb::Manage)?;
+        if machine.status == Some(status::FAILED_TESTING) {
+            return Err(task.permanent(format!(
+                "is {}: test it again, or override its failed tests in MAAS",
+                machine.failed()
+            )));
+        }
         // Before it is ready: it must not be available meanwhile.
         self.manage_in_maas(&machine).await?;
         match machine.status {
             Some(status::NEW | status::FAILED_COMMISSIONING) => {
                 self.commission(machine).await.map(drop)
             }
-            Some(status::FAILED_TESTING) => Err(task.permanent(format!(
-                "is {}: test it again, or override its failed tests in MAAS",
-                machine.failed()
-            ))),
             _ => self.out_of_clean_failed(machine).await.map(drop),
         }
     }
@@ -80,6 +82,7 @@ impl MachineSteps<'_> {
         let retired = Tag::with_reason(tag::RETIRED, task.reason());
         task.only_tag(&machine, tag::RETIRED, Some(&retired))
             .await?;
+        task.see_tag(&machine, tag::RETIRED).await?;
         if machine.can_be_locked() && self.maas().settings.lock {
             self.lock(machine).await?;
         }
@@ -94,9 +97,9 @@ impl MachineSteps<'_> {
         if wanted {
             let machine = self.mark_broken(machine).await?;
             let reason = Tag::with_reason(tag::MAINTENANCE, task.reason());
-            return task
-                .only_tag(&machine, tag::MAINTENANCE, Some(&reason))
-                .await;
+            task.only_tag(&machine, tag::MAINTENANCE, Some(&reason))
+                .await?;
+            return task.see_tag(&machine, tag::MAINTENANCE).await;
         }
         let machine = match machine.status {
             Some(status::BROKEN) => {

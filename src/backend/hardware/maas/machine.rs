@@ -329,10 +329,14 @@ impl Machine {
         self.locked && self.owner_data.contains_key(key::LOCK)
     }
 
-    /// Whether it is deployed and not locked. MAAS keeps the mark of a lock only on a machine with an owner, which
-    /// one has lost that was marked broken and fixed.
+    /// Whether it is deployed and not locked. MAAS keeps the mark of a lock only on a machine with an owner.
     pub(super) fn can_be_locked(&self) -> bool {
         self.state() == S::Active && !self.locked && self.owner.is_some()
+    }
+
+    /// Whether it is deployed and has no owner, as one that was marked broken and fixed: MAAS switches it off, and not on.
+    pub(super) fn is_stranded(&self) -> bool {
+        self.state() == S::Active && self.owner.is_none()
     }
 
     /// Why it must not be torn down, where it is locked by another.
@@ -418,7 +422,7 @@ impl Machine {
         if state == S::Other {
             capabilities.clear();
         }
-        if !self.is_switched() {
+        if !self.is_switched() || self.is_stranded() {
             capabilities.remove(&Capability::Power);
         }
         let power = match self.power() {

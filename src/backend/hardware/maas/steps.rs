@@ -293,7 +293,8 @@ impl<'a> MachineSteps<'a> {
         let comment = vec![field("comment", task.comment())];
         let locked = task.operate(machine, "lock", &comment).await;
         match locked {
-            Ok(machine) => Ok(machine),
+            Ok(machine) if machine.locked => Ok(machine),
+            Ok(_) => Err(task.passing("MAAS accepted `lock`, and has not locked it")),
             Err(error) => match task.known().await? {
                 machine if machine.locked => Ok(machine),
                 _ => Err(error),
@@ -305,9 +306,10 @@ impl<'a> MachineSteps<'a> {
     async fn lock_deployed(&self) -> Result<()> {
         let task = &self.task;
         let machine = task.settled(task.known().await?).await?;
-        if machine.state() != S::Active && !machine.locked {
+        if !machine.locked && !machine.can_be_locked() {
             let status = machine.status_name();
-            return Err(task.permanent(format!("is {status}: MAAS locks only what is deployed")));
+            let text = format!("is {status}: only what is deployed and has an owner is locked");
+            return Err(task.permanent(text));
         }
         self.lock(machine).await.map(drop)
     }
@@ -326,7 +328,8 @@ impl<'a> MachineSteps<'a> {
         let comment = vec![field("comment", task.comment())];
         let unlocked = task.operate(machine, "unlock", &comment).await;
         match unlocked {
-            Ok(machine) => Ok(machine),
+            Ok(machine) if !machine.locked => Ok(machine),
+            Ok(_) => Err(task.passing("MAAS accepted `unlock`, and has not unlocked it")),
             Err(error) => match task.known().await? {
                 machine if !machine.locked => Ok(machine),
                 _ => Err(error),
@@ -376,6 +379,12 @@ impl<'a> MachineSteps<'a> {
         let task = &self.task;
         if !machine.is_switched() {
             return Err(task.permanent("MAAS cannot switch it: its power type is `manual`"));
+        }
+        if machine.is_stranded() {
+            return Err(task.permanent(
+                "has no owner in MAAS, which would not switch it on again: it was marked broken there while it was \
+                 deployed; release it, and deploy it anew",
+            ));
         }
         let has_owner = machine.owner.is_some();
         if wanted == PowerState::On && (!has_owner || machine.status == Some(status::ALLOCATED)) {

@@ -296,6 +296,14 @@ impl Task<'_, Maas> {
         }
     }
 
+    /// Makes sure that the machine carries a tag that must not be missing: MAAS skips in silence what it cannot tag.
+    pub(super) async fn see_tag(&self, machine: &Machine, kind: &str) -> Result<()> {
+        match self.again(machine).await?.has_tag(kind) {
+            true => Ok(()),
+            false => Err(self.passing(format!("MAAS has not kept the tag `{kind}`"))),
+        }
+    }
+
     /// Leaves on the machine, of the tags of a kind, only one, or none.
     pub(super) async fn only_tag(
         &self,
