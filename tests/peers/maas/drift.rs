@@ -9,6 +9,9 @@ use super::parts::{FileSystem, Link, Parts, UNIT};
 use super::placed::{PARTS, site};
 use super::region::Version;
 
+/// A change of the parts of a machine, and what differs then.
+type Case = (Box<dyn FnOnce(&mut Parts)>, &'static [&'static str]);
+
 async fn deployed(version: Version, data: &str) -> Lab {
     let lab = site(version, 4, data).await;
     lab.run(StepKind::Prepare, "n1", Parameters::default())
@@ -67,7 +70,7 @@ async fn what_is_deployed_as_designed_does_not_differ() {
 #[tokio::test(start_paused = true)]
 async fn file_systems_and_volume_groups_that_differ_are_named_with_both_values() {
     let lab = deployed(Version::V35, PARTS).await;
-    let cases: [(Box<dyn FnOnce(&mut Parts)>, &[&str]); 8] = [
+    let cases: [Case; 8] = [
         (
             Box::new(|parts| parts.disks[0].partitions[2].size = 2560 * UNIT),
             &["size of the file system `/var/log`: 10.0 GiB, designed 18.6 GiB"],
@@ -137,7 +140,7 @@ async fn bonds_vlans_and_addresses_that_differ_are_named_with_both_values() {
                 .insert(name.to_owned(), value.to_owned());
         }
     };
-    let cases: [(Box<dyn FnOnce(&mut Parts)>, &[&str]); 7] = [
+    let cases: [Case; 7] = [
         (
             Box::new(param("bond_mode", "active-backup")),
             &["`bond_mode` of the bond `bond0`: active-backup, designed 802.3ad"],

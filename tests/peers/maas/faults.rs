@@ -12,7 +12,8 @@ use super::life::VERSIONS;
 use super::region::{Fault, Machine, Region, Times, Version};
 
 /// Operations that must not be repeated.
-const ONCE: [&str; 6] = [
+const ONCE: [&str; 7] = [
+    "create",
     "commission",
     "allocate",
     "deploy",

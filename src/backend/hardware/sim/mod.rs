@@ -311,7 +311,9 @@ impl Hardware for Simulator {
 fn is_simulated(kind: StepKind) -> bool {
     let is_about_site = matches!(kind, StepKind::VerifySite | StepKind::PrepareSite);
     let is_whole = kind.facts().actor == Actor::Both;
-    kind.facts().touches_world() && !is_about_site && !is_whole
+    // A simulated machine has no lock.
+    let is_possible = !is_about_site && !is_whole && kind != StepKind::Lock;
+    kind.facts().touches_world() && is_possible
 }
 
 /// How long a kind of step takes by the settings; `None` where that depends on more than its kind.
