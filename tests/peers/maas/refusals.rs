@@ -116,6 +116,39 @@ async fn a_deployed_machine_without_an_owner_is_neither_switched_nor_locked() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_power_action_is_waited_for_and_a_missing_rack_controller_is_named() {
+    for version in VERSIONS {
+        let lab = Lab::one(Region::new(version).with("abc001", "n1", 6), "").await;
+        lab.region.state().is_busy = true;
+        let region = lab.region.clone();
+        let ends = tokio::spawn(async move {
+            tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+            region.state().is_busy = false;
+        });
+        lab.run(StepKind::PowerOff, "n1", nothing()).await;
+        ends.await.unwrap();
+        let machine = lab.region.machine("abc001");
+        assert_eq!((machine.power, machine.locked), ("off", false));
+
+        // Without one MAAS says 400 where it has no image to commission with.
+        let lab = Lab::one(Region::new(version).with("abc001", "n1", 0), "").await;
+        lab.region.state().has_rack = false;
+        let why = lab
+            .acts_within(600, StepKind::Prepare, "n1")
+            .await
+            .unwrap_err();
+        assert!(why.contains("no image is available"), "{why}");
+        assert_eq!(lab.region.state().effects, [""; 0]);
+        // It is asked for again, and once.
+        lab.region.state().has_rack = true;
+        lab.run(StepKind::Prepare, "n1", nothing()).await;
+        let effects = lab.region.state().effects.clone();
+        let commissions = effects.iter().filter(|each| *each == "commission abc001");
+        assert_eq!(commissions.count(), 1, "{effects:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_maas_accepts_and_does_not_do_is_no_success() {
     for (wrong, kind, words) in [
         (

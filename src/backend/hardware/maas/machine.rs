@@ -101,7 +101,7 @@ pub(super) const STATUSES: &[(u8, &str, S, S)] = &[
     ),
 ];
 
-/// What brings a machine out of a status that trueup leaves alone, each with its number.
+/// The way out of each status that trueup leaves alone, by its number.
 pub(super) const WAYS_OUT: &[(u8, &str)] = &[
     (
         3,
@@ -136,7 +136,7 @@ pub(super) const WAYS_OUT: &[(u8, &str)] = &[
     ),
 ];
 
-/// The same for a status that is not in the table.
+/// The way out of a status that is not in the table.
 const UNKNOWN_STATUS: &str =
     "trueup does not know this status of MAAS: bring the machine to one of those in docs/maas.md";
 
@@ -301,7 +301,7 @@ impl Machine {
         }
     }
 
-    /// What brings it out of a status that trueup leaves alone.
+    /// The way out of its status, where trueup leaves that alone.
     pub(super) fn way_out(&self) -> Option<&'static str> {
         if self.state().is_driven() {
             return None;
