@@ -97,13 +97,23 @@ impl Way {
     }
 
     async fn goes(self, lab: &Lab, fault: Option<(usize, Fault)>) -> End {
+        let ended = self.tries(lab, fault).await;
+        let version = lab.region.state().version;
+        ended.unwrap_or_else(|(kind, why)| panic!("{version:?} {fault:?} {kind}: {why}"))
+    }
+
+    /// Goes as far as it comes: to the end, or to a step that fails.
+    async fn tries(
+        self,
+        lab: &Lab,
+        fault: Option<(usize, Fault)>,
+    ) -> Result<End, (StepKind, String)> {
         let status = match self {
             Self::Life | Self::Created => 0,
             Self::InUse | Self::Adopted => 6,
             Self::Idle | Self::Parts => 4,
         };
         lab.region.reset();
-        let version = lab.region.state().version;
         if self != Self::Created {
             lab.region.clone().with("abc001", "n1", status);
         }
@@ -126,7 +136,7 @@ impl Way {
         }
         for (kind, parameters) in self.steps() {
             let ended = lab.drive(kind, "n1", parameters).await;
-            ended.unwrap_or_else(|failure| panic!("{version:?} {fault:?} {kind}: {failure:?}"));
+            ended.map_err(|failure| (kind, format!("{failure:?}")))?;
         }
         let requests = lab.region.state().requests.len();
         let observed = lab.seen("n1").await;
@@ -138,12 +148,12 @@ impl Way {
                 *once.entry(name.to_owned()).or_default() += 1;
             }
         }
-        End {
+        Ok(End {
             machines: state.machines.values().cloned().collect(),
             observed,
             once,
             requests,
-        }
+        })
     }
 
     /// Goes with each fault of each of these requests, and ends as without.
@@ -243,5 +253,55 @@ async fn the_first_requests_of_a_process_survive_each_fault_and_death() {
                 );
             }
         }
+    }
+}
+
+/// Answers that no table has: a step fails by them, or ends as without; none is taken for done that was not, and
+/// nothing happens twice.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_answer_fails_a_step_or_changes_nothing_and_is_never_taken_for_done() {
+    const STATUSES: [u16; 13] = [
+        200, 202, 204, 302, 400, 401, 403, 404, 405, 410, 418, 429, 501,
+    ];
+    let versions = match super::takes_all() {
+        true => &VERSIONS[..],
+        false => &[Version::V34],
+    };
+    for version in versions {
+        let lab = Lab::one(Region::new(*version), "").await;
+        // What a process asks for once is among it.
+        let without = Way::Life.goes(&lab, None).await;
+        let (mut failed, mut wrong) = (0, Vec::new());
+        for at in 0..without.requests {
+            for status in STATUSES {
+                lab.restart();
+                let fault = Some((at, Fault::Odd(status)));
+                match Way::Life.tries(&lab, fault).await {
+                    Ok(end) if end.is_like(&without) => {}
+                    Ok(end) => wrong.push(format!(
+                        "{status} to {at}: {:?} {:?}",
+                        end.once, end.machines
+                    )),
+                    Err(_) => failed += 1,
+                }
+                let effects = lab.region.state().effects.clone();
+                let twice = ONCE
+                    .iter()
+                    .filter(|once| **once != "release" && **once != "delete");
+                for once in twice {
+                    let of = effects
+                        .iter()
+                        .filter(|each| each.starts_with(&format!("{once} ")));
+                    if of.count() > 1 {
+                        wrong.push(format!("{status} to {at}: {effects:?}"));
+                    }
+                }
+            }
+        }
+        println!(
+            "{version:?}: {failed} failed of {}",
+            without.requests * STATUSES.len()
+        );
+        assert!(wrong.is_empty(), "{wrong:#?}");
     }
 }

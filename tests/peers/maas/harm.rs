@@ -19,6 +19,8 @@ pub(super) enum Fault {
     DiesBefore,
     /// It is done, and the process that asks dies.
     DiesAfter,
+    /// This status is answered, with a page; nothing is done.
+    Odd(u16),
 }
 
 impl Fault {

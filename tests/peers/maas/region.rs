@@ -280,6 +280,10 @@ impl Region {
                 headers: vec![("retry-after", "5".to_owned())],
                 ..answers::text(409, "<html><head><title>Conflict</title></head></html>")
             }),
+            Fault::Odd(status) => {
+                let page = "<html><head><title>Somewhere else</title></head></html>";
+                Reply::Answer(answers::text(status, page))
+            }
             Fault::Broken => Reply::Answer(answers::text(500, "it broke")),
             Fault::TimedOut => Reply::Answer(answers::text(504, "no answer in time")),
         }

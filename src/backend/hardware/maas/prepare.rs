@@ -35,6 +35,9 @@ impl MachineSteps<'_> {
             // MAAS keeps no word about a commissioning: who resumes the run in another clone finds this.
             let run = Tag::run(&task.order.run);
             task.only_tag(&machine, tag::RUN, Some(&run)).await?;
+            if !machine.tag_names.contains(&run.name) {
+                task.see_tag(&machine, tag::RUN).await?;
+            }
             machine = match machine.status {
                 Some(status::NEW | status::FAILED_COMMISSIONING) => {
                     self.commission(machine).await?
@@ -104,6 +107,9 @@ impl MachineSteps<'_> {
         let kernel = self.maas().system(task.node).kernel_tag();
         task.only_tag(&machine, tag::KERNEL, kernel.as_ref())
             .await?;
+        if kernel.is_some_and(|kernel| !machine.tag_names.contains(&kernel.name)) {
+            task.see_tag(&machine, tag::KERNEL).await?;
+        }
         task.only_tag(&machine, tag::MANAGED, None).await
     }
 

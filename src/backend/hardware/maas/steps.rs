@@ -247,7 +247,11 @@ impl<'a> MachineSteps<'a> {
         let labels = labels.filter(|(_, value)| !value.is_empty());
         let fields = own.into_iter().chain(labels);
         let fields = fields.map(|(name, value)| field(name, value)).collect();
-        task.operate(machine, "set_owner_data", &fields).await
+        let machine = task.operate(machine, "set_owner_data", &fields).await?;
+        match self.is_ours(&machine) {
+            true => Ok(machine),
+            false => Err(task.passing("MAAS accepted `set_owner_data`, and has not kept it")),
+        }
     }
 
     /// Puts the tags of the design on the machine; others are another's.
@@ -268,6 +272,8 @@ impl<'a> MachineSteps<'a> {
         if machine.state() != S::Active {
             return Err(task.ended_in(Once::Deploy, &machine));
         }
+        // MAAS skips in silence what it cannot tag.
+        self.put_tags(&machine).await?;
         if machine.power() == Some(PowerState::Off) && machine.is_switched() && !machine.locked {
             self.switch(&machine, PowerState::On).await?;
         }
