@@ -7,6 +7,7 @@ mod cached;
 mod error;
 mod exchange;
 mod format;
+mod message;
 mod packed;
 mod place;
 mod relocate;

@@ -15,14 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, failed};
 use super::format::{FORMAT_VERSION, SITE};
+use super::message::{BRANCHES, message_in};
 use crate::design::SiteName;
 use crate::repository::{
     self, CommitId, NewCommit, Repository, Signature, is_plain_name, is_ref_name,
 };
-
-const BRANCHES: &str = "refs/heads/";
-/// Keeps a forge from starting a pipeline for a commit of a branch.
-const NO_PIPELINE: &str = "[skip ci]";
 
 /// The refs that may hold the records of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,21 +89,6 @@ impl Place {
     pub(super) fn message(&self, text: &str) -> String {
         message_in(self.at_remote(), text)
     }
-}
-
-/// The message of a commit that a ref holds.
-pub(super) fn message_in(name: &str, text: &str) -> String {
-    match name.starts_with(BRANCHES) {
-        true => format!("{text}\n\n{NO_PIPELINE}"),
-        false => text.to_owned(),
-    }
-}
-
-/// The message of a commit without what keeps pipelines from starting.
-pub(super) fn subject_of(message: &str) -> &str {
-    let rest = message.strip_suffix(NO_PIPELINE);
-    let rest = rest.and_then(|rest| rest.strip_suffix("\n\n"));
-    rest.unwrap_or(message)
 }
 
 /// The branch of a site.

@@ -10,7 +10,8 @@
 use std::collections::BTreeMap;
 
 use super::error::{Error, failed};
-use super::place::{message_in, write_marker};
+use super::message::message_in;
+use super::place::write_marker;
 use super::signing::NotReady;
 use super::store::Store;
 use crate::repository::{CommitId, NewCommit, ObjectId, RefUpdate, Remote, Signature};

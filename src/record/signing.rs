@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::place::subject_of;
+use super::message::text_of;
 use crate::design::SiteName;
 use crate::repository::{CommitId, SignedCommit};
 
@@ -62,7 +62,7 @@ pub(super) fn binding(site: &SiteName, repository: &str) -> String {
 #[must_use]
 pub fn is_bound_to(commit: &SignedCommit, site: &SiteName, repository: &str) -> bool {
     let rest = commit.message().strip_suffix(&*binding(site, repository));
-    rest.is_some_and(|rest| !subject_of(rest).contains('\n'))
+    rest.is_some_and(|rest| !text_of(rest).contains('\n'))
 }
 
 /// How the signature of a run was found.
@@ -125,7 +125,7 @@ impl RunSignature {
 
 #[cfg(test)]
 mod tests {
-    use super::super::place::message_in;
+    use super::super::message::message_in;
     use super::*;
 
     #[test]
