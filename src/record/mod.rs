@@ -32,7 +32,9 @@ pub use format::FORMAT_VERSION;
 pub use packed::{Packed, Packing};
 pub use place::Place;
 pub use relocate::{Direction, Move, Relocation};
-pub use signing::{NotReady, RunSignature, SignatureVerdict, Signing, is_bound_to};
+pub use signing::{
+    NotReady, RunSignature, SignatureVerdict, Signing, bound_repository, is_bound_to,
+};
 pub use store::{Checkpoint, PendingCheckpoint, RunFile, State, Store};
 
 /// How far a machine has come.

@@ -65,6 +65,13 @@ pub fn is_bound_to(commit: &SignedCommit, site: &SiteName, repository: &str) -> 
     rest.is_some_and(|rest| !text_of(rest).contains('\n'))
 }
 
+/// The repository that the message of a signed commit names.
+#[must_use]
+pub fn bound_repository(commit: &SignedCommit) -> Option<&str> {
+    let last = commit.message().trim_end().lines().last()?;
+    last.strip_prefix("repository: ")
+}
+
 /// How the signature of a run was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -24,11 +24,21 @@ impl Repository {
         if let Some(remote) = self.default_remote()?
             && let Some(url) = self.config(&format!("remote.{remote}.url"))?
         {
-            return Ok(plain_url(&url));
+            return Ok(plain_url(&self.absolute(url)));
         }
         let folder = self.common_dir();
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         Ok(folder.to_string_lossy().into_owned())
+    }
+
+    /// An address that is a relative path, which git takes from the worktree, as an absolute one; another one as it is.
+    fn absolute(&self, url: String) -> String {
+        let is_relative = !url.contains(':') && !url.starts_with('/');
+        let path = is_relative.then(|| self.root().join(&url).canonicalize());
+        match path {
+            Some(Ok(path)) => path.to_string_lossy().into_owned(),
+            _ => url,
+        }
     }
 }
 
@@ -69,5 +79,30 @@ mod tests {
         }
         assert_eq!(plain_url("/srv/git/site.git"), "/srv/git/site");
         assert_eq!(plain_url("https://h:8443/x"), "h:8443/x");
+    }
+
+    #[test]
+    fn a_remote_beside_the_clone_is_the_same_by_a_relative_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        git2::Repository::init_bare(folder.join("site.git")).unwrap();
+        let clone = git2::Repository::init(folder.join("clone")).unwrap();
+        let whole = folder.join("site.git");
+        let whole = whole.to_str().unwrap();
+        let expected = whole.strip_suffix(".git").unwrap();
+        for url in ["../site.git", whole] {
+            clone
+                .config()
+                .unwrap()
+                .set_str("remote.origin.url", url)
+                .unwrap();
+            clone
+                .config()
+                .unwrap()
+                .set_str("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
+                .unwrap();
+            let repository = Repository::discover(&folder.join("clone")).unwrap();
+            assert_eq!(repository.identity().unwrap(), expected, "{url}");
+        }
     }
 }

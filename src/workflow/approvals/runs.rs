@@ -14,7 +14,8 @@ use super::signers::Signer;
 use crate::design::{Policy, RunId, SiteName};
 use crate::diagnostic::chain;
 use crate::record::{
-    NotReady, RunSignature, SignatureVerdict, Signing, SiteState, State, Store, is_bound_to,
+    NotReady, RunSignature, SignatureVerdict, Signing, SiteState, State, Store, bound_repository,
+    is_bound_to,
 };
 use crate::repository::{CommitId, Repository, Signed, SigningKey, claimed_key};
 use crate::run::{Connection, SiteRepository};
@@ -159,8 +160,12 @@ impl<'a> Judge<'a> {
         };
         if !is_bound_to(&signed, self.site, &self.name) {
             let (site, name) = (self.site, &self.name);
+            let theirs = bound_repository(&signed).filter(|theirs| *theirs != name);
+            let theirs = theirs.map_or_else(String::new, |theirs| {
+                format!(", but of `{theirs}` (`git config trueup.repository` names it)")
+            });
             let why = format!(
-                "what {} has signed is no record of site `{site}` of repository `{name}`",
+                "what {} has signed is no record of site `{site}` of repository `{name}`{theirs}",
                 signer.principal
             );
             return Ok(RunSignature::bad(commit, &why));

@@ -81,7 +81,7 @@ fn records_are_planned_from_only_with_the_signature_of_an_allowed_signer() {
         (
             message.replace(&here, "repository: git.example/other"),
             Some("bob"),
-            "is no record of site `edge` of repository",
+            ", but of `git.example/other` (`git config trueup.repository` names it)",
         ),
         (
             "Merge branch 'x'".to_owned(),
