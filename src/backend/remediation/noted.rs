@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use super::holder::{Holder, HostSeen};
 use super::walk::part;
-use crate::backend::{ActError, Hardware, Order, Pending};
+use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::remediation::{Backup, Memory, Note};
 use crate::step::{Parameters, StepKind};
+
+/// How long the rest of a switch may take that another process has begun.
+const COMPLETED: Duration = Duration::from_secs(300);
 
 /// The annotations of one machine, as they were noted.
 pub(super) struct Noted<'a> {
@@ -123,7 +126,18 @@ impl Holder for Noted<'_> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn end<'a>(&'a self, _: Option<&'a Arc<str>>) -> Pending<'a, Result<(), ActError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn end<'a>(&'a self, given_up: Option<&'a Arc<str>>) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(async move {
+            if given_up.is_some() {
+                return Ok(());
+            }
+            // A process before this one may have died behind the switch, with a part of it left to do.
+            let parameters = Parameters::default();
+            let order = part(self.order, StepKind::PowerOn, 0, COMPLETED, parameters);
+            match self.hardware.probe(&order).await {
+                Probe::UnderWay => self.hardware.act(&order).await,
+                _ => Ok(()),
+            }
+        })
     }
 }

@@ -251,17 +251,7 @@ fn the_change_under_review_does_not_decide_whose_runs_count() {
 fn what_ends_a_run_does_not_vouch_for_records_that_were_forged() {
     let team = Team::signed();
     team.slowly_signed();
-    let run = team.site.start(&[
-        "apply",
-        "--yes",
-        "power",
-        "off",
-        "edge-1",
-        "edge-2",
-        "--parallelism=1",
-    ]);
-    wait_for_effect(&team.site, "edge-1 powered-off");
-    kill(run);
+    team.is_killed_in_mid_run();
     team.site.run(&["log"]).with(0);
     let message = team.message();
     team.forge_records(&message, None);
@@ -309,17 +299,7 @@ fn a_bad_signature_of_a_run_that_is_resumed_is_a_warning_where_none_is_demanded(
 fn a_signed_run_is_resumed_in_another_clone() {
     let team = Team::signed();
     team.slowly_signed();
-    let run = team.site.start(&[
-        "apply",
-        "--yes",
-        "power",
-        "off",
-        "edge-1",
-        "edge-2",
-        "--parallelism=1",
-    ]);
-    wait_for_effect(&team.site, "edge-1 powered-off");
-    kill(run);
+    team.is_killed_in_mid_run();
     let second = second(&team);
     second
         .checkout
@@ -346,6 +326,16 @@ fn a_signed_run_is_resumed_in_another_clone() {
 }
 
 impl Team {
+    /// Begins to switch two machines off, and dies when one is off.
+    fn is_killed_in_mid_run(&self) {
+        let words = ["apply", "--yes", "power", "off", "edge-1", "edge-2"];
+        let run = self
+            .site
+            .start(&[&words[..], &["--parallelism=1"]].concat());
+        wait_for_effect(&self.site, "edge-1 powered-off");
+        kill(run);
+    }
+
     fn slowly_signed(&self) {
         self.site
             .simulator("{clock: real, durations: {power: 1}, faults: []}");

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::design::Section;
+use crate::observed::PartDrift;
+
 /// A value that may be `null`.
 pub(super) fn or_none<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     from: D,
@@ -16,6 +19,30 @@ pub(super) fn or_none<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 pub(super) fn or_empty<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error> {
     let text: Option<Arc<str>> = Option::deserialize(from)?;
     Ok(text.unwrap_or_default())
+}
+
+/// Texts in their order; `none` without any.
+pub(super) fn listed(mut texts: Vec<String>) -> String {
+    texts.sort_unstable();
+    match texts.is_empty() {
+        true => "none".to_owned(),
+        false => texts.join(", "),
+    }
+}
+
+/// A part of a machine that is otherwise than its design.
+pub(super) fn drift_of(
+    section: Section,
+    field: impl Into<String>,
+    observed: impl Into<String>,
+    designed: impl Into<String>,
+) -> PartDrift {
+    PartDrift {
+        section,
+        field: field.into().into(),
+        observed: observed.into().into(),
+        designed: designed.into().into(),
+    }
 }
 
 /// An interface of a machine.

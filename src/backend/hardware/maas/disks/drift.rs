@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{Disk, Disks, Piece};
 use crate::backend::hardware::maas::machine::Machine;
-use crate::backend::hardware::maas::shown::{Block, FileSystem, GroupDevice};
+use crate::backend::hardware::maas::shown::{Block, FileSystem, GroupDevice, drift_of, listed};
 use crate::backend::http::plain;
 use crate::design::{Section, Size};
 use crate::observed::PartDrift;
@@ -260,14 +260,6 @@ fn device_of(machine: &Machine, device: &GroupDevice) -> String {
     found.unwrap_or_else(|| "another device".to_owned())
 }
 
-fn listed(mut texts: Vec<String>) -> String {
-    texts.sort_unstable();
-    match texts.is_empty() {
-        true => "none".to_owned(),
-        false => texts.join(", "),
-    }
-}
-
 fn described(kind: &str, on: &str) -> String {
     format!("{} on {on}", plain(kind, 40))
 }
@@ -277,12 +269,7 @@ fn part(
     observed: impl Into<String>,
     designed: impl Into<String>,
 ) -> PartDrift {
-    PartDrift {
-        section: Section::Storage,
-        field: field.into().into(),
-        observed: observed.into().into(),
-        designed: designed.into().into(),
-    }
+    drift_of(Section::Storage, field, observed, designed)
 }
 
 /// A size in the largest unit that keeps a digit behind the point.

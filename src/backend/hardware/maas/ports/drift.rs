@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Card, Net, Port, Ports};
 use crate::backend::hardware::maas::machine::Machine;
-use crate::backend::hardware::maas::shown::{Interface, Link};
+use crate::backend::hardware::maas::shown::{Interface, Link, drift_of, listed};
 use crate::backend::http::plain;
 use crate::design::Section;
 use crate::observed::PartDrift;
@@ -206,23 +206,10 @@ fn of_parents(interface: &Interface) -> String {
     listed(parents.map(|parent| plain(parent, 60)).collect())
 }
 
-fn listed(mut texts: Vec<String>) -> String {
-    texts.sort_unstable();
-    match texts.is_empty() {
-        true => "none".to_owned(),
-        false => texts.join(", "),
-    }
-}
-
 fn part(
     field: impl Into<String>,
     observed: impl Into<String>,
     designed: impl Into<String>,
 ) -> PartDrift {
-    PartDrift {
-        section: Section::Network,
-        field: field.into().into(),
-        observed: observed.into().into(),
-        designed: designed.into().into(),
-    }
+    drift_of(Section::Network, field, observed, designed)
 }
