@@ -1,7 +1,6 @@
 //! The messages of the commits of records.
 
-/// The refs that are branches.
-pub(super) const BRANCHES: &str = "refs/heads/";
+use crate::repository::BRANCHES;
 
 /// Keeps a forge from starting a pipeline for a commit of a branch.
 const NO_PIPELINE: &str = "[skip ci]";

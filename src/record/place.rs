@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, failed};
 use super::format::{FORMAT_VERSION, SITE};
-use super::message::{BRANCHES, message_in};
+use super::message::message_in;
 use crate::design::SiteName;
 use crate::repository::{
-    self, CommitId, NewCommit, Repository, Signature, is_plain_name, is_ref_name,
+    self, BRANCHES, CommitId, NewCommit, Repository, Signature, is_plain_name, is_ref_name,
 };
 
 /// The refs that may hold the records of a site.

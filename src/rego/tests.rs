@@ -1,3 +1,5 @@
+//! Rules of a site, and their verdicts on plans.
+
 use super::*;
 
 fn rules(texts: &[&str]) -> Vec<RuleFile> {

@@ -57,7 +57,7 @@ pub use program::ProgramTimeout;
 pub use range::TouchedFile;
 pub use read::{Links, ReadError, open_file, read_file};
 pub use refs::{is_plain_name, is_ref_name};
-pub use remote::{PushOutcome, RefUpdate, Remote, Transport};
+pub use remote::{BRANCHES, PushOutcome, RefUpdate, Remote, Transport};
 pub use signed::SignedCommit;
 pub use ssh::{PublicKey, Signed, SigningKey, claimed_key};
 pub use stamps::Moment;

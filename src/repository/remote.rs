@@ -15,7 +15,7 @@ use super::program::{Output, ProgramTimeout};
 use super::{CommitId, Error, ObjectId, Repository};
 
 /// The refs of branches, of which a push may start a pipeline.
-const BRANCHES: &str = "refs/heads/";
+pub const BRANCHES: &str = "refs/heads/";
 /// Tells a remote that takes push options (GitLab) to start none.
 const SKIP_PIPELINES: &str = "--push-option=ci.skip";
 

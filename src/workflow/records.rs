@@ -1,7 +1,8 @@
 //! The first act of every command that contacts the remote or begins a run: it publishes the records that an earlier
 //! command of this clone could not, and follows the remote's records.
 
-use super::{Checkout, Client, Failure, signing_site};
+use super::approvals::site_signed_if_needed;
+use super::{Checkout, Client, Failure};
 use crate::record::{ExchangeOutcome, RunRecord, Store};
 use crate::run::{self, Connection, Outlook, Process, SetAside};
 
@@ -16,11 +17,7 @@ pub fn follow<'s>(
     checkout: &'s Checkout<'s>,
     connection: &Connection<'s>,
 ) -> Result<Store<'s>, Failure> {
-    // Records are read without the key, too.
-    let site = match signing_site(checkout, connection.clone()) {
-        Ok(site) => site,
-        Err(_) => checkout.site(connection.clone())?,
-    };
+    let site = site_signed_if_needed(checkout, connection.clone())?;
     let store = site.store()?;
     let actor = client.actor(site.repository)?;
     let clock = client.clock();

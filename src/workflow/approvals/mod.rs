@@ -28,6 +28,7 @@ use crate::repository::{
 use crate::run::{Connection, SiteRepository};
 
 pub use gate::Gate;
+pub(super) use runs::site_signed_if_needed;
 pub use runs::{run_signatures, signature_of, signing_site};
 pub use signers::Signer;
 pub use statement::{LONGEST, NAMESPACE, Statement};

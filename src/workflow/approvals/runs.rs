@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
@@ -239,12 +239,29 @@ pub fn signing_site<'s>(
     checkout: &'s Checkout<'s>,
     connection: Connection<'s>,
 ) -> Result<SiteRepository<'s>, Failure> {
-    let repository = checkout.repository;
+    let key = checkout.repository.run_signing_key()?;
+    site_signed_by(checkout, connection, OnceLock::from(key))
+}
+
+/// The same, for commands that sign only what an earlier one has left: the key is looked for once it is needed, and without
+/// one the records are read as well.
+pub(in crate::workflow) fn site_signed_if_needed<'s>(
+    checkout: &'s Checkout<'s>,
+    connection: Connection<'s>,
+) -> Result<SiteRepository<'s>, Failure> {
+    site_signed_by(checkout, connection, OnceLock::new())
+}
+
+fn site_signed_by<'s>(
+    checkout: &'s Checkout<'s>,
+    connection: Connection<'s>,
+    key: OnceLock<Option<SigningKey>>,
+) -> Result<SiteRepository<'s>, Failure> {
     let signer = RunSigner {
         checkout,
         connection: connection.clone(),
-        key: repository.run_signing_key()?,
-        name: repository.signed_name()?,
+        key,
+        name: checkout.repository.signed_name()?,
         trusted: Mutex::default(),
     };
     Ok(SiteRepository {
@@ -257,7 +274,8 @@ pub fn signing_site<'s>(
 struct RunSigner<'a> {
     checkout: &'a Checkout<'a>,
     connection: Connection<'a>,
-    key: Option<SigningKey>,
+    /// The key that git has, once it was looked for.
+    key: OnceLock<Option<SigningKey>>,
     name: String,
     /// The records that this process has verified or written.
     trusted: Mutex<BTreeSet<CommitId>>,
@@ -272,6 +290,11 @@ impl fmt::Debug for RunSigner<'_> {
 }
 
 impl RunSigner<'_> {
+    fn key(&self) -> Option<&SigningKey> {
+        let found = || self.checkout.repository.run_signing_key().unwrap_or(None);
+        self.key.get_or_init(found).as_ref()
+    }
+
     /// The rules that count for records.
     fn rules(&self, tip: CommitId) -> Result<SigningRules, Failure> {
         let site = &self.checkout.location.site;
@@ -310,7 +333,7 @@ impl RunSigner<'_> {
 
 impl Signing for RunSigner<'_> {
     fn has_key(&self) -> bool {
-        self.key.is_some()
+        self.key().is_some()
     }
 
     fn ready(&self, base: Option<CommitId>) -> Result<(), NotReady> {
@@ -324,7 +347,7 @@ impl Signing for RunSigner<'_> {
             why.map_or(Ok(()), |why| Err(NotReady::Refused(why)))?;
         }
         let required = rules.filter(|rules| rules.required);
-        if self.key.is_none() {
+        if self.key().is_none() {
             return match required {
                 Some(_) => Err(NotReady::Refused(NO_KEY.to_owned())),
                 None => Ok(()),
@@ -345,7 +368,7 @@ impl Signing for RunSigner<'_> {
     }
 
     fn sign(&self, text: &str) -> Result<String, String> {
-        let key = self.key.as_ref().ok_or(NO_KEY)?;
+        let key = self.key().ok_or(NO_KEY)?;
         let signed = self.checkout.repository.sign_object(key, text);
         signed.map_err(|error| chain(&error))
     }
@@ -355,7 +378,7 @@ impl Signing for RunSigner<'_> {
     }
 
     fn is_touched(&self) -> bool {
-        let key = self.key.as_ref().and_then(SigningKey::public);
+        let key = self.key().and_then(SigningKey::public);
         key.is_some_and(|key| key.kind().starts_with("sk-"))
     }
 

@@ -31,6 +31,15 @@ struct Team {
 }
 
 impl Team {
+    /// Applies a policy under which every plan needs an approval.
+    fn demands_an_approval_of_all(&self) {
+        let policy = POLICY.replace("redeploy: 1", "any: 1");
+        self.site.checkout.write("policy.yaml", policy);
+        self.site
+            .commit_and_apply("All needs an approval", &[])
+            .with(0);
+    }
+
     fn new() -> Self {
         let keys = tempfile::TempDir::new().unwrap();
         let site = example("edge");
@@ -303,12 +312,7 @@ fn status_and_log_show_approvals_to_people_and_to_scripts() {
     assert_eq!(json()["approvals"], Value::Null);
     let log = team.site.run(&["log"]).with(0).stdout;
     assert!(!log.contains("APPROVED BY"), "{log}");
-    team.site
-        .checkout
-        .write("policy.yaml", POLICY.replace("redeploy: 1", "any: 1"));
-    team.site
-        .commit_and_apply("All needs an approval", &[])
-        .with(0);
+    team.demands_an_approval_of_all();
     let nodes = team.site.checkout.path().join("nodes.yaml");
     let nodes = std::fs::read_to_string(nodes).unwrap();
     let last = nodes.rsplit_once("---\n").unwrap().1;

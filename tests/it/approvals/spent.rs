@@ -41,12 +41,7 @@ fn kill(mut child: Child) {
 #[test]
 fn an_approval_is_spent_by_the_first_run_that_begins_with_it() {
     let team = Team::new();
-    team.site
-        .checkout
-        .write("policy.yaml", POLICY.replace("redeploy: 1", "any: 1"));
-    team.site
-        .commit_and_apply("All needs an approval", &[])
-        .with(0);
+    team.demands_an_approval_of_all();
     let words = ["drain", "edge-1"];
     let plan = team.plan(&words);
     team.approve(&plan, "bob", &[]).with(0);

@@ -110,14 +110,7 @@ async fn the_client_of_maas_goes_through_a_machine_s_life_with_the_stand_in() {
         let region = Region::new(version)
             .with("abc001", "n1", 0)
             .with("abc002", "n2", 4);
-        let brief = Duration::from_millis(300);
-        region.state().times = Times {
-            commission: brief,
-            deploy: brief,
-            release: brief,
-            erase: brief,
-            dark: brief,
-        };
+        region.state().times = Times::all(Duration::from_millis(300));
         let server = region.serve().await;
         let key =
             |(consumer, token, secret): (&str, &str, &str)| format!("{consumer}:{token}:{secret}");

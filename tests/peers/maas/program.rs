@@ -53,11 +53,8 @@ impl Lab {
             .with("abc003", "n3", 4);
         let long = Duration::from_millis(1500);
         region.state().times = Times {
-            commission: long,
-            deploy: long,
             release: Duration::from_millis(300),
-            erase: long,
-            dark: long,
+            ..Times::all(long)
         };
         let server = region.serve().await;
         let lab = Self {

@@ -43,6 +43,19 @@ pub(super) struct Times {
     pub(super) dark: Duration,
 }
 
+impl Times {
+    /// All of them the same.
+    pub(super) fn all(time: Duration) -> Self {
+        Self {
+            commission: time,
+            deploy: time,
+            release: time,
+            erase: time,
+            dark: time,
+        }
+    }
+}
+
 impl Default for Times {
     fn default() -> Self {
         let seconds = Duration::from_secs;

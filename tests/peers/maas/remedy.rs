@@ -17,14 +17,7 @@ const REMEDIATE: [&str; 4] = ["apply", "remediate", "n1", "--yes"];
 /// A deployed machine of MAAS's, and the region that has it.
 async fn start(version: Version) -> Option<(Region, Lab)> {
     let region = Region::new(version).with("abc001", "n1", 4);
-    let brief = Duration::from_millis(500);
-    region.state().times = Times {
-        commission: brief,
-        deploy: brief,
-        release: brief,
-        erase: brief,
-        dark: brief,
-    };
+    region.state().times = Times::all(Duration::from_millis(500));
     let server = region.serve().await;
     let hardware = format!(
         "{{kind: maas, maas: {{endpoint: \"{}\", api_key: {{env: MAAS_API_KEY}}, request_timeout: 3}}}}\n  allow_plain_http: true",
