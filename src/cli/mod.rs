@@ -18,6 +18,7 @@ mod doctor;
 mod environment;
 mod etcd;
 mod exit;
+mod export;
 mod help;
 mod init;
 mod interrupted;
@@ -32,6 +33,7 @@ mod planning;
 mod policy;
 mod render;
 mod revision;
+mod run;
 mod run_id;
 mod schemas;
 mod secrets;
@@ -136,6 +138,10 @@ enum Command {
     Doctor(doctor::DoctorCommand),
     /// Show the endpoints, files and programs that the documents of a site name, and trust them
     Trust(trust::TrustCommand),
+    /// Carry a saved plan out by many workers
+    Run(run::RunCommand),
+    /// Write a saved plan as a DAG of Airflow
+    Export(export::ExportCommand),
     /// Judge plans by the rules of the site
     Policy(policy::PolicyCommand),
     /// Publish the plan of a change as a comment, or what differs as an issue
@@ -157,7 +163,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 51] = [
+pub const SETTABLE: [&str; 56] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -186,6 +192,8 @@ pub const SETTABLE: [&str; 51] = [
     "maintenance",
     "max-bytes",
     "max-failures",
+    "max-tasks",
+    "nodes-per-part",
     "number",
     "observed",
     "offline",
@@ -194,6 +202,8 @@ pub const SETTABLE: [&str; 51] = [
     "parallel-groups",
     "parallelism",
     "plan",
+    "pool",
+    "queue",
     "rack",
     "remote",
     "remove-etcd-timeout",
@@ -209,6 +219,7 @@ pub const SETTABLE: [&str; 51] = [
     "tag",
     "target",
     "verbose",
+    "workers",
 ];
 
 /// The clap command, with an environment variable `TRUEUP_<FLAG>` for each flag of [`SETTABLE`].
@@ -359,6 +370,8 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Doctor(command) => doctor::run(&mut context, &command),
+        Command::Run(command) => run::run(&mut context, &command),
+        Command::Export(command) => export::run(&mut context, &command),
         Command::Policy(command) => policy::run(&mut context, &command),
         Command::Comment(command) => comment::run(&mut context, &command),
         Command::Schemas(command) => schemas::run(&mut context, &command),

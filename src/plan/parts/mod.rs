@@ -36,6 +36,7 @@ pub struct Parts {
     /// The parts, in an order in which they could run one after the other.
     pub parts: Vec<Part>,
     positions: FxHashMap<Arc<str>, usize>,
+    group_ids: name::GroupIds,
 }
 
 /// A set of steps that one worker carries out.
@@ -77,6 +78,18 @@ pub enum PartKind {
 }
 
 impl PartKind {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Site,
+        Self::Start,
+        Self::Teardown,
+        Self::Prepare,
+        Self::Deploy,
+        Self::Gate,
+        Self::Nodes,
+        Self::Several,
+    ];
+
     /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -119,7 +132,7 @@ impl Parts {
             .collect();
         let edges = edges::between(plan, &part_of);
         let order = order::Order::of(cut.count, edges);
-        let mut drafts = name::drafts(stages, &cut, &order);
+        let (mut drafts, group_ids) = name::drafts(stages, &cut, &order);
         for (place, part) in (0..).zip(&part_of) {
             if let Some(part) = part {
                 drafts[order.position(*part)].steps.push(StepIndex(place));
@@ -133,6 +146,7 @@ impl Parts {
             nodes_per_part,
             positions: ids.zip(0..).collect(),
             parts: drafts,
+            group_ids,
         }
     }
 
@@ -140,6 +154,12 @@ impl Parts {
     #[must_use]
     pub fn find(&self, id: &str) -> Option<usize> {
         self.positions.get(id).copied()
+    }
+
+    /// How the ids of the parts of a group begin.
+    #[must_use]
+    pub fn group_id(&self, group: &GroupName) -> Option<&Arc<str>> {
+        self.group_ids.get(group)
     }
 
     /// How many tasks a run of the parts is, with its begin and its end.
