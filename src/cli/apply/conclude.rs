@@ -123,7 +123,7 @@ impl RunHost for CommandHost<'_> {
     fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error> {
         drive_on(
             &self.equipped.runtime,
-            &self.equipped.design,
+            &self.equipped.hardware,
             session,
             async {
                 let signals = self

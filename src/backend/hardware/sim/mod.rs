@@ -26,6 +26,7 @@
 //! | `not-ready` | in the cluster's script: the node is not Ready while the machine was switched on fewer than `times` (1) times since it was deployed |
 
 mod clean;
+mod clock;
 mod cluster;
 mod cluster_settings;
 mod course;
@@ -36,7 +37,9 @@ mod ledger;
 mod life;
 mod machine;
 mod opened;
+mod participants;
 mod pods;
+mod requests;
 mod rules;
 mod run;
 mod settings;
@@ -50,6 +53,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+pub(in crate::backend) use clock::taking_part;
+pub use clock::{SiteClock, arrived};
 pub use cluster_settings::{Budget, ClusterDurations, ClusterSettings, PodData, PodKind, Workload};
 pub use etcd::Seat;
 pub use faults::{Fault, FaultOutcome};
@@ -59,6 +64,7 @@ pub use ledger::{
 };
 pub use machine::{Machine, Member, Pods};
 pub use opened::Simulators;
+pub use requests::{Answer, MachineRequest};
 pub use settings::{Durations, Settings};
 pub use world::StateError;
 use world::World;
@@ -84,7 +90,7 @@ impl Simulator {
     pub fn open(path: &Path, settings: Settings) -> Result<Self, StateError> {
         Ok(Self {
             settings,
-            world: Arc::new(Mutex::new(World::open(path)?)),
+            world: Arc::new(Mutex::new(World::open(path, SiteClock::alone())?)),
         })
     }
 
