@@ -19,8 +19,8 @@ use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
 use crate::workflow::{Checkout, Client, Failure, FailureKind, Observing};
 
-/// The setting of git that names the folder of simulated sites. Documents cannot: they say nothing about the machine on
-/// which they are read.
+/// The setting of git that names the folder of simulated sites. Documents cannot name it: they are
+/// input from others.
 const SIMULATED_SITES: &str = "trueup.simulatedSites";
 
 /// The folder of simulated sites: one that several clones share, else beside the checkout's git data.

@@ -8,21 +8,21 @@
 //! With a virtual clock each process has a clock of its own, which jumps to its next deadline as soon as nothing
 //! else is left to do. So that they agree, a process that carries steps out takes part in the common time
 //! ([`Participants`]): after each jump, and before any of its tasks is polled, it writes down the time that it has
-//! arrived at, and goes on once no other participant is behind it ([`arrived`]). Processes learn of each other by the
+//! arrived at, and continues once no other participant is behind it ([`arrived`]). Processes learn of each other by the
 //! site's file alone, so that nothing can happen to one that waits: the order in time is exact, as if all steps
-//! ran in one process. Those that are at the same time run side by side, and the file's lock orders them. A process that
+//! ran in one process. Those that are at the same time run in parallel, and the file's lock orders them. A process that
 //! comes later begins at the time of the slowest; one that takes no part (a plan, a report) reads the site as of it.
 //!
 //! | a participant | what the others do |
 //! | --- | --- |
 //! | computes, or waits for git, a remote or a disk | they wait for it: its time stands still meanwhile |
 //! | takes longer than [`LONGEST_WAIT`] of real time for one instant: it hangs, or was stopped (SIGSTOP) | it is left behind, and when it comes back it finds the time further on, as a process does that was suspended |
-//! | is gone, however it ended | the lock of its place is free, which is seen within [`LOOK_AFTER`] |
-//! | waits for another process, its lock or its lease, before or after its steps | it takes no part then, and nobody waits for it |
+//! | is gone, however it ended | the lock of its place is free, which they find within [`LOOK_AFTER`] |
+//! | waits for another process, its lock or its lease, before or after its steps | it takes no part then, and no participant waits for it |
 //!
-//! Nobody waits for ever: of those that wait the slowest does not, and it moves, or is left behind. Leases and locks of runs
+//! No process waits for ever: of those that wait the slowest does not, and it moves, or is left behind. Leases and locks of runs
 //! are in real time, and their renewal has a thread of its own, so that a process that waits here keeps them. A signal
-//! is heard when it is the process's turn. Alone, a process writes its time down and goes on.
+//! is heard when it is the process's turn. Alone, a process writes its time down and continues.
 
 use std::cell::RefCell;
 use std::io;
@@ -36,9 +36,9 @@ use super::participants::{Participants, Place, Slowest, Turn};
 
 /// How long the others wait, in real time, for a participant that does not move.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// After how long it is looked whether its process is gone.
+/// After how long its lock is tried, which is free where its process is gone.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
-/// The pauses between looks at the times of the others.
+/// The shortest and the longest pause between two reads of the times of the others.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
 thread_local! {
@@ -168,7 +168,7 @@ impl SiteClock {
     fn arrive(&self) {
         let mut state = self.state();
         if self.wait(&mut state).is_err() {
-            // Without the file there is no common time, and its own goes on.
+            // Without the file there is no common time, and its own continues.
             state.place = None;
         }
     }

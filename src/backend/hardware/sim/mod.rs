@@ -10,8 +10,8 @@
 //! ledger holds its effects, else not begun.
 //!
 //! An operation takes time, by tokio's clock. With `clock: virtual` the runtime is to be started
-//! paused, so that time jumps to the next end. The world's time is kept in the file and stands still
-//! while no process has it open: an operation that was running when a process crashed continues where it
+//! paused, so that time jumps to the next end; several processes have one time ([`SiteClock`]). The world's time is kept
+//! in the file and stands still while no process has it open: an operation that was running when a process crashed continues where it
 //! was, and a second process that acts on it waits for the rest. What a client does bit by bit, as a
 //! drain, is aborted when another step comes: effects until then stay.
 //!

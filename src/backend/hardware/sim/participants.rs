@@ -2,14 +2,14 @@
 //!
 //! The file `times` has eight bytes for each participant: the time that it has arrived at, or [`ABSENT`]. It is read
 //! and written under its advisory lock. The file that is called as the participant's number is locked by it
-//! as long as it lives, and the kernel frees that lock however it ends: a place whose lock is free is nobody's,
-//! whatever its time says.
+//! as long as it lives, and the kernel frees that lock however it ends: a place whose lock is free has no owner,
+//! whatever its time is.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The time of a place that nobody has, or that was left behind.
+/// The time of a place without an owner, or of one that was left behind.
 const ABSENT: u64 = u64::MAX;
 /// The most processes at one site.
 const MOST: usize = 1024;
@@ -74,7 +74,7 @@ impl Participants {
         }
     }
 
-    /// Opens the folder, and makes it where there is none.
+    /// Opens the folder, and makes it where it is missing.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self {
@@ -105,7 +105,7 @@ impl Participants {
         })
     }
 
-    /// Notes that a participant has arrived at a time, and answers whether it may go on there.
+    /// Notes that a participant has arrived at a time, and answers whether it may continue there.
     pub(super) fn arrive(&self, place: &mut Place, at: u64) -> io::Result<Turn> {
         self.locked(|times| {
             if times.get(place.number) != Some(&place.at) {
@@ -117,7 +117,7 @@ impl Participants {
         })
     }
 
-    /// Answers again whether a participant may go on at the time that it has arrived at.
+    /// Answers again whether a participant may continue at the time that it has arrived at.
     pub(super) fn turn(&self, place: &Place) -> io::Result<Turn> {
         self.times.lock_shared()?;
         let times = self.read();
@@ -224,7 +224,7 @@ impl Participants {
     }
 }
 
-/// Opens a file, and makes it where there is none.
+/// Opens a file, and makes it where it is missing.
 fn opened(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

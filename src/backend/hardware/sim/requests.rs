@@ -1,4 +1,4 @@
-//! The requests to simulated machines, written down for those who want to read them.
+//! The requests to simulated machines, in a file for tests and people.
 //!
 //! Where a file `….requests` lies beside the site's when it is opened, each request that changes something is appended
 //! to it, one line of JSON each, before it takes effect and while the site is locked: the lines of all processes are in
@@ -55,7 +55,7 @@ pub enum Answer {
 pub(super) struct Requests(File);
 
 impl Requests {
-    /// Opens the file beside that of a site; `None` where there is none.
+    /// Opens the file beside that of a site; `None` where it is missing.
     pub(super) fn open(site: &Path) -> io::Result<Option<Self>> {
         let path = site.with_added_extension("requests");
         match OpenOptions::new().append(true).open(path) {

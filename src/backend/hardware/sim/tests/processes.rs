@@ -206,7 +206,7 @@ fn a_process_that_is_stopped_is_left_behind_and_finds_the_time_further_on_when_i
     let wait = Duration::from_millis(300);
     let is_over = AtomicBool::new(false);
     let together = Barrier::new(3);
-    // It has its place and does not move; then it looks at the time, or waits for a later one.
+    // It has its place and does not move; then it reads the time, or waits for a later one.
     let stopped = &|node: usize| {
         let process = Process::new(&site, settings("{}"), FOR_EVER);
         process.live(async {
