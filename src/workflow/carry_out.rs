@@ -128,15 +128,17 @@ pub struct Carried<'a> {
 /// Those of the steps.
 pub fn drive_on(
     runtime: &tokio::runtime::Runtime,
-    design: &Design,
+    backends: &Backends,
     holder: &dyn LeaseHolder,
     steps: impl Future<Output = Result<Finished, apply::Error>>,
 ) -> Result<Finished, apply::Error> {
-    let git = match backend::clock(design) {
+    let git = match backends.clock() {
         backend::Clock::Virtual => GitWork::Inline,
         backend::Clock::Real => GitWork::Background,
     };
-    with_heartbeat(holder, HEARTBEAT, git, || runtime.block_on(steps))
+    with_heartbeat(holder, HEARTBEAT, git, || {
+        runtime.block_on(backends.in_time(steps))
+    })
 }
 
 /// Carries a plan out whose run has begun.

@@ -130,7 +130,7 @@ impl RunHost for CommandHost<'_> {
     fn drive(&self, holder: &dyn LeaseHolder, steps: Steps<'_>) -> Result<Finished, apply::Error> {
         drive_on(
             &self.equipped.runtime,
-            &self.equipped.design,
+            &self.equipped.hardware,
             holder,
             async {
                 let signals = self

@@ -14,6 +14,7 @@ mod exhaustive;
 mod hub;
 mod ledger;
 mod model;
+mod processes;
 mod seeds;
 mod sites;
 
