@@ -38,6 +38,7 @@ pub use clock::Clock;
 pub use context::{AppliedAddresses, BackendContext, controller_address};
 pub use error::Error;
 pub use fence::{Fence, LeaseClock};
+pub use hardware::sim::arrived;
 pub use hardware::{
     LeaseSettings, WatchListener, Watched, Watcher, clock, declared_duration, longest_request,
 };

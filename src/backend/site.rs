@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::BackendContext;
-use super::hardware::sim::Simulators;
+use super::hardware::sim::{Simulators, SiteClock, taking_part};
 use super::{
-    ActError, Cluster, Error, Hardware, Look, Order, Pending, Probe, cluster, hardware, remediation,
+    ActError, Clock, Cluster, Error, Hardware, Look, Order, Pending, Probe, cluster, hardware,
+    remediation,
 };
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::identity::{Proof, Registry, Verdict};
@@ -27,6 +28,7 @@ pub fn choose(design: &Design, context: &BackendContext) -> Result<Arc<Backends>
         hardware: hardware::choose(design, context, &mut simulators)?,
         cluster: cluster::choose(design, context, &mut simulators)?,
         identities: context.identities.clone(),
+        simulated: (hardware::clock(design) == Clock::Virtual).then(|| simulators.clock().clone()),
     }))
 }
 
@@ -35,6 +37,8 @@ pub struct Backends {
     hardware: Arc<dyn Hardware>,
     cluster: Option<Arc<dyn Cluster>>,
     identities: Arc<Registry>,
+    /// The time of the site where it is simulated; else it is the real one.
+    simulated: Option<Arc<SiteClock>>,
 }
 
 /// The reason for a machine that is in neither design.
@@ -51,6 +55,25 @@ impl Backends {
             hardware,
             cluster,
             identities: Arc::default(),
+            simulated: None,
+        }
+    }
+
+    /// How time passes for them.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        match self.simulated {
+            Some(_) => Clock::Virtual,
+            None => Clock::Real,
+        }
+    }
+
+    /// Carries steps out in the time of the site, which is that of all processes at it where it is simulated. The runtime
+    /// has to be one that calls [`arrived`](super::arrived).
+    pub async fn in_time<T>(&self, steps: impl Future<Output = T>) -> T {
+        match &self.simulated {
+            Some(clock) => taking_part(clock, steps).await,
+            None => steps.await,
         }
     }
 

@@ -1,5 +1,6 @@
 //! This process as what a workflow calls.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
@@ -16,7 +17,27 @@ use crate::report::{self, Visible};
 use crate::repository::Repository;
 use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
-use crate::workflow::{Checkout, Client, Failure, Observing};
+use crate::workflow::{Checkout, Client, Failure, FailureKind, Observing};
+
+/// The setting of git that names the folder of simulated sites. Documents cannot name it: they are
+/// input from others.
+const SIMULATED_SITES: &str = "trueup.simulatedSites";
+
+/// The folder of simulated sites: one that several clones share, else beside the checkout's git data.
+fn simulated_sites(repository: &Repository) -> Result<PathBuf, Failure> {
+    let Some(folder) = repository.config(SIMULATED_SITES)? else {
+        return Ok(repository.common_dir().join("trueup"));
+    };
+    let folder = PathBuf::from(folder);
+    if folder.is_absolute() {
+        return Ok(folder);
+    }
+    let folder = folder.display();
+    let text = format!(
+        "`{SIMULATED_SITES}` in git's configuration is `{folder}`, which is no absolute path"
+    );
+    Err(Failure::new(FailureKind::Usage, text))
+}
 
 impl Client for Context {
     fn tell(&self, text: &str) {
@@ -49,9 +70,7 @@ impl Client for Context {
         Ok(backend::BackendContext {
             gate: Arc::new(gate),
             applied: Arc::default(),
-            simulated_state: repository
-                .common_dir()
-                .join("trueup")
+            simulated_state: simulated_sites(repository)?
                 .join(location.site.as_str())
                 .join("simulated-site.json"),
             secrets: Arc::new(secrets),

@@ -114,6 +114,9 @@ enum Command {
     Plan(Box<plan::PlanCommand>),
     /// Apply a plan, or resume an interrupted run
     Apply(Box<apply::ApplyCommand>),
+    /// Divide a plan among workers: its parts, their begin, their end
+    #[command(subcommand)]
+    Run(Box<run::RunCommand>),
     /// Sign the effect of a saved plan as approved, with an SSH key
     Approve(approve::ApproveCommand),
     /// List the site actions
@@ -138,8 +141,6 @@ enum Command {
     Doctor(doctor::DoctorCommand),
     /// Show the endpoints, files and programs that the documents of a site name, and trust them
     Trust(trust::TrustCommand),
-    /// Carry a saved plan out by many workers
-    Run(run::RunCommand),
     /// Write a saved plan as a DAG of Airflow
     Export(export::ExportCommand),
     /// Judge plans by the rules of the site
@@ -163,7 +164,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 56] = [
+pub const SETTABLE: [&str; 57] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -203,6 +204,7 @@ pub const SETTABLE: [&str; 56] = [
     "parallelism",
     "plan",
     "pool",
+    "pushes-per-minute",
     "queue",
     "rack",
     "remote",
@@ -356,6 +358,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             None => plan::run(&mut context, &command),
         },
         Command::Apply(command) => apply::run(&mut context, &command),
+        Command::Run(command) => run::run(&mut context, &command),
         Command::Approve(command) => approve::run(&mut context, &command),
         Command::Log(command) => log::log(&mut context, &command),
         Command::Show(command) => log::show(&mut context, &command),
@@ -370,7 +373,6 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Doctor(command) => doctor::run(&mut context, &command),
-        Command::Run(command) => run::run(&mut context, &command),
         Command::Export(command) => export::run(&mut context, &command),
         Command::Policy(command) => policy::run(&mut context, &command),
         Command::Comment(command) => comment::run(&mut context, &command),

@@ -52,6 +52,7 @@ pub fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(backend::clock(design) == Clock::Virtual)
+        .on_thread_unpark(backend::arrived)
         .build()
         .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))
 }

@@ -244,6 +244,8 @@ fn hostile_names_are_texts_and_nothing_else() {
         let options = AirflowOptions {
             workers: 3,
             pool: Some(node.clone()),
+            effect: Some(site.clone()),
+            pushes_per_minute: None,
             queues: [(QueueKey::Group(GroupName::from(&*group)), site.clone())].into(),
         };
         let mut source = String::new();

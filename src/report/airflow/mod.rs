@@ -31,6 +31,10 @@ pub struct AirflowOptions {
     pub workers: usize,
     /// The pool of all parts.
     pub pool: Option<String>,
+    /// The effect of the plan, where what the plan allows is allowed.
+    pub effect: Option<String>,
+    /// The most pushes a minute of all workers together, where it is given.
+    pub pushes_per_minute: Option<u64>,
     /// The queues of tasks.
     pub queues: BTreeMap<QueueKey, String>,
 }
@@ -119,9 +123,19 @@ fn constants(
     writeln!(out, "DOC = {}", text(&doc))?;
     writeln!(out, "SITE = {}", text(plan.site.as_str()))?;
     writeln!(out, "PLAN = str(Path(__file__).with_name({}))", text(&file))?;
+    writeln!(out, "DIGEST = {}", text(&digest(plan)))?;
     writeln!(out, "DEFAULT_CHECKOUT = {}", text(CHECKOUT))?;
     writeln!(out, "NODES_PER_PART = {}", parts.nodes_per_part)?;
     writeln!(out, "WORKERS = {}", options.workers.max(1))?;
+    let pushes = options.pushes_per_minute.map(|pushes| pushes.to_string());
+    let words = [
+        ("--effect", options.effect.as_deref()),
+        ("--pushes-per-minute", pushes.as_deref()),
+    ];
+    let words = words
+        .iter()
+        .filter_map(|(flag, value)| Some([*flag, (*value)?]));
+    writeln!(out, "BEGIN_WORDS = {}", Literal::list(words.flatten()))?;
     writeln!(out, "RUN = \"<run>\"")?;
     places(out, parts, options)
 }

@@ -30,6 +30,7 @@ from airflow.sdk.exceptions import (
 # Interrupted, and refused by a remote that is asked too often: what was begun is looked at by the next try.
 RETRIED = (8, 10)
 SKIPPED = 99
+CODE = "code"
 RETRIES = 5
 RETRY_DELAY = timedelta(seconds=int(os.environ.get("TRUEUP_RETRY_DELAY", "120")))
 LONGEST_DELAY = timedelta(minutes=15)
@@ -62,11 +63,17 @@ class Trueup(BaseOperator):
         self.words = words
 
     def execute(self, context) -> None:
-        run = run_of(context["run_id"])
+        instance, run = context["ti"], run_of(context["run_id"])
+        if self.task_id == "end" and (
+            code := instance.xcom_pull(task_ids="begin", key=CODE)
+        ):
+            raise AirflowFailException(f"`trueup run begin` ended with code {code}")
         words = [run if word == RUN else word for word in self.words]
         with self.checkout() as (folder, lock):
             self.fetch(folder)
             code = self.call(words, folder, lock)
+        if self.task_id == "begin":
+            instance.xcom_push(key=CODE, value=code)
         said = f"`trueup {' '.join(words)}` ended with code {code}"
         if code == 0:
             return
@@ -174,8 +181,7 @@ with DAG(
             RUN,
             "--nodes-per-part",
             str(NODES_PER_PART),
-            "--workers",
-            str(WORKERS),
+            *BEGIN_WORDS,
         ],
         **PLACES.get("begin", {}),
     )
@@ -188,7 +194,7 @@ with DAG(
         tasks[part] = Trueup(
             task_id=part,
             task_group=groups.get(group),
-            words=["run", "part", RUN, part],
+            words=["run", "part", RUN, part, "--plan-digest", DIGEST],
             doc=doc,
             **PLACES.get(place, {}),
         )

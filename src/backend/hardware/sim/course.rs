@@ -326,7 +326,10 @@ fn drain(
     };
     // A second before the time of the step is over, so that it can say why.
     let millis = seconds.saturating_mul(1000).saturating_sub(1000).max(1);
+    let others = change.machines().filter(|(name, _)| **name != node.name);
+    let absences = pods::absences(settings, others, change.now);
     let drain = Drain {
+        absences: &absences,
         run: &order.run,
         now: change.now,
         grace: parameters.and_then(|parameters| parameters.grace_period),

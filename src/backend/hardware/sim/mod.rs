@@ -10,8 +10,8 @@
 //! ledger holds its effects, else not begun.
 //!
 //! An operation takes time, by tokio's clock. With `clock: virtual` the runtime is to be started
-//! paused, so that time jumps to the next end. The world's time is kept in the file and stands still
-//! while no process has it open: an operation that was running when a process crashed continues where it
+//! paused, so that time jumps to the next end; several processes have one time ([`SiteClock`]). The world's time is kept
+//! in the file and stands still while no process has it open: an operation that was running when a process crashed continues where it
 //! was, and a second process that acts on it waits for the rest. What a client does bit by bit, as a
 //! drain, is aborted when another step comes: effects until then stay.
 //!
@@ -26,6 +26,7 @@
 //! | `not-ready` | in the cluster's script: the node is not Ready while the machine was switched on fewer than `times` (1) times since it was deployed |
 
 mod clean;
+mod clock;
 mod cluster;
 mod cluster_settings;
 mod course;
@@ -36,7 +37,9 @@ mod ledger;
 mod life;
 mod machine;
 mod opened;
+mod participants;
 mod pods;
+mod requests;
 mod rules;
 mod run;
 mod settings;
@@ -50,6 +53,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+pub(in crate::backend) use clock::taking_part;
+pub use clock::{SiteClock, arrived};
 pub use cluster_settings::{Budget, ClusterDurations, ClusterSettings, PodData, PodKind, Workload};
 pub use etcd::Seat;
 pub use faults::{Fault, FaultOutcome};
@@ -59,6 +64,7 @@ pub use ledger::{
 };
 pub use machine::{Machine, Member, Pods};
 pub use opened::Simulators;
+pub use requests::{Answer, MachineRequest};
 pub use settings::{Durations, Settings};
 pub use world::StateError;
 use world::World;
@@ -84,7 +90,7 @@ impl Simulator {
     pub fn open(path: &Path, settings: Settings) -> Result<Self, StateError> {
         Ok(Self {
             settings,
-            world: Arc::new(Mutex::new(World::open(path)?)),
+            world: Arc::new(Mutex::new(World::open(path, SiteClock::alone())?)),
         })
     }
 

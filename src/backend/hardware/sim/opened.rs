@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use super::world::World;
-use super::{ClusterSettings, Settings, Simulator};
-use crate::backend::{BackendContext, Error};
+use super::{ClusterSettings, Settings, Simulator, SiteClock};
+use crate::backend::{BackendContext, Clock, Error, clock};
 use crate::design::{Design, HardwareBackend};
 
 /// Opens simulators, which share the file that they have in common.
@@ -16,6 +16,7 @@ pub struct Simulators {
     path: PathBuf,
     cluster: Arc<ClusterSettings>,
     worlds: BTreeMap<PathBuf, Arc<Mutex<World>>>,
+    time: Arc<SiteClock>,
     last: Option<Arc<Simulator>>,
 }
 
@@ -30,6 +31,10 @@ impl Simulators {
             path: context.simulated_state.clone(),
             cluster: Arc::new(ClusterSettings::read(design).map_err(Error::Settings)?),
             worlds: BTreeMap::new(),
+            time: match clock(design) {
+                Clock::Virtual => SiteClock::shared(&context.simulated_state),
+                Clock::Real => SiteClock::alone(),
+            },
             last: None,
         })
     }
@@ -49,9 +54,11 @@ impl Simulators {
         let world = match self.worlds.get(&path) {
             Some(world) => world.clone(),
             None => {
-                let opened = World::open(&path).map_err(|source| Error::SimulatedSite {
-                    path: path.clone(),
-                    source,
+                let opened = World::open(&path, self.time.clone()).map_err(|source| {
+                    Error::SimulatedSite {
+                        path: path.clone(),
+                        source,
+                    }
                 })?;
                 let world = Arc::new(Mutex::new(opened));
                 self.worlds.insert(path, world.clone());
@@ -61,6 +68,12 @@ impl Simulators {
         let simulator = Arc::new(Simulator { settings, world });
         self.last = Some(simulator.clone());
         Ok(simulator)
+    }
+
+    /// The time of all of them.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<SiteClock> {
+        &self.time
     }
 
     /// The simulator that was opened last, as the cluster of its machines; one without machines where

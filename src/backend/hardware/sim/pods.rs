@@ -71,6 +71,57 @@ pub(super) fn healthy<'a>(
     counts
 }
 
+/// The times from and until which another drain keeps a pod of a budget away: it is evicted, and not yet elsewhere.
+pub(super) type Absence = (u64, u64);
+
+/// The pods of each budget of the settings, in their order, that running drains of other nodes keep away at some time
+/// after `now`: what one process evicts counts for all.
+pub(super) fn absences<'a>(
+    settings: &ClusterSettings,
+    others: impl Iterator<Item = (&'a NodeName, &'a Machine)>,
+    now: u64,
+) -> Vec<Vec<Absence>> {
+    let mut absences = vec![Vec::new(); settings.budgets.len()];
+    if absences.is_empty() {
+        return absences;
+    }
+    for (node, machine) in others {
+        let Some(operation) = &machine.operation else {
+            continue;
+        };
+        let pods = pods_of(settings, node, machine);
+        for stage in operation.stages.iter().filter(|stage| stage.at > now) {
+            let Effect::Evicted(evicted) = &stage.effect else {
+                continue;
+            };
+            let Some(pod) = pods.iter().find(|pod| pod.name == **evicted) else {
+                continue;
+            };
+            let wait = pod.workload.ends_after.unwrap_or_default();
+            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            for (budget, absences) in settings.budgets.iter().zip(&mut absences) {
+                if budget.holds(pod.workload) {
+                    absences.push((stage.at.saturating_sub(wait), stage.at));
+                }
+            }
+        }
+    }
+    absences
+}
+
+/// The first time, from `now` on, at which fewer pods are away than a budget allows.
+fn allowed_from(absences: &[Absence], now: u64, allowed: u64) -> u64 {
+    let is_free = |at: u64| {
+        let away = absences
+            .iter()
+            .filter(|(from, until)| *from <= at && at < *until);
+        (away.count() as u64) < allowed
+    };
+    let ends = absences.iter().map(|(_, until)| *until);
+    let times = ends.filter(|until| *until > now).chain([now]);
+    times.filter(|at| is_free(*at)).min().unwrap_or(now)
+}
+
 /// The number of evictions that a budget allows at once.
 fn allowed(budget: &Budget, healthy: u64) -> u64 {
     healthy.saturating_sub(budget.min_available.unwrap_or(healthy))
@@ -191,6 +242,8 @@ pub(super) struct Drain<'a> {
     pub(super) on_timeout: OnDrainTimeout,
     /// Whether the machine is gone for good: pods are not waited for.
     pub(super) is_gone: bool,
+    /// The pods that drains of other nodes keep away, as [`absences`] finds them.
+    pub(super) absences: &'a [Vec<Absence>],
 }
 
 /// How an operation goes: what happens on the way, when it ends (`None`: never), and with what.
@@ -239,15 +292,20 @@ impl Drain<'_> {
         for pod in pods.iter().filter(|pod| !pod.workload.kind.stays()) {
             let mut goes = Some(self.now);
             let mut held_by = Vec::new();
-            for (budget, allowed) in settings.budgets.iter().zip(&mut allowed) {
+            let budgets = settings.budgets.iter().zip(self.absences);
+            for ((budget, absences), allowed) in budgets.zip(&mut allowed) {
                 if !budget.holds(pod.workload) {
                     continue;
                 }
+                let name = || format!("{}/{}", budget.namespace, budget.name);
                 if *allowed > 0 {
+                    let from = allowed_from(absences, self.now, *allowed);
+                    held_by.extend((from > self.now).then(name));
+                    goes = goes.map(|goes| goes.max(from));
                     *allowed -= 1;
                     continue;
                 }
-                held_by.push(format!("{}/{}", budget.namespace, budget.name));
+                held_by.push(name());
                 let yields = budget.yields_after.map(|wait| after(self.now, wait));
                 goes = goes.zip(yields).map(|(goes, yields)| goes.max(yields));
             }

@@ -10,8 +10,8 @@ use super::pods::Course;
 use super::rules::permanent;
 use super::world::{Change, World};
 use super::{
-    Effect, Fault, FaultOutcome, Machine, Operation, Simulator, StateError, etcd, is_simulated,
-    pods, with_source,
+    Answer, Effect, Fault, FaultOutcome, Machine, Operation, Simulator, StateError, etcd,
+    is_simulated, pods, with_source,
 };
 use crate::backend::{ActError, Order, Probe, fence};
 use crate::design::NodeDesign;
@@ -184,6 +184,9 @@ impl Simulator {
                     if is_due {
                         change.pass(&node.name)?;
                     }
+                    if awaited.is_none() {
+                        change.note_request(&node.name, (&order.run, &step), Answer::UnderWay)?;
+                    }
                     return self.under_way(change, order, node);
                 }
                 // A client's drain ends with its process.
@@ -195,6 +198,7 @@ impl Simulator {
                         "`{}` is busy with `{}` of run {}",
                         node.name, operation.step, operation.run
                     );
+                    change.note_request(&node.name, (&order.run, &step), Answer::Refused)?;
                     return Ok(StepState::Ended(Err(ActError::Passing(Arc::from(message)))));
                 }
             }
@@ -211,12 +215,24 @@ impl Simulator {
             _ => None,
         };
         if let Some(result) = ended {
+            if !waited {
+                let is_repeated = machine.ended(&order.run, &step) == Some(Ok(()));
+                let answer = match is_repeated {
+                    true => Answer::Repeated,
+                    false => Answer::AtLevel,
+                };
+                change.note_request(&node.name, (&order.run, &step), answer)?;
+            }
             change.commit()?;
             return Ok(StepState::Ended(result));
         }
-        match self.begin(&mut change, order, node, step)? {
-            Ok(()) => self.under_way(change, order, node),
+        match self.begin(&mut change, order, node, &step)? {
+            Ok(()) => {
+                change.note_request(&node.name, (&order.run, &step), Answer::Begun)?;
+                self.under_way(change, order, node)
+            }
             Err(error) => {
+                change.note_request(&node.name, (&order.run, &step), Answer::Refused)?;
                 change.commit()?;
                 Ok(StepState::Ended(Err(error)))
             }
@@ -259,7 +275,7 @@ impl Simulator {
         change: &mut Change<'_>,
         order: &Order,
         node: &NodeDesign,
-        step: String,
+        step: &str,
     ) -> Result<Result<(), ActError>, StateError> {
         let kind = order.step.id.kind;
         let name = &node.name;
@@ -269,7 +285,7 @@ impl Simulator {
         if let Some(message) = machine.refusal(name, kind) {
             return Ok(permanent(message));
         }
-        let mut course = match course_of(self, change, order, node, machine, &step) {
+        let mut course = match course_of(self, change, order, node, machine, step) {
             Ok(course) => course,
             Err(error) => return Ok(Err(error)),
         };

@@ -11,24 +11,24 @@
 //! holds the shared lock of the file `….lock` next to it, and one that writes the file anew the exclusive
 //! one. On a file system without locks, none are taken.
 //!
-//! The world has its own time, in milliseconds: it begins at 0, runs while a process has the file
-//! open, by tokio's clock, and is never behind the last entry. An operation that no process waits for any more,
-//! since its run was stopped or aborted, has ended for the second process that observes it: a machine does not
-//! stop with the process that asked it.
+//! The world has its own time ([`SiteClock`]). An operation that no process waits for any more, since its run was
+//! stopped or aborted, has ended for the second process that observes it: a machine does not stop with the
+//! process that asked it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::clock::SiteClock;
 use super::ledger::Operation;
 use super::machine::Machine;
-use crate::design::{NodeDesign, NodeName, name_problem};
+use super::requests::{Answer, MachineRequest, Requests};
+use crate::design::{NodeDesign, NodeName, RunId, name_problem};
 
 const FORMAT: &str = "trueup-simulated-site";
 const FORMAT_VERSION: u32 = 1;
@@ -140,36 +140,6 @@ impl Entry {
     }
 }
 
-/// The world's own time.
-#[derive(Debug, Default)]
-struct WorldTime {
-    base: u64,
-    /// Set at the first use, since the file may be opened outside of a runtime.
-    origin: Option<Instant>,
-}
-
-impl WorldTime {
-    fn now(&mut self) -> u64 {
-        let origin = *self.origin.get_or_insert_with(Instant::now);
-        let elapsed = u64::try_from(origin.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.base.saturating_add(elapsed)
-    }
-
-    fn not_before(&mut self, at: u64) {
-        let now = match self.origin {
-            Some(_) => self.now(),
-            None => self.base,
-        };
-        self.base += at.saturating_sub(now);
-    }
-
-    /// The instant of a time that is to come.
-    fn instant(&mut self, at: u64) -> Instant {
-        let wait = at.saturating_sub(self.now());
-        Instant::now() + Duration::from_millis(wait)
-    }
-}
-
 /// All machines, and the file that holds them.
 #[derive(Debug)]
 pub(super) struct World {
@@ -177,10 +147,12 @@ pub(super) struct World {
     machines: FxHashMap<NodeName, Box<Machine>>,
     /// The number of the next effect.
     sequence: u64,
-    time: WorldTime,
+    time: Arc<SiteClock>,
     file: Option<File>,
     /// Held as long as the file is open.
     presence: Option<File>,
+    /// Where requests are written down, if they are.
+    requests: Option<Requests>,
     /// Machines whose operation this process began.
     begun: FxHashSet<NodeName>,
     /// How far the file was read, and how many lines that is.
@@ -190,14 +162,16 @@ pub(super) struct World {
 
 impl World {
     /// Opens a world; where there is no file, it is made with the first entry.
-    pub(super) fn open(path: &Path) -> Result<Self, StateError> {
-        let mut world = Self::new(path);
+    pub(super) fn open(path: &Path, time: Arc<SiteClock>) -> Result<Self, StateError> {
+        let mut world = Self::new(path, time.clone());
         world.read()?;
         if world.is_long_winded() {
-            world = Self::new(path);
+            world = Self::new(path, time);
             write_anew(path)?;
             world.read()?;
         }
+        let requests = Requests::open(path);
+        world.requests = requests.map_err(io_error("open the file of requests"))?;
         if world.is_alone() {
             let operations = world.machines.values();
             let operations = operations.filter_map(|machine| machine.operation.as_ref());
@@ -234,14 +208,15 @@ impl World {
         change.commit()
     }
 
-    fn new(path: &Path) -> Self {
+    fn new(path: &Path, time: Arc<SiteClock>) -> Self {
         Self {
             path: path.to_owned(),
             machines: FxHashMap::default(),
             sequence: 1,
-            time: WorldTime::default(),
+            time,
             file: None,
             presence: None,
+            requests: None,
             begun: FxHashSet::default(),
             offset: 0,
             lines: 0,
@@ -592,6 +567,28 @@ impl Change<'_> {
         })
     }
 
+    /// Writes a request down, where that is wanted.
+    pub(super) fn note_request(
+        &self,
+        node: &NodeName,
+        (run, step): (&RunId, &str),
+        answer: Answer,
+    ) -> Result<(), StateError> {
+        let Some(requests) = &self.world.requests else {
+            return Ok(());
+        };
+        let noted = requests.note(&MachineRequest {
+            at: self.now,
+            process: std::process::id(),
+            participant: self.world.time.number(),
+            run: run.clone(),
+            step: Arc::from(step),
+            node: node.clone(),
+            answer,
+        });
+        noted.map_err(io_error("write to the file of requests"))
+    }
+
     /// The instant of a time of the world.
     pub(super) fn instant(&mut self, at: u64) -> Instant {
         self.world.time.instant(at)
@@ -674,9 +671,10 @@ fn write_anew(path: &Path) -> Result<(), StateError> {
         return Ok(());
     }
     let file = File::open(path).map_err(io_error("open the file"))?;
-    let mut world = World::new(path);
+    let time = SiteClock::alone();
+    let mut world = World::new(path, time.clone());
     world.catch_up(&file)?;
-    let at = world.time.base;
+    let at = time.start();
     let mut machines: Vec<_> = std::mem::take(&mut world.machines).into_iter().collect();
     machines.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut bytes = Vec::new();

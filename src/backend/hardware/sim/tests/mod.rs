@@ -6,6 +6,7 @@ mod drain;
 mod faults;
 mod file;
 mod life;
+mod processes;
 mod random;
 mod settings;
 
