@@ -10,13 +10,12 @@ use super::{Lab, said};
 /// Ends each part as the lines `PART CODE…` of the file `codes` say: one code a call, the last for all others.
 const STAND_IN: &str = r#"#!/bin/sh
 echo "$*" >> "$LAB/calls"
-case "$*" in *" run begin "*) task=begin;; *" run end "*) task=end;; *) task="$6";; esac
-case "$*" in *" run part "*) shift 5; task="$1";; esac
+case "$4" in part) task="$6";; *) task="$4";; esac
 number=$(cat "$LAB/count-$task" 2>/dev/null || echo 0)
 echo $((number + 1)) > "$LAB/count-$task"
-set -- $(grep "^$task " "$LAB/codes")
-shift
-while [ "$number" -gt 0 ] && [ $# -gt 1 ]; do shift; number=$((number - 1)); done
+set -- $(grep "^$task " "$LAB/codes") 0
+[ "$1" = "$task" ] && shift
+while [ "$number" -gt 0 ] && [ $# -gt 2 ]; do shift; number=$((number - 1)); done
 exit "${1:-0}"
 "#;
 

@@ -33,7 +33,7 @@ for path in sys.argv[1:]:
             "roots": [task.task_id for task in dag.roots],
             "leaves": [task.task_id for task in dag.leaves],
             "groups": sorted(dag.task_group_dict),
-            "rules": sorted({str(task.trigger_rule) for task in dag.tasks}),
+            "rules": sorted({task.trigger_rule.value for task in dag.tasks}),
             "active": dag.max_active_tasks,
             "order": {
                 task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks
