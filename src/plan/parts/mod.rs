@@ -6,7 +6,7 @@
 //! run at the same time, nor are two removals from one etcd cluster, nor two remediations.
 //!
 //! The cut depends on the plan and one number only, so that each worker makes the same one. Up to the number of nodes
-//! in the plan (or 1,000), the number says how many nodes of one stage of a wave a part has at most. What it is above
+//! in the plan (or 1,000), the number is the most nodes of one stage of a wave that a part has. What it is above
 //! that says of how many nodes whole waves and groups are put together: a plan of a thousand waves has too many parts
 //! however few each wave has.
 
@@ -52,7 +52,7 @@ pub struct Part {
     pub wave: Option<u32>,
     /// The steps, in the order of the plan.
     pub steps: Vec<StepIndex>,
-    /// The positions of the parts that must have ended before, as few as say so, sorted.
+    /// The positions of the parts that must have ended before, transitively reduced, sorted.
     pub after: Vec<usize>,
 }
 
