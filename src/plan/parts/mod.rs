@@ -6,9 +6,9 @@
 //! run at the same time, nor are two removals from one etcd cluster, nor two remediations.
 //!
 //! The cut depends on the plan and one number only, so that each worker makes the same one. Up to the number of nodes
-//! in the plan (or 1,000), the number is the most nodes of one stage of a wave that a part has. What it is above
-//! that says of how many nodes whole waves and groups are put together: a plan of a thousand waves has too many parts
-//! however few each wave has.
+//! in the plan (or 1,000), the number is the most nodes of one stage of a wave that a part has. By as much as
+//! it is above that, whole waves and groups of so many nodes are put together: a plan of a thousand waves has too many
+//! parts however few each wave has.
 
 mod edges;
 mod name;
