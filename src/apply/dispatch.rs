@@ -109,6 +109,7 @@ impl<'a> Dispatcher<'a> {
         stopping: &Stopping,
         listener: &mut dyn RunListener,
     ) -> Result<(), Error> {
+        self.learn()?;
         self.decide_ready()?;
         self.say_decisions();
         let starting = match stopping.is_told || stopping.stop.is_asked() {

@@ -57,7 +57,10 @@ impl<'a> Dispatcher<'a> {
         let (reports, reports_received) = unbounded_channel();
         Ok(Self {
             plan: work.plan,
-            schedule: Schedule::new(work.plan)?,
+            schedule: match &work.scope {
+                Some(scope) => Schedule::of_part(work.plan, scope.own)?,
+                None => Schedule::new(work.plan)?,
+            },
             decided: BTreeMap::new(),
             undecided: BTreeMap::new(),
             running: BTreeMap::new(),

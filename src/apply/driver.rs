@@ -22,7 +22,8 @@ pub(super) trait Driver<'a> {
     fn decide_ready(&mut self) -> Result<(), Self::Error> {
         while let Some(index) = self.schedule().graph.next_ready() {
             let schedule = self.schedule();
-            if schedule.ended[index].is_some() || schedule.runs[index] {
+            let is_over = schedule.ended[index].is_some() || schedule.runs[index];
+            if is_over || !schedule.is_own(index) {
                 continue;
             }
             match schedule.choose(index) {

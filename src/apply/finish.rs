@@ -28,8 +28,9 @@ impl Dispatcher<'_> {
         let interrupted = self.schedule.unfinished > 0;
         let stopped = self.work.stop.is_asked() || !self.undecided.is_empty();
         if interrupted && !stopped {
-            let step =
-                (0..self.plan.steps.len()).find(|index| self.schedule.ended[*index].is_none());
+            let step = (0..self.plan.steps.len()).find(|index| {
+                self.schedule.counts(*index) && self.schedule.ended[*index].is_none()
+            });
             let step = step.map_or_else(String::new, |step| self.plan.steps[step].id.to_string());
             let message = format!("`{step}` waits for something that never comes");
             return Err(Error::Plan(message.into()));

@@ -4,6 +4,7 @@
 //! [`RunEvent`](crate::run::RunEvent)s (progress, JSON lines, the record) only listens. An event is sent before the thing it
 //! tells of is done.
 
+mod consequences;
 mod decide;
 mod dispatch;
 mod dispatcher;
@@ -22,11 +23,12 @@ mod start;
 mod take_in;
 mod tally;
 
+pub use consequences::steps_to_act;
 pub use dispatch::execute;
 pub use estimate::{Estimate, estimate};
 pub use expected::ExpectedDurations;
 pub use preconditions::PreconditionChecker;
-pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, Preconditions};
+pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, PartScope, Preconditions};
 
 #[cfg(test)]
 mod tests;

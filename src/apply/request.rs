@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::ExpectedDurations;
 use crate::backend::{Fence, Hardware, Order, Pending};
 use crate::design::{NodeDesign, NodeName, RunId};
-use crate::journal::{self, Log, Replay};
+use crate::journal::{self, Entry, Log, Replay};
 use crate::plan::Plan;
 use crate::run::Stop;
 use crate::step::{StepId, StepIndex};
@@ -47,6 +47,18 @@ pub struct DispatchRequest<'a> {
     pub fence: Fence,
     /// How long the steps may take, for estimates of the time that is left; `None`: there are no estimates.
     pub expected: Option<&'a ExpectedDurations>,
+    /// The part of the plan that is carried out; `None`: all of it.
+    pub scope: Option<PartScope<'a>>,
+}
+
+/// The part of a plan that this process carries out. Other processes carry out the rest at the same time.
+#[derive(Clone, Copy)]
+pub struct PartScope<'a> {
+    /// For each step of the plan, whether it is of this part.
+    pub own: &'a [bool],
+    /// The published entries of other parts since the last call. Asked before each batch of steps, so that limits which
+    /// are of the whole run hold.
+    pub learned: &'a dyn Fn() -> Vec<Entry>,
 }
 
 /// Tells the time.

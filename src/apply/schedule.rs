@@ -58,7 +58,10 @@ pub(super) struct Schedule<'a> {
     /// One lane a group, and the last for all else.
     lanes: Vec<Lane>,
     pub(super) busy_lanes: BTreeSet<usize>,
+    /// How many of its own steps have not ended.
     pub(super) unfinished: usize,
+    /// For each step, whether it is decided about here; `None`: all are.
+    own: Option<Arc<[bool]>>,
     /// The events of decisions that were not reported yet.
     pub(super) happened: Vec<EventKind>,
 }
@@ -94,8 +97,30 @@ impl<'a> Schedule<'a> {
             lanes: vec![Lane::default(); plan.groups.len() + 1],
             busy_lanes: BTreeSet::new(),
             unfinished: steps - tags,
+            own: None,
             happened: Vec::new(),
         })
+    }
+
+    /// The same, which decides about some of the steps only. The ends of the others are taken in as they become known.
+    pub(super) fn of_part(plan: &'a Plan, own: &[bool]) -> Result<Self, Error> {
+        let mut schedule = Self::new(plan)?;
+        schedule.own = Some(Arc::from(own));
+        let counts = |index: &usize| schedule.counts(*index);
+        schedule.unfinished = (0..plan.steps.len()).filter(counts).count();
+        Ok(schedule)
+    }
+
+    /// Whether a step is decided about here.
+    pub(super) fn is_own(&self, index: usize) -> bool {
+        self.own
+            .as_ref()
+            .is_none_or(|own| own.get(index) == Some(&true))
+    }
+
+    /// Whether a step has to end before this schedule is at its end.
+    pub(super) fn counts(&self, index: usize) -> bool {
+        self.plan.steps[index].id.kind != StepKind::Tag && self.is_own(index)
     }
 
     /// The group of a step, by its position.

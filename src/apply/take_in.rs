@@ -22,7 +22,7 @@ impl Schedule<'_> {
         let group = self.group_of(index);
         let succeeded = matches!(outcome, StepOutcome::Succeeded | StepOutcome::NotNeeded);
         self.ended[index] = Some(succeeded);
-        self.unfinished -= usize::from(kind != StepKind::Tag);
+        self.unfinished -= usize::from(self.counts(index));
         if let Some(why) = self.why(index, outcome) {
             self.why_not.insert(index, why);
         }

@@ -22,8 +22,8 @@ pub struct Fence(Option<Arc<Lease>>);
 
 struct Lease {
     clock: LeaseClock,
-    /// How old the last confirmation may be.
-    bound: Duration,
+    /// How old the last confirmation may be, in milliseconds.
+    bound: AtomicU64,
     /// When the lease was last confirmed, in milliseconds of the clock.
     confirmed: AtomicU64,
     is_lost: AtomicBool,
@@ -35,7 +35,7 @@ impl Fence {
     pub fn new(clock: LeaseClock, bound: Duration, confirmed: Duration) -> Self {
         Self(Some(Arc::new(Lease {
             clock,
-            bound,
+            bound: AtomicU64::new(milliseconds(bound)),
             confirmed: AtomicU64::new(milliseconds(confirmed)),
             is_lost: AtomicBool::new(false),
         })))
@@ -47,6 +47,23 @@ impl Fence {
             lease
                 .confirmed
                 .fetch_max(milliseconds(at), Ordering::AcqRel);
+        }
+    }
+
+    /// The lease was confirmed for another time than before; `at` is the time before that was asked for.
+    pub fn confirm_for(&self, at: Duration, bound: Duration) {
+        if let Some(lease) = &self.0 {
+            self.confirm(at);
+            lease.bound.store(milliseconds(bound), Ordering::Release);
+        }
+    }
+
+    /// The lease is going to be asked for a time that may be shorter, and an answer may not come: the shorter one counts.
+    pub fn narrow(&self, bound: Duration) {
+        if let Some(lease) = &self.0
+            && lease.bound.load(Ordering::Acquire) != u64::MAX
+        {
+            lease.bound.fetch_min(milliseconds(bound), Ordering::AcqRel);
         }
     }
 
@@ -69,7 +86,7 @@ impl Fence {
         let Some(lease) = &self.0 else { return true };
         let confirmed = lease.confirmed.load(Ordering::Acquire);
         let age = milliseconds((lease.clock)()).saturating_sub(confirmed);
-        !self.is_lost() && age < milliseconds(lease.bound)
+        !self.is_lost() && age < lease.bound.load(Ordering::Acquire)
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) fn run(context: &mut Context, command: &AcceptCommand) -> Result<u8, 
     let command = command.clone();
     let fields = ActionArguments::of_fields(command.field, command.reason, command.unset);
     let arguments = PlanArguments::of_action(fields, command.remote);
-    let apply = ApplyCommand::accept(command.nodes, command.yes, arguments);
+    let accept = std::iter::once("accept".to_owned());
+    let words = accept.chain(command.nodes).collect();
+    let apply = ApplyCommand::of(words, command.yes, arguments);
     apply::run(context, &apply)
 }

@@ -88,6 +88,11 @@ pub(super) fn abort(
     };
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
     let aborted = workflow::abort(Process::new(site, &actor, &clock), request)?;
+    aborted_text(context, &aborted)
+}
+
+/// The text about a run that was aborted: what it leaves.
+pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<String, Failure> {
     let mut text = String::new();
     writeln!(text, "Run {} is aborted.", Visible(aborted.run.as_str()))?;
     if let Some(tag) = &aborted.tag {

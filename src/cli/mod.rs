@@ -32,6 +32,7 @@ mod planning;
 mod policy;
 mod render;
 mod revision;
+mod run;
 mod run_id;
 mod schemas;
 mod secrets;
@@ -112,6 +113,9 @@ enum Command {
     Plan(Box<plan::PlanCommand>),
     /// Apply a plan, or resume an interrupted run
     Apply(Box<apply::ApplyCommand>),
+    /// Divide a plan among workers: its parts, their begin, their end
+    #[command(subcommand)]
+    Run(Box<run::RunCommand>),
     /// Sign the effect of a saved plan as approved, with an SSH key
     Approve(approve::ApproveCommand),
     /// List the site actions
@@ -157,7 +161,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 51] = [
+pub const SETTABLE: [&str; 53] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -186,6 +190,7 @@ pub const SETTABLE: [&str; 51] = [
     "maintenance",
     "max-bytes",
     "max-failures",
+    "nodes-per-part",
     "number",
     "observed",
     "offline",
@@ -194,6 +199,7 @@ pub const SETTABLE: [&str; 51] = [
     "parallel-groups",
     "parallelism",
     "plan",
+    "pushes-per-minute",
     "rack",
     "remote",
     "remove-etcd-timeout",
@@ -345,6 +351,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             None => plan::run(&mut context, &command),
         },
         Command::Apply(command) => apply::run(&mut context, &command),
+        Command::Run(command) => run::run(&mut context, &command),
         Command::Approve(command) => approve::run(&mut context, &command),
         Command::Log(command) => log::log(&mut context, &command),
         Command::Show(command) => log::show(&mut context, &command),

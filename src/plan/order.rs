@@ -135,6 +135,11 @@ fn waves(plan: &Plan) -> Vec<Wave<'_>> {
     waves
 }
 
+/// Whether a kind of step is one of the teardown of a node.
+pub(super) fn is_of_teardown(kind: StepKind) -> bool {
+    rank(kind).is_some()
+}
+
 /// The place of a kind of step in the teardown of a node.
 fn rank(kind: StepKind) -> Option<u8> {
     let order = [

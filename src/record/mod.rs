@@ -287,6 +287,22 @@ pub struct RunRecord {
     /// Whether the Policy at its commit may ask for approvals of the changes that follow, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,
+    /// How it is divided among workers, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<Workers>,
+}
+
+/// How a run is divided among workers, each of which carries out parts of its plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workers {
+    /// The name by which the engine that starts the workers calls the run.
+    pub name: Arc<str>,
+    /// Digest of the saved plan that it began with, which was made again then.
+    pub plan: Digest,
+    /// The most nodes of a part.
+    pub nodes_per_part: usize,
+    /// How many pushes a minute all workers together make at most; 0: as many as they want.
+    pub pushes_per_minute: u32,
 }
 
 /// A signed approval of a plan's effect.

@@ -37,8 +37,12 @@ pub trait Signing: fmt::Debug + Send + Sync {
     /// Whether a person touches the key for each signature.
     fn is_touched(&self) -> bool;
 
-    /// Why records must not be built on with a signature, which would vouch for them; `None`: they may.
-    fn refusal(&self, base: CommitId) -> Option<String>;
+    /// Why a commit is not to be taken, by the rules that the records at `base` are held to, which may be that commit; `None`: it
+    /// is. What is built on it with a signature vouches for it.
+    fn refusal(&self, commit: CommitId, base: CommitId) -> Option<String>;
+
+    /// Whether the site demands signed runs, and these records are signed as it does: then they are what a signer wrote.
+    fn vouches_for(&self, base: CommitId) -> bool;
 
     /// Lets records be built on that this process has written or verified.
     fn trust(&self, tip: CommitId);

@@ -493,6 +493,29 @@ impl<'a> Store<'a> {
         })
     }
 
+    /// Writes a commit that shares the progress of a run with other clones, signed where there is a key that is not touched for
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn write_shared(&self, mut commit: NewCommit) -> Result<CommitId, Error> {
+        let writing = || failed("write the progress of a run");
+        let signing = self.signing.as_deref();
+        let Some(signing) = signing.filter(|signing| signing.has_key() && !signing.is_touched())
+        else {
+            return self.repository.write_commit(&commit).map_err(writing());
+        };
+        commit.message += &signing::binding(&self.site, signing.repository());
+        let written = self.repository.write_commit_with(&commit, &|text| {
+            let signed = signing.sign(text);
+            signed
+                .map_err(|why| log::warn!("the progress of a run is not signed: {why}"))
+                .ok()
+        });
+        written.map_err(writing())
+    }
+
     /// Writes a commit of the records, signed where there is a key, or without a signature that it should have, and why.
     pub(super) fn write_commit(
         &self,
@@ -504,7 +527,7 @@ impl<'a> Store<'a> {
         };
         commit.message += &signing::binding(&self.site, signing.repository());
         let commit = &commit;
-        if let Some(why) = commit.base.and_then(|base| signing.refusal(base)) {
+        if let Some(why) = commit.base.and_then(|base| signing.refusal(base, base)) {
             return (self.repository.write_commit(commit), Some(why));
         }
         let refused = std::cell::Cell::new(None);

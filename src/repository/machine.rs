@@ -34,6 +34,10 @@ pub struct Holder {
     /// Set where the run has ended and the remote refuses its records: they are in the holder's clone only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ended: bool,
+    /// Set where the lock is held for a run whose parts are carried out by workers, and not for a process: it has none
+    /// that could renew it or that could be gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_workers: bool,
 }
 
 impl Holder {
@@ -55,6 +59,7 @@ impl Holder {
                 Process::Gone | Process::Unknown => None,
             },
             ended: false,
+            of_workers: false,
         }
     }
 
@@ -70,7 +75,8 @@ impl Holder {
     /// Whether this holder is the process of `me`.
     #[must_use]
     pub fn is_same(&self, me: &Self) -> bool {
-        self.is_near(me)
+        !self.of_workers
+            && self.is_near(me)
             && self.pid == me.pid
             && self.process_start.is_some()
             && self.process_start == me.process_start
@@ -79,7 +85,8 @@ impl Holder {
     /// Whether the process of this holder certainly does not run any more, asked by `me`.
     #[must_use]
     pub fn is_gone(&self, me: &Self) -> bool {
-        self.is_near(me)
+        !self.of_workers
+            && self.is_near(me)
             && match process(self.pid) {
                 Process::Gone => true,
                 // The same process has started at another time where another clock is shown.
@@ -91,7 +98,7 @@ impl Holder {
 
     /// The holder without characters that could steer a terminal: a lock comes from other machines.
     #[must_use]
-    pub(super) fn printable(mut self) -> Self {
+    pub fn printable(mut self) -> Self {
         for text in [
             &mut self.who,
             &mut self.run,
@@ -231,6 +238,13 @@ mod tests {
                 "another container",
                 Holder {
                     pid_namespace: Some("pid:[1]".to_owned()),
+                    ..ended.clone()
+                },
+            ),
+            (
+                "the workers of a run",
+                Holder {
+                    of_workers: true,
                     ..ended.clone()
                 },
             ),

@@ -64,7 +64,7 @@ pub(super) fn abandon(
 ) -> Result<Abandoned, Error> {
     let site = process.site;
     let files = RunFiles::of(site.repository, &site.name, &record.run);
-    let known = KnownRun::gather(store, state, &record, &files)?;
+    let known = KnownRun::gather(site, (store, state), &record, &files)?;
     let mut nodes = store
         .nodes(state)
         .map_err(error::records("read the records of the nodes"))?;

@@ -3,7 +3,7 @@
 use super::abandon::{Aborted, abandon};
 use super::error::Error;
 use super::interrupted::{find_interrupted, named};
-use super::process::Process;
+use super::process::{Held, Process};
 use super::publish::{End, Publication};
 use super::site_repository::Records;
 use super::take_over::{TakeOver, take_over};
@@ -16,10 +16,15 @@ use crate::design::RunId;
 ///
 /// As [`resume`](super::resume).
 pub fn abort(process: Process<'_>, run: &RunId, how: TakeOver) -> Result<Aborted, Error> {
-    let site = process.site;
-    let found = find_interrupted(site, Some(run))?;
-    let store = site.store()?;
+    let found = find_interrupted(process.site, Some(run))?;
     let held = take_over(process, &found, how)?;
+    abort_held(process, run, &held)
+}
+
+/// Aborts a run whose lock is held.
+pub(super) fn abort_held(process: Process<'_>, run: &RunId, held: &Held) -> Result<Aborted, Error> {
+    let site = process.site;
+    let store = site.store()?;
     let end = || -> Result<Aborted, Error> {
         let Records {
             state, remote_tip, ..

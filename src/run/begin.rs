@@ -17,6 +17,7 @@ use crate::design::{Digest, RunId};
 use crate::journal::Replay;
 use crate::record::{
     self, Checkpoint, Counts, JournalMark, Outcome, PendingCheckpoint, RunRecord, State, Store,
+    Workers,
 };
 use crate::repository::{CommitId, PushOutcome};
 
@@ -33,6 +34,8 @@ pub struct Proposal<'a> {
     pub policy_asks: bool,
     /// Whether an interrupted run is aborted for this one.
     pub supersede: bool,
+    /// The workers that carry it out; `None`: this process does.
+    pub workers: Option<&'a Workers>,
 }
 
 /// Tells, by the newest records, what of a plan does not hold any more.
@@ -323,6 +326,7 @@ fn first_record(
         journal: Some(journal),
         approvals: proposal.approvals.to_vec(),
         policy_asks: proposal.policy_asks,
+        workers: proposal.workers.cloned(),
     }
 }
 

@@ -16,9 +16,8 @@ const AFTER_FAILURE: Duration = Duration::from_secs(10);
 const CHECKPOINT: Duration = Duration::from_secs(30);
 
 impl Session<'_> {
-    /// Renews the lock every 60 s; writes what has changed, and publishes it, every 30 s. To be called
-    /// every few seconds, from a thread of its own where steps must not wait for the remote.
-    pub fn tick(&self) {
+    /// Renews the lock every 60 s; writes what has changed, and publishes it, every 30 s.
+    pub(super) fn renew_and_write(&self) {
         let now = self.process.time.monotonic();
         self.renew(now);
         let is_due = {

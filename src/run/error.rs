@@ -155,6 +155,30 @@ pub enum Error {
         /// The run.
         run: RunId,
     },
+    /// The run is not divided among workers.
+    #[error("run {run} is not divided among workers")]
+    NotOfWorkers {
+        /// The run.
+        run: RunId,
+    },
+    /// A worker is carrying a part out.
+    #[error("part `{part}` of run {run} is carried out by {} on {}", holder.who, holder.host)]
+    PartHeld {
+        /// The run.
+        run: RunId,
+        /// The part.
+        part: Arc<str>,
+        /// The worker.
+        holder: Box<Holder>,
+    },
+    /// Another worker has the part, or the run is being ended or aborted.
+    #[error("part `{part}` of run {run} is another process's now, and this worker has stopped")]
+    PartLost {
+        /// The run.
+        run: RunId,
+        /// The part.
+        part: Arc<str>,
+    },
     /// The end of a run of this clone could still not be published.
     #[error("run {run} has ended in this clone, and its records could not be published: {why}")]
     Unpublished {
@@ -247,7 +271,9 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Stale { .. } => Kind::Stale,
-            Self::LockHeld { .. } | Self::EndedElsewhere { .. } => Kind::LockHeld,
+            Self::LockHeld { .. } | Self::EndedElsewhere { .. } | Self::PartHeld { .. } => {
+                Kind::LockHeld
+            }
             Self::Unpublished { .. } => Kind::Unpublished,
             Self::IntermediateCommits { .. }
             | Self::Diverged { .. }
@@ -256,7 +282,9 @@ impl Error {
             | Self::Spent { .. }
             | Self::Untrusted { .. }
             | Self::Dirty { .. } => Kind::Guard,
-            Self::Unfinished { .. } | Self::Stopped { .. } => Kind::Interrupted,
+            Self::Unfinished { .. } | Self::Stopped { .. } | Self::PartLost { .. } => {
+                Kind::Interrupted
+            }
             Self::Repository { .. }
             | Self::Records { .. }
             | Self::Offline { .. }
@@ -265,6 +293,7 @@ impl Error {
             | Self::Ended { .. }
             | Self::NoSuchRun { .. }
             | Self::NotLocked { .. }
+            | Self::NotOfWorkers { .. }
             | Self::NotShared { .. }
             | Self::Moving { .. }
             | Self::Fenced { .. }
@@ -279,6 +308,16 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::LockHeld { holder, .. } if holder.of_workers => format!(
+                "its workers carry it out, and `trueup run end {0}` ends it; `trueup run status {0}` shows how far they are, `trueup run abort {0}` aborts it",
+                holder.run
+            ),
+            Self::PartHeld { run, .. } | Self::PartLost { run, .. } => {
+                format!("`trueup run status {run}` shows who has it; try again")
+            }
+            Self::NotOfWorkers { run } => {
+                format!("`trueup apply --resume` resumes run {run} where it was interrupted")
+            }
             Self::LockHeld { holder, .. } => format!(
                 "wait for it to end; if it is dead: `trueup apply --resume --take-over-dead`, or `trueup unlock {}`",
                 holder.run

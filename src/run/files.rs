@@ -71,6 +71,19 @@ impl RunFiles {
         }
     }
 
+    /// The directory of a part of a run.
+    pub(super) fn of_part(
+        repository: &Repository,
+        site: &SiteName,
+        run: &RunId,
+        part: &str,
+    ) -> Self {
+        let run = Self::of(repository, site, run);
+        Self {
+            directory: run.directory.join("parts").join(part),
+        }
+    }
+
     /// The journal of a run that begins. One that is there and tells of nothing is that of a run that crashed
     /// before its first records, so that its id was free again; nothing was begun by it.
     pub(super) fn new_journal(&self, id: &Arc<str>) -> Result<Journal, Error> {

@@ -12,7 +12,7 @@ use super::tag::{self, TagFacts};
 use super::time::rfc3339;
 use crate::design::{NodeName, RunId};
 use crate::plan::Standing;
-use crate::record::{Outcome, Packed};
+use crate::record::{Outcome, Packed, RunRecord};
 use crate::repository::Holder;
 use crate::run::{EventKind, Finished, RunEvent, RunReport};
 use crate::step::StepKind;
@@ -76,7 +76,7 @@ impl Session<'_> {
                 unverified: self.approved.plan.unverified().cloned().collect(),
                 tag: run.tag.clone(),
                 next: next(&self.run, run.outcome, finished),
-                duration_ms: finished.duration_ms,
+                duration_ms: run_duration(run, seconds, finished),
             }
         };
         if let Some(why) = unsigned {
@@ -206,6 +206,18 @@ impl Recorder<'_, '_> {
             },
         });
         Ok(report)
+    }
+}
+
+/// How long a run took: one that workers carried out, since it began.
+fn run_duration(run: &RunRecord, now: i64, finished: &Finished) -> u64 {
+    let began = run.started.parse::<jiff::Timestamp>();
+    match (&run.workers, began) {
+        (Some(_), Ok(began)) => {
+            let seconds = now.saturating_sub(began.as_second());
+            u64::try_from(seconds).unwrap_or_default() * 1000
+        }
+        _ => finished.duration_ms,
     }
 }
 

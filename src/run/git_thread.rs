@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::lease::{GitTask, GitThread, LeaseHolder, binds_others, lock};
 use super::node;
-use super::session::{GitTask, Session, lock};
-use crate::remediation::Note;
+use super::session::Session;
+use crate::backend::Fence;
 use crate::step::{Effect, StepId};
 
-impl Session<'_> {
-    /// Does what takes git, or lets the thread do it that is there for that.
-    pub(super) fn ask(&self, task: GitTask) {
-        let thread = lock(&self.git_thread).clone();
-        let is_taken = thread.is_some_and(|thread| thread.send(task).is_ok());
-        if !is_taken {
-            self.run_task(task);
-        }
+impl LeaseHolder for Session<'_> {
+    fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    fn tick(&self) {
+        self.renew_and_write();
     }
 
     fn run_task(&self, task: GitTask) {
@@ -30,24 +30,17 @@ impl Session<'_> {
             GitTask::Publish => {
                 self.publish_records();
                 // Whether it could be published or not: what was to be found is in this clone at least.
-                let mut gate = lock(&self.gate);
-                gate.is_closed = false;
-                for waiting in gate.waiting.drain(..) {
-                    let _ = waiting.send(());
-                }
+                self.git.open_gate();
             }
         }
     }
 
-    /// Lets `go_on` be sent once the records are published.
-    fn when_published(&self, go_on: oneshot::Sender<()>) {
-        let mut gate = lock(&self.gate);
-        gate.is_closed = true;
-        gate.waiting.push(go_on);
-        drop(gate);
-        self.ask(GitTask::Publish);
+    fn git_thread(&self) -> &GitThread {
+        &self.git
     }
+}
 
+impl Session<'_> {
     /// The gate of a step that is about to start: the first that destroys something in a wave waits until
     /// the remote shows it as begun, and those after it until then, too.
     pub(super) fn starting(&self, step: &StepId) -> Option<oneshot::Receiver<()>> {
@@ -59,16 +52,12 @@ impl Session<'_> {
             return None;
         }
         let is_first = std::mem::take(&mut lock(&self.records).is_new_wave);
-        let (go_on, gate) = oneshot::channel();
-        if is_first {
-            self.when_published(go_on);
-            return Some(gate);
+        if !is_first {
+            return self.git.place();
         }
-        let mut closed = lock(&self.gate);
-        closed.is_closed.then(|| {
-            closed.waiting.push(go_on);
-            gate
-        })
+        let (go_on, gate) = oneshot::channel();
+        self.git.when_published(self, go_on);
+        Some(gate)
     }
 
     /// Lets a step continue after a note: at once, or where a remediation noted something that others must find,
@@ -77,8 +66,8 @@ impl Session<'_> {
     pub(super) fn share(&self, step: &StepId, text: &str, go_on: oneshot::Sender<()>) {
         // What is noted is an entry of the journal by now.
         lock(&self.records).entries += 1;
-        if node::is_recorded(step.kind) && Note::binds_others(text) {
-            self.when_published(go_on);
+        if binds_others(step, text) {
+            self.git.when_published(self, go_on);
         } else {
             // The receiver is gone where the step's time was up.
             let _ = go_on.send(());
@@ -98,7 +87,7 @@ pub enum GitWork {
 /// Runs `body` while another thread does what takes git: what is asked for at once, and what is due every
 /// `pause` of real time.
 pub fn with_heartbeat<T>(
-    session: &Session<'_>,
+    holder: &dyn LeaseHolder,
     pause: Duration,
     git: GitWork,
     body: impl FnOnce() -> T,
@@ -107,7 +96,7 @@ pub fn with_heartbeat<T>(
     // Where the thread is not asked, the channel only says when the run is over.
     let over = match git {
         GitWork::Background => {
-            *lock(&session.git_thread) = Some(thread);
+            *lock(&holder.git_thread().sender) = Some(thread);
             None
         }
         GitWork::Inline => Some(thread),
@@ -116,23 +105,23 @@ pub fn with_heartbeat<T>(
         scope.spawn(move || {
             loop {
                 match asked.recv_timeout(pause) {
-                    Ok(task) => session.run_task(task),
+                    Ok(task) => holder.run_task(task),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
-                session.tick();
+                holder.tick();
             }
         });
-        let _over = (over, Over(session));
+        let _over = (over, Over(holder.git_thread()));
         body()
     })
 }
 
 /// Ends the thread that does what takes git, however the run ends.
-struct Over<'a, 'b>(&'a Session<'b>);
+struct Over<'a>(&'a GitThread);
 
-impl Drop for Over<'_, '_> {
+impl Drop for Over<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.git_thread) = None;
+        *lock(&self.0.sender) = None;
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::event::{EventKind, RunEvent};
+use super::lease::GitTask;
 use super::node::{self, NodeInRun};
 use super::outcome::NodeOutcome;
-use super::session::{GitTask, Session, lock};
+use super::session::{Session, lock};
 use crate::identity;
 use crate::journal::{Entry, Replay, StepOutcome};
 use crate::record::Phase;
@@ -51,12 +52,12 @@ impl Session<'_> {
                 let is_worth_it = age >= records.cost * CHECKPOINT_SHARE;
                 drop(records);
                 if is_worth_it {
-                    self.ask(GitTask::Checkpoint);
+                    self.git.ask(self, GitTask::Checkpoint);
                 }
             }
             EventKind::Stopping { .. } => {
                 drop(records);
-                self.ask(GitTask::Publish);
+                self.git.ask(self, GitTask::Publish);
             }
             _ => {}
         }

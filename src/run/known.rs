@@ -14,7 +14,9 @@ use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
 use super::node;
 use super::outcome::NodeOutcome;
+use super::part::collected;
 use super::records::Part;
+use super::site_repository::SiteRepository;
 use crate::design::{NodeName, RunId};
 use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;
@@ -41,11 +43,22 @@ pub(super) struct KnownRun {
 
 impl KnownRun {
     pub(super) fn gather(
-        store: &Store<'_>,
-        state: &State,
+        site: &SiteRepository<'_>,
+        (store, state): (&Store<'_>, &State),
         record: &RunRecord,
         files: &RunFiles,
     ) -> Result<Self, Error> {
+        if let Some(parts) = collected(site, store, state, record)? {
+            return Ok(Self {
+                id: None,
+                journal: parts.entries.len(),
+                is_incomplete: !parts.open.is_empty(),
+                entries: parts.entries,
+                recorded: BTreeSet::new(),
+                is_newest: true,
+                damage: Vec::new(),
+            });
+        }
         let mark = record.journal.as_ref();
         let found = files.read()?;
         let mut damage = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! [`admit`] checks guards before anything is requested; [`begin`] takes the lock, checks that the plan
 //! still holds, and writes the first checkpoint; while the dispatcher works, a [`Recorder`] turns its
-//! words into records, and [`Session::tick`] renews the lock, writes checkpoints and publishes them;
+//! words into records, and [`LeaseHolder::tick`] renews the lock, writes checkpoints and publishes them;
 //! [`Session::finish`] writes the end, tags the commit, and publishes all of it at once. A run that was
 //! interrupted is [found](find_interrupted), and then [resumed](resume) or [aborted](abort).
 //!
@@ -28,11 +28,13 @@ mod hear;
 mod history;
 mod interrupted;
 mod known;
+mod lease;
 mod listener;
 mod migrate;
 mod node;
 mod outcome;
 mod owed_tags;
+mod part;
 mod process;
 mod publish;
 mod recorder;
@@ -59,9 +61,14 @@ pub use event::{EventKind, GateStage, RunEvent};
 pub use git_thread::{GitWork, with_heartbeat};
 pub use history::{History, intermediate_commits, since_success};
 pub use interrupted::{Interrupted, find_interrupted};
+pub use lease::{GitTask, GitThread, LeaseHolder};
 pub use listener::RunListener;
 pub use migrate::{Migration, migrate};
 pub use outcome::NodeOutcome;
+pub use part::{
+    Ending, Opened, OpenedPart, PartLog, PartOverview, PartRecorder, PartRequest, PartSession,
+    PartState, abort_run, end_run, find_shared, hand_over, leave_to_workers, open_part, overview,
+};
 pub use process::{Committer, Process};
 pub use publish::Publication;
 pub use recorder::Recorder;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::error::{self, Error};
+use super::part::PartRefs;
 use super::site_repository::SiteRepository;
 use super::tag;
 use crate::diagnostic::chain;
@@ -56,9 +57,17 @@ impl SiteRepository<'_> {
         end: &End<'_>,
     ) -> Result<(Publication, State), Error> {
         let tag = self.make_tag(end.run)?;
+        let parts = PartRefs {
+            site: self,
+            run: &end.run.run,
+        };
+        let is_of_workers = end.run.workers.is_some();
         if self.audience().is_none() {
             if let Some(lock) = end.lock {
                 self.release(lock)?;
+            }
+            if is_of_workers {
+                parts.forget();
             }
             return Ok((Publication::Whole, end.state.clone()));
         }
@@ -68,6 +77,10 @@ impl SiteRepository<'_> {
             old: Some(id.0),
             new: None,
         });
+        let mut release: Vec<RefUpdate> = release.into_iter().collect();
+        if is_of_workers {
+            release.extend(parts.removal()?);
+        }
         let state = store.publication(end.state, end.remote_tip);
         let rest = || state.iter().chain(&release).cloned();
         let all: Vec<RefUpdate> = state.iter().chain(&tag).chain(&release).cloned().collect();
@@ -92,6 +105,9 @@ impl SiteRepository<'_> {
         };
         if publication == Publication::Whole {
             self.forget_lock(end.lock)?;
+            if is_of_workers {
+                parts.forget();
+            }
         }
         Ok((publication, end.state.clone()))
     }
@@ -101,7 +117,7 @@ impl SiteRepository<'_> {
         &self,
         store: &Store<'_>,
         end: &End<'_>,
-        release: Option<RefUpdate>,
+        release: Vec<RefUpdate>,
         refusal: &Error,
     ) -> Result<(Publication, State), Error> {
         let owing = RunRecord {

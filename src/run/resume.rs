@@ -74,7 +74,7 @@ pub fn resume<'a>(
 }
 
 /// The session of the resumed run, what is known of it, and the entries that its journal begins with.
-fn open_session<'a>(
+pub(super) fn open_session<'a>(
     process: Process<'a>,
     interrupted: &Interrupted,
     approved: ApprovedPlan<'a>,
@@ -88,7 +88,7 @@ fn open_session<'a>(
     site.check_trust(&state)?;
     let mut record = named(site, &store, &state, run)?;
     let files = RunFiles::of(site.repository, &site.name, run);
-    let known = KnownRun::gather(&store, &state, &record, &files)?;
+    let known = KnownRun::gather(site, (&store, &state), &record, &files)?;
     let entries = known.entries(approved.plan);
     record.outcome = Outcome::Running;
     let session = Session::new(SessionStart {
@@ -108,7 +108,7 @@ fn open_session<'a>(
 
 /// The journal of the resumed run under a new id, and what the dispatcher takes in of it. A process that held the
 /// lock before, and wakes up, has another file open.
-fn open_journal(
+pub(super) fn open_journal(
     session: &Session<'_>,
     known: &KnownRun,
     mut entries: Vec<Entry>,
@@ -133,7 +133,7 @@ fn open_journal(
 }
 
 /// Brings the records up to date with what the journal tells and they do not have.
-fn take_in(session: &Session<'_>, known: &KnownRun, replay: &Replay) {
+pub(super) fn take_in(session: &Session<'_>, known: &KnownRun, replay: &Replay) {
     lock(&session.records).past_verification = is_past_verification(&replay.entries);
     if known.is_newest {
         session.recall(replay);

@@ -7,17 +7,16 @@
 //! nothing more.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use tokio::sync::oneshot;
 
 use super::durations::Durations;
 use super::error::{self, Error};
 use super::event::EventKind;
 use super::files::RunFiles;
+use super::lease::GitThread;
 use super::process::{Held, Process};
 use super::publish::Publication;
 use super::records::LiveRecords;
@@ -29,6 +28,8 @@ use crate::plan::{ChangeKind, Plan};
 use crate::record::{Packed, RunRecord, SiteState, State, Store};
 use crate::repository::CommitId;
 use crate::step::{Effect, Parameters, Step, StepId, StepKind};
+
+pub(super) use super::lease::lock;
 
 /// How often the lock is renewed.
 pub(super) const RENEWAL: Duration = Duration::from_secs(60);
@@ -83,9 +84,8 @@ pub struct Session<'a> {
     pub(super) published: Mutex<Published>,
     /// Held while a checkpoint is written.
     pub(super) writing: Mutex<()>,
-    /// The thread that does what takes git; without one it is done at once.
-    pub(super) git_thread: Mutex<Option<mpsc::Sender<GitTask>>>,
-    pub(super) gate: Mutex<Gate>,
+    /// The thread that does what takes git.
+    pub(super) git: GitThread,
     notices: Mutex<Vec<EventKind>>,
     /// Why the newest records are not signed, where they should be.
     pub(super) unsigned: Mutex<Option<String>>,
@@ -111,22 +111,6 @@ impl Renewal {
 pub(super) struct Published {
     pub(super) tip: Option<CommitId>,
     pub(super) next: Duration,
-}
-
-/// Git operations that are requested while the run is running.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum GitTask {
-    /// Write what has changed.
-    Checkpoint,
-    /// Write what has changed, publish it, and open the gate.
-    Publish,
-}
-
-/// The steps that wait until the records are published.
-#[derive(Default)]
-pub(super) struct Gate {
-    pub(super) is_closed: bool,
-    pub(super) waiting: Vec<oneshot::Sender<()>>,
 }
 
 /// The inputs of a session.
@@ -204,8 +188,7 @@ impl<'a> Session<'a> {
                 next: now,
             }),
             writing: Mutex::new(()),
-            git_thread: Mutex::new(None),
-            gate: Mutex::default(),
+            git: GitThread::default(),
             notices: Mutex::new(Vec::new()),
             unsigned: Mutex::default(),
             stop: Mutex::new(None),
@@ -249,12 +232,6 @@ impl<'a> Session<'a> {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.fence.is_lost()
-    }
-
-    /// The fence that each step asks before a request that changes something.
-    #[must_use]
-    pub fn fence(&self) -> Fence {
-        self.fence.clone()
     }
 
     /// The checkpoints and warnings since the last call, for listeners.
@@ -302,8 +279,4 @@ fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
         step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)
     });
     steps.map(|step| (&step.id, step)).collect()
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -69,10 +69,22 @@ impl<'a> SiteRepository<'a> {
     /// Checks that the site takes these records.
     pub(super) fn check_trust(&self, state: &State) -> Result<(), Error> {
         let signing = self.signing.as_ref().zip(state.tip);
-        match signing.and_then(|(signing, tip)| signing.refusal(tip)) {
+        match signing.and_then(|(signing, tip)| signing.refusal(tip, tip)) {
             Some(why) => Err(self.untrusted(why)),
             None => Ok(()),
         }
+    }
+
+    /// Whether the site demands signed runs, and its newest records are signed so.
+    ///
+    /// # Errors
+    ///
+    /// The records cannot be read.
+    pub fn has_vouched_records(&self) -> Result<bool, Error> {
+        let state = self.store()?.read();
+        let tip = state.map_err(error::records("read the records"))?.tip;
+        let signing = self.signing.as_ref().zip(tip);
+        Ok(signing.is_some_and(|(signing, tip)| signing.vouches_for(tip)))
     }
 
     fn untrusted(&self, why: String) -> Error {

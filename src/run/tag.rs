@@ -183,6 +183,7 @@ mod tests {
             journal: None,
             approvals: Vec::new(),
             policy_asks: false,
+            workers: None,
         }
     }
 

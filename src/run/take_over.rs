@@ -36,6 +36,7 @@ pub(super) fn take_over(
         None => None,
         Some(left) if left.holder.run != run.as_str() => return Err(site.held(left)),
         Some(left) if process.is_dead(&left)? => Some(left),
+        Some(left) if left.holder.of_workers => return Err(site.held(left)),
         Some(left) if how.dead => wait_until_dead(process, left)?,
         Some(left) => return Err(site.held(left)),
     };
@@ -119,7 +120,7 @@ pub fn unlock(process: Process<'_>, run: &RunId, how: Unlock) -> Result<(), Erro
     if how == Unlock::Forced || process.is_dead(&left)? {
         return site.release(left.id);
     }
-    if how == Unlock::Dead {
+    if how == Unlock::Dead || left.holder.of_workers {
         return Err(site.held(left));
     }
     match wait_until_dead(process, left)? {

@@ -1,9 +1,11 @@
 //! Aborts an interrupted run.
 
+use std::sync::Arc;
+
 use super::{AS_APPLIED, Error};
 use crate::backend;
-use crate::design::RunId;
-use crate::run::{self, Aborted, Process, TakeOver, find_interrupted};
+use crate::design::{Design, RunId};
+use crate::run::{self, Aborted, Interrupted, Process, TakeOver, find_interrupted};
 use crate::site::{At, Loader, locate};
 
 /// An interrupted run that is to be aborted.
@@ -23,15 +25,25 @@ pub struct AbortRequest<'a> {
 ///
 /// Those of [`find_interrupted`] and [`run::abort`]; the documents of its commit cannot be loaded.
 pub fn abort(process: Process<'_>, request: AbortRequest<'_>) -> Result<Aborted, Error> {
-    let site = process.site;
-    let found = find_interrupted(site, Some(request.run))?;
-    let at = At::Commit(found.commit);
-    let name = Some(site.name.as_str());
-    let location = locate(site.repository, at, request.folder, name)?;
-    let loaded = Loader::new(site.repository).load(&location, at, AS_APPLIED)?;
+    let found = find_interrupted(process.site, Some(request.run))?;
+    let design = design_of(process, &found, request.folder)?;
     let take_over = TakeOver {
         dead: request.take_over_dead,
-        longest_request: backend::longest_request(&loaded.design),
+        longest_request: backend::longest_request(&design),
     };
     Ok(run::abort(process, request.run, take_over)?)
+}
+
+/// The design of the commit of a run.
+pub(super) fn design_of(
+    process: Process<'_>,
+    found: &Interrupted,
+    folder: &str,
+) -> Result<Arc<Design>, Error> {
+    let site = process.site;
+    let at = At::Commit(found.commit);
+    let location = locate(site.repository, at, folder, Some(site.name.as_str()))?;
+    Ok(Loader::new(site.repository)
+        .load(&location, at, AS_APPLIED)?
+        .design)
 }

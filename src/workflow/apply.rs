@@ -2,11 +2,11 @@
 
 use super::carry_out::{Caller, Carried, Execution, carry_out};
 use super::{Clearance, Error};
-use crate::design::Digest;
+use crate::design::{Digest, RunId};
 use crate::plan::{self, Plan, saved};
-use crate::record::{self, Packed, State, Store};
+use crate::record::{self, Packed, State, Store, Workers};
 use crate::repository::CommitId;
-use crate::run::{ApprovedPlan, Process, Proposal, begin};
+use crate::run::{ApprovedPlan, Begun, Process, Proposal, begin, hand_over};
 
 /// A plan as a saved file, packed, which the records and the lock of its run keep.
 #[derive(Clone, Debug)]
@@ -24,6 +24,12 @@ impl PlanFile {
     pub fn of(plan: &Plan) -> std::io::Result<Self> {
         let (packed, digest) = Packed::new(|out| saved::write_to(plan, out))?;
         Ok(Self { packed, digest })
+    }
+
+    /// The digest of the plan.
+    #[must_use]
+    pub fn digest(&self) -> &Digest {
+        &self.digest
     }
 }
 
@@ -53,6 +59,30 @@ pub fn apply<'a>(
     request: &ApplyRequest<'a>,
     caller: Caller<'_>,
 ) -> Result<Carried<'a>, Error> {
+    let begun = begin_run(process, request, None)?;
+    carry_out(process, begun, &request.execution, caller, false)
+}
+
+/// Begins the run of a plan for workers, which carry out its parts; gives its id.
+///
+/// # Errors
+///
+/// [`Error::WindowClosed`]; those of [`begin`], and of the lock.
+pub fn begin_for_workers(
+    process: Process<'_>,
+    request: &ApplyRequest<'_>,
+    workers: &Workers,
+) -> Result<RunId, Error> {
+    let begun = begin_run(process, request, Some(workers))?;
+    hand_over(&begun.session)?;
+    Ok(begun.session.run().clone())
+}
+
+fn begin_run<'a>(
+    process: Process<'a>,
+    request: &ApplyRequest<'a>,
+    workers: Option<&'a Workers>,
+) -> Result<Begun<'a>, Error> {
     let execution = &request.execution;
     execution.time_left(process.time)?;
     let store = Store::open(process.site.repository, &process.site.name)?;
@@ -67,11 +97,11 @@ pub fn apply<'a>(
         approvals: &request.clearance.approvals,
         policy_asks: request.clearance.policy_asks,
         supersede: request.supersede,
+        workers,
     };
-    let begun = begin(process, proposal, &mut |state| {
+    Ok(begin(process, proposal, &mut |state| {
         stale(request, &store, state)
-    })?;
-    carry_out(process, begun, execution, caller, false)
+    })?)
 }
 
 /// The parts of a plan that do not hold any more by the newest records.

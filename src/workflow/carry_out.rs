@@ -12,11 +12,12 @@ use crate::apply::{
 };
 use crate::backend::{self, Backends, Hardware};
 use crate::design::{Design, NodeDesign, NodeName, RunId};
-use crate::journal::{Journal, Log};
+use crate::journal::{Journal, Log, Replay};
 use crate::plan::Plan;
+use crate::repository::CommitId;
 use crate::run::{
-    Begun, EventKind, Finished, GitWork, Process, Recorder, RunEvent, RunReport, Session, Stop,
-    StopHandle, Timekeeper, with_heartbeat,
+    Begun, Durations, EventKind, Finished, GitWork, LeaseHolder, Process, Recorder, RunEvent,
+    RunListener, RunReport, Session, Stop, StopHandle, Timekeeper, with_heartbeat,
 };
 
 /// The interval at which a run checks its lock and its records.
@@ -76,14 +77,14 @@ pub trait RunHost {
     /// # Errors
     ///
     /// Those of the steps.
-    fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error>;
+    fn drive(&self, holder: &dyn LeaseHolder, steps: Steps<'_>) -> Result<Finished, apply::Error>;
 
     /// A run begins, which `stop` asks to stop.
     fn begins(&self, _stop: StopHandle) {}
 
     /// Whether another step may start.
-    fn may_start(&self, session: &Session<'_>) -> bool {
-        session.may_start()
+    fn may_start(&self, holder: &dyn LeaseHolder) -> bool {
+        holder.fence().holds()
     }
 
     /// The log that the entries of a run are written to.
@@ -107,7 +108,7 @@ pub struct Caller<'a> {
     /// The process that the run lives in.
     pub host: &'a dyn RunHost,
     /// Hears the events of the run.
-    pub events: &'a mut dyn FnMut(&Session<'_>, &RunEvent),
+    pub events: &'a mut dyn FnMut(&dyn LeaseHolder, &RunEvent),
 }
 
 /// A run that was carried out.
@@ -128,14 +129,14 @@ pub struct Carried<'a> {
 pub fn drive_on(
     runtime: &tokio::runtime::Runtime,
     backends: &Backends,
-    session: &Session<'_>,
+    holder: &dyn LeaseHolder,
     steps: impl Future<Output = Result<Finished, apply::Error>>,
 ) -> Result<Finished, apply::Error> {
     let git = match backends.clock() {
         backend::Clock::Virtual => GitWork::Inline,
         backend::Clock::Real => GitWork::Background,
     };
-    with_heartbeat(session, HEARTBEAT, git, || {
+    with_heartbeat(holder, HEARTBEAT, git, || {
         runtime.block_on(backends.in_time(steps))
     })
 }
@@ -158,51 +159,98 @@ pub(super) fn carry_out<'a>(
     session.stop_when_lost(stop.handle());
     host.begins(stop.handle());
     let mut sink = |event: &RunEvent| events(&session, event);
-    sink(&run_started(&session, execution.plan, host, resumed));
+    let steps = execution.plan.steps.len();
+    let plan = execution.plan;
+    sink(&run_started(
+        session.run(),
+        (plan, session.commit(), steps),
+        host,
+        resumed,
+    ));
     let mut recorder = Recorder::new(&session, &mut sink);
-    let expected = ExpectedDurations::of(
-        execution.plan,
-        &execution.design.nodes,
-        &session.durations(),
-        &|kind| backend::declared_duration(execution.design, kind),
-    );
-    let mut log = host.log(session.run(), journal);
-    let steps = async {
-        let backends = (execution.backends)();
-        let unverified = execution.plan.unverified().map(NodeName::as_str);
-        backends.identities().allow_unverified(unverified);
-        let holds =
-            PreconditionChecker::new(execution.plan.clone(), execution.design, backends.clone());
-        let work = DispatchRequest {
-            run: session.run().clone(),
-            plan: execution.plan,
-            nodes: &execution.design.nodes,
-            applied: execution.applied,
-            hardware: host.hardware(backends),
-            log: &mut *log,
-            replay,
-            clock: host.clock(),
-            stop: stop.clone(),
-            stop_grace: execution.limits.stop_grace,
-            stop_after: stop_after(process, execution),
-            preconditions: host.preconditions(holds.refusing(execution.refused.clone())),
-            may_start: &|| host.may_start(&session),
-            fence: session.fence(),
-            expected: Some(&expected),
-        };
-        apply::execute(work, &mut recorder).await
+    let dispatch = Dispatch {
+        run: session.run(),
+        holder: &session,
+        stop,
+        log: host.log(session.run(), journal),
+        replay,
+        scope: None,
+        durations: session.durations(),
     };
-    let finished = host.drive(&session, Box::pin(steps));
-    let finished = finished.map_err(|source| Error::Steps {
-        run: Box::new(session.run().clone()),
-        source,
-    })?;
+    let finished = dispatch.drive(process, execution, host, &mut recorder)?;
     let report = recorder.finish(&finished, &host.clock().now(), finished.duration_ms)?;
     Ok(Carried {
         session,
         report,
         finished,
     })
+}
+
+/// Steps that are about to be dispatched, of a run or of a part of one.
+pub(super) struct Dispatch<'a> {
+    pub(super) run: &'a RunId,
+    pub(super) holder: &'a dyn LeaseHolder,
+    pub(super) stop: Stop,
+    pub(super) log: Box<dyn Log + 'a>,
+    pub(super) replay: Replay,
+    pub(super) scope: Option<apply::PartScope<'a>>,
+    pub(super) durations: Durations,
+}
+
+impl Dispatch<'_> {
+    /// Drives the steps to their end.
+    pub(super) fn drive(
+        self,
+        process: Process<'_>,
+        execution: &Execution<'_>,
+        host: &dyn RunHost,
+        listener: &mut dyn RunListener,
+    ) -> Result<Finished, Error> {
+        let Self {
+            run, holder, stop, ..
+        } = self;
+        let expected = ExpectedDurations::of(
+            execution.plan,
+            &execution.design.nodes,
+            &self.durations,
+            &|kind| backend::declared_duration(execution.design, kind),
+        );
+        let mut log = self.log;
+        let steps = async {
+            let backends = (execution.backends)();
+            let unverified = execution.plan.unverified().map(NodeName::as_str);
+            backends.identities().allow_unverified(unverified);
+            let holds = PreconditionChecker::new(
+                execution.plan.clone(),
+                execution.design,
+                backends.clone(),
+            );
+            let work = DispatchRequest {
+                run: run.clone(),
+                plan: execution.plan,
+                nodes: &execution.design.nodes,
+                applied: execution.applied,
+                hardware: host.hardware(backends),
+                log: &mut *log,
+                replay: self.replay,
+                clock: host.clock(),
+                stop: stop.clone(),
+                stop_grace: execution.limits.stop_grace,
+                stop_after: stop_after(process, execution),
+                preconditions: host.preconditions(holds.refusing(execution.refused.clone())),
+                may_start: &|| host.may_start(holder),
+                fence: holder.fence(),
+                expected: Some(&expected),
+                scope: self.scope,
+            };
+            apply::execute(work, listener).await
+        };
+        let finished = host.drive(holder, Box::pin(steps));
+        finished.map_err(|source| Error::Steps {
+            run: Box::new(run.clone()),
+            source,
+        })
+    }
 }
 
 /// After how long a run is asked to stop. The window was open before the run began; it may have closed
@@ -213,18 +261,23 @@ fn stop_after(process: Process<'_>, execution: &Execution<'_>) -> Option<Duratio
     execution.limits.stop_after.into_iter().chain(left).min()
 }
 
-/// The first event of a run.
-fn run_started(session: &Session<'_>, plan: &Plan, host: &dyn RunHost, resumed: bool) -> RunEvent {
+/// The first event of a run, or of a part of one.
+pub(super) fn run_started(
+    run: &RunId,
+    (plan, commit, steps): (&Plan, CommitId, usize),
+    host: &dyn RunHost,
+    resumed: bool,
+) -> RunEvent {
     RunEvent {
         time: host.clock().now(),
         elapsed_ms: 0,
         remaining_ms: None,
         kind: EventKind::RunStarted {
-            run: session.run().clone(),
+            run: run.clone(),
             site: plan.site.clone(),
             action: Arc::from(plan.request.action.as_str()),
-            revision: Arc::from(session.commit().to_string()),
-            steps: plan.steps.len(),
+            revision: Arc::from(commit.to_string()),
+            steps,
             resumed,
         },
     }

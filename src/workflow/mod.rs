@@ -25,9 +25,10 @@ mod saved;
 mod sites;
 mod sound;
 mod windows;
+mod workers;
 
 pub use abort::{AbortRequest, abort};
-pub use apply::{ApplyRequest, PlanFile, apply};
+pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
     Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, run_signatures,
     signature_of, signing_site,
@@ -49,3 +50,7 @@ pub use saved::{commit_of_saved, not_before_its_day, plan_of, saved_plan};
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};
 pub use sound::sound;
 pub use windows::time_left;
+pub use workers::{
+    PartEnd, PartOrder, PartSummary, RunEnd, abort_run, carry_out_part, end_run, vouched,
+    with_commit,
+};

@@ -46,6 +46,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         journal: None,
         approvals: Vec::new(),
         policy_asks: false,
+        workers: None,
     }
 }
 

@@ -161,6 +161,7 @@ impl<'a> Run<'a> {
             may_start: &may_start,
             fence: Fence::default(),
             expected: self.expected,
+            scope: None,
         };
         super::execute(work, &mut self.heard).await
     }

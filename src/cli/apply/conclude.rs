@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::airship;
+use super::begun::begun;
 use super::process::{ProcessClock, actor, listen};
 use super::{ApplyCommand, ApplyFormat};
 use crate::apply::{self, EventClock};
@@ -19,7 +20,9 @@ use crate::record::Outcome;
 use crate::report;
 use crate::report::run::Reporter;
 use crate::repository::CommitId;
-use crate::run::{Finished, Process, Publication, RunEvent, Session, SiteRepository, StopHandle};
+use crate::run::{
+    Finished, LeaseHolder, Process, Publication, RunEvent, SiteRepository, StopHandle,
+};
 use crate::step::FailureReason;
 use crate::workflow::{
     self, ApplyRequest, Caller, Carried, Clearance, Equipped, Execution, PlanFile, RunHost,
@@ -27,17 +30,17 @@ use crate::workflow::{
 };
 
 /// A plan that may be carried out.
-pub(super) struct Ready<'a> {
+pub(in crate::cli) struct Ready<'a> {
     /// The commit that is applied.
-    pub(super) commit: CommitId,
+    pub(in crate::cli) commit: CommitId,
     /// The plan, and what it is carried out with.
-    pub(super) equipped: &'a Equipped,
+    pub(in crate::cli) equipped: &'a Equipped,
     /// The approvals that it has.
-    pub(super) clearance: &'a Clearance,
+    pub(in crate::cli) clearance: &'a Clearance,
 }
 
 /// Begins the run of a plan and carries it out.
-pub(super) fn start(
+pub(in crate::cli) fn start(
     context: &Context,
     command: &ApplyCommand,
     site: &SiteRepository<'_>,
@@ -56,6 +59,10 @@ pub(super) fn start(
         supersede: command.supersede,
         today: &context.today(),
     };
+    if let Some(workers) = &command.workers {
+        let run = workflow::begin_for_workers(process, &request, workers)?;
+        return begun(context, command, &run, file.digest());
+    }
     let mut listening = Listening::new(context, command, &equipped.plan);
     let host = CommandHost::new(command, &clock, equipped);
     let caller = Caller {
@@ -67,7 +74,7 @@ pub(super) fn start(
 }
 
 /// A plan as the workflow carries it out.
-pub(super) fn execution<'a>(
+pub(in crate::cli) fn execution<'a>(
     command: &ApplyCommand,
     equipped: &'a Equipped,
     backends: &'a dyn Fn() -> Arc<Backends>,
@@ -88,7 +95,7 @@ pub(super) fn execution<'a>(
 }
 
 /// This process, as a run lives in it.
-pub(super) struct CommandHost<'a> {
+pub(in crate::cli) struct CommandHost<'a> {
     command: &'a ApplyCommand,
     clock: &'a ProcessClock,
     equipped: &'a Equipped,
@@ -96,7 +103,7 @@ pub(super) struct CommandHost<'a> {
 }
 
 impl<'a> CommandHost<'a> {
-    pub(super) fn new(
+    pub(in crate::cli) fn new(
         command: &'a ApplyCommand,
         clock: &'a ProcessClock,
         equipped: &'a Equipped,
@@ -120,11 +127,11 @@ impl RunHost for CommandHost<'_> {
         let _ = self.stop.set(stop);
     }
 
-    fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error> {
+    fn drive(&self, holder: &dyn LeaseHolder, steps: Steps<'_>) -> Result<Finished, apply::Error> {
         drive_on(
             &self.equipped.runtime,
             &self.equipped.hardware,
-            session,
+            holder,
             async {
                 let signals = self
                     .stop
@@ -141,7 +148,7 @@ impl RunHost for CommandHost<'_> {
 }
 
 /// The output of a command about a run.
-pub(super) struct Listening<'a> {
+pub(in crate::cli) struct Listening<'a> {
     context: &'a Context,
     command: &'a ApplyCommand,
     plan: &'a Plan,
@@ -152,7 +159,11 @@ pub(super) struct Listening<'a> {
 }
 
 impl<'a> Listening<'a> {
-    pub(super) fn new(context: &'a Context, command: &'a ApplyCommand, plan: &'a Plan) -> Self {
+    pub(in crate::cli) fn new(
+        context: &'a Context,
+        command: &'a ApplyCommand,
+        plan: &'a Plan,
+    ) -> Self {
         Self {
             context,
             command,
@@ -164,7 +175,7 @@ impl<'a> Listening<'a> {
     }
 
     /// Prints an event.
-    pub(super) fn hear(&mut self, event: &RunEvent) {
+    pub(in crate::cli) fn hear(&mut self, event: &RunEvent) {
         if self.action.is_some() {
             self.heard.hear(event);
         }
@@ -174,7 +185,7 @@ impl<'a> Listening<'a> {
     }
 
     /// Prints how a run ended; its exit code.
-    pub(super) fn conclude(self, carried: Carried<'_>) -> Result<u8, Failure> {
+    pub(in crate::cli) fn conclude(self, carried: Carried<'_>) -> Result<u8, Failure> {
         let Carried {
             session,
             report,
@@ -244,7 +255,7 @@ fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) 
 }
 
 /// The exit code of a run by its outcome.
-pub(super) fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
+pub(in crate::cli) fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
     let kind = match outcome {
         Outcome::Succeeded => return Ok(0),
         Outcome::Interrupted | Outcome::Running => FailureKind::Interrupted,

@@ -1,18 +1,20 @@
 //! `trueup apply`: applies a plan, or resumes an interrupted run.
 
 pub(in crate::cli) mod airship;
-mod conclude;
+pub(in crate::cli) mod begun;
+pub(in crate::cli) mod conclude;
 mod operator;
 pub(in crate::cli) mod process;
-mod report;
-mod resume;
-mod saved;
+pub(in crate::cli) mod report;
+pub(in crate::cli) mod resume;
+pub(in crate::cli) mod saved;
 mod watch;
 
 use std::cell::OnceCell;
 
 use clap::{Args, ValueEnum};
 
+use self::begun::nothing_begun;
 use self::conclude::{Ready, exit_code, start};
 use self::operator::{confirm, show};
 use self::report::{ReportFile, report_file};
@@ -25,7 +27,7 @@ use crate::cli::planning::PlanArguments;
 use crate::cli::value::duration;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
-use crate::record::RunRecord;
+use crate::record::{RunRecord, Workers};
 use crate::run::{self, Process};
 use crate::site::At;
 use crate::workflow::Checkout;
@@ -47,13 +49,13 @@ pub(in crate::cli) struct ApplyCommand {
     yes: bool,
     /// With a PLAN or --resume: allow what the plan allows, where this is its effect, as `plan` and `show` print it
     #[arg(long, value_name = "DIGEST")]
-    effect: Option<String>,
+    pub(in crate::cli) effect: Option<String>,
     /// Resume the interrupted run
     #[arg(long)]
     resume: bool,
     /// With --resume: decide a step whose state could not be observed
     #[arg(long, value_name = "STEP=done|not-begun", requires = "resume")]
-    decide: Vec<String>,
+    pub(in crate::cli) decide: Vec<String>,
     /// With --resume: take the lock of a run elsewhere that has not moved for ten minutes
     #[arg(long, requires = "resume")]
     take_over_dead: bool,
@@ -62,19 +64,19 @@ pub(in crate::cli) struct ApplyCommand {
     supersede: bool,
     /// Output format of events
     #[arg(long, value_enum, default_value_t = ApplyFormat::Text)]
-    format: ApplyFormat,
+    pub(in crate::cli) format: ApplyFormat,
     /// Write the report of the run to a file, too: .html, .md, .json or .xml (JUnit); may be repeated
     #[arg(long, value_name = "FILE", value_parser = report_file, conflicts_with = "watch")]
-    report: Vec<ReportFile>,
+    pub(in crate::cli) report: Vec<ReportFile>,
     /// Time to wait for running steps after the first Ctrl-C, in seconds or such as `5m` [default: without limit on a terminal, else 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
-    stop_grace: Option<u64>,
+    pub(in crate::cli) stop_grace: Option<u64>,
     /// Stop as at the first Ctrl-C after this time, such as `55m`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
-    stop_after: Option<u64>,
+    pub(in crate::cli) stop_after: Option<u64>,
     /// Run outside of the maintenance windows of the policy
     #[arg(long)]
-    outside_windows: bool,
+    pub(in crate::cli) outside_windows: bool,
     #[command(flatten)]
     watching: Watching,
     #[arg(skip)]
@@ -82,6 +84,9 @@ pub(in crate::cli) struct ApplyCommand {
     /// The plan to apply, as soon as it is known.
     #[arg(skip)]
     asked: OnceCell<Action>,
+    /// The workers that carry the plan out; `None`: this process does.
+    #[arg(skip)]
+    pub(in crate::cli) workers: Option<Workers>,
 }
 
 /// How failed machines are watched for.
@@ -106,9 +111,10 @@ struct Watching {
     lease_duration: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ApplyFormat {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum ApplyFormat {
     /// For people: progress on stderr, the report on stdout.
+    #[default]
     Text,
     /// One JSON object a line and event.
     Json,
@@ -175,11 +181,10 @@ pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Resu
 }
 
 impl ApplyCommand {
-    /// The command of `trueup accept`.
-    pub(in crate::cli) fn accept(nodes: Vec<String>, yes: bool, arguments: PlanArguments) -> Self {
-        let accept = std::iter::once("accept".to_owned());
+    /// The command with words and flags that another one has taken.
+    pub(in crate::cli) fn of(words: Vec<String>, yes: bool, arguments: PlanArguments) -> Self {
         Self {
-            words: accept.chain(nodes).collect(),
+            words,
             arguments,
             yes,
             effect: None,
@@ -195,6 +200,7 @@ impl ApplyCommand {
             watching: Watching::default(),
             hooks: watch::Hooks::default(),
             asked: OnceCell::new(),
+            workers: None,
         }
     }
 
@@ -221,6 +227,9 @@ impl ApplyCommand {
 /// Reports that a plan has nothing to do.
 fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8, Failure> {
     context.printer.tell("Nothing to do.");
+    if command.workers.is_some() {
+        return nothing_begun(context, command);
+    }
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
     if let (ApplyFormat::Json, Some(action)) = (command.format, action) {
         let status = airship::of_nothing(action, plan);
@@ -230,7 +239,7 @@ fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8,
 }
 
 /// Looks whether another run is in the way, which is aborted where that was asked for.
-fn look_out(
+pub(in crate::cli) fn look_out(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,

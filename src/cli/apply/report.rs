@@ -14,7 +14,7 @@ use crate::workflow::signature_of;
 
 /// A file that a report is written to.
 #[derive(Clone, Debug)]
-pub(super) struct ReportFile {
+pub(in crate::cli) struct ReportFile {
     path: PathBuf,
     format: ReportFormat,
 }
@@ -28,7 +28,7 @@ enum ReportFormat {
 }
 
 /// Reads the argument: the end of the name says the format, so that it is known before anything is done.
-pub(super) fn report_file(text: &str) -> Result<ReportFile, String> {
+pub(in crate::cli) fn report_file(text: &str) -> Result<ReportFile, String> {
     let path = PathBuf::from(text);
     let end = path.extension().and_then(|end| end.to_str());
     let format = match end {
@@ -43,7 +43,7 @@ pub(super) fn report_file(text: &str) -> Result<ReportFile, String> {
 
 impl ReportFile {
     /// Writes the report of a run that has ended.
-    pub(super) fn write(
+    pub(in crate::cli) fn write(
         &self,
         context: &Context,
         plan: &Plan,

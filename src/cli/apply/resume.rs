@@ -20,7 +20,7 @@ use crate::workflow::{
 };
 
 /// Resumes a run that was interrupted; its commit is kept.
-pub(super) fn resume(
+pub(in crate::cli) fn resume(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
@@ -124,7 +124,7 @@ fn is_not_running(command: &ApplyCommand, site: &SiteRepository<'_>) -> Result<(
     }
 }
 
-fn decisions(texts: &[String]) -> Result<BTreeMap<Arc<str>, Decision>, Failure> {
+pub(in crate::cli) fn decisions(texts: &[String]) -> Result<BTreeMap<Arc<str>, Decision>, Failure> {
     let mut decisions = BTreeMap::new();
     for text in texts {
         let decision = match text.rsplit_once('=') {

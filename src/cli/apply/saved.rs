@@ -14,7 +14,7 @@ use crate::workflow::{Checkout, Consent, admitted, commit_of_saved, listed, save
 /// Makes a saved plan again, and carries the new one out where it does nothing that the saved one does not show.
 ///
 /// The file is a request and an expectation: none of its steps is ever carried out.
-pub(super) fn apply_saved(
+pub(in crate::cli) fn apply_saved(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,

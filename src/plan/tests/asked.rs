@@ -6,7 +6,7 @@ use crate::design::Share;
 use crate::plan::Action;
 use crate::step::{CleanStep, StepKind};
 
-fn asked(fixture: &mut PlanFixture, action: Action, nodes: &[&str]) -> Plan {
+pub(super) fn asked(fixture: &mut PlanFixture, action: Action, nodes: &[&str]) -> Plan {
     fixture.request = Request {
         action,
         nodes: these(nodes),

@@ -8,6 +8,7 @@ mod deploy_steps;
 mod identity;
 mod leaving;
 mod order;
+mod parts;
 mod properties;
 mod saved;
 mod stale;

@@ -112,7 +112,7 @@ fn fixture(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) 
     fixture
 }
 
-fn fixtures() -> impl Strategy<Value = PlanFixture> {
+pub(super) fn fixtures() -> impl Strategy<Value = PlanFixture> {
     let fates = prop::collection::vec(0..FATES.len(), 0..24);
     let limit = prop::option::of(1..4_usize);
     (fates, any::<bool>(), 0..3_usize, limit)

@@ -161,6 +161,7 @@ pub(in crate::report) fn record() -> RunRecord {
         journal: None,
         approvals: Vec::new(),
         policy_asks: false,
+        workers: None,
     }
 }
 

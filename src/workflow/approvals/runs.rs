@@ -382,14 +382,20 @@ impl Signing for RunSigner<'_> {
         key.is_some_and(|key| key.kind().starts_with("sk-"))
     }
 
-    fn refusal(&self, base: CommitId) -> Option<String> {
-        if self.is_trusted(base) {
+    fn refusal(&self, commit: CommitId, base: CommitId) -> Option<String> {
+        if self.is_trusted(commit) {
             return None;
         }
         let found = self
             .rules(base)
-            .and_then(|rules| self.refused_by(&rules, base));
+            .and_then(|rules| self.refused_by(&rules, commit));
         found.unwrap_or_else(|failure| Some(failure.message))
+    }
+
+    fn vouches_for(&self, base: CommitId) -> bool {
+        let rules = self.rules(base).ok().filter(|rules| rules.required);
+        let refused = rules.map(|rules| self.refused_by(&rules, base));
+        matches!(refused, Some(Ok(None)))
     }
 
     fn trust(&self, tip: CommitId) {

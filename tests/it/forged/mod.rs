@@ -165,6 +165,7 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
         approvals: &[],
         policy_asks: false,
         supersede: true,
+        workers: None,
     };
     let begun = begin(Process::new(&site, &actor, &Now), proposal, &mut |_| {
         Ok(Vec::new())

@@ -10,7 +10,7 @@ use trueup::run::{
     Error, History, Kind, TakeOver, Timekeeper, Unlock, abort, admit, begin, find_interrupted,
     intermediate_commits, unlock,
 };
-use trueup::run::{EventKind, Process};
+use trueup::run::{EventKind, LeaseHolder, Process};
 
 use super::{Hand, Job, MINUTE, actor, alone, apply, holds, plan, state, tags};
 use crate::git::Checkout;

@@ -23,7 +23,7 @@ use trueup::run::{
     ApprovedPlan, Begun, Committer, Connection, Error, Interrupted, Process, Proposal, Recorder,
     Resumption, SiteRepository, TakeOver, Timekeeper, begin, resume,
 };
-use trueup::run::{RunEvent, RunReport, Stop};
+use trueup::run::{LeaseHolder, RunEvent, RunReport, Stop};
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
 use crate::git::Checkout;
@@ -284,6 +284,7 @@ impl Job {
             approvals: &[],
             policy_asks: false,
             supersede,
+            workers: None,
         }
     }
 }
@@ -363,6 +364,7 @@ fn carry_out(
         .unwrap();
     let work = DispatchRequest {
         expected: None,
+        scope: None,
         run: session.run().clone(),
         plan: &order.plan,
         nodes: &order.nodes,

@@ -10,7 +10,7 @@ use trueup::run::{
     Error, Kind, Process, Publication, Recorder, Resumption, TakeOver, Timekeeper as _, Unlock,
     begin, catch_up, find_interrupted, look_out, resume, unlock, unpublished,
 };
-use trueup::run::{Finished, NodeResult};
+use trueup::run::{Finished, LeaseHolder, NodeResult};
 
 use super::{
     Hand, Job, MINUTE, actor, alone, apply, carry_out, holds, move_elsewhere, plan, shared, state,

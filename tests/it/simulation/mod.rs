@@ -35,7 +35,7 @@ use trueup::plan::{self, Action, Options, Plan, Request};
 use trueup::record::{NodeRecord, Place, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::run::{
-    Committer, Connection, Error, Finished, Interrupted, Process, RunReport, Session,
+    Committer, Connection, Error, Finished, Interrupted, LeaseHolder, Process, RunReport,
     SiteRepository, Timekeeper, find_interrupted, look_out,
 };
 use trueup::site::{Accept, At, Location};
@@ -677,7 +677,7 @@ impl RunHost for MortalHost<'_> {
         &Noon
     }
 
-    fn drive(&self, session: &Session<'_>, steps: Steps<'_>) -> Result<Finished, apply::Error> {
+    fn drive(&self, session: &dyn LeaseHolder, steps: Steps<'_>) -> Result<Finished, apply::Error> {
         self.stage.clock.run(async {
             // Elsewhere it is another thread that does so.
             let ticks = async {
@@ -696,10 +696,10 @@ impl RunHost for MortalHost<'_> {
         })
     }
 
-    fn may_start(&self, session: &Session<'_>) -> bool {
+    fn may_start(&self, session: &dyn LeaseHolder) -> bool {
         self.stage.pass(self.events.get());
         session.tick();
-        session.may_start()
+        session.fence().holds()
     }
 
     fn log(&self, run: &RunId, journal: Journal) -> Box<dyn Log> {

@@ -1,0 +1,129 @@
+//! `trueup run begin`: takes the lock for the run, and publishes the plan.
+
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::shared::{find, is_over};
+use crate::cli::action::ActionArguments;
+use crate::cli::apply::begun::print;
+use crate::cli::apply::saved::apply_saved;
+use crate::cli::apply::{ApplyCommand, ApplyFormat, ProcessClock, actor, look_out};
+use crate::cli::context::Context;
+use crate::cli::planning::{PlanArguments, RemoteArguments};
+use crate::cli::value::{at_least_one, number};
+use crate::cli::{Failure, FailureKind};
+use crate::plan::{Parts, saved};
+use crate::record::{RunRecord, Workers};
+use crate::run::{self, Process, SiteRepository};
+use crate::workflow::{saved_plan, signing_site};
+
+/// The longest name of a run.
+const LONGEST_NAME: usize = 250;
+
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct BeginCommand {
+    /// The saved plan
+    #[arg(value_name = "PLAN")]
+    plan: String,
+    /// The name of the run for the engine that starts its workers
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    run: String,
+    /// Most nodes of a part [default: so many that there are 400 tasks at most]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    nodes_per_part: Option<usize>,
+    /// Most pushes a minute of all workers together; 0: without limit
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = number)]
+    pushes_per_minute: u64,
+    /// Allow what the plan allows, where this is its effect, as `plan` and `show` print it
+    #[arg(long, value_name = "DIGEST")]
+    effect: Option<String>,
+    /// Begin outside of the maintenance windows of the policy
+    #[arg(long)]
+    outside_windows: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    format: ApplyFormat,
+    #[command(flatten)]
+    remote: RemoteArguments,
+}
+
+/// The tasks of a run for which parts are cut, where nothing is given.
+pub(super) const TASKS: usize = 400;
+
+/// The name of a run, which is in the records.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    let is_plain = !text.is_empty() && !text.chars().any(char::is_control);
+    match is_plain && text.len() <= LONGEST_NAME {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "it has 1 to {LONGEST_NAME} characters, none of them a control character"
+        )),
+    }
+}
+
+pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = context.checkout(&repository)?;
+    let site = signing_site(&checkout, command.remote.lasting_connection(&repository)?)?;
+    let path = context.directory().join(&command.plan);
+    let reviewed = saved_plan(&path)?;
+    if let Some(record) = run::find_shared(&site, &command.run)? {
+        return has_begun(context, command, &site, &record, &reviewed);
+    }
+    let parts = match command.nodes_per_part {
+        Some(nodes) => Parts::of(&reviewed, nodes),
+        None => Parts::fitting(&reviewed, TASKS),
+    };
+    let workers = Workers {
+        name: Arc::from(command.run.as_str()),
+        plan: saved::digest(&reviewed),
+        nodes_per_part: parts.nodes_per_part,
+        pushes_per_minute: u32::try_from(command.pushes_per_minute).unwrap_or(u32::MAX),
+    };
+    let arguments = PlanArguments::of_action(ActionArguments::default(), command.remote.clone());
+    let mut apply = ApplyCommand::of(vec![command.plan.clone()], false, arguments);
+    apply.effect.clone_from(&command.effect);
+    apply.outside_windows = command.outside_windows;
+    apply.format = command.format;
+    apply.workers = Some(workers);
+    drop((reviewed, parts));
+    look_out(context, &apply, &checkout, &site)?;
+    apply_saved(context, &apply, &checkout, &site, &path)
+}
+
+/// A run of that name has begun before: nothing is to do, where it is of the same plan.
+fn has_begun(
+    context: &Context,
+    command: &BeginCommand,
+    site: &SiteRepository<'_>,
+    record: &RunRecord,
+    reviewed: &crate::plan::Plan,
+) -> Result<u8, Failure> {
+    let workers = record.workers.as_ref();
+    if workers.is_none_or(|workers| workers.plan != saved::digest(reviewed)) {
+        let text = format!(
+            "run {} has begun as `{}`, with another plan",
+            record.run, command.run
+        );
+        return Err(Failure::new(FailureKind::Guard, text).hint("give this run another name"));
+    }
+    if !is_over(record) {
+        let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
+        let found = find(site, &command.run)?;
+        let process = Process::new(site, &actor, &clock);
+        run::leave_to_workers(process, record, &found.plan)?;
+    }
+    print(
+        context,
+        command.format,
+        Some((&record.run, &record.plan_digest)),
+        true,
+    )
+}
+
+/// The parts of the plan of a run that has begun.
+pub(super) fn parts_of(record: &RunRecord, plan: &crate::plan::Plan) -> Option<Arc<Parts>> {
+    let workers = record.workers.as_ref()?;
+    Some(Arc::new(Parts::of(plan, workers.nodes_per_part)))
+}

@@ -1,0 +1,132 @@
+//! `trueup run end` and `trueup run abort`.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+
+use super::begin::parts_of;
+use super::shared::{find, is_over, record, unknown};
+use crate::cli::action::ActionArguments;
+use crate::cli::apply::conclude::{CommandHost, Listening, execution, exit_code};
+use crate::cli::apply::report::{ReportFile, report_file};
+use crate::cli::apply::{ApplyCommand, ApplyFormat, ProcessClock, actor};
+use crate::cli::context::Context;
+use crate::cli::interrupted::aborted_text;
+use crate::cli::planning::{PlanArguments, RemoteArguments};
+use crate::cli::{Failure, FailureKind};
+use crate::report::Visible;
+use crate::run::{self, Interrupted, PartState, Process, SiteRepository};
+use crate::workflow::{
+    Caller, RunEnd, abort_run, end_run, equip, plan_of, signing_site, with_commit,
+};
+
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct EndCommand {
+    /// The run, by the name that it began with or its id
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// Write the report of the run to a file, too: .html, .md, .json or .xml (JUnit); may be repeated
+    #[arg(long, value_name = "FILE", value_parser = report_file)]
+    report: Vec<ReportFile>,
+    /// Output format of events
+    #[arg(long, value_enum, default_value_t)]
+    format: ApplyFormat,
+    #[command(flatten)]
+    remote: RemoteArguments,
+}
+
+#[derive(Debug, Clone, Args)]
+pub(in crate::cli) struct AbortCommand {
+    /// The run, by the name that it began with or its id
+    #[arg(value_name = "RUN")]
+    run: String,
+    #[command(flatten)]
+    remote: RemoteArguments,
+}
+
+pub(super) fn run(context: &mut Context, command: &EndCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = context.checkout(&repository)?;
+    let site = signing_site(&checkout, command.remote.lasting_connection(&repository)?)?;
+    match record(&site, &command.run)? {
+        None => return Err(unknown(&site, &command.run)),
+        Some(record) if is_over(&record) => {
+            let text = format!("Run {} has ended: {}.", record.run, record.outcome);
+            context.printer.tell(&text);
+            return exit_code(record.outcome);
+        }
+        Some(_) => {}
+    }
+    let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
+    let process = Process::new(&site, &actor, &clock);
+    run::catch_up(process)?;
+    let interrupted = find(&site, &command.run)?;
+    let plan = plan_of(&interrupted)?;
+    with_commit(&checkout, &site, &interrupted)?;
+    let equipped = equip(context, &checkout, &site, &interrupted, plan)?;
+    let arguments = PlanArguments::of_action(ActionArguments::default(), command.remote.clone());
+    let mut apply = ApplyCommand::of(Vec::new(), true, arguments);
+    apply.format = command.format;
+    apply.report.clone_from(&command.report);
+    // Nothing is left that acts, so that no window has to be open.
+    apply.outside_windows = true;
+    let (backends, refused) = (|| equipped.hardware.clone(), BTreeMap::new());
+    let execution = execution(&apply, &equipped, &backends, &refused);
+    let mut listening = Listening::new(context, &apply, &equipped.plan);
+    let host = CommandHost::new(&apply, &clock, &equipped);
+    let caller = Caller {
+        host: &host,
+        events: &mut |_, event| listening.hear(event),
+    };
+    match end_run(process, &interrupted, &execution, caller)? {
+        RunEnd::Ended(carried) => listening.conclude(*carried),
+        RunEnd::Unfinished(_) => {
+            drop(listening);
+            unfinished(&site, &interrupted, &equipped.plan)
+        }
+    }
+}
+
+/// The failure of an end that came before all parts had ended.
+fn unfinished(
+    site: &SiteRepository<'_>,
+    interrupted: &Interrupted,
+    plan: &crate::plan::Plan,
+) -> Result<u8, Failure> {
+    const NAMED: usize = 5;
+    let run = &interrupted.record.run;
+    let parts = parts_of(&interrupted.record, plan);
+    let parts = match &parts {
+        Some(parts) => run::overview(site, &interrupted.record, parts)?,
+        None => Vec::new(),
+    };
+    let open: Vec<String> = parts
+        .iter()
+        .filter(|part| part.state != Some(PartState::Ended))
+        .map(|part| Visible(&part.part).to_string())
+        .collect();
+    let more = match open.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named = open[..open.len().min(NAMED)].join(", ");
+    let text = format!("run {run} is unfinished: {named}{more} have not ended; nothing is tagged");
+    Err(Failure::new(FailureKind::Interrupted, text).hint(format!(
+        "`trueup run part {run} PART` carries a part out, `trueup run abort {run}` aborts the run"
+    )))
+}
+
+pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
+    let repository = context.repository()?;
+    let checkout = context.checkout(&repository)?;
+    let site = signing_site(&checkout, command.remote.lasting_connection(&repository)?)?;
+    let interrupted = find(&site, &command.run)?;
+    with_commit(&checkout, &site, &interrupted)?;
+    let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
+    let process = Process::new(&site, &actor, &clock);
+    let definition = &checkout.location.definition;
+    let folder = definition.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let aborted = abort_run(process, &interrupted, folder)?;
+    context.printer.print(&aborted_text(context, &aborted)?)?;
+    Ok(0)
+}

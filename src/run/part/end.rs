@@ -1,0 +1,119 @@
+//! The end of a run that was divided among workers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::begin::give;
+use super::collect::{Collected, collected};
+use crate::design::{NodeDesign, NodeName};
+use crate::journal::Entry;
+use crate::plan::Plan;
+use crate::run::error::{self, Error};
+use crate::run::event::EventKind;
+use crate::run::interrupted::Interrupted;
+use crate::run::process::{Held, Process};
+use crate::run::resume::{open_journal, open_session, take_in};
+use crate::run::session::{ApprovedPlan, Begun, Session, lock};
+
+/// How a run was found that is to be ended.
+pub enum Ending<'a> {
+    /// Something is left to be done; the parts that a worker has, or had. The lock is the workers' again.
+    Unfinished(Vec<Arc<str>>),
+    /// All that acts has ended: the rest is decided, recorded and tagged by this process.
+    Complete(Box<Begun<'a>>),
+}
+
+/// Takes the lock of a run from its workers, and collects what they have done. `is_complete` judges the entries.
+///
+/// # Errors
+///
+/// [`Error::NotOfWorkers`]; [`Error::LockHeld`] where another process ends or aborts the run; [`Error::Untrusted`]; the records
+/// or the remote cannot be read or written.
+pub fn end_run<'a>(
+    process: Process<'a>,
+    interrupted: &'a Interrupted,
+    plan: &'a Plan,
+    nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
+    is_complete: &dyn Fn(&[Entry]) -> Result<bool, Error>,
+) -> Result<Ending<'a>, Error> {
+    let (site, record) = (process.site, &interrupted.record);
+    let state = site.store()?.read();
+    site.ready(&state.map_err(error::records("read the records"))?)?;
+    let held = take(process, interrupted)?;
+    let found = gather(process, interrupted).and_then(|found| {
+        let is_over = found.open.is_empty() && is_complete(&found.entries)?;
+        Ok((found, is_over))
+    });
+    let found = match found {
+        Ok((found, true)) => found,
+        unfinished => {
+            give(process, &record.run, &held, &interrupted.plan)?;
+            return unfinished.map(|(found, _)| Ending::Unfinished(found.open));
+        }
+    };
+    let approved = ApprovedPlan {
+        plan,
+        plan_file: &interrupted.plan,
+        commit: interrupted.commit,
+        nodes,
+    };
+    let (session, known, entries) = open_session(process, interrupted, approved, held)?;
+    take_in_events(&session, &found)?;
+    let (journal, replay) = open_journal(&session, &known, entries)?;
+    take_in(&session, &known, &replay);
+    Ok(Ending::Complete(Box::new(Begun {
+        session,
+        journal,
+        replay,
+    })))
+}
+
+/// Takes the lock from the workers, or from a process that was killed while it ended the run.
+pub(super) fn take(process: Process<'_>, interrupted: &Interrupted) -> Result<Held, Error> {
+    let (site, run) = (process.site, &interrupted.record.run);
+    if interrupted.record.workers.is_none() {
+        return Err(Error::NotOfWorkers { run: run.clone() });
+    }
+    let left = match site.lock()? {
+        None => None,
+        Some(left) if left.holder.run != run.as_str() => return Err(site.held(left)),
+        Some(left) if left.holder.of_workers || process.is_dead(&left)? => Some(left.id),
+        Some(left) => return Err(site.held(left)),
+    };
+    process.take(left, run, &interrupted.plan)
+}
+
+fn gather(process: Process<'_>, interrupted: &Interrupted) -> Result<Collected, Error> {
+    let (site, record) = (process.site, &interrupted.record);
+    let store = site.store()?;
+    let state = site.records(&store)?.state;
+    collected(site, &store, &state, record)?.ok_or_else(|| Error::NotOfWorkers {
+        run: record.run.clone(),
+    })
+}
+
+/// Adds the events of the parts to those of the run, unless an earlier process has: it was killed behind its first
+/// checkpoint.
+fn take_in_events(session: &Session<'_>, found: &Collected) -> Result<(), Error> {
+    let mut records = lock(&session.records);
+    let known = session
+        .store
+        .events(&records.state, &session.run)
+        .map_err(error::records("read the events of the run"))?;
+    if !known.is_empty() {
+        return Ok(());
+    }
+    for event in &found.events {
+        records.add_event(&session.journal, event);
+        if let EventKind::StepFinished {
+            step,
+            outcome: crate::journal::StepOutcome::Succeeded,
+            duration_ms,
+            ..
+        } = &event.kind
+        {
+            records.step_timed(step, *duration_ms);
+        }
+    }
+    Ok(())
+}

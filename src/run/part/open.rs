@@ -1,0 +1,384 @@
+//! How a worker begins a part, or takes over what another worker has left of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::collect::in_order;
+use super::known::{KnownPart, KnownParts};
+use super::pace::Pace;
+use super::refs::{PartRefs, is_moved};
+use super::session::{NewProgress, Others, Owned, PartSession};
+use super::status::{PartState, PartStatus, progress};
+use crate::backend::Fence;
+use crate::design::RunId;
+use crate::journal::{Decision, Entry, Journal, Replay};
+use crate::plan::{Part, Parts};
+use crate::record::{Store, Workers};
+use crate::repository::{CommitId, Holder};
+use crate::run::error::{self, Error};
+use crate::run::files::RunFiles;
+use crate::run::interrupted::Interrupted;
+use crate::run::lease::GitThread;
+use crate::run::process::Process;
+use crate::run::session::lock;
+
+/// The interval at which a part is looked at whose owner may be at work.
+const GLANCE: Duration = Duration::from_secs(15);
+
+/// A part that is to be carried out.
+pub struct PartRequest<'a> {
+    /// The run, which has begun.
+    pub interrupted: &'a Interrupted,
+    /// The parts of its plan.
+    pub parts: &'a Arc<Parts>,
+    /// Which of them, by its position.
+    pub part: usize,
+    /// The longest time that one request of a crashed worker may still be answered.
+    pub longest_request: Duration,
+    /// By step id, what an operator found out about steps that cannot be told from outside.
+    pub decisions: BTreeMap<Arc<str>, Decision>,
+    /// Whether something has to act, given the entries that are known: else the part is decided at once.
+    pub acts: &'a dyn Fn(&[Entry]) -> Result<bool, Error>,
+}
+
+/// How a worker found a part.
+pub enum Opened<'a> {
+    /// It has ended.
+    Ended,
+    /// Parts have not ended that it waits for; their names. Nothing was touched.
+    NotReady(Vec<Arc<str>>),
+    /// It is this worker's.
+    Begun(Box<OpenedPart<'a>>),
+}
+
+/// A part that this worker carries out.
+pub struct OpenedPart<'a> {
+    /// Holds the lease and publishes the progress.
+    pub session: PartSession<'a>,
+    /// For the dispatcher.
+    pub journal: Journal,
+    /// The outcomes of other parts, and of earlier workers of this one.
+    pub replay: Replay,
+    /// Whether an earlier worker has begun it.
+    pub is_resumed: bool,
+}
+
+/// Begins a part, or takes it over from a worker that was interrupted.
+///
+/// # Errors
+///
+/// [`Error::NotOfWorkers`]; [`Error::PartHeld`] where its owner is at work; [`Error::PartLost`] where another worker was faster, or
+/// the run is ending; [`Error::Untrusted`]; the remote or the journal cannot be read or written.
+pub fn open_part<'a>(process: Process<'a>, request: &PartRequest<'_>) -> Result<Opened<'a>, Error> {
+    let opening = Opening::look(process, request)?;
+    let part = opening.part;
+    if opening.known.state(&part.id) == Some(PartState::Ended) {
+        return Ok(Opened::Ended);
+    }
+    let waits_for: Vec<Arc<str>> = part
+        .after
+        .iter()
+        .map(|before| request.parts.parts[*before].id.clone())
+        .filter(|before| opening.known.state(before) != Some(PartState::Ended))
+        .collect();
+    if !waits_for.is_empty() {
+        return Ok(Opened::NotReady(waits_for));
+    }
+    opening.open().map(|part| Opened::Begun(Box::new(part)))
+}
+
+/// A part that is being opened.
+struct Opening<'a, 'r> {
+    process: Process<'a>,
+    request: &'r PartRequest<'r>,
+    part: &'r Part,
+    workers: Workers,
+    store: Store<'a>,
+    base: Option<CommitId>,
+    /// The lock of the run.
+    lock: CommitId,
+    known: KnownParts,
+    /// The entries of other parts.
+    entries: Vec<Entry>,
+}
+
+impl<'a, 'r> Opening<'a, 'r> {
+    /// Looks at the lock and the parts.
+    fn look(process: Process<'a>, request: &'r PartRequest<'r>) -> Result<Self, Error> {
+        let (site, record) = (process.site, &request.interrupted.record);
+        let part = &request.parts.parts[request.part];
+        let not_of_workers = || Error::NotOfWorkers {
+            run: record.run.clone(),
+        };
+        let workers = record.workers.clone().ok_or_else(not_of_workers)?;
+        let held = site
+            .lock()?
+            .filter(|held| held.holder.run == record.run.as_str());
+        let Some(held) = held.filter(|held| held.holder.of_workers) else {
+            return Err(Error::PartLost {
+                run: record.run.clone(),
+                part: part.id.clone(),
+            });
+        };
+        let store = site.store()?;
+        let base = store
+            .read()
+            .map_err(error::records("read the records"))?
+            .tip;
+        let refs = PartRefs {
+            site,
+            run: &record.run,
+        };
+        let mut known = KnownParts::default();
+        let entries = known.update(refs, &refs.list()?, base, Some(&part.id))?;
+        let entries = in_order(request.parts, entries);
+        Ok(Self {
+            process,
+            request,
+            part,
+            workers,
+            store,
+            base,
+            lock: held.id,
+            known,
+            entries,
+        })
+    }
+
+    fn run(&self) -> &'r RunId {
+        &self.request.interrupted.record.run
+    }
+
+    /// Takes the part.
+    fn open(self) -> Result<OpenedPart<'a>, Error> {
+        let request = self.request;
+        let before = self.known.0.get(&self.part.id).cloned();
+        let site = self.process.site;
+        let files = RunFiles::of_part(site.repository, &site.name, self.run(), &self.part.id);
+        let own = Own::gather(site.repository, &files, before.as_ref())?;
+        let mut all = self.entries.clone();
+        all.extend(own.entries.iter().cloned());
+        let acts = (self.request.acts)(&all)?;
+        let must_wait = self.wait_for_owner(before.as_ref())?;
+        let epoch = before.as_ref().map_or(0, |before| before.status.epoch) + 1;
+        let journal_id = self.journal_id(epoch);
+        let journal = files.resumed_journal(
+            &journal_id,
+            own.journal.clone(),
+            own.is_incomplete,
+            &own.entries,
+        )?;
+        let is_resumed = before.is_some();
+        let replay = Replay {
+            entries: all,
+            decisions: self.request.decisions.clone(),
+            all_possibly_begun: own.is_incomplete && is_resumed,
+        };
+        let session = self.session(before, own, (epoch, journal_id));
+        if acts {
+            claim(&session, must_wait, request.longest_request)?;
+        }
+        Ok(OpenedPart {
+            session,
+            journal,
+            replay,
+            is_resumed,
+        })
+    }
+
+    /// An id that no other journal has.
+    fn journal_id(&self, epoch: u64) -> Arc<str> {
+        let Process { actor, time, .. } = self.process;
+        let nonce = time.monotonic().as_nanos();
+        Arc::from(format!(
+            "{}-{epoch}-{:032x}-{nonce}",
+            self.part.id, actor.random
+        ))
+    }
+
+    /// Waits until the owner before can send nothing more; whether its last request may still be on its way.
+    fn wait_for_owner(&self, before: Option<&KnownPart>) -> Result<bool, Error> {
+        let Some(before) = before.filter(|before| before.status.state == PartState::Running) else {
+            return Ok(false);
+        };
+        let (time, holder) = (self.process.time, &before.status.holder);
+        let me = self.process.holder(self.run());
+        if holder.is_gone(&me) {
+            return Ok(true);
+        }
+        let bound = Duration::from_secs(before.status.bound);
+        time.explain(&format!(
+            "for {} s: so long may the worker on {} that had the part be at work",
+            bound.as_secs(),
+            holder.host
+        ));
+        let (began, refs) = (time.monotonic(), self.refs());
+        while time.monotonic().saturating_sub(began) < bound {
+            time.pause(GLANCE.min(bound));
+            if time.is_stopped() {
+                return Err(Error::Stopped {
+                    site: self.process.site.name.clone(),
+                });
+            }
+            if refs.list()?.parts.get(&self.part.id) != Some(&before.commit) {
+                return Err(self.held(holder.clone()));
+            }
+        }
+        Ok(true)
+    }
+
+    fn refs(&self) -> PartRefs<'_> {
+        PartRefs {
+            site: self.process.site,
+            run: self.run(),
+        }
+    }
+
+    fn held(&self, holder: Holder) -> Error {
+        Error::PartHeld {
+            run: self.run().clone(),
+            part: self.part.id.clone(),
+            holder: Box::new(holder),
+        }
+    }
+
+    /// The session of this worker, which has published nothing yet.
+    fn session(
+        self,
+        before: Option<KnownPart>,
+        own: Own,
+        (epoch, journal): (u64, Arc<str>),
+    ) -> PartSession<'a> {
+        let (process, run) = (self.process, self.run().clone());
+        let status = PartStatus {
+            published: before
+                .as_ref()
+                .map_or_else(Vec::new, |before| before.status.published.clone()),
+            ..PartStatus::new((&run, &self.part.id), epoch, process.holder(&run), journal)
+        };
+        let unpublished = own.entries[own.published.min(own.entries.len())..].to_vec();
+        PartSession {
+            process,
+            run,
+            part: self.part.id.clone(),
+            store: self.store,
+            base: self.base,
+            lock: self.lock,
+            pace: Pace {
+                pushes_per_minute: self.workers.pushes_per_minute,
+            },
+            fence: Fence::new(
+                process.time.lease_clock(),
+                Duration::MAX,
+                process.time.monotonic(),
+            ),
+            parts: self.request.parts.clone(),
+            git: GitThread::default(),
+            owned: Mutex::new(Owned {
+                tip: before.map(|before| before.commit),
+                sent: None,
+                status,
+                // Until it is claimed, there is nothing to renew.
+                next: Duration::MAX,
+                failures: 0,
+            }),
+            progress: Mutex::new(NewProgress {
+                journal: own.entries.len(),
+                entries: unpublished,
+                events: Vec::new(),
+            }),
+            others: Mutex::new(Others {
+                known: self.known,
+                news: Vec::new(),
+                next: Duration::MAX,
+            }),
+            notices: Mutex::default(),
+            stop: Mutex::default(),
+        }
+    }
+}
+
+/// Publishes that this worker owns the part, and waits until nothing of the owner before is on its way.
+fn claim(session: &PartSession<'_>, must_wait: bool, longest: Duration) -> Result<(), Error> {
+    let process = session.process;
+    let before = lock(&session.owned).tip;
+    session.wait_for_turn();
+    match session.publish(PartState::Running) {
+        Err(error) if is_moved(&error) => return Err(session.lost()),
+        other => other?,
+    }
+    // An end or an abort of the run that began before this finds the part; one that began later has moved the lock.
+    let listed = session.refs().list()?;
+    session.check_place(&listed);
+    if session.fence.is_lost() {
+        if let Some(own) = lock(&session.owned).tip {
+            // Nothing was done yet.
+            session.refs().give_back(&session.part, own, before);
+        }
+        return Err(session.lost());
+    }
+    if must_wait && !longest.is_zero() {
+        process.time.explain(&format!(
+            "for {} s: so long may the last request of the interrupted worker be on its way",
+            longest.as_secs()
+        ));
+        process.time.pause(longest);
+    }
+    if process.time.is_stopped() {
+        return Err(Error::Stopped {
+            site: process.site.name.clone(),
+        });
+    }
+    lock(&session.others).next = process.time.monotonic();
+    Ok(())
+}
+
+/// What is known of the part itself.
+struct Own {
+    /// The id of the journal of this clone.
+    journal: Option<Arc<str>>,
+    entries: Vec<Entry>,
+    /// How many of the entries are published.
+    published: usize,
+    /// Whether steps may have been begun of which nothing is known.
+    is_incomplete: bool,
+}
+
+impl Own {
+    /// The journal of this clone where it is the newest, else what was published.
+    fn gather(
+        repository: &crate::repository::Repository,
+        files: &RunFiles,
+        before: Option<&KnownPart>,
+    ) -> Result<Self, Error> {
+        let Some(before) = before else {
+            return Ok(Self {
+                journal: None,
+                entries: Vec::new(),
+                published: 0,
+                is_incomplete: false,
+            });
+        };
+        let shared = progress(repository, before.commit, 0, false)?.entries;
+        let published = shared.len();
+        let mark = Some(&before.status.journal);
+        let found = files.read()?.unwrap_or_default();
+        let is_newest = found.is_of(mark) && found.damage.is_none() && !found.is_shorter_than(mark);
+        let is_whole = before.status.state != PartState::Running;
+        Ok(match is_newest && found.entries.len() >= published {
+            true => Self {
+                is_incomplete: found.incomplete,
+                journal: found.id,
+                entries: found.entries,
+                published,
+            },
+            false => Self {
+                journal: found.id,
+                entries: shared,
+                published,
+                is_incomplete: !is_whole,
+            },
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! The shared state of a part of a run: one commit, to which a ref points that all workers reach.
+//!
+//! Its tree holds `part.json`, and below `entries/` and `events/` what was done, in chunks to which each publication
+//! adds one: only that one is sent. Everything in it comes from a ref that other accounts can write, too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::RunId;
+use crate::journal::Entry;
+use crate::record::JournalMark;
+use crate::repository::{BlobId, CommitId, Holder, NewCommit, Repository, Signature};
+use crate::run::error::Error;
+use crate::run::event::RunEvent;
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+const STATUS: &str = "part.json";
+const ENTRIES: &str = "entries";
+const EVENTS: &str = "events";
+/// The most bytes that are read of one file.
+const LARGEST: u64 = 64 << 20;
+
+/// How far a part of a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartState {
+    /// A worker carries it out, or did when it was last heard of.
+    Running,
+    /// Its worker has stopped in good order, and asks for nothing any more.
+    Interrupted,
+    /// All of its steps have ended.
+    Ended,
+    /// The run is being aborted: no worker carries it out any more.
+    Fenced,
+}
+
+/// The status of a part, as its last owner has published it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::run) struct PartStatus {
+    pub(in crate::run) format: u32,
+    pub(in crate::run) run: RunId,
+    pub(in crate::run) part: Arc<str>,
+    /// Its owner, counted: each takes the next number.
+    pub(in crate::run) epoch: u64,
+    pub(in crate::run) state: PartState,
+    /// The process that owns it, or did.
+    pub(in crate::run) holder: Holder,
+    /// For how many seconds after this publication the owner may send requests.
+    pub(in crate::run) bound: u64,
+    /// The journal of the owner.
+    pub(in crate::run) journal: JournalMark,
+    /// When it was published lately, in seconds since 1970, the last time at the end.
+    pub(in crate::run) published: Vec<i64>,
+}
+
+impl PartStatus {
+    /// Reads the status of a part from its commit.
+    pub(in crate::run) fn read(
+        repository: &Repository,
+        (run, part): (&RunId, &str),
+        commit: CommitId,
+    ) -> Result<Self, Error> {
+        let broken = |reason: String| Error::Broken {
+            what: format!("the status of part `{part}` of run {run}"),
+            reason,
+        };
+        let bytes = repository
+            .file_within(commit, STATUS, LARGEST)
+            .map_err(reading)?
+            .ok_or_else(|| broken("it has no status".to_owned()))?;
+        let status: Self =
+            serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))?;
+        if status.format != FORMAT {
+            return Err(broken(format!("its format is version {}", status.format)));
+        }
+        if status.run != *run || &*status.part != part {
+            return Err(broken("it is of another part".to_owned()));
+        }
+        Ok(Self {
+            holder: status.holder.printable(),
+            ..status
+        })
+    }
+
+    /// The first status of a part that a process owns.
+    pub(in crate::run) fn new(
+        (run, part): (&RunId, &Arc<str>),
+        epoch: u64,
+        holder: Holder,
+        journal: Arc<str>,
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            run: run.clone(),
+            part: part.clone(),
+            epoch,
+            state: PartState::Running,
+            holder,
+            bound: 0,
+            journal: JournalMark {
+                id: journal,
+                entries: 0,
+            },
+            published: Vec::new(),
+        }
+    }
+
+    /// The commit of this status, with more entries and events than `base` has.
+    pub(in crate::run) fn commit(
+        &self,
+        repository: &Repository,
+        base: Option<CommitId>,
+        (entries, events): (&[Entry], &[RunEvent]),
+        author: Signature,
+    ) -> Result<NewCommit, Error> {
+        let mut changes = BTreeMap::new();
+        let status = serde_json::to_vec_pretty(self).map_err(|error| self.unwritten(&error))?;
+        changes.insert(STATUS.to_owned(), Some(status));
+        for (folder, lines) in [
+            (ENTRIES, self.lines(entries)?),
+            (EVENTS, self.lines(events)?),
+        ] {
+            let Some(lines) = lines else { continue };
+            let chunks = match base {
+                Some(base) => chunks(repository, base, folder)?.len(),
+                None => 0,
+            };
+            changes.insert(format!("{folder}/{chunks:06}.jsonl"), Some(lines));
+        }
+        let state = serde_json::to_value(self.state).map_err(|error| self.unwritten(&error))?;
+        let state = state.as_str().unwrap_or_default();
+        Ok(NewCommit {
+            base,
+            parents: Vec::new(),
+            changes,
+            deflated: BTreeMap::new(),
+            author,
+            message: format!("part {} of {}: {state}", self.part, self.run),
+        })
+    }
+
+    fn lines<T: Serialize>(&self, values: &[T]) -> Result<Option<Vec<u8>>, Error> {
+        if values.is_empty() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        for value in values {
+            serde_json::to_writer(&mut bytes, value).map_err(|error| self.unwritten(&error))?;
+            bytes.push(b'\n');
+        }
+        Ok(Some(bytes))
+    }
+
+    fn unwritten(&self, error: &serde_json::Error) -> Error {
+        Error::Broken {
+            what: format!("the status of part `{}` of run {}", self.part, self.run),
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// The published progress of a part from a chunk on.
+#[derive(Clone, Debug, Default)]
+pub(in crate::run) struct Progress {
+    pub(in crate::run) entries: Vec<Entry>,
+    pub(in crate::run) events: Vec<RunEvent>,
+    /// How many chunks of entries there are.
+    pub(in crate::run) chunks: usize,
+}
+
+/// Reads the entries of a part, and its events where they are wanted, from a chunk of entries on.
+pub(in crate::run) fn progress(
+    repository: &Repository,
+    commit: CommitId,
+    from: usize,
+    with_events: bool,
+) -> Result<Progress, Error> {
+    let mut progress = Progress::default();
+    let found = chunks(repository, commit, ENTRIES)?;
+    progress.chunks = found.len();
+    for name in found.keys().skip(from) {
+        read_lines(
+            repository,
+            commit,
+            &format!("{ENTRIES}/{name}"),
+            &mut progress.entries,
+        )?;
+    }
+    if with_events {
+        for name in chunks(repository, commit, EVENTS)?.keys() {
+            read_lines(
+                repository,
+                commit,
+                &format!("{EVENTS}/{name}"),
+                &mut progress.events,
+            )?;
+        }
+    }
+    Ok(progress)
+}
+
+fn chunks(
+    repository: &Repository,
+    commit: CommitId,
+    folder: &str,
+) -> Result<BTreeMap<String, BlobId>, Error> {
+    repository.files_in(commit, folder).map_err(reading)
+}
+
+/// Adds the values of a file of JSON lines.
+fn read_lines<T: serde::de::DeserializeOwned>(
+    repository: &Repository,
+    commit: CommitId,
+    path: &str,
+    values: &mut Vec<T>,
+) -> Result<(), Error> {
+    let bytes = repository.file_within(commit, path, LARGEST);
+    let bytes = bytes.map_err(reading)?.unwrap_or_default();
+    for line in bytes
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
+        let value = serde_json::from_slice(line).map_err(|error| Error::Broken {
+            what: format!("the progress of a run, {path} of commit {}", commit.short()),
+            reason: error.to_string(),
+        })?;
+        values.push(value);
+    }
+    Ok(())
+}
+
+fn reading(source: crate::repository::Error) -> Error {
+    Error::Repository {
+        attempt: "read the progress of a part of the run",
+        source,
+    }
+}
