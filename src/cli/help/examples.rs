@@ -50,6 +50,17 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
                 "trueup apply drain node-7 --drain-node-timeout 90m",
             ),
         ],
+        "run" => &[
+            (
+                "Begin a run for workers, in the clone that has the plan",
+                "trueup run begin site.plan --run nightly-7",
+            ),
+            (
+                "Carry out one of its parts, in a clone of its own",
+                "trueup run part nightly-7 storage.deploy-1 --plan-digest $DIGEST",
+            ),
+            ("End it", "trueup run end nightly-7"),
+        ],
         "comment" => &[
             (
                 "Publish a plan as the comment of a pull request, in its pipeline",

@@ -58,9 +58,12 @@ const GROUPS: [(&str, &[&str]); 7] = [
         &[
             "decide",
             "force",
+            "nodes-per-part",
             "overlap",
             "parallel-groups",
             "parallelism",
+            "plan-digest",
+            "pushes-per-minute",
             "resume",
             "stop-after",
             "stop-grace",
