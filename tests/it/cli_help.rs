@@ -78,7 +78,9 @@ fn every_manual_page_has_its_exit_codes_environment_and_examples() {
     }
     let commands = trueup::cli::command();
     // Those of a command that has commands have pages of their own.
-    let below = commands.get_subcommands().filter(|command| command.get_name() == "run");
+    let below = commands
+        .get_subcommands()
+        .filter(|command| command.get_name() == "run");
     let below: usize = below.map(|command| command.get_subcommands().count()).sum();
     assert_eq!(pages, commands.get_subcommands().count() + below + 1);
     let page = std::fs::read_to_string(folder.join("trueup-apply.1")).unwrap();
