@@ -17,6 +17,7 @@ mod model;
 mod processes;
 mod seeds;
 mod sites;
+mod workers;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,6 +86,8 @@ struct Stage {
     names: RefCell<BTreeSet<NodeName>>,
     /// What happens elsewhere while the next life goes on.
     elsewhere: RefCell<Vec<(Moment, Elsewhere)>>,
+    /// The part of a run that this process carries out.
+    part: RefCell<Option<Arc<str>>>,
 }
 
 /// A plan, and what a life needs to carry it out.
@@ -163,6 +166,7 @@ impl Stage {
             clock: Hand::default(),
             names: RefCell::default(),
             elsewhere: RefCell::default(),
+            part: RefCell::default(),
         }
     }
 
@@ -181,6 +185,7 @@ impl Stage {
             clock: Hand::default(),
             names: RefCell::default(),
             elsewhere: RefCell::default(),
+            part: RefCell::default(),
         }
     }
 
@@ -209,6 +214,7 @@ impl Stage {
             clock: self.clock.copy(),
             names: self.names.clone(),
             elsewhere: RefCell::default(),
+            part: RefCell::default(),
         }
     }
 
@@ -229,6 +235,7 @@ impl Stage {
             clock: self.clock.copy(),
             names: self.names.clone(),
             elsewhere: RefCell::default(),
+            part: RefCell::default(),
         }
     }
 
@@ -455,13 +462,13 @@ impl Stage {
     }
 
     /// Has a plan carried out by `carry`; `None`: the process died.
-    fn carried(
+    fn carried<T>(
         &self,
         planned: &Planned,
         undertaker: &Arc<Undertaker>,
         told: &mut Vec<String>,
-        carry: impl FnOnce(Execution<'_>, Caller<'_>) -> Result<(RunReport, Finished), workflow::Error>,
-    ) -> Result<Option<(RunReport, Finished)>, Error> {
+        carry: impl FnOnce(Execution<'_>, Caller<'_>) -> Result<T, workflow::Error>,
+    ) -> Result<Option<T>, Error> {
         let events = Cell::new(told.len());
         let host = MortalHost {
             stage: self,
@@ -585,7 +592,11 @@ impl Stage {
     }
 
     fn journal(&self, run: &RunId) -> PathBuf {
-        self.run_files(run).join("journal")
+        let files = self.run_files(run);
+        match &*self.part.borrow() {
+            Some(part) => files.join("parts").join(&**part).join("journal"),
+            None => files.join("journal"),
+        }
     }
 
     /// Who has the site.
