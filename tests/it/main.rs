@@ -134,3 +134,5 @@ mod vocabulary;
 /// The program's, which takes less time than the system's: the simulations live of it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+#[cfg(test)]
+mod workers;

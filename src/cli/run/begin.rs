@@ -92,7 +92,7 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     apply_saved(context, &apply, &checkout, &site, &path)
 }
 
-/// A run of that name has begun before: nothing is to do, where it is of the same plan.
+/// The output where a run with the name has begun before: nothing is to do, if it is of the same plan.
 fn has_begun(
     context: &Context,
     command: &BeginCommand,

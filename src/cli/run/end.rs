@@ -48,6 +48,10 @@ pub(super) fn run(context: &mut Context, command: &EndCommand) -> Result<u8, Fai
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let site = signing_site(&checkout, command.remote.lasting_connection(&repository)?)?;
+    let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
+    let process = Process::new(&site, &actor, &clock);
+    // An end that was killed may have ended the run here alone.
+    run::catch_up(process)?;
     match record(&site, &command.run)? {
         None => return Err(unknown(&site, &command.run)),
         Some(record) if is_over(&record) => {
@@ -57,9 +61,6 @@ pub(super) fn run(context: &mut Context, command: &EndCommand) -> Result<u8, Fai
         }
         Some(_) => {}
     }
-    let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
-    let process = Process::new(&site, &actor, &clock);
-    run::catch_up(process)?;
     let interrupted = find(&site, &command.run)?;
     let plan = plan_of(&interrupted)?;
     with_commit(&checkout, &site, &interrupted)?;

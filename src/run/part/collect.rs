@@ -1,4 +1,4 @@
-//! What the workers of a run have published: gathered for its end, its abort, or a process that resumes it alone.
+//! The published progress of the workers of a run, gathered for its end, its abort, or a process that resumes it alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -22,8 +22,9 @@ use crate::run::interrupted::Interrupted;
 use crate::run::lease::GitThread;
 use crate::run::process::Process;
 use crate::run::session::lock;
+use crate::run::site_repository::Connection;
 
-/// The interval at which a part is looked at whose owner may be at work.
+/// The interval at which a part is checked whose owner may be at work.
 const GLANCE: Duration = Duration::from_secs(15);
 
 /// A part that is to be carried out.
@@ -104,7 +105,7 @@ struct Opening<'a, 'r> {
 }
 
 impl<'a, 'r> Opening<'a, 'r> {
-    /// Looks at the lock and the parts.
+    /// Reads the lock and the parts.
     fn look(process: Process<'a>, request: &'r PartRequest<'r>) -> Result<Self, Error> {
         let (site, record) = (process.site, &request.interrupted.record);
         let part = &request.parts.parts[request.part];
@@ -266,7 +267,11 @@ impl<'a, 'r> Opening<'a, 'r> {
             base: self.base,
             lock: self.lock,
             pace: Pace {
-                pushes_per_minute: self.workers.pushes_per_minute,
+                // Without a remote no host is asked too often.
+                pushes_per_minute: match &process.site.connection {
+                    Connection::Alone => 0,
+                    _ => self.workers.pushes_per_minute,
+                },
             },
             fence: Fence::new(
                 process.time.lease_clock(),
@@ -334,7 +339,7 @@ fn claim(session: &PartSession<'_>, must_wait: bool, longest: Duration) -> Resul
     Ok(())
 }
 
-/// What is known of the part itself.
+/// The known progress of the part itself.
 struct Own {
     /// The id of the journal of this clone.
     journal: Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! The refs of the parts of a run, where all workers reach them: at the remote, or here where there is none.
+//! The refs of the parts of a run, where all workers reach them: at the remote, or in this repository if it has no remote.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

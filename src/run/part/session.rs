@@ -61,7 +61,7 @@ pub(super) struct Owned {
     pub(super) failures: u32,
 }
 
-/// What is not published yet.
+/// The progress that is not published yet.
 #[derive(Default)]
 pub(super) struct NewProgress {
     pub(super) entries: Vec<Entry>,

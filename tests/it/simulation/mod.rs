@@ -88,6 +88,8 @@ struct Stage {
     elsewhere: RefCell<Vec<(Moment, Elsewhere)>>,
     /// The part of a run that this process carries out.
     part: RefCell<Option<Arc<str>>>,
+    /// Whether it acts before it has heard of its lease again, as a process may that was suspended.
+    is_hasty: Cell<bool>,
 }
 
 /// A plan, and what a life needs to carry it out.
@@ -167,6 +169,7 @@ impl Stage {
             names: RefCell::default(),
             elsewhere: RefCell::default(),
             part: RefCell::default(),
+            is_hasty: Cell::default(),
         }
     }
 
@@ -186,6 +189,7 @@ impl Stage {
             names: RefCell::default(),
             elsewhere: RefCell::default(),
             part: RefCell::default(),
+            is_hasty: Cell::default(),
         }
     }
 
@@ -215,6 +219,7 @@ impl Stage {
             names: self.names.clone(),
             elsewhere: RefCell::default(),
             part: RefCell::default(),
+            is_hasty: Cell::default(),
         }
     }
 
@@ -236,6 +241,7 @@ impl Stage {
             names: self.names.clone(),
             elsewhere: RefCell::default(),
             part: RefCell::default(),
+            is_hasty: Cell::default(),
         }
     }
 
@@ -481,7 +487,7 @@ impl Stage {
                 self.pass(events.get());
                 told.push(serde_json::to_string(event).unwrap());
                 events.set(told.len());
-                session.tick();
+                self.tick(session);
             },
         };
         let execution = Execution {
@@ -709,7 +715,7 @@ impl RunHost for MortalHost<'_> {
 
     fn may_start(&self, session: &dyn LeaseHolder) -> bool {
         self.stage.pass(self.events.get());
-        session.tick();
+        self.stage.tick(session);
         session.fence().holds()
     }
 

@@ -14,7 +14,9 @@ use trueup::backend::hardware::sim::{Answer, Effect, MachineRequest, Settings, S
 use trueup::design::Policy;
 use trueup::plan::{Action, Options, Parts};
 use trueup::record::Workers;
-use trueup::run::{self, Error, Process, RunReport, Timekeeper as _, find_interrupted};
+use trueup::run::{
+    self, Error, LeaseHolder, Process, RunReport, Timekeeper as _, find_interrupted,
+};
 use trueup::workflow::{
     self, ApplyRequest, Clearance, Execution, PartEnd, PartOrder, PlanFile, RunEnd, RunLimits,
 };
@@ -53,6 +55,13 @@ type Lived<T> = Option<Result<T, String>>;
 impl Stage {
     fn requests(&self) -> PathBuf {
         self.machines().with_added_extension("requests")
+    }
+
+    /// Looks after the lease, unless this process is hasty.
+    pub(super) fn tick(&self, session: &dyn LeaseHolder) {
+        if !self.is_hasty.get() {
+            session.tick();
+        }
     }
 
     fn begin_for_workers(&self, planned: &Planned, workers: &Workers) {
@@ -137,6 +146,7 @@ impl Stage {
     fn lived<T>(&self, undertaker: &Undertaker, end: Option<Result<Option<T>, Error>>) -> Lived<T> {
         self.elsewhere.borrow_mut().clear();
         *self.part.borrow_mut() = None;
+        self.is_hasty.set(false);
         match end {
             None | Some(Ok(None)) => None,
             Some(Err(_)) if undertaker.came() => None,
@@ -145,31 +155,45 @@ impl Stage {
         }
     }
 
-    /// The process sleeps at an event for longer than its lease, and another worker has its part meanwhile.
+    /// The part is given to another worker, too, at an event, after which the process may have slept. It is gone on with when
+    /// the other one has ended, and acts before it hears of that.
     fn is_overtaken(
         &self,
         parts: &Arc<Parts>,
         part: usize,
-        event: usize,
-        death: Option<Death>,
+        sleep: Sleep,
     ) -> Receiver<Lived<PartEnd>> {
         let (sender, receiver) = channel();
         let parts = parts.clone();
         let happens = move |stage: &Self| {
-            stage.clock.pause(Duration::from_secs(30 * 60));
+            stage.clock.pause(sleep.time);
+            stage.is_hasty.set(true);
             let mut other = stage.alias();
             other.move_to((stage.clone + 1) % CLONES.len());
-            let time = stage.clock.now().saturating_sub(other.clock.now());
-            other.clock.pause(time);
-            let life = std::thread::spawn(move || other.work(&parts, part, death));
-            let _ = sender.send(life.join().unwrap());
+            let now = stage.clock.now();
+            other.clock.pause(now.saturating_sub(other.clock.now()));
+            let life = std::thread::spawn(move || {
+                let lived = other.work(&parts, part, sleep.death);
+                (lived, other.clock.now())
+            });
+            let (lived, until) = life.join().unwrap();
+            stage.clock.pause(until.saturating_sub(now));
+            let _ = sender.send(lived);
         };
-        let moment = Moment::Event(event);
+        let moment = Moment::Event(sleep.event);
         self.elsewhere
             .borrow_mut()
             .push((moment, Box::new(happens)));
         receiver
     }
+}
+
+/// When a worker is overtaken by another one, after which sleep, and the death of the other.
+#[derive(Clone, Copy)]
+struct Sleep {
+    event: usize,
+    time: Duration,
+    death: Option<Death>,
 }
 
 /// A site with faults that decide the same whoever carries a step out, and when.
@@ -242,9 +266,12 @@ impl Trial {
                     how: self.dice.pick(&[How::Refused, How::Away, How::AnswerLost]),
                 })),
                 _ => {
-                    let event = self.dice.below(6);
-                    let dies = self.dice.chance(30).then(|| death(&mut self.dice));
-                    overtaken = Some(self.stage.is_overtaken(&self.parts, part, event, dies));
+                    let sleep = Sleep {
+                        event: self.dice.below(6),
+                        time: Duration::from_secs(self.dice.pick(&[0, 10, 290, 1800])),
+                        death: self.dice.chance(30).then(|| death(&mut self.dice)),
+                    };
+                    overtaken = Some(self.stage.is_overtaken(&self.parts, part, sleep));
                 }
             }
         }

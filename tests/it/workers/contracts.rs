@@ -1,0 +1,136 @@
+//! The exit codes of the commands, and what they refuse.
+
+use super::{NAME, Site};
+use crate::fixture::Fixture;
+
+#[test]
+fn a_run_begins_once_and_another_plan_is_refused_under_its_name() {
+    let site = Site::planned(Fixture::one_rack(), 1);
+    let first = site.begin(&[]).with(0).json();
+    let again = site.begin(&[]).with(0).json();
+    assert_eq!(first, again);
+    let other = site.first.checkout.outside().join("other.plan");
+    let other = other.to_str().unwrap();
+    // A plan that skips something is another one.
+    site.first
+        .run(&["plan", "--target", "ntp01", "-o", other])
+        .with(0);
+    site.first
+        .run(&["run", "begin", other, "--run", NAME])
+        .with(4)
+        .saying("with another plan");
+    site.first
+        .run(&["apply", "--yes"])
+        .with(6)
+        .saying("its workers carry it out");
+    site.clones[0]
+        .run(&["apply", "--resume", "--take-over-dead"])
+        .with(6);
+    let run = first["run"].as_str().unwrap();
+    site.clones[0]
+        .run(&["unlock", run, "--take-over-dead"])
+        .with(6);
+    site.first.run(&["abort", run]).with(6);
+    assert_eq!(
+        site.begin(&[]).with(0).json(),
+        first,
+        "nothing was released"
+    );
+}
+
+#[test]
+fn a_part_is_carried_out_once_and_not_before_those_that_it_waits_for() {
+    let site = Site::begun(Fixture::one_rack(), 2);
+    let parts = site.parts();
+    let (first, last) = (&parts[0], &parts[parts.len() - 1]);
+    site.carry_out(0, last).with(99).saying("waits for");
+    assert!(
+        !site.first.simulated_site().exists(),
+        "nothing was asked for"
+    );
+    site.carry_out(0, first).with(0);
+    site.carry_out(1, first).with(0).saying("had ended before");
+    site.carry_out(1, "nosuch")
+        .with(1)
+        .saying("has no part `nosuch`");
+    site.clones[0]
+        .run(&["run", "part", "other", first])
+        .with(99)
+        .saying("has begun");
+    site.end().with(8).saying("nothing is tagged");
+    site.end().with(8);
+    assert!(site.origin.git(&["tag", "--list"]).is_empty());
+    site.carry_out_all();
+    site.end().with(0);
+    site.end().with(0).saying("has ended");
+    site.carry_out(0, last).with(0).saying("has ended");
+    site.begin(&[]).with(0);
+}
+
+#[test]
+fn an_end_of_a_run_that_never_began_is_an_error_alone() {
+    let site = Site::planned(Fixture::one_rack(), 1);
+    site.end().with(1).saying("has no run");
+    assert!(
+        site.refs()
+            .iter()
+            .all(|name| !name.starts_with("refs/trueup"))
+    );
+}
+
+#[test]
+fn in_another_clone_the_plan_has_to_be_vouched_for() {
+    let site = Site::begun(Fixture::one_rack(), 1);
+    let parts = site.parts();
+    let unvouched = ["run", "part", NAME, &parts[0]];
+    site.clones[0]
+        .run(&unvouched)
+        .with(4)
+        .saying("--plan-digest");
+    let mut wrong = site.part(&parts[0]);
+    wrong[5] = "0123";
+    site.clones[0].run(&wrong).with(4).saying("is not the one");
+    // The clone that began it knows its plan.
+    site.first.run(&unvouched).with(0);
+}
+
+#[test]
+fn without_a_remote_workers_share_a_checkout() {
+    let fixture = Fixture::one_rack();
+    let plan = fixture.checkout.outside().join("site.plan");
+    let plan = plan.to_str().unwrap();
+    fixture.run(&["plan", "-o", plan]).with(0);
+    let shown = fixture
+        .run(&["show", plan, "--format", "json"])
+        .with(0)
+        .json();
+    let effect = shown["effect"].as_str().unwrap();
+    let begin = [
+        "run",
+        "begin",
+        plan,
+        "--run",
+        "r1",
+        "--effect",
+        effect,
+        "--pushes-per-minute",
+        "0",
+    ];
+    fixture.run(&begin).with(0);
+    let status = fixture
+        .run(&["run", "status", "r1", "--format", "json"])
+        .with(0)
+        .json();
+    for part in status["parts"].as_array().unwrap() {
+        fixture
+            .run(&["run", "part", "r1", part["part"].as_str().unwrap()])
+            .with(0);
+    }
+    fixture.run(&["run", "end", "r1"]).with(0);
+    assert_eq!(fixture.effects("deployed"), 13);
+    assert_eq!(
+        fixture.checkout.git(&["for-each-ref", "refs/trueup/*/run"]),
+        ""
+    );
+    assert_eq!(fixture.tags().len(), 1);
+}
