@@ -23,6 +23,8 @@ mod cli_comment;
 #[cfg(test)]
 mod cli_complete;
 #[cfg(test)]
+mod cli_demo;
+#[cfg(test)]
 mod cli_doctor;
 #[cfg(test)]
 mod cli_estimate;
