@@ -20,6 +20,13 @@ impl Secret {
         Self(value)
     }
 
+    /// Holds a caller's token for one exchange, which alone masks it: whoever sends one to a service must be able neither
+    /// to fill its memory nor to choose what is masked elsewhere.
+    #[must_use]
+    pub fn passing(value: String) -> Self {
+        Self(value)
+    }
+
     /// The value, for the request that needs it.
     #[must_use]
     pub fn reveal(&self) -> &str {
