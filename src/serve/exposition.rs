@@ -59,7 +59,7 @@ impl Exposition {
         name: &str,
         labels: &[(&str, &str)],
         buckets: impl Iterator<Item = (u64, u64)>,
-        (sum, count): (u64, u64),
+        (sum, count): (f64, u64),
     ) {
         let bucket = format!("{name}_bucket");
         let bounds = buckets.map(|(bound, value)| (bound.to_string(), value));
@@ -86,10 +86,10 @@ mod tests {
         let mut text = Exposition::default();
         text.metric("x", MetricKind::Gauge, "Some value.");
         text.value("x", &[("site", "a\"b\\c\nd")], 1);
-        text.histogram("y", &[("kind", "drain")], [(60, 1)].into_iter(), (70, 2));
+        text.histogram("y", &[("kind", "drain")], [(60, 1)].into_iter(), (70.5, 2));
         let expected = "# HELP trueup_x Some value.\n# TYPE trueup_x gauge\ntrueup_x{site=\"a\\\"b\\\\c\\nd\"} 1\n\
                         trueup_y_bucket{kind=\"drain\",le=\"60\"} 1\ntrueup_y_bucket{kind=\"drain\",le=\"+Inf\"} 2\n\
-                        trueup_y_sum{kind=\"drain\"} 70\ntrueup_y_count{kind=\"drain\"} 2\n";
+                        trueup_y_sum{kind=\"drain\"} 70.5\ntrueup_y_count{kind=\"drain\"} 2\n";
         assert_eq!(text.into_text(), expected);
     }
 }

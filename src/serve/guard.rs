@@ -100,6 +100,7 @@ pub(super) async fn guard(
         Some(_) => check(&request),
     };
     let method = request.method().clone();
+    let path = request.uri().path().to_owned();
     let mut response = match checked {
         Err(refusal) => refusal.into_response(),
         Ok(()) => {

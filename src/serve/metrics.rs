@@ -31,7 +31,7 @@ const PHASES: [Phase; 5] = [
 #[derive(Default)]
 struct Durations {
     buckets: [u64; BOUNDS.len()],
-    sum: u64,
+    sum_ms: u64,
     count: u64,
 }
 
@@ -86,7 +86,7 @@ impl Metrics {
         }
         let durations = counts.durations.entry(kind.as_str()).or_default();
         let seconds = duration_ms / 1000;
-        durations.sum += seconds;
+        durations.sum_ms += duration_ms;
         durations.count += 1;
         for (bound, bucket) in BOUNDS.iter().zip(&mut durations.buckets) {
             *bucket += u64::from(seconds <= *bound);
@@ -126,12 +126,8 @@ impl Metrics {
         );
         for (kind, durations) in &counts.durations {
             let buckets = BOUNDS.into_iter().zip(durations.buckets);
-            out.histogram(
-                name,
-                &[("kind", kind)],
-                buckets,
-                (durations.sum, durations.count),
-            );
+            let sum = Duration::from_millis(durations.sum_ms).as_secs_f64();
+            out.histogram(name, &[("kind", kind)], buckets, (sum, durations.count));
         }
         out.metric(
             "steps_total",

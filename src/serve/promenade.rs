@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -282,6 +282,9 @@ fn leaving(action: Action, query: &Query) -> Result<Leaving, Refusal> {
 
 /// The body of a request, bounded in size and time.
 async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
+    if body.size_hint().lower() > most as u64 {
+        return Err(Refusal::too_large(most));
+    }
     match tokio::time::timeout(BODY_TIME, Limited::new(body, most).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes().to_vec()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::too_large(most)),

@@ -1,6 +1,7 @@
 //! The metrics of a watcher, in the text format of Prometheus.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::backend::Watched;
 use crate::journal::StepOutcome;
@@ -125,7 +126,8 @@ impl Metrics {
         out.metric(name, MetricKind::Histogram, "How long remediations took.");
         let count = get(&self.succeeded) + get(&self.failed) + get(&self.unknown);
         let buckets = BOUNDS.into_iter().zip(self.buckets.iter().map(get));
-        out.histogram(name, &[], buckets, (get(&self.seconds), count));
+        let sum = Duration::from_secs(get(&self.seconds)).as_secs_f64();
+        out.histogram(name, &[], buckets, (sum, count));
         out.into_text()
     }
 
