@@ -3,13 +3,11 @@
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-
-use crate::fixture::Fixture;
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -117,15 +115,19 @@ pub(crate) fn bytes(method: &str, path: &str, headers: &[(&str, &str)], body: &s
 }
 
 impl Service {
-    /// Starts the service of a site and waits until it listens.
-    pub(crate) fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
-        let mut command = fixture.command(&[&["serve", "-v"], arguments].concat());
-        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    /// Starts a service and waits until it listens on as many addresses as it was given.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let given = command.get_args().filter(|word| *word == "--listen");
+        let wanted = given.count().max(1);
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));
         let mut addresses = Vec::new();
-        let wanted = arguments.iter().filter(|word| **word == "--listen").count();
-        while addresses.len() < wanted.max(1) {
+        while addresses.len() < wanted {
             let mut line = String::new();
             if err.read_line(&mut line).unwrap() == 0 {
                 panic!("the service has ended: {}", log.lock().unwrap());

@@ -10,10 +10,11 @@ fn took(service: &Service, kind: &str, seconds: f64) {
     let metrics = service.get("/metrics").body;
     let name = format!("trueup_step_duration_seconds_sum{{kind=\"{kind}\"}} ");
     let value = metrics.lines().find_map(|line| line.strip_prefix(&name));
-    value
+    let value: f64 = value
         .unwrap_or_else(|| panic!("{metrics}"))
         .parse()
-        .unwrap()
+        .unwrap();
+    assert!((value - seconds).abs() < 5.0, "{value}");
 }
 
 #[track_caller]

@@ -1,5 +1,6 @@
 //! `trueup serve`, on simulated sites.
 
+mod bearer;
 mod bounds;
 mod callers;
 mod client;
@@ -9,6 +10,13 @@ mod life;
 pub(crate) use client::{Answer, Service, bytes, connect, exchange};
 
 use crate::fixture::Fixture;
+
+impl Service {
+    /// Starts the service of a site.
+    fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+        Self::spawn(&mut fixture.command(&[&["serve", "-v"], arguments].concat()))
+    }
+}
 
 /// The document of an etcd cluster of the three control nodes.
 const ETCD: &str = "\
