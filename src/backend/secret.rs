@@ -20,8 +20,8 @@ impl Secret {
         Self(value)
     }
 
-    /// Holds a caller's token for one exchange, which alone masks it: whoever sends one to a service must be able neither
-    /// to fill its memory nor to choose what is masked elsewhere.
+    /// Holds a caller's token for one exchange, which alone masks it: the sender of one must be able neither to fill the
+    /// memory of a service nor to choose the texts that are masked elsewhere.
     #[must_use]
     pub fn passing(value: String) -> Self {
         Self(value)

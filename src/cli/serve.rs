@@ -100,7 +100,7 @@ fn addresses(
     parsed.map_err(|error| refused(&error))
 }
 
-/// The settings and the files that they name. They say who may act, so that they never lie where a change of the design
+/// The settings and the files that they name. They decide which callers may act, so that they never lie where a change of the design
 /// could write them.
 fn settings(
     context: &Context,

@@ -1,7 +1,7 @@
 //! The caller of a request: who it is by whichever proof it brings, and its role.
 //!
 //! A caller that brings a token is judged by it alone: a token that is wrong, or that no service here could validate,
-//! is a refusal, also where the connection would prove somebody.
+//! is a refusal, also where the connection would prove its caller.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::answer::Refusal;
 use super::keystone::Keystone;
 use super::listen::Peer;
 use super::oidc::Oidc;
-use super::policy::Operation;
 use super::settings::Settings;
+use super::subject::Subject;
 use super::{Error, Role};
 use crate::backend::http::is_loopback;
 
@@ -26,32 +26,7 @@ const LOOPBACK: &str = "loopback";
 /// The longest token, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// An authenticated caller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Subject {
-    /// The name, as runs record it.
-    pub(super) name: Arc<str>,
-    /// The means of authentication.
-    pub(super) by: &'static str,
-    /// What it may do.
-    pub(super) role: Role,
-}
-
-impl Subject {
-    /// Refuses an operation that needs more than the caller's role.
-    pub(super) fn may(&self, operation: Operation) -> Result<(), Refusal> {
-        let (policy, least) = operation.policy();
-        if self.role >= least {
-            return Ok(());
-        }
-        let (role, least) = (self.role.as_str(), least.as_str());
-        Err(Refusal::forbidden(&format!(
-            "`{policy}` needs the role `{least}`, and the caller has `{role}`"
-        )))
-    }
-}
-
-/// Proves who a caller is.
+/// Authenticates callers.
 pub(super) struct Authenticator {
     settings: Settings,
     /// The user of the service.
@@ -191,6 +166,7 @@ fn one<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Refusa
 mod tests {
     use super::*;
     use crate::serve::certificate::Names;
+    use crate::serve::policy::Operation;
     use http::HeaderValue;
 
     const SETTINGS: &str = "tls: {certificate: c, key: k, client_ca: a}\n\

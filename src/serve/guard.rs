@@ -1,22 +1,18 @@
 //! The frame of every request: refusals that no route sees, its id, its rate, and an answer whatever happens.
 
 use std::any::Any;
-use std::net::IpAddr;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use governor::clock::DefaultClock;
-use governor::state::keyed::HashMapStateStore;
-use governor::{Quota, RateLimiter};
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Version};
 
 use super::answer::Refusal;
 use super::listen::Peer;
-use super::server::Shared;
+use super::shared::Shared;
+use crate::report::Visible;
 
 /// The header of a request's id, in answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-trueup-req");
@@ -40,9 +36,6 @@ const IDENTITY: [&str; 12] = [
     "x-end-user",
 ];
 
-/// Callers whose rates are remembered before those that are quiet are forgotten.
-const REMEMBERED: usize = 4096;
-
 /// The ids of a request.
 #[derive(Clone, Debug)]
 pub(super) struct RequestIds {
@@ -50,40 +43,6 @@ pub(super) struct RequestIds {
     pub(super) id: Arc<str>,
     /// The caller's, where it is a UUID.
     pub(super) marker: Option<Arc<str>>,
-}
-
-/// Whose requests are counted together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Source {
-    #[cfg(unix)]
-    User(u32),
-    Address(IpAddr),
-}
-
-/// The rates of callers.
-pub(super) struct Rates(RateLimiter<Source, HashMapStateStore<Source>, DefaultClock>);
-
-impl Rates {
-    pub(super) fn new(per_second: u32) -> Self {
-        let per_second = NonZeroU32::new(per_second).unwrap_or(NonZeroU32::MIN);
-        let quota = Quota::per_second(per_second);
-        Self(RateLimiter::hashmap_with_clock(
-            quota,
-            DefaultClock::default(),
-        ))
-    }
-
-    fn allow(&self, peer: &Peer) -> bool {
-        let source = match peer {
-            #[cfg(unix)]
-            Peer::Unix { uid } => Source::User(*uid),
-            Peer::Tcp { address, .. } => Source::Address(address.ip()),
-        };
-        if self.0.len() > REMEMBERED {
-            self.0.retain_recent();
-        }
-        self.0.check_key(&source).is_ok()
-    }
 }
 
 /// Guards a request before it is routed.
@@ -109,8 +68,9 @@ pub(super) async fn guard(
             next.run(request).await
         }
     };
+    let path = Visible(&path);
     log::info!(
-        "{method} by {peer:?}: {}, request {}",
+        "{method} {path} by {peer:?}: {}, request {}",
         response.status(),
         ids.id
     );
@@ -234,17 +194,5 @@ mod tests {
         let mut left: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["host", "x-auth-token"]);
-    }
-
-    #[test]
-    fn a_caller_has_a_rate_of_its_own() {
-        let rates = Rates::new(3);
-        let peer = |last: u8| Peer::Tcp {
-            address: ([127, 0, 0, last], 5).into(),
-            certificate: None,
-        };
-        let allowed = (0..10).filter(|_| rates.allow(&peer(1))).count();
-        assert!((3..10).contains(&allowed), "{allowed}");
-        assert!(rates.allow(&peer(2)));
     }
 }

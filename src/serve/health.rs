@@ -28,7 +28,7 @@ pub trait Vitals: Send + Sync + 'static {
     fn metrics(&self) -> String;
 }
 
-/// The routes of a process that anybody who reaches it may ask.
+/// The routes of a process whose state is no secret where it listens.
 pub fn health(vitals: Arc<dyn Vitals>) -> Router {
     let metrics = vitals.clone();
     probes(vitals).route("/metrics", get(async move || text(metrics.metrics())))

@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::Error;
 use super::answer::Refusal;
-use super::authenticate::Subject;
 use super::settings::KeystoneSettings;
+use super::subject::Subject;
 use crate::backend::Secret;
 use crate::backend::http::{Client, Credentials, Endpoint, HttpLimits, Request, Trust};
 

@@ -3,10 +3,8 @@
 //! A connection that sends its headers too slowly, or too many of them, is closed by the HTTP library; so is one that is
 //! idle. Beyond the most connections at once further ones wait to be accepted.
 
-use std::fmt;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,61 +21,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use super::Error;
+use super::address::Address;
 use super::certificate::{Names, names};
+use super::error::Error;
 
 /// The pause after a connection could not be accepted: no file is free just now.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// An address that is listened on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A Unix socket.
-    Unix(PathBuf),
-    /// A port.
-    Tcp(SocketAddr),
-}
-
-impl Address {
-    /// Whether only this machine reaches it.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
-        match self {
-            Self::Unix(_) => true,
-            Self::Tcp(address) => address.ip().is_loopback(),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(address) => write!(f, "{address}"),
-        }
-    }
-}
-
-impl FromStr for Address {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let refused = |why: &str| Error::Address {
-            address: Arc::from(text),
-            why: Arc::from(why),
-        };
-        match text.strip_prefix("unix:") {
-            Some("") => Err(refused("the path is missing")),
-            Some(path) => Ok(Self::Unix(PathBuf::from(path))),
-            None => match text.parse() {
-                Ok(address) => Ok(Self::Tcp(address)),
-                Err(_) => Err(refused(
-                    "neither a Unix socket nor an IP address with a port",
-                )),
-            },
-        }
-    }
-}
 
 /// How far connections go.
 #[derive(Clone, Copy, Debug)]
@@ -190,7 +139,7 @@ impl Drop for Listener {
     }
 }
 
-/// Binds a Unix socket; one that nobody listens on any more is replaced.
+/// Binds a Unix socket; one that no process listens on any more is replaced.
 #[cfg(unix)]
 async fn unix(path: &Path, is_shared: bool) -> std::io::Result<Socket> {
     use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -345,43 +294,5 @@ async fn requests(
     };
     if let Err(error) = ended {
         log::debug!("a connection ended: {error}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_unix_sockets_or_ports() {
-        let parse = |text: &str| text.parse::<Address>();
-        assert_eq!(
-            parse("unix:/run/x").unwrap(),
-            Address::Unix("/run/x".into())
-        );
-        for (text, is_local) in [
-            ("127.0.0.1:80", true),
-            ("[::1]:80", true),
-            ("127.9.9.9:80", true),
-            ("0.0.0.0:80", false),
-            ("[::]:80", false),
-            ("10.0.0.1:80", false),
-        ] {
-            let address = parse(text).unwrap();
-            assert_eq!(
-                (address.is_local(), address.to_string()),
-                (is_local, text.to_owned())
-            );
-        }
-        for wrong in [
-            "",
-            "unix:",
-            "localhost:80",
-            "127.0.0.1",
-            ":80",
-            "http://127.0.0.1:80",
-        ] {
-            assert!(parse(wrong).is_err(), "{wrong}");
-        }
     }
 }

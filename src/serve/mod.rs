@@ -6,6 +6,7 @@
 //! settings, clocks and the checkout of the site ([`Host`]).
 
 mod actions;
+mod address;
 mod answer;
 mod authenticate;
 mod certificate;
@@ -23,15 +24,19 @@ mod own;
 mod policy;
 mod promenade;
 mod query;
+mod rate;
 mod server;
 mod settings;
+mod shared;
+mod subject;
 mod work;
 
+pub use address::Address;
 pub use error::Error;
 pub use exposition::{Exposition, MetricKind};
 pub use health::{Vitals, health};
 pub use host::{Host, ServiceClock};
-pub use listen::{Address, Limits, Listener, answer};
+pub use listen::{Limits, Listener, answer};
 pub use policy::Role;
 pub use server::Server;
 pub use settings::{Files, Settings};

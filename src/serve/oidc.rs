@@ -1,7 +1,7 @@
 //! Bearer tokens of OpenID Connect, checked against the keys of their issuer.
 //!
 //! The keys are read again when a token names one that is not known, at most once in a while: an issuer changes them, and
-//! nobody else can make the service ask for them often.
+//! no caller can make the service ask for them often.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Once};
@@ -24,8 +24,8 @@ use tokio::sync::Mutex;
 
 use super::Error;
 use super::answer::Refusal;
-use super::authenticate::Subject;
 use super::settings::OidcSettings;
+use super::subject::Subject;
 use crate::backend::http::{Client, Endpoint, HttpLimits, Request, Trust, is_loopback};
 
 /// The least time between two reads of the keys, in seconds.
@@ -71,7 +71,7 @@ impl Oidc {
         };
         Endpoint::parse(&settings.jwks).map_err(|error| refused(&error))?;
         let keys_at = Url::parse(&settings.jwks).map_err(|error| refused(&error))?;
-        // Whoever changes the keys on their way is every caller.
+        // A change of the keys on their way would make any caller valid.
         if keys_at.scheme() == "http" && !is_loopback(keys_at.host_str().unwrap_or_default()) {
             return Err(refused(&"use `https`"));
         }

@@ -14,7 +14,7 @@ use super::health;
 use super::listen::Peer;
 use super::policy::Operation;
 use super::query::Query;
-use super::server::Shared;
+use super::shared::Shared;
 use crate::record::{Outcome, RunRecord, Store};
 use crate::report::json::line;
 use crate::workflow::Failure;

@@ -19,7 +19,7 @@ use super::guard::RequestIds;
 use super::listen::Peer;
 use super::policy::Operation;
 use super::query::Query;
-use super::server::Shared;
+use super::shared::Shared;
 use super::work::{act, refused};
 use crate::observed::EtcdSeen;
 use crate::plan::{Action, Leaving};
@@ -253,7 +253,7 @@ fn node_name(part: &str) -> Result<Arc<str>, Refusal> {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
     match is_name {
         true => Ok(Arc::from(part)),
-        false => Err(Refusal::not_found("there is no node of that name")),
+        false => Err(Refusal::not_found("the name of the node is not found")),
     }
 }
 

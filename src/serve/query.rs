@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn parameters_are_known_single_and_whole_numbers() {
-        let parse = |query| Query::parse(Some(query), &["timeout", "grace-period"]);
+        let parse = |query: &str| Query::parse(Some(query), &["timeout", "grace-period"]);
         let query = parse("timeout=60&grace-period=%33%30").unwrap();
         assert_eq!(query.seconds("timeout"), Ok(Some(60)));
         assert_eq!(query.seconds("grace-period"), Ok(Some(30)));
@@ -80,7 +80,8 @@ mod tests {
             "99999999999999999999",
             "2592001",
         ] {
-            let query = parse(&format!("timeout={}", wrong.replace('+', "%2B"))).unwrap();
+            let given = format!("timeout={}", wrong.replace('+', "%2B"));
+            let query = parse(&given).unwrap();
             assert!(query.seconds("timeout").is_err(), "{wrong}");
         }
     }

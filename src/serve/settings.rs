@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::address::Address;
 use super::{Error, Role};
 
 /// The settings, as the operator's file has them.
@@ -23,7 +24,7 @@ pub struct Settings {
     pub keystone: Option<KeystoneSettings>,
     /// Bearer tokens of OpenID Connect.
     pub oidc: Option<OidcSettings>,
-    /// The role of everybody on this machine who connects to a port of loopback.
+    /// The role of all users of this machine who connect to a port of loopback.
     pub loopback: Option<Role>,
     /// Bounds.
     pub limits: LimitSettings,
@@ -132,7 +133,7 @@ impl Settings {
             .as_ref()
             .is_some_and(|tls| tls.client_ca.is_some());
         if has_ca == settings.certificates.is_empty() {
-            let text = "`tls.client_ca` and `certificates` belong together: one says which certificates are valid, \
+            let text = "`tls.client_ca` and `certificates` belong together: one decides which certificates are valid, \
                         the other what their holders may do";
             return Err(Error::Settings(text.to_owned()));
         }
@@ -170,14 +171,14 @@ impl Settings {
     /// # Errors
     ///
     /// [`Error::Open`], [`Error::NoCallers`].
-    pub fn admits(&self, address: &super::Address) -> Result<(), Error> {
+    pub fn admits(&self, address: &Address) -> Result<(), Error> {
         let named = || Arc::from(address.to_string());
         let open = |lacks| Error::Open {
             address: named(),
             lacks,
         };
         match address {
-            super::Address::Unix(_) => Ok(()),
+            Address::Unix(_) => Ok(()),
             _ if !address.is_local() && self.tls.is_none() => Err(open("TLS is not configured")),
             _ if !address.is_local() && !self.has_authentication() => {
                 Err(open("no authentication is configured"))

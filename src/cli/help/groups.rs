@@ -62,6 +62,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "parallel-groups",
             "parallelism",
             "resume",
+            "resume-interrupted",
             "stop-after",
             "stop-grace",
             "supersede",
@@ -94,7 +95,6 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "attempts",
             "lease",
             "lease-duration",
-            "listen",
             "max-remediations",
             "max-unhealthy",
             "release-node",
@@ -121,7 +121,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "verbose",
         ],
     ),
-    ("Connection", &["no-push", "offline", "remote"]),
+    (
+        "Connection",
+        &["config", "listen", "no-push", "offline", "remote"],
+    ),
 ];
 
 /// The group of a flag; `None`: of none.

@@ -104,14 +104,19 @@ pub(crate) fn exchange(address: &str, bytes: &[u8]) -> String {
 
 /// A request as bytes, after whose answer the connection ends.
 pub(crate) fn bytes(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n");
-    for (name, value) in headers {
-        text += &format!("{name}: {value}\r\n");
-    }
-    if !body.is_empty() {
-        text += &format!("Content-Length: {}\r\n", body.len());
-    }
-    (text + "\r\n" + body).into_bytes()
+    let lines = headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"));
+    let lines: Vec<String> = lines.collect();
+    let length = match body {
+        "" => String::new(),
+        body => format!("Content-Length: {}\r\n", body.len()),
+    };
+    let lines = lines.concat();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{lines}{length}\r\n{body}"
+    )
+    .into_bytes()
 }
 
 impl Service {

@@ -13,7 +13,7 @@ use crate::fixture::Fixture;
 
 impl Service {
     /// Starts the service of a site.
-    fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+    pub(crate) fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
         Self::spawn(&mut fixture.command(&[&["serve", "-v"], arguments].concat()))
     }
 }

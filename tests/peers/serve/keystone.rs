@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::client::{Answer, Service};
+use super::client::{Answer, Service, bytes};
 use crate::harness::{Peer, wait_until};
 use crate::site::Site;
 
@@ -95,20 +95,12 @@ impl Cloud {
             .trim_end_matches("/v3");
         let mut stream = TcpStream::connect(address).unwrap();
         let body = body.map(Value::to_string).unwrap_or_default();
-        let mut text =
-            format!("{method} /v3{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n");
-        if let Some(token) = token {
-            text += &format!("X-Auth-Token: {token}\r\nX-Subject-Token: {token}\r\n");
-        }
-        if !body.is_empty() {
-            text += &format!(
-                "Content-Type: application/json\r\nContent-Length: {}\r\n",
-                body.len()
-            );
-        }
-        stream
-            .write_all((text + "\r\n" + &body).as_bytes())
-            .unwrap();
+        let mut headers = vec![("Content-Type", "application/json")];
+        headers.extend(token.map(|token| ("X-Auth-Token", token)));
+        headers.extend(token.map(|token| ("X-Subject-Token", token)));
+        let path = format!("/v3{path}");
+        let request = bytes(method, &path, &headers, &body);
+        stream.write_all(&request).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

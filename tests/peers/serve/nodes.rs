@@ -75,7 +75,6 @@ impl Cluster {
         answer.await.unwrap()
     }
 
-    #[track_caller]
     async fn ends(&self, path: &str, code: u16, reason: &str) {
         let answer = self.post(path).await;
         assert_eq!(
@@ -129,11 +128,6 @@ async fn a_node_leaves_its_cluster_by_the_endpoints_of_the_specification() {
         .await;
     let answer = cluster.shut_down("n1").await;
     assert_eq!(answer.reason(), (200, "Success".to_owned()), "{answer:?}");
-    let node = cluster.fixture.nodes().get("n1").await.unwrap();
-    assert_eq!(
-        node.metadata.labels.unwrap()["promenade-decomission"],
-        "enabled"
-    );
     cluster.ends("n1/remove-from-cluster", 200, "Success").await;
     assert!(
         cluster

@@ -287,7 +287,7 @@ pub(super) fn watch(
     Ok(0)
 }
 
-/// Listens on an address, where anybody may ask for health and metrics.
+/// Listens on an address for requests for health and metrics.
 async fn listener(address: &str) -> Result<Listener, serve::Error> {
     let address = match address.parse() {
         Ok(address) => address,
