@@ -114,6 +114,9 @@ mod render_vectors;
 mod repository;
 #[cfg(test)]
 mod secrets;
+#[cfg(unix)]
+#[cfg(test)]
+mod serve;
 #[cfg(test)]
 mod session;
 #[cfg(test)]
