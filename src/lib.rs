@@ -25,6 +25,7 @@
 //! - [`apply`]: carries a plan out.
 //! - [`workflow`]: the functions from documents to a finished run, for all callers.
 //! - [`report`]: output for people and programs.
+//! - [`serve`]: the HTTP service.
 //! - [`cli`]: the command line.
 
 pub mod apply;
@@ -51,6 +52,7 @@ pub mod render;
 pub mod report;
 pub mod repository;
 pub mod run;
+pub mod serve;
 pub mod site;
 #[cfg(test)]
 #[path = "../tests/it/skipped.rs"]

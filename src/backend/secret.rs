@@ -20,6 +20,13 @@ impl Secret {
         Self(value)
     }
 
+    /// Holds a caller's token for one exchange, which alone masks it: the sender of one must be able neither to fill the
+    /// memory of a service nor to choose the texts that are masked elsewhere.
+    #[must_use]
+    pub fn passing(value: String) -> Self {
+        Self(value)
+    }
+
     /// The value, for the request that needs it.
     #[must_use]
     pub fn reveal(&self) -> &str {

@@ -21,7 +21,7 @@ use crate::workflow::{Checkout, Client, Failure, FailureKind, Observing};
 
 /// The setting of git that names the folder of simulated sites. Documents cannot name it: they are
 /// input from others.
-const SIMULATED_SITES: &str = "trueup.simulatedSites";
+pub(super) const SIMULATED_SITES: &str = "trueup.simulatedSites";
 
 /// The folder of simulated sites: one that several clones share, else beside the checkout's git data.
 fn simulated_sites(repository: &Repository) -> Result<PathBuf, Failure> {

@@ -163,7 +163,7 @@ fn palette(is_colored: bool) -> Palette {
 }
 
 /// The context of every command.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Context {
     pub(super) printer: Printer,
     pub(super) site: Option<String>,

@@ -1,11 +1,7 @@
 //! `trueup etcd`: how healthy the etcd clusters of the site are, and what each can still lose.
 
-use std::collections::BTreeSet;
-
 use clap::{Args, ValueEnum};
 
-use crate::backend::Look;
-use crate::backend::cluster::choose_etcd;
 use crate::design::{Design, EtcdCluster};
 use crate::diagnostic::nearest;
 use crate::guard::quorum::{Health, health, problems};
@@ -13,12 +9,12 @@ use crate::observed::EtcdSeen;
 use crate::report::etcd::{self, Row};
 use crate::site::{Depth, Detail};
 
-use super::apply::airship;
+use super::apply::failed;
 use super::context::Context;
-use super::revision::{ReadArguments, load_sound};
+use super::revision::ReadArguments;
 use super::{Failure, FailureKind};
 use crate::step::FailureReason;
-use crate::workflow::{Client, backend_failure, runtime};
+use crate::workflow::observe_etcd;
 
 #[derive(Debug, Args)]
 pub(super) struct EtcdCommand {
@@ -50,42 +46,22 @@ pub(super) fn run(context: &mut Context, command: &EtcdCommand) -> Result<u8, Fa
         && command.format == EtcdFormat::Json
         && !is_printed
     {
-        let status = airship::of_failure(None, failure);
+        let status = failed(None, failure);
         context.printer.print(&status.to_json()?)?;
     }
     result
 }
 
 /// Observes the clusters and prints the result; `is_printed`: some of it is on standard output.
-fn look(
-    context: &mut Context,
-    command: &EtcdCommand,
-    is_printed: &mut bool,
-) -> Result<u8, Failure> {
+fn look(context: &Context, command: &EtcdCommand, is_printed: &mut bool) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let at = checkout.resolve(&command.rev)?;
-    let location = checkout.location_at(at)?;
-    let mut loader = checkout.loader()?;
     let settings = command.read.settings(Depth::Typed, Detail::Designs);
-    let site = load_sound(context, &mut loader, &location, at, settings)?;
+    let (site, seen) = observe_etcd(context, &checkout, at, settings, |design| {
+        select(command, design).map(|_| ())
+    })?;
     let clusters = select(command, &site.design)?;
-    let backends = context.backends(&checkout, &location)?;
-    let cluster =
-        choose_etcd(&site.design, &backends).map_err(|error| backend_failure(&error, &loader))?;
-    let look = Look {
-        etcd: true,
-        ..Look::default()
-    };
-    let seen = match cluster {
-        Some(cluster) => {
-            let none = BTreeSet::new();
-            runtime(&site.design)?
-                .block_on(cluster.observe(&none, look))
-                .etcd
-        }
-        None => Default::default(),
-    };
     let nothing = EtcdSeen::default();
     let rows: Vec<Row<'_>> = clusters
         .into_iter()

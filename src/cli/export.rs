@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::Failure;
 use super::context::Context;
 use super::run::PartsArguments;
 use super::value::{at_least_one, number};
-use super::{Failure, FailureKind};
 use crate::design::GroupName;
-use crate::plan::{PartKind, PlanEffect, effect, saved};
+use crate::plan::{PartKind, saved};
 use crate::report;
 use crate::report::airflow::{AirflowOptions, QueueKey, dag, file_name, plan_file_name};
 use crate::repository::Repository;
@@ -30,9 +30,6 @@ pub(super) struct ExportCommand {
     out: PathBuf,
     #[command(flatten)]
     size: PartsArguments,
-    /// Allow what the plan allows, where this is its effect, as `plan` and `show` print it
-    #[arg(long, value_name = "DIGEST")]
-    effect: Option<String>,
     /// Most pushes a minute of all workers together; 0: without limit [default: that of `trueup run begin`]
     #[arg(long, value_name = "N", value_parser = number)]
     pushes_per_minute: Option<u64>,
@@ -74,20 +71,10 @@ fn queue(text: &str) -> Result<(QueueKey, String), String> {
 pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, Failure> {
     let Engine::Airflow = command.engine;
     let plan = saved_plan(&context.directory().join(&command.plan))?;
-    let is_pinned = |given: &String| effect::is_pinned(given, &PlanEffect::of(&plan).digest());
-    let usage = |why: String| Failure::new(FailureKind::Usage, format!("`--effect`: {why}"));
-    if let Some(effect) = &command.effect
-        && !is_pinned(effect).map_err(usage)?
-    {
-        let text = format!("the plan does not have the effect {effect}");
-        return Err(Failure::new(FailureKind::Guard, text)
-            .hint("`trueup show` prints its changes, and its effect"));
-    }
     let parts = command.size.cut(&plan);
     let options = AirflowOptions {
         workers: command.workers,
         pool: command.pool.clone(),
-        effect: command.effect.clone(),
         pushes_per_minute: command.pushes_per_minute,
         queues: command.queue.iter().cloned().collect::<BTreeMap<_, _>>(),
     };

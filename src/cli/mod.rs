@@ -38,6 +38,7 @@ mod run_id;
 mod schemas;
 mod secrets;
 mod selection;
+mod serve;
 mod sites;
 mod status;
 mod trust;
@@ -147,6 +148,8 @@ enum Command {
     Policy(policy::PolicyCommand),
     /// Publish the plan of a change as a comment, or what differs as an issue
     Comment(comment::CommentCommand),
+    /// Answer the HTTP API of a site: Promenade's node endpoints, health and metrics
+    Serve(serve::ServeCommand),
     /// Play a demonstration on the simulator, in a throwaway folder
     Demo(demo::DemoCommand),
     /// Write the JSON Schemas of documents and plans, for editors
@@ -264,8 +267,7 @@ fn refuse(arguments: &[OsString], failure: &Failure) -> u8 {
         || words.windows(2).any(|pair| pair == ["--format", "json"])
         || std::env::var_os("TRUEUP_FORMAT").is_some_and(|format| format == "json");
     if has_status && is_json {
-        let status = apply::airship::of_failure(None, failure);
-        let line = apply::airship::line(&status);
+        let line = apply::failed(None, failure).to_line();
         // A failure here cannot be reported any more.
         let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());
     }
@@ -371,6 +373,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
         Command::Migrate(command) => migrate::run(&mut context, &command),
         Command::Trust(command) => trust::run(&mut context, &command),
+        Command::Serve(command) => serve::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Doctor(command) => doctor::run(&mut context, &command),
         Command::Export(command) => export::run(&mut context, &command),

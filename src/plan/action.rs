@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::lifecycle::Verb;
-use crate::step::{CleanStep, StepKind};
+use crate::step::{CleanStep, FailureReason, StepKind};
 
 /// The requested action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -212,6 +212,17 @@ impl Action {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.as_str() == name)
+    }
+
+    /// The reason of its failure: that of its one step, else the one of all composites. Etcd clusters that answer, and
+    /// are not healthy, are a step that failed, and not inaccessible.
+    #[must_use]
+    pub fn failure_reason(self) -> FailureReason {
+        let own = match self.does() {
+            Does::Cluster(kind) => FailureReason::of_step(kind),
+            _ => None,
+        };
+        own.unwrap_or(FailureReason::DisassociateStepFailure)
     }
 
     /// Whether it is for nodes that are named, and not for the site as it is designed.

@@ -278,6 +278,9 @@ pub struct RunRecord {
     /// The person or account that began it; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Arc<str>>,
+    /// The request to a service that asked for it, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Box<Requested>>,
     /// The journal of the process that wrote the newest checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalMark>,
@@ -303,6 +306,20 @@ pub struct Workers {
     pub nodes_per_part: usize,
     /// How many pushes a minute all workers together make at most; 0: as many as they want.
     pub pushes_per_minute: u32,
+}
+
+/// A request to a service, as its run records it: who asked, and by what it is found in the logs of both sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requested {
+    /// The authenticated caller.
+    pub subject: Arc<str>,
+    /// The means of authentication: `peer`, `certificate`, `keystone`, `oidc`, `loopback`.
+    pub by: Arc<str>,
+    /// The id that the service gave the request.
+    pub id: Arc<str>,
+    /// The caller's own id, from `X-Context-Marker`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marker: Option<Arc<str>>,
 }
 
 /// A signed approval of a plan's effect.

@@ -208,7 +208,7 @@ pub fn status(rows: &[Row<'_>]) -> Status {
         }
     });
     Status {
-        reason,
+        reason: reason.into(),
         message,
         messages: messages.collect(),
     }

@@ -20,6 +20,34 @@ impl Repository {
         Self::discover(folder)
     }
 
+    /// Clones a repository of this machine into a new folder; `bare`: without a worktree, to be pushed to.
+    ///
+    /// # Errors
+    ///
+    /// The folder is not empty, or one of them cannot be read or written.
+    pub fn clone_local(from: &Path, folder: &Path, bare: bool) -> Result<(), Error> {
+        git2::build::RepoBuilder::new()
+            .bare(bare)
+            .clone(&from.to_string_lossy(), folder)
+            .map_err(git("clone a repository"))?;
+        Ok(())
+    }
+
+    /// Sets a value in the configuration of this repository alone.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn configure(&self, key: &str, value: &str) -> Result<(), Error> {
+        self.with(|handle| {
+            let config = handle
+                .config()
+                .and_then(|config| config.open_level(git2::ConfigLevel::Local));
+            let set = config.and_then(|mut config| config.set_str(key, value));
+            set.map_err(git("write the configuration of git"))
+        })
+    }
+
     /// Commits the worktree as it is, on top of `HEAD`, and moves `HEAD`.
     ///
     /// # Errors

@@ -323,6 +323,7 @@ fn first_record(
         annotation: None,
         tag_owed: false,
         actor: Some(Arc::from(process.actor.name.as_str())),
+        requested: process.requested.cloned().map(Box::new),
         journal: Some(journal),
         approvals: proposal.approvals.to_vec(),
         policy_asks: proposal.policy_asks,

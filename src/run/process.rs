@@ -4,7 +4,7 @@ use super::error::{self, Error};
 use super::site_repository::SiteRepository;
 use super::time::{Timekeeper, rfc3339};
 use crate::design::RunId;
-use crate::record::Packed;
+use crate::record::{Packed, Requested};
 use crate::repository::{CommitId, Holder, Lock, NewLock, Signature};
 
 /// The user of trueup, by git's identity.
@@ -43,6 +43,8 @@ pub struct Process<'a> {
     pub actor: &'a Committer,
     /// Its clock.
     pub time: &'a dyn Timekeeper,
+    /// The request to a service that it works for.
+    pub requested: Option<&'a Requested>,
 }
 
 impl<'a> Process<'a> {
@@ -52,7 +54,21 @@ impl<'a> Process<'a> {
         actor: &'a Committer,
         time: &'a dyn Timekeeper,
     ) -> Self {
-        Self { site, actor, time }
+        Self {
+            site,
+            actor,
+            time,
+            requested: None,
+        }
+    }
+
+    /// The same, for a request to a service, which the record of its run names.
+    #[must_use]
+    pub fn requested(self, request: &'a Requested) -> Self {
+        Self {
+            requested: Some(request),
+            ..self
+        }
     }
 
     /// The signature of a commit made now.

@@ -180,6 +180,7 @@ mod tests {
             annotation: None,
             tag_owed: false,
             actor: None,
+            requested: None,
             journal: None,
             approvals: Vec::new(),
             policy_asks: false,

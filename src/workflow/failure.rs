@@ -5,7 +5,9 @@ use std::fmt;
 use super::Error;
 use crate::apply;
 use crate::diagnostic::{chain, without_code};
+use crate::plan::Action;
 use crate::run;
+use crate::step::FailureReason;
 
 /// The kinds of failure: callers tell them apart, a command line by its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,23 @@ impl Failure {
     pub fn details(mut self, details: impl IntoIterator<Item = String>) -> Self {
         self.details.extend(details);
         self
+    }
+
+    /// The reason by the words of airship-node-teardown; `action`: `None` where the request names no action.
+    #[must_use]
+    pub fn reason(&self, action: Option<Action>) -> FailureReason {
+        match self.kind {
+            FailureKind::Usage | FailureKind::Error => FailureReason::BadRequest,
+            FailureKind::NotFound => FailureReason::NotFound,
+            FailureKind::Guard | FailureKind::Stale | FailureKind::Locked => {
+                FailureReason::Conflict
+            }
+            FailureKind::Failed | FailureKind::Interrupted | FailureKind::Unpublished => action
+                .map_or(
+                    FailureReason::DisassociateStepFailure,
+                    Action::failure_reason,
+                ),
+        }
     }
 
     /// An error with its chain of causes as one line, and its hint.

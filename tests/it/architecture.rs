@@ -185,6 +185,25 @@ const MODULES: &[(&str, &[&str])] = &[
             "step",
         ],
     ),
+    // Requests in, workflows called, values shown: no planner and no state of its own.
+    (
+        "serve",
+        &[
+            "apply",
+            "backend",
+            "design",
+            "journal",
+            "observed",
+            "plan",
+            "record",
+            "report",
+            "repository",
+            "run",
+            "site",
+            "step",
+            "workflow",
+        ],
+    ),
     // Compiled for tests and fuzzers only; calls what reads bytes, and nothing calls it.
     (
         "fuzz",
@@ -223,6 +242,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "report",
             "repository",
             "run",
+            "serve",
             "site",
             "step",
             "workflow",
@@ -257,6 +277,9 @@ const CRATES: &[(&str, &[&str])] = &[
     ("k8s_openapi", &["backend"]),
     // `cli`: it hands the terminal to the reporter.
     ("indicatif", &["cli", "report"]),
+    ("axum", &["serve"]),
+    ("hyper", &["serve"]),
+    ("jsonwebtoken", &["serve"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
     ("clap_mangen", &["cli"]),

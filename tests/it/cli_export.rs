@@ -244,7 +244,6 @@ fn hostile_names_are_texts_and_nothing_else() {
         let options = AirflowOptions {
             workers: 3,
             pool: Some(node.clone()),
-            effect: Some(site.clone()),
             pushes_per_minute: None,
             queues: [(QueueKey::Group(GroupName::from(&*group)), site.clone())].into(),
         };

@@ -23,6 +23,8 @@ mod cli_comment;
 #[cfg(test)]
 mod cli_complete;
 #[cfg(test)]
+mod cli_demo;
+#[cfg(test)]
 mod cli_doctor;
 #[cfg(test)]
 mod cli_estimate;
@@ -112,6 +114,9 @@ mod render_vectors;
 mod repository;
 #[cfg(test)]
 mod secrets;
+#[cfg(unix)]
+#[cfg(test)]
+mod serve;
 #[cfg(test)]
 mod session;
 #[cfg(test)]

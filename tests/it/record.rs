@@ -43,6 +43,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         annotation: None,
         tag_owed: false,
         actor: None,
+        requested: None,
         journal: None,
         approvals: Vec::new(),
         policy_asks: false,

@@ -201,6 +201,31 @@ fn comment(fixture: &Fixture) {
     std::fs::remove_file(fixture.checkout.path().join("plan.md")).unwrap();
 }
 
+/// Asks the service for everything, and has it act.
+#[cfg(unix)]
+fn serve(fixture: &Fixture) {
+    let mut service = super::serve::Service::start(fixture, &["-vv"]);
+    for path in [
+        "/api/v1.0/etcd-cluster-health-statuses?design_ref=committed",
+        "/api/v1/actions",
+        "/metrics",
+        "/nothing",
+    ] {
+        let answer = service.get(path);
+        unseen(path, &(answer.head + &answer.body));
+    }
+    for operation in ["drain", "clear-labels", "remove-etcd", "decommission"] {
+        let answer = service.post(&format!("/api/v1.0/nodes/compute11/{operation}"));
+        unseen(operation, &(answer.head + &answer.body));
+    }
+    let log = service.log();
+    unseen("the log of the service", &log);
+    assert!(!log.contains("panicked"), "{log}");
+    service.signal("TERM");
+    assert_eq!(service.wait(), Some(0));
+    RAN.with_borrow_mut(|ran| ran.insert(("serve".to_owned(), None)));
+}
+
 /// The formats of a plan.
 const PLAN_FORMATS: [&str; 7] = [
     "text", "json", "markdown", "dot", "mermaid", "html", "gitlab",
@@ -437,6 +462,8 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
         let ended = run(&fixture, &[command, &run_id]);
         assert_ne!(ended.code, 0, "nothing was interrupted");
     }
+    #[cfg(unix)]
+    serve(&fixture);
     assert!(
         look_at_what_was_left(&fixture) > 2,
         "the records are there to be looked at"

@@ -20,7 +20,7 @@ use super::harness::{Peer, wait_until};
 use super::site::Site;
 
 /// A real etcd cluster whose member `m1` is on machine `n1` and so on.
-struct Real {
+pub(crate) struct Real {
     peer: Peer,
     scheme: &'static str,
     count: u16,
@@ -57,7 +57,7 @@ impl Listener for Heard {
 
 impl Real {
     /// Three members over TLS, all healthy; `None` where there is no etcd.
-    fn three() -> Option<Self> {
+    pub(crate) fn three() -> Option<Self> {
         Self::start(3, "tls")
     }
 
@@ -174,7 +174,7 @@ impl Real {
             .map_or(Value::Null, |value| value.unwrap_or(Value::Null))
     }
 
-    fn kill(&self, member: u16) {
+    pub(crate) fn kill(&self, member: u16) {
         self.peer.kill(&format!("m{member}.pid"));
     }
 
@@ -622,7 +622,7 @@ fn who_is_not_trusted_and_who_speaks_no_etcd_are_told_apart() {
 
 impl Real {
     /// A site whose document names this cluster; `swapped`: each URL where the other should be.
-    fn site(&self, swapped: bool) -> Site {
+    pub(crate) fn site(&self, swapped: bool) -> Site {
         let mut cluster = self.cluster();
         for member in cluster.members.iter_mut().filter(|_| swapped) {
             std::mem::swap(&mut member.peer_url, &mut member.client_url);

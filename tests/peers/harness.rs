@@ -145,10 +145,29 @@ impl Peer {
                 return None;
             }
         };
+        Self::start_by(&path, environment, arguments)
+    }
+
+    /// Runs a script that lies beside these tests; it needs those of `../shared/peers` in turn.
+    pub(crate) fn start_own(
+        script: &str,
+        arguments: impl FnOnce(&Ports) -> Vec<String>,
+    ) -> Option<Self> {
+        shared("peers")?;
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
+        Self::start_by(&folder.join(script), &[], arguments)
+    }
+
+    fn start_by(
+        path: &Path,
+        environment: &[(&str, &Path)],
+        arguments: impl FnOnce(&Ports) -> Vec<String>,
+    ) -> Option<Self> {
+        let script = path.file_name()?.to_str()?;
         let mut peer = Self::empty();
         // Files, since what the script leaves running may hold its standard error open.
         let (out, err) = (peer.path("script.out"), peer.path("script.err"));
-        let mut command = Command::new(&path);
+        let mut command = Command::new(path);
         command
             .arg(peer.folder())
             .args(arguments(&peer.ports))

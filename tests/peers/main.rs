@@ -47,6 +47,8 @@ mod reports;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod serve;
+#[cfg(test)]
 mod site;
 #[cfg(test)]
 #[path = "../it/skipped.rs"]

@@ -112,6 +112,12 @@ impl Site {
             .unwrap()
     }
 
+    /// The program to be started in it, trusted as it is.
+    pub(crate) fn program(&self, arguments: &[&str]) -> Command {
+        self.trust(&[]);
+        self.command(env!("CARGO_BIN_EXE_trueup"), arguments, &[])
+    }
+
     fn run(&self, program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
         let output = self
             .command(program, arguments, environment)

@@ -5,7 +5,6 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::airship;
 use super::begun::begun;
 use super::process::{ProcessClock, actor, listen};
 use super::{ApplyCommand, ApplyFormat};
@@ -14,19 +13,17 @@ use crate::backend::Backends;
 use crate::cli::context::Context;
 use crate::cli::verbose;
 use crate::cli::{Failure, FailureKind};
-use crate::design::RunId;
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report;
+use crate::report::airship::Heard;
 use crate::report::run::Reporter;
 use crate::repository::CommitId;
-use crate::run::{
-    Finished, LeaseHolder, Process, Publication, RunEvent, SiteRepository, StopHandle,
-};
+use crate::run::{Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle};
 use crate::step::FailureReason;
 use crate::workflow::{
     self, ApplyRequest, Caller, Carried, Clearance, Equipped, Execution, PlanFile, RunHost,
-    RunLimits, Steps, drive_on,
+    RunLimits, Steps, drive_on, unpublished,
 };
 
 /// A plan that may be carried out.
@@ -155,7 +152,7 @@ pub(in crate::cli) struct Listening<'a> {
     reporter: Box<dyn Reporter>,
     /// The action on nodes that it is, where it is one.
     action: Option<Action>,
-    heard: airship::Heard,
+    heard: Heard,
 }
 
 impl<'a> Listening<'a> {
@@ -170,7 +167,7 @@ impl<'a> Listening<'a> {
             plan,
             reporter: reporter(context, command.format),
             action: Some(plan.request.action).filter(|action| action.is_targeted()),
-            heard: airship::Heard::default(),
+            heard: Heard::default(),
         }
     }
 
@@ -207,7 +204,7 @@ impl<'a> Listening<'a> {
         let reason = self.action.map(|action| self.heard.reason(action, outcome));
         if let (ApplyFormat::Json, Some(action)) = (command.format, self.action) {
             let status = self.heard.into_status(action, &report);
-            context.printer.print(&airship::line(&status))?;
+            context.printer.print(&status.to_line())?;
         }
         let (publication, run) = (session.publication(), report.run.clone());
         if !command.watching.watch {
@@ -234,23 +231,6 @@ fn stop_grace(command: &ApplyCommand) -> Option<Duration> {
         Some(seconds) => Some(Duration::from_secs(seconds)),
         None if std::io::stderr().is_terminal() => None,
         None => Some(Duration::from_secs(5)),
-    }
-}
-
-/// The failure of a run whose end is not published. One that was interrupted is to be resumed in any case.
-fn unpublished(publication: Option<Publication>, run: &RunId, outcome: Outcome) -> Option<Failure> {
-    let failure = |text: String| Failure::new(FailureKind::Unpublished, text);
-    match publication {
-        None | Some(Publication::Whole) => None,
-        Some(_) if outcome == Outcome::Interrupted => None,
-        Some(Publication::TagOwed { tag, why }) => Some(failure(format!(
-            "run {run} is done ({outcome}), and the remote refuses its tag `{tag}`: {why}"
-        ))
-        .hint("its records are published and mark the tag as owed; the next `trueup apply` retries")),
-        Some(Publication::Missing { why }) => Some(failure(format!(
-            "run {run} is done ({outcome}), and not published: {why}"
-        ))
-        .hint("nothing is lost: its records and its lock wait in this clone, and the next command here that asks the remote publishes them first, such as `trueup log`")),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `trueup apply`: applies a plan, or resumes an interrupted run.
 
-pub(in crate::cli) mod airship;
 pub(in crate::cli) mod begun;
 pub(in crate::cli) mod conclude;
 mod operator;
@@ -20,20 +19,19 @@ use self::operator::{confirm, show};
 use self::report::{ReportFile, report_file};
 use self::resume::resume;
 use self::saved::apply_saved;
-use crate::cli::action;
+use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::cli::interrupted;
-use crate::cli::planning::PlanArguments;
+use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::value::duration;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
 use crate::record::{RunRecord, Workers};
+use crate::report::airship::{self, Status};
 use crate::run::{self, Process};
 use crate::site::At;
 use crate::workflow::Checkout;
-use crate::workflow::{
-    self, Approving, Equipped, Planner, admitted, not_before_its_day, signing_site, time_left,
-};
+use crate::workflow::{self, Equipped, Planner, ReadyPlan, signing_site, time_left};
 
 pub(in crate::cli) use process::{ProcessClock, actor};
 
@@ -128,6 +126,11 @@ fn lease_duration(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The status object of a failure before or beside a run. `action`: `None` where the request names no action.
+pub(in crate::cli) fn failed(action: Option<Action>, failure: &Failure) -> Status {
+    airship::of_refusal(failure.reason(action), &failure.message, &failure.hints)
+}
+
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
@@ -173,11 +176,36 @@ pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Resu
             None => !command.words.is_empty(),
         };
         if has_status || failure.kind == FailureKind::Usage {
-            let status = airship::of_failure(action, failure);
-            context.printer.print(&airship::line(&status))?;
+            let status = failed(action, failure);
+            context.printer.print(&status.to_line())?;
         }
     }
     result
+}
+
+/// Resumes the run that was interrupted, where there is one, as `apply --resume` does.
+///
+/// # Errors
+///
+/// Those of the resumption.
+pub(in crate::cli) fn resume_interrupted(
+    context: &Context,
+    remote: &RemoteArguments,
+    stop_grace: u64,
+) -> Result<(), Failure> {
+    let repository = context.repository()?;
+    let checkout = context.checkout(&repository)?;
+    let site = signing_site(&checkout, remote.lasting_connection(&repository)?)?;
+    if run::find_interrupted(&site, None).is_err() {
+        return Ok(());
+    }
+    let arguments = PlanArguments::of_action(ActionArguments::default(), remote.clone());
+    let command = ApplyCommand {
+        resume: true,
+        stop_grace: Some(stop_grace),
+        ..ApplyCommand::of(Vec::new(), false, arguments)
+    };
+    resume(context, &command, &checkout, &site).map(|_| ())
 }
 
 impl ApplyCommand {
@@ -233,7 +261,7 @@ fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8,
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
     if let (ApplyFormat::Json, Some(action)) = (command.format, action) {
         let status = airship::of_nothing(action, plan);
-        context.printer.print(&airship::line(&status))?;
+        context.printer.print(&status.to_line())?;
     }
     Ok(0)
 }
@@ -268,13 +296,6 @@ fn apply_new(
     let head = At::Commit(checkout.head()?);
     let (arguments, connection) = (&command.arguments, &site.connection);
     let at = arguments.revision(context, checkout, connection, request, head)?;
-    let commit = match workflow::commit_of(at) {
-        Some(commit) => commit,
-        None => checkout.head()?,
-    };
-    if !request.action.is_targeted() {
-        run::clean(site, &checkout.location_at(at)?.selection, commit)?;
-    }
     let plan_request = arguments.plan_request(context);
     let planner = Planner {
         client: context,
@@ -284,13 +305,12 @@ fn apply_new(
         request,
         plan_request: &plan_request,
     };
-    let planned = planner.plan()?;
-    show(context, &planned.plan)?;
-    admitted(site, &planned, &planned.plan, commit)?;
-    not_before_its_day(&planned.plan, &context.today())?;
-    let plan = &planned.plan;
-    let approving = Approving::of(context, site);
-    let clearance = planned.gate.clear(approving, plan, plan, None)?;
+    let ready = planner.ready(site, &context.today(), |plan| show(context, plan))?;
+    let ReadyPlan {
+        planned,
+        commit,
+        clearance,
+    } = ready;
     if planned.plan.steps.is_empty() {
         return nothing(context, command, &planned.plan);
     }

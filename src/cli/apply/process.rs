@@ -11,6 +11,7 @@ use crate::cli::context::Printer;
 use crate::report::Visible;
 use crate::repository::Repository;
 use crate::run::{self, Committer, Stop, Timekeeper};
+use crate::serve::ServiceClock;
 
 /// How often is looked whether a stop was asked for, while something is waited for.
 const TICK: Duration = Duration::from_millis(200);
@@ -32,7 +33,7 @@ impl ProcessClock {
     }
 
     /// The same, whose waits end when a stop is asked for.
-    pub(super) fn stopped_by(mut self, stop: Option<Stop>) -> Self {
+    pub(in crate::cli) fn stopped_by(mut self, stop: Option<Stop>) -> Self {
         self.stop = stop;
         self
     }
@@ -84,6 +85,16 @@ impl Timekeeper for ProcessClock {
     }
 }
 
+impl ServiceClock for ProcessClock {
+    fn timekeeper(&self) -> &dyn Timekeeper {
+        self
+    }
+
+    fn events(&self) -> &dyn apply::EventClock {
+        self
+    }
+}
+
 impl apply::EventClock for ProcessClock {
     fn now(&self) -> Arc<str> {
         Arc::from(format!("{:.3}", jiff::Timestamp::now()))
@@ -102,17 +113,22 @@ pub(in crate::cli) fn actor(repository: &Repository) -> Result<Committer, Failur
     let name = value("GIT_COMMITTER_NAME", "user.name")?.unwrap_or_else(account);
     let email = value("GIT_COMMITTER_EMAIL", "user.email")?
         .unwrap_or_else(|| format!("{}@localhost", account()));
-    // The standard library seeds each of these from the operating system.
-    let half = || u128::from(RandomState::new().hash_one(std::process::id()));
     Ok(Committer {
         name,
         email,
-        random: (half() << 64) | half(),
+        random: random(),
     })
 }
 
+/// A random number.
+pub(in crate::cli) fn random() -> u128 {
+    // The standard library seeds each of these from the operating system.
+    let half = || u128::from(RandomState::new().hash_one(std::process::id()));
+    (half() << 64) | half()
+}
+
 /// Turns Ctrl-C and SIGTERM into requests to stop: once gracefully, twice at once.
-pub(super) async fn listen(stop: run::StopHandle) {
+pub(in crate::cli) async fn listen(stop: run::StopHandle) {
     #[cfg(unix)]
     let mut terminate =
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {

@@ -79,6 +79,16 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             "Approve a saved plan with the key that git signs with",
             "trueup approve site.plan",
         )],
+        "serve" => &[
+            (
+                "Answer the users of this machine at a Unix socket",
+                "trueup serve --listen unix:/run/trueup/serve.sock",
+            ),
+            (
+                "Answer others over TLS, and resume what was interrupted",
+                "trueup serve --config /etc/trueup/serve.yaml --listen 0.0.0.0:9443 --resume-interrupted",
+            ),
+        ],
         "actions" => &[
             ("List the actions", "trueup actions"),
             ("Plan one", "trueup plan drain node-7"),

@@ -68,6 +68,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "pushes-per-minute",
             "queue",
             "resume",
+            "resume-interrupted",
             "stop-after",
             "stop-grace",
             "supersede",
@@ -101,7 +102,6 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "attempts",
             "lease",
             "lease-duration",
-            "listen",
             "max-remediations",
             "max-unhealthy",
             "release-node",
@@ -128,7 +128,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "verbose",
         ],
     ),
-    ("Connection", &["no-push", "offline", "remote"]),
+    (
+        "Connection",
+        &["config", "listen", "no-push", "offline", "remote"],
+    ),
 ];
 
 /// The group of a flag; `None`: of none.

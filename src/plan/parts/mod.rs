@@ -6,9 +6,9 @@
 //! run at the same time, nor are two removals from one etcd cluster, nor two remediations.
 //!
 //! The cut depends on the plan and one number only, so that each worker makes the same one. Up to the number of nodes
-//! in the plan (or 1,000), the number is the most nodes of one stage of a wave that a part has. By as much as
-//! it is above that, whole waves and groups of so many nodes are put together: a plan of a thousand waves has too many
-//! parts however few each wave has.
+//! in the plan (or 1,000), the number is that of the nodes of one stage of a wave that a part has at most. A higher number
+//! also puts whole waves and groups of so many nodes together: a plan of a thousand waves has too many parts
+//! however few nodes each wave has.
 
 mod edges;
 mod name;
@@ -52,7 +52,7 @@ pub struct Part {
     pub wave: Option<u32>,
     /// The steps, in the order of the plan.
     pub steps: Vec<StepIndex>,
-    /// The positions of the parts that must have ended before, transitively reduced, sorted.
+    /// The positions of the parts that must have ended before, sorted, without those that others imply.
     pub after: Vec<usize>,
 }
 

@@ -11,7 +11,7 @@ use std::fmt::{self, Write};
 use super::plan::{few, nodes};
 use super::{Visible, counted};
 use crate::design::GroupName;
-use crate::plan::{Part, PartKind, Parts, Plan, digest};
+use crate::plan::{Part, PartKind, Parts, Plan, PlanEffect, digest};
 use python::{Literal, text};
 
 /// The program; the constants stand in place of [`CONSTANTS`].
@@ -31,8 +31,6 @@ pub struct AirflowOptions {
     pub workers: usize,
     /// The pool of all parts.
     pub pool: Option<String>,
-    /// The effect of the plan, where what the plan allows is allowed.
-    pub effect: Option<String>,
     /// The most pushes a minute of all workers together, where it is given.
     pub pushes_per_minute: Option<u64>,
     /// The queues of tasks.
@@ -123,19 +121,16 @@ fn constants(
     writeln!(out, "DOC = {}", text(&doc))?;
     writeln!(out, "SITE = {}", text(plan.site.as_str()))?;
     writeln!(out, "PLAN = str(Path(__file__).with_name({}))", text(&file))?;
-    writeln!(out, "DIGEST = {}", text(&digest(plan)))?;
     writeln!(out, "DEFAULT_CHECKOUT = {}", text(CHECKOUT))?;
     writeln!(out, "NODES_PER_PART = {}", parts.nodes_per_part)?;
+    writeln!(out, "EFFECT = {}", text(&PlanEffect::of(plan).digest()))?;
     writeln!(out, "WORKERS = {}", options.workers.max(1))?;
     let pushes = options.pushes_per_minute.map(|pushes| pushes.to_string());
-    let words = [
-        ("--effect", options.effect.as_deref()),
-        ("--pushes-per-minute", pushes.as_deref()),
-    ];
-    let words = words
-        .iter()
-        .filter_map(|(flag, value)| Some([*flag, (*value)?]));
-    writeln!(out, "BEGIN_WORDS = {}", Literal::list(words.flatten()))?;
+    let words = pushes
+        .as_deref()
+        .map(|pushes| ["--pushes-per-minute", pushes]);
+    let words = Literal::list(words.into_iter().flatten());
+    writeln!(out, "BEGIN_WORDS = {words}")?;
     writeln!(out, "RUN = \"<run>\"")?;
     places(out, parts, options)
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import signal
@@ -27,10 +28,14 @@ from airflow.sdk.exceptions import (
 
 # The plan.
 
-# Interrupted, and refused by a remote that is asked too often: what was begun is looked at by the next try.
-RETRIED = (8, 10)
+# An error such as a remote that does not answer, another worker that has the part, interrupted, not published: what was
+# begun is observed by the next try.
+RETRIED = (1, 6, 8, 9)
 SKIPPED = 99
+# What the begin of the run hands on to its parts.
+DIGEST = "plan_digest"
 CODE = "code"
+NOTHING = "nothing to do"
 RETRIES = 5
 RETRY_DELAY = timedelta(seconds=int(os.environ.get("TRUEUP_RETRY_DELAY", "120")))
 LONGEST_DELAY = timedelta(minutes=15)
@@ -57,25 +62,35 @@ class Trueup(BaseOperator):
 
     process: subprocess.Popen[bytes] | None = None
     stopping = False
+    answer: str | None = None
 
     def __init__(self, *, words: list[str], **arguments) -> None:
         super().__init__(**arguments)
         self.words = words
 
     def execute(self, context) -> None:
-        instance, run = context["ti"], run_of(context["run_id"])
-        if self.task_id == "end" and (
-            code := instance.xcom_pull(task_ids="begin", key=CODE)
-        ):
-            raise AirflowFailException(f"`trueup run begin` ended with code {code}")
+        run = run_of(context["run_id"])
         words = [run if word == RUN else word for word in self.words]
+        if self.task_id != "begin":
+            begun = context["ti"].xcom_pull(task_ids="begin", key=DIGEST)
+            if begun is None and self.task_id == "end":
+                code = context["ti"].xcom_pull(task_ids="begin", key=CODE)
+                raise AirflowFailException(f"`trueup run begin` ended with code {code}")
+            if begun is None:
+                raise AirflowSkipException("the run has not begun")
+            if begun == NOTHING:
+                return
+            words += ["--plan-digest", begun] if words[1] == "part" else []
         with self.checkout() as (folder, lock):
             self.fetch(folder)
             code = self.call(words, folder, lock)
         if self.task_id == "begin":
-            instance.xcom_push(key=CODE, value=code)
+            context["ti"].xcom_push(key=CODE, value=code)
         said = f"`trueup {' '.join(words)}` ended with code {code}"
         if code == 0:
+            if self.task_id == "begin":
+                begun = json.loads(self.answer or "{}").get(DIGEST)
+                context["ti"].xcom_push(key=DIGEST, value=begun or NOTHING)
             return
         if code == SKIPPED:
             raise AirflowSkipException(said)
@@ -143,7 +158,9 @@ class Trueup(BaseOperator):
             if self.stopping:
                 self.on_kill()
             for line in self.process.stdout or ():
-                self.log.info("%s", line.decode(errors="replace").rstrip("\n"))
+                text = line.decode(errors="replace").rstrip("\n")
+                self.answer = text if text.startswith("{") else self.answer
+                self.log.info("%s", text)
         return self.process.returncode
 
     def on_kill(self) -> None:
@@ -181,7 +198,11 @@ with DAG(
             RUN,
             "--nodes-per-part",
             str(NODES_PER_PART),
+            "--effect",
+            EFFECT,
             *BEGIN_WORDS,
+            "--format",
+            "json",
         ],
         **PLACES.get("begin", {}),
     )
@@ -194,7 +215,7 @@ with DAG(
         tasks[part] = Trueup(
             task_id=part,
             task_group=groups.get(group),
-            words=["run", "part", RUN, part, "--plan-digest", DIGEST],
+            words=["run", "part", RUN, part],
             doc=doc,
             **PLACES.get(place, {}),
         )

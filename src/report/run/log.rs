@@ -8,7 +8,7 @@ use super::ending::{counts, report};
 use super::event::short;
 use super::{FORMAT_VERSION, role, words};
 use crate::plan::UnfinishedRun;
-use crate::record::{RunRecord, RunSignature, SignatureVerdict};
+use crate::record::{Requested, RunRecord, RunSignature, SignatureVerdict};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, json};
 use crate::run::RunReport;
@@ -139,6 +139,22 @@ pub fn log_json(
     )
 }
 
+/// The request to a service that a run was made for.
+#[must_use]
+pub fn requested(request: &Requested) -> String {
+    let Requested {
+        subject,
+        by,
+        id,
+        marker,
+    } = request;
+    let marker = marker.as_deref().map(|marker| format!(", marker {marker}"));
+    format!(
+        "{subject} ({by}), request {id}{}",
+        marker.unwrap_or_default()
+    )
+}
+
 /// Writes one run in full: its record, then its report where it has one, every group and node of it where it is to be `full`.
 ///
 /// # Errors
@@ -158,6 +174,7 @@ pub fn show(
     let outcome = palette.paint(role(run.outcome), words(run.outcome));
     let title = palette.paint(Role::Strong, Visible(run.run.as_str()));
     writeln!(out, "Run {title}: {outcome}")?;
+    let requested = run.requested.as_deref().map(requested);
     let rows = [
         ("site", Some(run.site.as_str())),
         ("action", Some(&*run.action)),
@@ -165,6 +182,7 @@ pub fn show(
         ("documents", Some(&*run.site_digest)),
         ("plan", Some(&*run.plan_digest)),
         ("by", run.actor.as_deref()),
+        ("for", requested.as_deref()),
         ("started", Some(&*run.started)),
         ("ended", run.ended.as_deref()),
         ("tag", run.tag.as_deref()),

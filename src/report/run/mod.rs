@@ -21,7 +21,7 @@ pub use ending::report;
 pub use event::line;
 pub use files::{report_junit, report_markdown};
 pub(super) use log::signature_words;
-pub use log::{RunRow, log, log_json, show, show_json};
+pub use log::{RunRow, log, log_json, requested, show, show_json};
 pub use nodes::{NodeRow, nodes, nodes_json};
 pub use progress::Progress;
 pub use reporter::{JsonLines, Lines, Reporter};

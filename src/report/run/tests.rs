@@ -158,6 +158,7 @@ pub(in crate::report) fn record() -> RunRecord {
         annotation: None,
         tag_owed: false,
         actor: Some("Ada".into()),
+        requested: None,
         journal: None,
         approvals: Vec::new(),
         policy_asks: false,

@@ -17,6 +17,7 @@ mod model;
 mod processes;
 mod seeds;
 mod sites;
+mod workers;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,6 +86,10 @@ struct Stage {
     names: RefCell<BTreeSet<NodeName>>,
     /// What happens elsewhere while the next life goes on.
     elsewhere: RefCell<Vec<(Moment, Elsewhere)>>,
+    /// The part of a run that this process carries out.
+    part: RefCell<Option<Arc<str>>>,
+    /// Whether it acts before it has heard of its lease again, as a process may that was suspended.
+    is_hasty: Cell<bool>,
 }
 
 /// A plan, and what a life needs to carry it out.
@@ -163,6 +168,8 @@ impl Stage {
             clock: Hand::default(),
             names: RefCell::default(),
             elsewhere: RefCell::default(),
+            part: RefCell::default(),
+            is_hasty: Cell::default(),
         }
     }
 
@@ -181,6 +188,8 @@ impl Stage {
             clock: Hand::default(),
             names: RefCell::default(),
             elsewhere: RefCell::default(),
+            part: RefCell::default(),
+            is_hasty: Cell::default(),
         }
     }
 
@@ -209,6 +218,8 @@ impl Stage {
             clock: self.clock.copy(),
             names: self.names.clone(),
             elsewhere: RefCell::default(),
+            part: RefCell::default(),
+            is_hasty: Cell::default(),
         }
     }
 
@@ -229,6 +240,8 @@ impl Stage {
             clock: self.clock.copy(),
             names: self.names.clone(),
             elsewhere: RefCell::default(),
+            part: RefCell::default(),
+            is_hasty: Cell::default(),
         }
     }
 
@@ -455,13 +468,13 @@ impl Stage {
     }
 
     /// Has a plan carried out by `carry`; `None`: the process died.
-    fn carried(
+    fn carried<T>(
         &self,
         planned: &Planned,
         undertaker: &Arc<Undertaker>,
         told: &mut Vec<String>,
-        carry: impl FnOnce(Execution<'_>, Caller<'_>) -> Result<(RunReport, Finished), workflow::Error>,
-    ) -> Result<Option<(RunReport, Finished)>, Error> {
+        carry: impl FnOnce(Execution<'_>, Caller<'_>) -> Result<T, workflow::Error>,
+    ) -> Result<Option<T>, Error> {
         let events = Cell::new(told.len());
         let host = MortalHost {
             stage: self,
@@ -474,7 +487,7 @@ impl Stage {
                 self.pass(events.get());
                 told.push(serde_json::to_string(event).unwrap());
                 events.set(told.len());
-                session.tick();
+                self.tick(session);
             },
         };
         let execution = Execution {
@@ -585,7 +598,11 @@ impl Stage {
     }
 
     fn journal(&self, run: &RunId) -> PathBuf {
-        self.run_files(run).join("journal")
+        let files = self.run_files(run);
+        match &*self.part.borrow() {
+            Some(part) => files.join("parts").join(&**part).join("journal"),
+            None => files.join("journal"),
+        }
     }
 
     /// Who has the site.
@@ -698,7 +715,7 @@ impl RunHost for MortalHost<'_> {
 
     fn may_start(&self, session: &dyn LeaseHolder) -> bool {
         self.stage.pass(self.events.get());
-        session.tick();
+        self.stage.tick(session);
         session.fence().holds()
     }
 

@@ -1,15 +1,14 @@
 //! Real processes, in repositories of their own, at one simulated site: they share its machines and its time.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use trueup::backend::hardware::sim::{
-    Answer, Effect, LedgerEntry, MachineRequest, Settings, Simulator,
+    Answer, Effect, HeldTime, LedgerEntry, MachineRequest, Settings, Simulator,
 };
 use trueup::design::NodeName;
 
@@ -107,48 +106,11 @@ impl Sites {
     }
 }
 
-/// A participant at the beginning of time, which holds all others up until it is dropped.
-struct Brake {
-    folder: PathBuf,
-    held: File,
-}
-
-impl Brake {
-    fn new(sites: &Sites) -> Self {
-        let folder = sites.beside("clock");
-        std::fs::create_dir(&folder).unwrap();
-        let open = |name: &str| {
-            let mut options = OpenOptions::new();
-            options
-                .write(true)
-                .create_new(true)
-                .open(folder.join(name))
-                .unwrap()
-        };
-        let held = open("0");
-        held.lock().unwrap();
-        open("times");
-        std::fs::write(folder.join("times"), 0_u64.to_le_bytes()).unwrap();
-        Self { folder, held }
-    }
-
-    /// Waits until others have arrived at a later time.
-    fn await_others(&self, others: usize) {
-        wait_until("the others have arrived", || {
-            times(&self.folder).iter().filter(|at| **at > 0).count() == others
-        });
-    }
-
-    fn release(self) {
-        // Its place is free then, whatever its time says.
-        drop(self.held);
-    }
-}
-
-fn times(folder: &Path) -> Vec<u64> {
-    let bytes = std::fs::read(folder.join("times")).unwrap();
-    let (times, _) = bytes.as_chunks();
-    times.iter().map(|time| u64::from_le_bytes(*time)).collect()
+/// Waits until others have come to a later time than the one that is held.
+fn await_others(held: &HeldTime, others: usize) {
+    wait_until("the others have arrived", || {
+        held.waiting().unwrap() == others
+    });
 }
 
 fn signal(child: &Child, signal: Signal) {
@@ -179,13 +141,13 @@ fn clones_that_name_one_folder_share_its_machines() {
 #[test]
 fn processes_at_one_site_act_in_the_order_of_its_time() {
     let sites = Sites::new();
-    let brake = Brake::new(&sites);
+    let held = HeldTime::of(&sites.file()).unwrap();
     let repositories = [0..3, 3..6, 6..9, 9..12].map(|machines| sites.repository(machines));
     let running = repositories
         .each_ref()
         .map(|each| each.start(&["apply", "--yes"]));
-    brake.await_others(4);
-    brake.release();
+    await_others(&held, 4);
+    drop(held);
     for child in running {
         ended(child).with(0);
     }
@@ -215,15 +177,15 @@ fn processes_at_one_site_act_in_the_order_of_its_time() {
 #[test]
 fn a_process_that_is_killed_does_not_stop_the_time_of_another_and_what_it_began_goes_on() {
     let sites = Sites::new();
-    let brake = Brake::new(&sites);
+    let held = HeldTime::of(&sites.file()).unwrap();
     let (first, second) = (sites.repository(0..6), sites.repository(6..12));
     let survives = first.start(&["apply", "--yes"]);
     let mut dies = second.start(&["apply", "--yes"]);
-    brake.await_others(2);
+    await_others(&held, 2);
     dies.kill().unwrap();
     dies.wait().unwrap();
     let began = Instant::now();
-    brake.release();
+    drop(held);
     ended(survives).with(0);
     assert!(
         began.elapsed() < Duration::from_secs(10),
@@ -247,13 +209,13 @@ fn a_process_that_is_killed_does_not_stop_the_time_of_another_and_what_it_began_
 #[test]
 fn a_process_that_is_stopped_is_left_behind_by_the_others() {
     let sites = Sites::new();
-    let brake = Brake::new(&sites);
+    let held = HeldTime::of(&sites.file()).unwrap();
     let (first, second) = (sites.repository(0..6), sites.repository(6..12));
     let runs = first.start(&["apply", "--yes"]);
     let stopped = second.start(&["apply", "--yes"]);
-    brake.await_others(2);
+    await_others(&held, 2);
     signal(&stopped, Signal::STOP);
-    brake.release();
+    drop(held);
     let first = ended(runs);
     signal(&stopped, Signal::CONT);
     first.with(0);

@@ -11,6 +11,7 @@ use super::{Lab, said};
 const STAND_IN: &str = r#"#!/bin/sh
 echo "$*" >> "$LAB/calls"
 case "$4" in part) task="$6";; *) task="$4";; esac
+[ "$task" = begin ] && echo '{"plan_digest": "0"}'
 number=$(cat "$LAB/count-$task" 2>/dev/null || echo 0)
 echo $((number + 1)) > "$LAB/count-$task"
 set -- $(grep "^$task " "$LAB/codes") 0
@@ -69,7 +70,7 @@ fn calls(lab: &Lab) -> BTreeMap<String, usize> {
 
 #[test]
 fn a_part_that_failed_is_not_tried_again_and_one_that_was_interrupted_is() {
-    let codes = "workers.prepare-1 7\nworkers.prepare-2 8 10 0\nworkers.gate-prepared 99\nworkers.deploy-1 4\n";
+    let codes = "workers.prepare-1 7\nworkers.prepare-2 8 6 0\nworkers.gate-prepared 99\nworkers.deploy-1 4\n";
     let Some((lab, dag)) = told(codes) else {
         return;
     };

@@ -400,7 +400,9 @@ pub(super) fn get(port: u16, path: &str) -> String {
         return String::new();
     };
     let mut text = String::new();
-    let _ = stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    let _ = stream.write_all(
+        format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes(),
+    );
     let _ = stream.read_to_string(&mut text);
     text
 }

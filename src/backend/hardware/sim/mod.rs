@@ -33,6 +33,7 @@ mod course;
 mod duration;
 mod etcd;
 mod faults;
+mod held;
 mod ledger;
 mod life;
 mod machine;
@@ -58,6 +59,7 @@ pub use clock::{SiteClock, arrived};
 pub use cluster_settings::{Budget, ClusterDurations, ClusterSettings, PodData, PodKind, Workload};
 pub use etcd::Seat;
 pub use faults::{Fault, FaultOutcome};
+pub use held::{HeldTime, site_time};
 pub use ledger::{
     Deployed, Effect, Ledger, LedgerEntry, MemberAdded, MemberRemoved, NodeRestored, Operation,
     Relabelled, Stage,

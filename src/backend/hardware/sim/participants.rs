@@ -145,6 +145,15 @@ impl Participants {
         Ok(self.turn(place)? == Turn::LeftBehind)
     }
 
+    /// The number of participants at a later time.
+    pub(super) fn later_than(&self, place: &Place) -> io::Result<usize> {
+        self.locked(|times| {
+            self.bury(times)?;
+            let later = times.iter().filter(|at| **at != ABSENT && **at > place.at);
+            Ok(later.count())
+        })
+    }
+
     /// Gives a place up.
     pub(super) fn leave(&self, place: &Place) -> io::Result<()> {
         self.locked(|times| match times.get(place.number) == Some(&place.at) {

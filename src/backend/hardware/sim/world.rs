@@ -72,7 +72,7 @@ pub enum StateError {
     },
 }
 
-fn io_error(action: &'static str) -> impl Fn(io::Error) -> StateError {
+pub(super) fn io_error(action: &'static str) -> impl Fn(io::Error) -> StateError {
     move |source| StateError::Io { action, source }
 }
 

@@ -1,12 +1,13 @@
 //! The metrics of a watcher, in the text format of Prometheus.
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::backend::Watched;
 use crate::journal::StepOutcome;
 use crate::remediation::{Activity, AttemptProgress};
 use crate::run::{EventKind, RunEvent};
+use crate::serve::{Exposition, MetricKind};
 use crate::step::StepKind;
 
 /// The upper bounds of the histogram of durations, in seconds.
@@ -100,118 +101,87 @@ impl Metrics {
         }
     }
 
-    /// All but the durations.
-    fn metrics(&self) -> [Metric; 8] {
-        let leader = u64::from(self.leader.load(Ordering::Relaxed));
-        let gauge = |name, help, values| Metric {
-            name,
-            kind: "gauge",
-            help,
-            values,
-        };
-        let counter = |name, help, values| Metric {
-            name,
-            kind: "counter",
-            help,
-            values,
-        };
-        let one = |value: &AtomicU64| vec![("", get(value))];
-        [
-            gauge(
-                "leader",
-                "Whether this watcher is the active one.",
-                vec![("", leader)],
-            ),
-            gauge(
-                "asking",
-                "Machines with a request for remediation, and fenced hosts.",
-                vec![
-                    ("{kind=\"machine\"}", get(&self.machines)),
-                    ("{kind=\"host\"}", get(&self.hosts)),
-                ],
-            ),
-            gauge(
-                "nodes_not_ready",
-                "Nodes of the cluster that are not Ready.",
-                one(&self.not_ready),
-            ),
-            counter(
-                "remediations_begun_total",
-                "Remediations that were begun or resumed.",
-                one(&self.begun),
-            ),
-            counter(
-                "remediation_attempts_total",
-                "Attempts that fenced a machine.",
-                one(&self.attempts),
-            ),
-            counter(
-                "remediations_total",
-                "Remediations that ended, by how.",
-                vec![
-                    ("{outcome=\"succeeded\"}", get(&self.succeeded)),
-                    ("{outcome=\"given_up\"}", get(&self.failed)),
-                    ("{outcome=\"unknown\"}", get(&self.unknown)),
-                ],
-            ),
-            counter(
-                "rounds_failed_total",
-                "Rounds that ended with an error.",
-                one(&self.rounds_failed),
-            ),
-            counter(
-                "api_troubles_total",
-                "Times that a cluster could not be asked.",
-                one(&self.troubles),
-            ),
-        ]
-    }
-
     /// The text that Prometheus reads.
     pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        for metric in self.metrics() {
-            metric.write(&mut text);
-        }
+        let mut out = Exposition::default();
+        let leader = u64::from(self.leader.load(Ordering::Relaxed));
+        let help = "Whether this watcher is the active one.";
+        gauge(&mut out, "leader", help, &[(None, leader)]);
+        let help = "Machines with a request for remediation, and fenced hosts.";
+        let kind = |name| Some(("kind", name));
+        let asking = [
+            (kind("machine"), get(&self.machines)),
+            (kind("host"), get(&self.hosts)),
+        ];
+        gauge(&mut out, "asking", help, &asking);
+        let help = "Nodes of the cluster that are not Ready.";
+        gauge(
+            &mut out,
+            "nodes_not_ready",
+            help,
+            &[(None, get(&self.not_ready))],
+        );
+        self.write_counters(&mut out);
+        let name = "remediation_duration_seconds";
+        out.metric(name, MetricKind::Histogram, "How long remediations took.");
         let count = get(&self.succeeded) + get(&self.failed) + get(&self.unknown);
-        let name = "trueup_remediation_duration_seconds";
-        let _ = writeln!(
-            text,
-            "# HELP {name} How long remediations took.\n# TYPE {name} histogram"
-        );
-        for (bound, bucket) in BOUNDS.iter().zip(&self.buckets) {
-            let _ = writeln!(text, "{name}_bucket{{le=\"{bound}\"}} {}", get(bucket));
+        let buckets = BOUNDS.into_iter().zip(self.buckets.iter().map(get));
+        let sum = Duration::from_secs(get(&self.seconds)).as_secs_f64();
+        out.histogram(name, &[], buckets, (sum, count));
+        out.into_text()
+    }
+
+    fn write_counters(&self, out: &mut Exposition) {
+        let outcome = |name| Some(("outcome", name));
+        let ended = [
+            (outcome("succeeded"), get(&self.succeeded)),
+            (outcome("given_up"), get(&self.failed)),
+            (outcome("unknown"), get(&self.unknown)),
+        ];
+        let one = |counter| [(None, get(counter))];
+        for (name, help, values) in [
+            (
+                "remediations_begun_total",
+                "Remediations that were begun or resumed.",
+                &one(&self.begun)[..],
+            ),
+            (
+                "remediation_attempts_total",
+                "Attempts that fenced a machine.",
+                &one(&self.attempts),
+            ),
+            (
+                "remediations_total",
+                "Remediations that ended, by how.",
+                &ended,
+            ),
+            (
+                "rounds_failed_total",
+                "Rounds that ended with an error.",
+                &one(&self.rounds_failed),
+            ),
+            (
+                "api_troubles_total",
+                "Times that a cluster could not be asked.",
+                &one(&self.troubles),
+            ),
+        ] {
+            write(out, MetricKind::Counter, (name, help), values);
         }
-        let _ = writeln!(
-            text,
-            "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {}\n{name}_count {count}",
-            get(&self.seconds)
-        );
-        text
     }
 }
 
-/// A metric with its values by their labels.
-struct Metric {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    values: Vec<(&'static str, u64)>,
+/// A value with its label, where it has one.
+type Value = (Option<(&'static str, &'static str)>, u64);
+
+fn gauge(out: &mut Exposition, name: &str, help: &str, values: &[Value]) {
+    write(out, MetricKind::Gauge, (name, help), values);
 }
 
-impl Metric {
-    fn write(&self, text: &mut String) {
-        let Self {
-            name, kind, help, ..
-        } = self;
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "# HELP trueup_{name} {help}\n# TYPE trueup_{name} {kind}"
-        );
-        for (labels, value) in &self.values {
-            let _ = writeln!(text, "trueup_{name}{labels} {value}");
-        }
+fn write(out: &mut Exposition, kind: MetricKind, (name, help): (&str, &str), values: &[Value]) {
+    out.metric(name, kind, help);
+    for (label, value) in values {
+        out.value(name, label.as_slice(), value);
     }
 }
 

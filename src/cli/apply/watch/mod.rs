@@ -5,7 +5,6 @@
 //! of its own holds the Lease, follows the watches and serves health and metrics; when the Lease is
 //! lost, the running run is asked to stop.
 
-mod health;
 mod metrics;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +22,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
 use crate::report::Visible;
 use crate::run::{self, RunEvent, Stop, StopHandle, find_interrupted};
+use crate::serve::{self, Address, Limits, Listener, Vitals, answer, health};
 use crate::site::At;
 use crate::workflow::{self, Checkout, Client};
 
@@ -130,16 +130,6 @@ impl Shared {
         self.is_leader.load(Ordering::Acquire)
     }
 
-    /// Whether the watcher works: it renewed or read its Lease within a while.
-    fn is_alive(&self) -> bool {
-        lock(&self.heard).is_none_or(|heard| heard.elapsed() < SILENCE)
-    }
-
-    /// Whether the Lease was read.
-    fn has_heard(&self) -> bool {
-        lock(&self.heard).is_some()
-    }
-
     /// Waits until something asks and this is the active watcher; `false`: the process is to end.
     fn wait(&self, again: Duration, stop: &Stop) -> bool {
         let began = Instant::now();
@@ -155,6 +145,28 @@ impl Shared {
             let waited = self.changed.wait_timeout(seen, TICK);
             seen = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+impl Vitals for Shared {
+    /// The watcher works where it renewed or read its Lease within a while.
+    fn alive(&self) -> Result<(), String> {
+        match lock(&self.heard).is_none_or(|heard| heard.elapsed() < SILENCE) {
+            true => Ok(()),
+            false => Err("the Lease has not been read for a while".to_owned()),
+        }
+    }
+
+    /// A watcher that waits for the Lease is ready to take over.
+    fn ready(&self) -> Result<(), String> {
+        match lock(&self.heard).is_some() {
+            true => Ok(()),
+            false => Err("the Lease was not read yet".to_owned()),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.text()
     }
 }
 
@@ -227,11 +239,10 @@ pub(super) fn watch(
         .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))?;
     let health = match &command.watching.listen {
         Some(address) => {
-            let bound = runtime.block_on(health::bind(address));
-            let cannot = |error| Failure::error(format!("cannot listen on `{address}`: {error}"));
-            Some(bound.map_err(cannot)?)
+            let bound = runtime.block_on(listener(address));
+            vec![bound.map_err(|error| Failure::from_error(FailureKind::Error, &error, None))?]
         }
-        None => None,
+        None => Vec::new(),
     };
     let mut command = command.clone();
     command.yes = true;
@@ -263,7 +274,7 @@ pub(super) fn watch(
                 };
                 tokio::select! {
                     () = watcher.run(lease_settings, &*background, ended) => {}
-                    () = health::answer(health, background.clone()) => {}
+                    () = answer_health(health, background.clone()) => {}
                 }
                 signals.abort();
             });
@@ -274,6 +285,31 @@ pub(super) fn watch(
         let _ = background.join();
     });
     Ok(0)
+}
+
+/// Listens on an address for requests for health and metrics.
+async fn listener(address: &str) -> Result<Listener, serve::Error> {
+    let address = match address.parse() {
+        Ok(address) => address,
+        // The name of a host, which is listened on as well.
+        Err(error) => {
+            let found = tokio::net::lookup_host(address).await;
+            let found = found.ok().and_then(|mut found| found.next());
+            Address::Tcp(found.ok_or(error)?)
+        }
+    };
+    Listener::bind(&address, None, true).await
+}
+
+/// Answers what asks for health and metrics, for ever.
+async fn answer_health(listeners: Vec<Listener>, shared: Arc<Shared>) {
+    let limits = Limits {
+        connections: 16,
+        header_time: Duration::from_secs(5),
+        ..Limits::default()
+    };
+    let (_never, stop) = tokio::sync::watch::channel(false);
+    answer(listeners, health(shared), limits, stop).await;
 }
 
 /// The rounds of a watcher, each of which may have one run.

@@ -8,7 +8,7 @@ use crate::plan::{ChangeKind, Plan};
 use crate::record::Outcome;
 use crate::report::escape::xml;
 use crate::report::plan::{forecast, outline, summary, words};
-use crate::report::run::{signature_words, words as outcome_words};
+use crate::report::run::{requested, signature_words, words as outcome_words};
 use crate::report::{Role, counted, unfinished};
 
 /// Drains that have a line each.
@@ -116,8 +116,10 @@ fn of_run(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         "<p class=\"meta\">Run <code>{}</code>",
         xml(record.run.as_str())
     )?;
+    let requested = record.requested.as_deref().map(requested);
     for (name, value) in [
         ("by", record.actor.as_deref()),
+        ("for", requested.as_deref()),
         ("began", Some(&*record.started)),
         ("ended", record.ended.as_deref()),
         ("tagged", record.tag.as_deref()),

@@ -3,6 +3,8 @@
 //! `kind` is always `Status` and `apiVersion` `v1.0`; `status` is `Success` or `Failure` by the reason's
 //! code; `details.errorCount` counts the messages that are errors, which a success can have too.
 
+mod ended;
+
 use std::fmt;
 
 use serde::ser::{SerializeMap, SerializeStruct};
@@ -10,6 +12,26 @@ use serde::{Serialize, Serializer};
 
 use super::json;
 use crate::step::FailureReason;
+
+pub use ended::{Heard, of_nothing, of_refusal};
+
+/// Why something ended as it did: a word, and its code in HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// The word.
+    pub word: &'static str,
+    /// The code.
+    pub code: u16,
+}
+
+impl From<FailureReason> for Reason {
+    fn from(reason: FailureReason) -> Self {
+        Self {
+            word: reason.as_str(),
+            code: reason.code(),
+        }
+    }
+}
 
 /// The kinds of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -38,7 +60,7 @@ pub struct Message {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// Why.
-    pub reason: FailureReason,
+    pub reason: Reason,
     /// The text, one sentence.
     pub message: String,
     /// Its parts, in the order in which they are to be shown.
@@ -46,6 +68,12 @@ pub struct Status {
 }
 
 impl Status {
+    /// The object as JSON on one line, with a line break at the end.
+    #[must_use]
+    pub fn to_line(&self) -> String {
+        json::line(self).unwrap_or_default() + "\n"
+    }
+
     /// The object as JSON over several lines, with a line break at the end.
     ///
     /// # Errors
@@ -106,13 +134,13 @@ impl<T: Serialize> Serialize for Details<'_, T> {
 
 impl<T: Serialize> Serialize for Object<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let code = self.status.reason.code();
+        let Reason { word, code } = self.status.reason;
         let mut object = serializer.serialize_struct("Status", 8)?;
         object.serialize_field("kind", "Status")?;
         object.serialize_field("apiVersion", "v1.0")?;
         object.serialize_field("metadata", &Metadata {})?;
         object.serialize_field("status", if code < 400 { "Success" } else { "Failure" })?;
-        object.serialize_field("reason", self.status.reason.as_str())?;
+        object.serialize_field("reason", word)?;
         object.serialize_field("message", &self.status.message)?;
         object.serialize_field("code", &code)?;
         let details = Details {
@@ -141,7 +169,7 @@ mod tests {
     #[test]
     fn a_status_has_the_shape_that_scripts_for_airship_know() {
         let status = Status {
-            reason: FailureReason::RemoveEtcdError,
+            reason: FailureReason::RemoveEtcdError.into(),
             message: "etcd would be lost".to_owned(),
             messages: vec![
                 Message {
@@ -190,7 +218,7 @@ mod tests {
     #[test]
     fn a_reason_below_400_is_a_success() {
         let status = Status {
-            reason: FailureReason::Success,
+            reason: FailureReason::Success.into(),
             message: String::new(),
             messages: Vec::new(),
         };

@@ -1,5 +1,7 @@
 //! `trueup demo`: the whole story on the simulator, in a throwaway folder.
 
+mod workers;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,6 +32,8 @@ enum Tale {
     Site,
     /// A control plane with etcd: redeploy its machines, and see what is refused
     Redeploy,
+    /// Many workers, as an engine such as Airflow runs them: a plan in parts, a worker that is killed, and its successor
+    Airflow,
     /// A machine that has failed: switched off, its node released, brought back; and one that does not come back
     Remediate,
 }
@@ -90,6 +94,7 @@ pub(super) fn run(context: &mut Context, command: &DemoCommand) -> Result<u8, Fa
         Tale::Site => tell_of_site(context, &folder),
         Tale::Redeploy => tell_of_redeploy(context, &folder),
         Tale::Remediate => tell_of_remediation(context, &folder),
+        Tale::Airflow => workers::tell(context, &folder),
     };
     if command.keep {
         context

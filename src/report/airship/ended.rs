@@ -1,27 +1,11 @@
 //! How an action on nodes ended, as Airship's status object (airship-node-teardown, "Responses").
 
+use super::{Message, MessageKind, Status};
 use crate::journal::StepOutcome;
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
-use crate::report;
-use crate::report::airship::{Message, MessageKind, Status};
 use crate::run::{EventKind, RunEvent, RunReport};
 use crate::step::FailureReason;
-
-use super::super::{Failure, FailureKind};
-
-/// The reason of a step that failed, by the action whose part it was: a composite has one for all. Etcd
-/// clusters that answer, and are not healthy, are a step that failed, and not inaccessible.
-fn failed(action: Option<Action>) -> FailureReason {
-    match action {
-        Some(Action::Drain) => FailureReason::DrainNodeError,
-        Some(Action::ClearLabels) => FailureReason::ClearLabelsError,
-        Some(Action::RemoveEtcd) => FailureReason::RemoveEtcdError,
-        Some(Action::ShutdownKubelet) => FailureReason::ShutdownKubeletError,
-        Some(Action::RemoveFromCluster) => FailureReason::DeleteNodeError,
-        _ => FailureReason::DisassociateStepFailure,
-    }
-}
 
 /// Whether an action is one step of the specification or its like, so that the step's own reason counts.
 fn is_single(action: Action) -> bool {
@@ -31,23 +15,15 @@ fn is_single(action: Action) -> bool {
     )
 }
 
-/// The status of a failure before or beside the run. `action`: `None` where the request names no action.
-pub(in crate::cli) fn of_failure(action: Option<Action>, failure: &Failure) -> Status {
-    let reason = match failure.kind {
-        FailureKind::Usage | FailureKind::Error => FailureReason::BadRequest,
-        FailureKind::NotFound => FailureReason::NotFound,
-        FailureKind::Guard | FailureKind::Stale | FailureKind::Locked => FailureReason::Conflict,
-        FailureKind::Failed | FailureKind::Interrupted | FailureKind::Unpublished => failed(action),
-    };
-    let messages = failure
-        .hints
-        .iter()
-        .map(|hint| simple(hint.clone(), false, None));
-    let error = simple(failure.message.clone(), true, None);
+/// The status of a request that was refused, or failed beside its steps.
+#[must_use]
+pub fn of_refusal(reason: FailureReason, message: &str, hints: &[String]) -> Status {
+    let error = simple(message.to_owned(), true, None);
+    let hints = hints.iter().map(|hint| simple(hint.clone(), false, None));
     Status {
-        reason,
-        message: failure.message.clone(),
-        messages: std::iter::once(error).chain(messages).collect(),
+        reason: reason.into(),
+        message: message.to_owned(),
+        messages: std::iter::once(error).chain(hints).collect(),
     }
 }
 
@@ -61,13 +37,14 @@ fn simple(message: String, error: bool, name: Option<String>) -> Message {
 }
 
 /// That there was nothing to do, and why for each node.
-pub(super) fn of_nothing(action: Action, plan: &Plan) -> Status {
+#[must_use]
+pub fn of_nothing(action: Action, plan: &Plan) -> Status {
     let messages = plan.changes.iter().map(|change| {
         let reasons: Vec<&str> = change.reasons.iter().map(|reason| &**reason).collect();
         simple(reasons.join("; "), false, Some(change.node.to_string()))
     });
     Status {
-        reason: FailureReason::Success,
+        reason: FailureReason::Success.into(),
         message: format!("`{action}` has nothing to do"),
         messages: messages.collect(),
     }
@@ -75,7 +52,7 @@ pub(super) fn of_nothing(action: Action, plan: &Plan) -> Status {
 
 /// The results of the steps of a run.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub struct Heard {
     messages: Vec<Message>,
     /// The reason that the first step that failed gave.
     reason: Option<FailureReason>,
@@ -83,7 +60,7 @@ pub(super) struct Heard {
 
 impl Heard {
     /// Takes an event in.
-    pub(super) fn hear(&mut self, event: &RunEvent) {
+    pub fn hear(&mut self, event: &RunEvent) {
         let EventKind::StepFinished {
             step,
             node,
@@ -111,19 +88,21 @@ impl Heard {
     }
 
     /// Why an action ended as it did.
-    pub(super) fn reason(&self, action: Action, outcome: Outcome) -> FailureReason {
+    #[must_use]
+    pub fn reason(&self, action: Action, outcome: Outcome) -> FailureReason {
         match outcome {
             Outcome::Succeeded => FailureReason::Success,
-            Outcome::Interrupted | Outcome::Running => failed(Some(action)),
+            Outcome::Interrupted | Outcome::Running => action.failure_reason(),
             _ => {
                 let own = self.reason.filter(|_| is_single(action));
-                own.unwrap_or_else(|| failed(Some(action)))
+                own.unwrap_or_else(|| action.failure_reason())
             }
         }
     }
 
     /// The status of a run.
-    pub(super) fn into_status(self, action: Action, report: &RunReport) -> Status {
+    #[must_use]
+    pub fn into_status(self, action: Action, report: &RunReport) -> Status {
         let reason = self.reason(action, report.outcome);
         let message = match report.outcome {
             Outcome::Succeeded => format!("`{action}` is done"),
@@ -131,14 +110,9 @@ impl Heard {
             _ => format!("`{action}` failed"),
         };
         Status {
-            reason,
+            reason: reason.into(),
             message,
             messages: self.messages,
         }
     }
-}
-
-/// A status object in one line.
-pub(in crate::cli) fn line(status: &Status) -> String {
-    report::json::line(status).unwrap_or_default() + "\n"
 }

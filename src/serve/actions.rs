@@ -1,0 +1,296 @@
+//! The actions of a service: one at a time, the last ones remembered for those who follow them.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::answer::Refusal;
+use super::design_ref::DesignRef;
+use crate::design::RunId;
+use crate::plan::{Action, Leaving};
+use crate::record::Requested;
+use crate::report::airship::Status;
+use crate::run::{Stop, StopHandle};
+
+/// Actions that have ended and are remembered; the records have all that began a run.
+const REMEMBERED: usize = 200;
+
+/// An action that was asked for.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) action: Action,
+    pub(super) node: Arc<str>,
+    pub(super) leaving: Leaving,
+    /// Times of drains were given, which may contradict each other or the documents.
+    pub(super) gives_times: bool,
+    pub(super) design: DesignRef,
+    pub(super) requested: Requested,
+    /// When it was asked for, RFC 3339 in UTC.
+    pub(super) accepted: Arc<str>,
+}
+
+/// How far an action is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Progress {
+    /// Its run, once one has begun.
+    pub(super) run: Option<RunId>,
+    /// How it ended, and when.
+    pub(super) ended: Option<(Arc<Status>, Arc<str>)>,
+}
+
+/// An action that was begun.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) order: Order,
+    pub(super) stop: Stop,
+    progress: watch::Sender<Progress>,
+    /// Asks its run to stop.
+    run_stop: Mutex<Option<StopHandle>>,
+}
+
+/// An action as JSON.
+#[derive(Serialize)]
+pub(super) struct View<'a> {
+    pub(super) id: &'a str,
+    pub(super) url: String,
+    pub(super) action: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<&'a str>,
+    pub(super) state: &'static str,
+    pub(super) subject: &'a str,
+    pub(super) authenticated_by: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) context_marker: Option<&'a str>,
+    pub(super) accepted: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) run: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) ended: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<&'a Status>,
+}
+
+/// The address of an action.
+pub(super) fn url(id: &str) -> String {
+    format!("/api/v1/actions/{id}")
+}
+
+impl Entry {
+    /// How far it is.
+    pub(super) fn progress(&self) -> Progress {
+        self.progress.borrow().clone()
+    }
+
+    /// Its status, once it has ended.
+    pub(super) async fn status(&self) -> Option<Arc<Status>> {
+        let mut progress = self.progress.subscribe();
+        let ended = progress.wait_for(|progress| progress.ended.is_some()).await;
+        let (status, _) = ended.ok()?.ended.clone()?;
+        Some(status)
+    }
+
+    /// Notes its run, which `stop` asks to stop.
+    pub(super) fn run_begins(&self, stop: StopHandle) {
+        if self.stop.is_asked() {
+            stop.stop();
+        }
+        if self.stop.is_immediate() {
+            stop.stop();
+        }
+        *lock(&self.run_stop) = Some(stop);
+    }
+
+    /// Notes the id of its run.
+    pub(super) fn run_is(&self, run: &RunId) {
+        self.progress
+            .send_modify(|progress| progress.run = Some(run.clone()));
+    }
+
+    /// Writes it as JSON.
+    pub(super) fn view<T>(&self, write: impl FnOnce(&View<'_>) -> T) -> T {
+        let progress = self.progress();
+        let Order {
+            action,
+            node,
+            requested,
+            accepted,
+            ..
+        } = &self.order;
+        let state = match &progress.ended {
+            None => "running",
+            Some((status, _)) if status.reason.code < 400 => "succeeded",
+            Some(_) => "failed",
+        };
+        write(&View {
+            id: &requested.id,
+            url: url(&requested.id),
+            action: action.as_str(),
+            node: Some(node),
+            state,
+            subject: &requested.subject,
+            authenticated_by: &requested.by,
+            context_marker: requested.marker.as_deref(),
+            accepted,
+            run: progress.run.as_ref().map(RunId::as_str),
+            ended: progress.ended.as_ref().map(|(_, at)| &**at),
+            status: progress.ended.as_ref().map(|(status, _)| &**status),
+        })
+    }
+
+    fn ask_to_stop(&self) {
+        self.stop.handle().stop();
+        if let Some(run) = &*lock(&self.run_stop) {
+            run.stop();
+        }
+    }
+}
+
+/// The work that holds the place.
+#[derive(Debug)]
+enum Work {
+    Action(Arc<Entry>),
+    /// A run that was interrupted is resumed; it hears of signals itself.
+    Resume,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    running: Option<Work>,
+    ended: VecDeque<Arc<Entry>>,
+    is_stopping: bool,
+}
+
+/// All actions of a service.
+#[derive(Debug)]
+pub(super) struct Actions {
+    inner: Mutex<Inner>,
+    idle: watch::Sender<bool>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for Actions {
+    fn default() -> Self {
+        Self {
+            inner: Mutex::default(),
+            idle: watch::channel(true).0,
+        }
+    }
+}
+
+impl Actions {
+    /// Takes the one place for an action.
+    pub(super) fn begin(&self, order: Order) -> Result<Arc<Entry>, Refusal> {
+        let entry = Arc::new(Entry {
+            order,
+            stop: Stop::new(),
+            progress: watch::channel(Progress::default()).0,
+            run_stop: Mutex::default(),
+        });
+        self.take(Work::Action(entry.clone()))?;
+        Ok(entry)
+    }
+
+    /// Takes the one place to resume a run.
+    pub(super) fn begin_resume(&self) -> Result<(), Refusal> {
+        self.take(Work::Resume)
+    }
+
+    fn take(&self, work: Work) -> Result<(), Refusal> {
+        let mut inner = lock(&self.inner);
+        if inner.is_stopping {
+            return Err(Refusal::unavailable("the service is about to end"));
+        }
+        match &inner.running {
+            Some(Work::Action(holder)) => return Err(Refusal::conflict(held(holder))),
+            Some(Work::Resume) => {
+                return Err(Refusal::conflict(
+                    "an interrupted run of the site is being resumed",
+                ));
+            }
+            None => {}
+        }
+        inner.running = Some(work);
+        self.idle.send_replace(false);
+        Ok(())
+    }
+
+    /// Ends what holds the place.
+    pub(super) fn end(&self, ended: Option<(Status, Arc<str>)>) {
+        let mut inner = lock(&self.inner);
+        if let (Some(Work::Action(entry)), Some((status, at))) = (inner.running.take(), ended) {
+            let ended = Some((Arc::new(status), at));
+            entry
+                .progress
+                .send_modify(|progress| progress.ended = ended);
+            inner.ended.push_back(entry);
+            if inner.ended.len() > REMEMBERED {
+                inner.ended.pop_front();
+            }
+        }
+        self.idle.send_replace(true);
+    }
+
+    /// An action by its id.
+    pub(super) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+        let all = self.all();
+        all.into_iter()
+            .find(|entry| *entry.order.requested.id == *id)
+    }
+
+    /// All actions, the newest first.
+    pub(super) fn all(&self) -> Vec<Arc<Entry>> {
+        let inner = lock(&self.inner);
+        let running = inner.running.as_ref().and_then(|work| match work {
+            Work::Action(entry) => Some(entry),
+            Work::Resume => None,
+        });
+        running
+            .into_iter()
+            .chain(inner.ended.iter().rev())
+            .cloned()
+            .collect()
+    }
+
+    /// Begins no other action, and asks the running one to stop: once gracefully, twice at once.
+    pub(super) fn stop(&self) {
+        let mut inner = lock(&self.inner);
+        inner.is_stopping = true;
+        if let Some(Work::Action(entry)) = &inner.running {
+            entry.ask_to_stop();
+        }
+    }
+
+    /// Whether no other action is begun.
+    pub(super) fn is_stopping(&self) -> bool {
+        lock(&self.inner).is_stopping
+    }
+
+    /// Waits until no action runs.
+    pub(super) async fn idle(&self) {
+        let mut idle = self.idle.subscribe();
+        // The sender lives as long as `self`.
+        let _ = idle.wait_for(|idle| *idle).await;
+    }
+}
+
+/// The holder of the site, for those who cannot have it.
+fn held(holder: &Entry) -> String {
+    let Order {
+        action,
+        node,
+        requested,
+        accepted,
+        ..
+    } = &holder.order;
+    let run = holder.progress().run;
+    let run = run.map(|run| format!(", run {run}")).unwrap_or_default();
+    format!(
+        "the site is held by `{action}` of node `{node}` for {}, since {accepted} (action {}{run})",
+        requested.subject, requested.id
+    )
+}

@@ -1,0 +1,144 @@
+//! Answers: Airship's status object, whatever went wrong.
+
+use axum::response::{IntoResponse, Response};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{Method, StatusCode};
+
+use crate::report::airship::{Message, MessageKind, Reason, Status};
+
+/// An answer that is no result of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    status: Status,
+    /// Whether the connection is closed: the rest of the request is not read.
+    closes: bool,
+}
+
+impl Refusal {
+    fn new(word: &'static str, code: u16, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            status: Status {
+                reason: Reason { word, code },
+                messages: vec![Message {
+                    message: message.clone(),
+                    error: true,
+                    kind: MessageKind::SimpleMessage,
+                    name: None,
+                }],
+                message,
+            },
+            closes: false,
+        }
+    }
+
+    /// The same, after which the connection is closed.
+    pub(super) fn closing(mut self) -> Self {
+        self.closes = true;
+        self
+    }
+
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new("BadRequest", 400, message)
+    }
+
+    pub(super) fn missing_design_ref() -> Self {
+        let message = "the parameter `design_ref` is missing: such as `committed` or `git:REV`";
+        Self::new("MissingDesignRef", 400, message)
+    }
+
+    pub(super) fn unauthenticated(why: &str) -> Self {
+        let message = format!("Credentials are not established: {why}");
+        Self::new("Unauthenticated", 401, message)
+    }
+
+    pub(super) fn forbidden(why: &str) -> Self {
+        let message = format!("Credentials do not permit access: {why}");
+        Self::new("Forbidden", 403, message)
+    }
+
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new("NotFound", 404, message)
+    }
+
+    pub(super) fn method_not_allowed(method: &Method) -> Self {
+        let message = format!("the resource does not take {method}");
+        Self::new("MethodNotAllowed", 405, message)
+    }
+
+    pub(super) fn timeout(message: &str) -> Self {
+        Self::new("RequestTimeout", 408, message).closing()
+    }
+
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Self::new("Conflict", 409, message)
+    }
+
+    pub(super) fn length_required() -> Self {
+        let message = "the length of the body is not given: send `Content-Length`, and no `Transfer-Encoding`";
+        Self::new("LengthRequired", 411, message).closing()
+    }
+
+    pub(super) fn too_large(most: usize) -> Self {
+        let message = format!("the body is larger than {most} bytes");
+        Self::new("ContentTooLarge", 413, message).closing()
+    }
+
+    pub(super) fn unsupported_type(wanted: &str) -> Self {
+        Self::new(
+            "UnsupportedMediaType",
+            415,
+            format!("the body must be {wanted}"),
+        )
+    }
+
+    pub(super) fn too_many() -> Self {
+        Self::new("TooManyRequests", 429, "too many requests in a short time")
+    }
+
+    pub(super) fn internal() -> Self {
+        let message = "the request failed by a defect of the service; its log has more";
+        Self::new("InternalError", 500, message)
+    }
+
+    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new("ServiceUnavailable", 503, message)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let code = self.status.reason.code;
+        let mut response = of_status(&self.status);
+        let headers = response.headers_mut();
+        if self.closes {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        match code {
+            401 => {
+                headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Keystone"));
+                headers.append(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            429 => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            503 => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("10"));
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+/// A status object as an answer with its code.
+pub(super) fn of_status(status: &Status) -> Response {
+    let code =
+        StatusCode::from_u16(status.reason.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    json(code, status.to_line())
+}
+
+/// A text of JSON as an answer.
+pub(super) fn json(code: StatusCode, body: String) -> Response {
+    (code, [(CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,138 @@
+//! The service's own resources: actions to be followed.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::get;
+use axum::{Extension, Router};
+use http::StatusCode;
+
+use super::actions::{View, url};
+use super::answer::{Refusal, json};
+use super::health;
+use super::listen::Peer;
+use super::policy::Operation;
+use super::query::Query;
+use super::shared::Shared;
+use crate::record::{Outcome, RunRecord, Store};
+use crate::report::json::line;
+use crate::workflow::Failure;
+
+/// The newest runs among which an action is looked for that the service does not remember.
+const NEWEST: usize = 1000;
+
+/// The length of an id.
+const ID: usize = 26;
+
+/// The routes.
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/api/v1/actions", get(actions))
+        .route("/api/v1/actions/{id}", get(action))
+        .route("/metrics", get(metrics))
+}
+
+async fn actions(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let subject = shared.subject(&peer, request.headers()).await?;
+    subject.may(Operation::ReadAction)?;
+    Query::parse(request.uri().query(), &[])?;
+    let all: Vec<String> = shared
+        .actions
+        .all()
+        .iter()
+        .map(|entry| entry.view(|view| line(view).unwrap_or_default()))
+        .collect();
+    Ok(json(StatusCode::OK, format!("[{}]\n", all.join(","))))
+}
+
+async fn action(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let subject = shared.subject(&peer, request.headers()).await?;
+    subject.may(Operation::ReadAction)?;
+    Query::parse(request.uri().query(), &[])?;
+    let id = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let unknown = || Refusal::not_found("there is no such action");
+    if id.len() != ID || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(unknown());
+    }
+    if let Some(entry) = shared.actions.find(id) {
+        let body = entry.view(|view| line(view).unwrap_or_default());
+        return Ok(json(StatusCode::OK, body + "\n"));
+    }
+    let (asking, id) = (shared.clone(), id.to_owned());
+    match shared.ask(move || recorded(&asking, &id)).await? {
+        Ok(Some(body)) => Ok(json(StatusCode::OK, body + "\n")),
+        Ok(None) => Err(unknown()),
+        Err(failure) => {
+            log::warn!("the records were not read: {failure}");
+            Err(Refusal::unavailable("the records cannot be read now"))
+        }
+    }
+}
+
+/// An action that an earlier process of the service began, as the records have its run.
+fn recorded(shared: &Shared, id: &str) -> Result<Option<String>, Failure> {
+    let repository = shared.host.repository()?;
+    let checkout = shared.host.checkout(&repository)?;
+    let store = Store::open(&repository, &checkout.location.site)?;
+    let state = store.read()?;
+    for run in store.runs(&state)?.iter().rev().take(NEWEST) {
+        let record = store.run(&state, run)?;
+        let is_meant = |record: &RunRecord| {
+            let request = record.requested.as_deref();
+            request.is_some_and(|request| *request.id == *id)
+        };
+        if let Some(record) = record.filter(is_meant) {
+            return Ok(Some(of_record(&record)));
+        }
+    }
+    Ok(None)
+}
+
+fn of_record(record: &RunRecord) -> String {
+    let Some(request) = record.requested.as_deref() else {
+        return String::new();
+    };
+    let view = View {
+        id: &request.id,
+        url: url(&request.id),
+        action: &record.action,
+        node: None,
+        state: match record.outcome {
+            Outcome::Succeeded => "succeeded",
+            Outcome::Running => "running",
+            Outcome::Interrupted => "interrupted",
+            _ => "failed",
+        },
+        subject: &request.subject,
+        authenticated_by: &request.by,
+        context_marker: request.marker.as_deref(),
+        accepted: &record.started,
+        run: Some(record.run.as_str()),
+        ended: record.ended.as_deref(),
+        status: None,
+    };
+    line(&view).unwrap_or_default()
+}
+
+async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let subject = shared.subject(&peer, request.headers()).await?;
+    subject.may(Operation::ReadMetrics)?;
+    let asking = shared.clone();
+    let text = shared
+        .ask(move || asking.metrics.text(&*asking.host))
+        .await?;
+    Ok(health::text(text))
+}

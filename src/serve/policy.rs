@@ -1,0 +1,61 @@
+//! The roles of callers, and the least role that each operation needs, by the names of Airship's policies.
+
+use serde::Deserialize;
+
+/// The rights of a caller: each role has those of the roles before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Reads.
+    Viewer,
+    /// Carries out what can be undone: drains, labels.
+    Operator,
+    /// Takes nodes out of their clusters.
+    Admin,
+}
+
+impl Role {
+    /// The role as settings name it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// The operations that are authorised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Operation {
+    ReadMetrics,
+    ReadAction,
+    EtcdHealth,
+    Drain,
+    ClearLabels,
+    RemoveEtcd,
+    ShutdownKubelet,
+    RemoveFromCluster,
+    Decommission,
+}
+
+impl Operation {
+    /// The name of its policy, and the least role that it needs.
+    pub(super) const fn policy(self) -> (&'static str, Role) {
+        match self {
+            Self::ReadMetrics => ("trueup:get_metrics", Role::Viewer),
+            Self::ReadAction => ("trueup:get_action", Role::Viewer),
+            Self::EtcdHealth => (
+                "kubernetes_provisioner:get_etcd_cluster_health",
+                Role::Viewer,
+            ),
+            Self::Drain => ("kubernetes_provisioner:drain_node", Role::Operator),
+            Self::ClearLabels => ("kubernetes_provisioner:update_node_labels", Role::Operator),
+            Self::RemoveEtcd => ("kubernetes_provisioner:remove_etcd", Role::Admin),
+            Self::ShutdownKubelet => ("kubernetes_provisioner:shutdown_kubelet", Role::Admin),
+            Self::RemoveFromCluster => ("kubernetes_provisioner:remove_from_cluster", Role::Admin),
+            Self::Decommission => ("kubernetes_provisioner:decommission_node", Role::Admin),
+        }
+    }
+}

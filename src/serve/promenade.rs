@@ -1,0 +1,413 @@
+//! Promenade's node endpoints and its health of etcd, as airship-node-teardown defines them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+
+use super::actions::{Entry, Order, url};
+use super::answer::{Refusal, json, of_status};
+use super::design_ref::DesignRef;
+use super::guard::RequestIds;
+use super::listen::Peer;
+use super::policy::Operation;
+use super::query::Query;
+use super::shared::Shared;
+use super::work::{act, refused};
+use crate::observed::EtcdSeen;
+use crate::plan::{Action, Leaving};
+use crate::record::Requested;
+use crate::report::airship::{Message, MessageKind, Reason, Status};
+use crate::report::etcd;
+use crate::site::{Depth, Detail, Settings};
+use crate::step::FailureReason;
+use crate::workflow::{AS_APPLIED, Failure, FailureKind, observe_etcd};
+
+/// How long a body may take.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// The longest name of a node, which is that of a DNS name.
+const LONGEST_NAME: usize = 253;
+
+/// An operation on a node.
+struct NodeOperation {
+    word: &'static str,
+    action: Action,
+    operation: Operation,
+    parameters: &'static [&'static str],
+    has_design: bool,
+}
+
+/// All operations on nodes, by the last part of their paths.
+const OPERATIONS: [NodeOperation; 6] = [
+    NodeOperation {
+        word: "decommission",
+        action: Action::Decommission,
+        operation: Operation::Decommission,
+        parameters: &[
+            "drain-node-timeout",
+            "drain-node-grace-period",
+            "clear-labels-timeout",
+            "remove-etcd-timeout",
+            "etcd-ready-timeout",
+        ],
+        has_design: true,
+    },
+    NodeOperation {
+        word: "drain",
+        action: Action::Drain,
+        operation: Operation::Drain,
+        parameters: &["timeout", "grace-period"],
+        has_design: false,
+    },
+    NodeOperation {
+        word: "clear-labels",
+        action: Action::ClearLabels,
+        operation: Operation::ClearLabels,
+        parameters: &["timeout"],
+        has_design: false,
+    },
+    NodeOperation {
+        word: "remove-etcd",
+        action: Action::RemoveEtcd,
+        operation: Operation::RemoveEtcd,
+        parameters: &["timeout"],
+        has_design: true,
+    },
+    NodeOperation {
+        word: "shutdown-kubelet",
+        action: Action::ShutdownKubelet,
+        operation: Operation::ShutdownKubelet,
+        parameters: &[],
+        has_design: false,
+    },
+    NodeOperation {
+        word: "remove-from-cluster",
+        action: Action::RemoveFromCluster,
+        operation: Operation::RemoveFromCluster,
+        parameters: &[],
+        has_design: false,
+    },
+];
+
+/// The routes.
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    Router::new()
+        .route("/api/v1.0/nodes/{node}/{operation}", post(on_node))
+        .route("/api/v1.0/etcd-cluster-health-statuses", get(etcd_health))
+        .route("/api/v1.0/health", get(async || StatusCode::NO_CONTENT))
+        .route("/versions", get(versions))
+}
+
+async fn versions() -> Response {
+    let body = r#"{"v1.0":{"path":"/api/v1.0","status":"stable"}}"#;
+    json(StatusCode::OK, body.to_owned())
+}
+
+async fn on_node(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    Extension(ids): Extension<RequestIds>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let path = request.uri().path().to_owned();
+    let mut parts = path.rsplit('/');
+    let (word, node) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let found = OPERATIONS.iter().find(|each| each.word == word);
+    let Some(found) = found else {
+        return Err(Refusal::not_found("there is no such operation on nodes"));
+    };
+    let subject = shared.subject(&peer, request.headers()).await?;
+    subject.may(found.operation)?;
+    let node = node_name(node)?;
+    let query = Query::parse(request.uri().query(), found.parameters)?;
+    let leaving = leaving(found.action, &query)?;
+    let gives_times = leaving.drain_timeout.is_some() || leaving.drain_grace_period.is_some();
+    let is_async = wants_async(request.headers());
+    let headers = request.headers().clone();
+    let body = body(request.into_body(), shared.body_bytes()).await?;
+    let design = match found.has_design {
+        true => {
+            check_type(&headers, &body)?;
+            DesignRef::of_body(&body)?
+        }
+        false if body.is_empty() => DesignRef::committed(),
+        false => return Err(Refusal::bad_request("the operation takes no body")),
+    };
+    let entry = begin(
+        &shared,
+        Order {
+            action: found.action,
+            node,
+            leaving,
+            gives_times,
+            design,
+            requested: Requested {
+                subject: subject.name,
+                by: Arc::from(subject.by),
+                id: ids.id,
+                marker: ids.marker,
+            },
+            accepted: shared.now(),
+        },
+    )?;
+    if is_async {
+        return Ok(accepted(&entry));
+    }
+    match entry.status().await {
+        Some(status) => Ok(of_status(&status)),
+        None => Err(Refusal::internal()),
+    }
+}
+
+/// Begins an action on a thread of its own.
+fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Refusal> {
+    let entry = shared.actions.begin(order)?;
+    let (worker, working) = (shared.clone(), entry.clone());
+    let spawned = std::thread::Builder::new()
+        .name("action".to_owned())
+        .spawn(move || {
+            let acted =
+                std::panic::AssertUnwindSafe(|| act(&*worker.host, &working, &worker.metrics));
+            let status = std::panic::catch_unwind(acted).unwrap_or_else(|_| {
+                let text = "the action failed by a defect of the service; its log has more";
+                refused(
+                    working.order.action,
+                    &Failure::new(FailureKind::Failed, text),
+                )
+            });
+            worker
+                .metrics
+                .action_ended(working.order.action, status.reason.code);
+            worker.actions.end(Some((status, worker.now())));
+        });
+    if let Err(error) = spawned {
+        log::error!("no thread could be started for an action: {error}");
+        let status = refused(
+            entry.order.action,
+            &Failure::new(
+                FailureKind::Failed,
+                "no thread could be started for the action",
+            ),
+        );
+        shared.actions.end(Some((status, shared.now())));
+    }
+    Ok(entry)
+}
+
+/// The answer to a request whose caller does not wait.
+fn accepted(entry: &Entry) -> Response {
+    let id = &entry.order.requested.id;
+    let status = Status {
+        reason: Reason {
+            word: "Accepted",
+            code: 202,
+        },
+        message: format!("`{}` has begun", entry.order.action),
+        messages: vec![Message {
+            message: format!("{} tells how far it is", url(id)),
+            error: false,
+            kind: MessageKind::SimpleMessage,
+            name: Some(entry.order.node.to_string()),
+        }],
+    };
+    let body = entry.view(|view| status.to_json_with("action", view));
+    let mut response = json(StatusCode::ACCEPTED, body.unwrap_or_default());
+    let headers = response.headers_mut();
+    if let Ok(location) = HeaderValue::from_str(&url(id)) {
+        headers.insert(LOCATION, location);
+    }
+    headers.insert(
+        HeaderName::from_static("preference-applied"),
+        HeaderValue::from_static("respond-async"),
+    );
+    response
+}
+
+/// Whether the caller prefers not to wait (RFC 7240).
+fn wants_async(headers: &HeaderMap) -> bool {
+    let values = headers.get_all("prefer").iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|preference| preference.split(';').next())
+        .any(|word| word.trim().eq_ignore_ascii_case("respond-async"))
+}
+
+/// The name of a node in a path: the names of nodes are those of hosts, and nothing that would select several.
+fn node_name(part: &str) -> Result<Arc<str>, Refusal> {
+    let is_name = !part.is_empty()
+        && part.len() <= LONGEST_NAME
+        && part
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
+    match is_name {
+        true => Ok(Arc::from(part)),
+        false => Err(Refusal::not_found("the name of the node is not found")),
+    }
+}
+
+/// How the node leaves its clusters, by the parameters of the operation. What is absent is the step's own default.
+fn leaving(action: Action, query: &Query) -> Result<Leaving, Refusal> {
+    let seconds = |name| query.seconds(name);
+    let mut leaving = Leaving::default();
+    match action {
+        Action::Drain => {
+            leaving.drain_timeout = seconds("timeout")?;
+            leaving.drain_grace_period = seconds("grace-period")?;
+        }
+        Action::ClearLabels => leaving.clear_labels_timeout = seconds("timeout")?,
+        Action::RemoveEtcd => leaving.remove_etcd_timeout = seconds("timeout")?,
+        Action::Decommission => {
+            leaving.drain_timeout = seconds("drain-node-timeout")?;
+            leaving.drain_grace_period = seconds("drain-node-grace-period")?;
+            leaving.clear_labels_timeout = seconds("clear-labels-timeout")?;
+            leaving.remove_etcd_timeout = seconds("remove-etcd-timeout")?;
+            leaving.etcd_ready_timeout = seconds("etcd-ready-timeout")?;
+        }
+        _ => {}
+    }
+    Ok(leaving)
+}
+
+/// The body of a request, bounded in size and time.
+async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
+    if body.size_hint().lower() > most as u64 {
+        return Err(Refusal::too_large(most));
+    }
+    match tokio::time::timeout(BODY_TIME, Limited::new(body, most).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes().to_vec()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::too_large(most)),
+        Ok(Err(_)) => Err(Refusal::bad_request("the body broke off").closing()),
+        Err(_) => Err(Refusal::timeout("the body did not come in time")),
+    }
+}
+
+fn check_type(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    match kind {
+        _ if body.is_empty() => Ok(()),
+        None => Ok(()),
+        Some(kind) if kind.eq_ignore_ascii_case("application/json") => Ok(()),
+        Some(_) => Err(Refusal::unsupported_type("application/json")),
+    }
+}
+
+async fn etcd_health(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let subject = shared.subject(&peer, request.headers()).await?;
+    subject.may(Operation::EtcdHealth)?;
+    let query = Query::parse(request.uri().query(), &["design_ref"])?;
+    let Some(reference) = query.text("design_ref").filter(|text| !text.is_empty()) else {
+        return Err(Refusal::missing_design_ref());
+    };
+    let design = DesignRef::parse(reference)?;
+    let asking = shared.clone();
+    let status = shared
+        .ask(move || {
+            etcd_status(&asking, &design).unwrap_or_else(|failure| {
+                let mut status = refused(Action::CheckEtcd, &failure);
+                if status.reason == FailureReason::DisassociateStepFailure.into() {
+                    status.reason = FailureReason::EtcdNotAccessible.into();
+                }
+                status
+            })
+        })
+        .await?;
+    Ok(of_status(&status))
+}
+
+fn etcd_status(shared: &Shared, design: &DesignRef) -> Result<Status, Failure> {
+    let host = &*shared.host;
+    let repository = host.repository()?;
+    let checkout = host.checkout(&repository)?;
+    let connection = host.connection(&repository)?;
+    let at = design.resolve(host, &checkout, &connection)?;
+    let settings = Settings {
+        depth: Depth::Typed,
+        detail: Detail::Designs,
+        ..AS_APPLIED
+    };
+    let (site, seen) = observe_etcd(
+        host.client(),
+        &checkout,
+        at,
+        settings,
+        |design| match design.etcd_clusters.is_empty() {
+            true => {
+                let text = "the design has no etcd clusters";
+                Err(Failure::new(FailureKind::NotFound, text))
+            }
+            false => Ok(()),
+        },
+    )?;
+    let nothing = EtcdSeen::default();
+    let clusters = site.design.etcd_clusters.iter();
+    let rows: Vec<etcd::Row<'_>> = clusters
+        .map(|cluster| etcd::Row {
+            cluster,
+            seen: seen.get(&cluster.name).unwrap_or(&nothing),
+        })
+        .collect();
+    Ok(etcd::status(&rows))
+}
+
+/// A method that a resource does not take.
+pub(super) async fn no_method(method: Method) -> Refusal {
+    Refusal::method_not_allowed(&method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_may_prefer_not_to_wait() {
+        let prefers = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append("prefer", HeaderValue::from_static(value));
+            }
+            wants_async(&headers)
+        };
+        for values in [
+            &["respond-async"][..],
+            &["wait=5, Respond-Async"],
+            &["x", "respond-async; a=b"],
+        ] {
+            assert!(prefers(values), "{values:?}");
+        }
+        for values in [&[][..], &["wait=5"], &["respond-async-not"]] {
+            assert!(!prefers(values), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_named_and_never_selected() {
+        for name in ["n1", "node-1.example.org", "a_b"] {
+            assert!(node_name(name).is_ok(), "{name}");
+        }
+        let long = "a".repeat(254);
+        for name in [
+            "", "n*", "n?", "n1,n2", "..%2f", "n 1", "group:x", "[ab]", "{a}", &long,
+        ] {
+            assert!(node_name(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A service from its settings to its end.
+
+use std::sync::Arc;
+
+use axum::{Router, middleware};
+use tokio::sync::watch;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::address::Address;
+use super::answer::Refusal;
+use super::authenticate::Authenticator;
+use super::certificate::acceptor;
+use super::guard::{guard, panicked};
+use super::health::probes;
+use super::host::Host;
+use super::listen::{Limits, Listener, answer};
+use super::settings::{Files, Settings};
+use super::shared::Shared;
+use super::{Error, own, promenade};
+use crate::run::Stop;
+
+/// A service that listens.
+pub struct Server {
+    shared: Arc<Shared>,
+    listeners: Vec<Listener>,
+    limits: Limits,
+}
+
+impl Server {
+    /// Listens on addresses.
+    ///
+    /// # Errors
+    ///
+    /// The settings cannot be used; an address would be open to callers who are not authenticated, or cannot be listened
+    /// on.
+    pub async fn bind(
+        host: Arc<dyn Host>,
+        settings: &Settings,
+        files: &Files,
+        addresses: &[Address],
+        own_uid: u32,
+    ) -> Result<Self, Error> {
+        for address in addresses {
+            settings.admits(address)?;
+        }
+        let authenticator = Authenticator::new(settings, own_uid)?;
+        let tls = acceptor(files, settings.has_tokens())?;
+        let mut listeners = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            let is_shared = !settings.peers.is_empty() || settings.has_tokens();
+            listeners.push(Listener::bind(address, tls.clone(), is_shared).await?);
+        }
+        let shared = Shared::new(host, settings, authenticator);
+        Ok(Self {
+            shared: Arc::new(shared),
+            listeners,
+            limits: Limits {
+                connections: settings.limits.connections,
+                ..Limits::default()
+            },
+        })
+    }
+
+    /// The addresses that it listens on, with the ports that the system chose.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        self.listeners.iter().map(Listener::address).collect()
+    }
+
+    /// Resumes the run that was interrupted, beside the answers to requests.
+    pub fn resume_interrupted(&self) {
+        let shared = self.shared.clone();
+        if shared.actions.begin_resume().is_err() {
+            return;
+        }
+        let worker = shared.clone();
+        let spawned = std::thread::Builder::new()
+            .name("resume".to_owned())
+            .spawn(move || {
+                let resumed =
+                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.host.resume()));
+                match resumed {
+                    Ok(Ok(())) => {}
+                    Ok(Err(failure)) if failure.message.is_empty() => {}
+                    Ok(Err(failure)) => worker.host.client().tell(&format!("error: {failure}")),
+                    Err(_) => log::error!("the resumption of a run failed by a defect"),
+                }
+                worker.actions.end(None);
+            });
+        if let Err(error) = spawned {
+            log::error!("no thread could be started to resume a run: {error}");
+            shared.actions.end(None);
+        }
+    }
+
+    /// Answers until a stop is asked for; then begins nothing more, asks the running action to stop, and ends when it
+    /// has. Asked again, the action stops at once.
+    pub async fn run(self, mut stop: Stop) {
+        let Self {
+            shared,
+            listeners,
+            limits,
+        } = self;
+        let router = router(&shared);
+        let (over, is_over) = watch::channel(false);
+        let stopping = shared.clone();
+        let ending = async move {
+            stop.asked().await;
+            stopping.actions.stop();
+            tokio::select! {
+                () = stopping.actions.idle() => {}
+                () = stop.immediately() => {
+                    stopping.actions.stop();
+                    stopping.actions.idle().await;
+                }
+            }
+            over.send_replace(true);
+        };
+        tokio::join!(answer(listeners, router, limits, is_over), ending);
+    }
+}
+
+fn router(shared: &Arc<Shared>) -> Router {
+    let routes = promenade::routes()
+        .merge(own::routes())
+        .fallback(async || Refusal::not_found("there is no such resource"))
+        .method_not_allowed_fallback(promenade::no_method)
+        .with_state(shared.clone());
+    routes
+        .merge(probes(shared.clone()))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn_with_state(shared.clone(), guard))
+}

@@ -1,0 +1,112 @@
+//! The shared state of a service's requests.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::sync::Semaphore;
+
+use super::actions::Actions;
+use super::answer::Refusal;
+use super::authenticate::Authenticator;
+use super::health::Vitals;
+use super::host::Host;
+use super::listen::Peer;
+use super::metrics::Metrics;
+use super::rate::Rates;
+use super::settings::Settings;
+use super::subject::Subject;
+
+/// Questions that are answered at once; further ones wait their turn.
+const QUESTIONS: usize = 4;
+
+/// How long a question waits for its turn.
+const TURN: Duration = Duration::from_secs(30);
+
+/// The state that the requests of a service share.
+pub(super) struct Shared {
+    pub(super) host: Arc<dyn Host>,
+    pub(super) actions: Actions,
+    pub(super) metrics: Metrics,
+    pub(super) rates: Rates,
+    authenticator: Authenticator,
+    questions: Semaphore,
+    body_bytes: usize,
+}
+
+impl Shared {
+    pub(super) fn new(
+        host: Arc<dyn Host>,
+        settings: &Settings,
+        authenticator: Authenticator,
+    ) -> Self {
+        Self {
+            host,
+            actions: Actions::default(),
+            metrics: Metrics::default(),
+            rates: Rates::new(settings.limits.requests_per_second),
+            authenticator,
+            questions: Semaphore::new(QUESTIONS),
+            body_bytes: settings.limits.body_bytes,
+        }
+    }
+
+    /// The caller of a request.
+    pub(super) async fn subject(
+        &self,
+        peer: &Peer,
+        headers: &HeaderMap,
+    ) -> Result<Subject, Refusal> {
+        self.authenticator
+            .subject(peer, headers, self.host.seconds())
+            .await
+    }
+
+    /// Most bytes of a body.
+    pub(super) fn body_bytes(&self) -> usize {
+        self.body_bytes
+    }
+
+    /// Now, RFC 3339 in UTC.
+    pub(super) fn now(&self) -> Arc<str> {
+        self.host.clock(None).events().now()
+    }
+
+    /// An id of its own.
+    pub(super) fn new_id(&self) -> String {
+        let milliseconds = self.host.seconds().saturating_mul(1000);
+        ulid::Ulid::from_parts(milliseconds, self.host.random()).to_string()
+    }
+
+    /// Answers a question that reads the repository or asks machines, beside the requests of others.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let turn = tokio::time::timeout(TURN, self.questions.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            return Err(Refusal::unavailable(
+                "too many questions are being answered",
+            ));
+        };
+        let answered = tokio::task::spawn_blocking(question).await;
+        answered.map_err(|_| Refusal::internal())
+    }
+}
+
+impl Vitals for Shared {
+    fn alive(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn ready(&self) -> Result<(), String> {
+        match self.actions.is_stopping() {
+            true => Err("the service is about to end".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.text(&*self.host)
+    }
+}

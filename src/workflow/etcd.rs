@@ -1,0 +1,42 @@
+//! The health of the etcd clusters of a site, as they answer now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Checkout, Client, Failure, backend_failure, runtime, sound};
+use crate::backend::Look;
+use crate::backend::cluster::choose_etcd;
+use crate::design::{ClusterName, Design};
+use crate::observed::EtcdSeen;
+use crate::site::{At, Settings, Site};
+
+/// Loads a site, and where `check` lets it asks every etcd cluster of its design.
+///
+/// # Errors
+///
+/// That of `check`; the documents have errors, or the backends are not trusted or cannot be opened.
+pub fn observe_etcd(
+    client: &dyn Client,
+    checkout: &Checkout<'_>,
+    at: At,
+    settings: Settings,
+    check: impl FnOnce(&Design) -> Result<(), Failure>,
+) -> Result<(Site, BTreeMap<ClusterName, EtcdSeen>), Failure> {
+    let location = checkout.location_at(at)?;
+    let mut loader = checkout.loader()?;
+    let site = loader.load(&location, at, settings)?;
+    let site = sound(client, &loader, settings.depth, site)?;
+    check(&site.design)?;
+    let backends = client.backends(checkout, &location)?;
+    let cluster =
+        choose_etcd(&site.design, &backends).map_err(|error| backend_failure(&error, &loader))?;
+    let look = Look {
+        etcd: true,
+        ..Look::default()
+    };
+    let Some(cluster) = cluster else {
+        return Ok((site, BTreeMap::new()));
+    };
+    let none = BTreeSet::new();
+    let seen = runtime(&site.design)?.block_on(cluster.observe(&none, look));
+    Ok((site, seen.etcd))
+}

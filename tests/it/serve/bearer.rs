@@ -1,0 +1,202 @@
+//! Bearer tokens of OpenID Connect, against an issuer that is a thread of the test.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use data_encoding::BASE64URL_NOPAD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _};
+use serde_json::{Value, json};
+
+use super::{Answer, Service, deployed, on};
+use crate::fixture::Fixture;
+
+const ISSUER: &str = "https://issuer.example";
+
+/// A key of the issuer.
+struct Key {
+    pair: EcdsaKeyPair,
+    id: &'static str,
+}
+
+impl Key {
+    fn new(id: &'static str) -> Self {
+        let random = SystemRandom::new();
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let der = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        let pair = EcdsaKeyPair::from_pkcs8(algorithm, der.as_ref(), &random).unwrap();
+        Self { pair, id }
+    }
+
+    /// The public half, as an issuer publishes it.
+    fn published(&self) -> Value {
+        let point = self.pair.public_key().as_ref();
+        let coordinate = |part: &[u8]| BASE64URL_NOPAD.encode(part);
+        json!({"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.id,
+               "x": coordinate(&point[1..33]), "y": coordinate(&point[33..65])})
+    }
+
+    fn sign(&self, header: &Value, claims: &Value) -> String {
+        let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+        let message = format!("{}.{}", part(header), part(claims));
+        let signature = self
+            .pair
+            .sign(&SystemRandom::new(), message.as_bytes())
+            .unwrap();
+        format!("{message}.{}", BASE64URL_NOPAD.encode(signature.as_ref()))
+    }
+
+    fn token(&self, claims: &Value) -> String {
+        self.sign(&json!({"alg": "ES256", "kid": self.id}), claims)
+    }
+}
+
+/// Publishes keys on a port; the count of how often they were asked for.
+fn publish(keys: &Value) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/keys", listener.local_addr().unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (body, counted) = (keys.to_string(), asked.clone());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            counted.fetch_add(1, Ordering::SeqCst);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (address, asked)
+}
+
+fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+/// The claims of an operator's token, some of them others.
+fn claims(changed: &Value) -> Value {
+    let mut claims = json!({"iss": ISSUER, "aud": "trueup", "sub": "olga", "exp": now() + 300,
+                            "nbf": now() - 5, "groups": ["people", "sre"]});
+    for (name, value) in changed.as_object().unwrap() {
+        match value {
+            Value::Null => claims.as_object_mut().unwrap().remove(name),
+            value => claims
+                .as_object_mut()
+                .unwrap()
+                .insert(name.clone(), value.clone()),
+        };
+    }
+    claims
+}
+
+fn start(fixture: &Fixture, jwks: &str) -> Service {
+    let config = fixture.checkout.outside().join("serve.yaml");
+    let text = format!(
+        "oidc:\n  issuer: {ISSUER}\n  audience: trueup\n  jwks: {jwks}\n  roles_claim: groups\n  roles: {{sre: operator, boss: admin}}\n"
+    );
+    std::fs::write(&config, text).unwrap();
+    let config = config.to_str().unwrap();
+    Service::start(fixture, &["--config", config, "--listen", "127.0.0.1:0"])
+}
+
+fn ask(service: &Service, path: &str, token: &str) -> Answer {
+    let bearer = format!("Bearer {token}");
+    service.request("POST", path, &[("Authorization", &bearer)], "")
+}
+
+#[test]
+fn a_bearer_token_of_the_issuer_proves_its_holder() {
+    let fixture = deployed("");
+    let (key, next, other) = (Key::new("one"), Key::new("two"), Key::new("one"));
+    let (jwks, asked) = publish(&json!({"keys": [key.published(), next.published()]}));
+    let service = start(&fixture, &jwks);
+    let path = on("compute11", "drain");
+    for key in [&key, &next] {
+        let answer = ask(&service, &path, &key.token(&claims(&json!({}))));
+        assert_eq!(answer.reason(), (200, "Success".to_owned()), "{answer:?}");
+    }
+    let record = fixture.run(&["log", "--format", "json"]).with(0).json()["runs"][0].clone();
+    assert_eq!(
+        (&record["requested"]["subject"], &record["requested"]["by"]),
+        (&"olga".into(), &"oidc".into())
+    );
+    let above = ask(
+        &service,
+        &on("compute11", "decommission"),
+        &key.token(&claims(&json!({}))),
+    );
+    assert_eq!(above.reason(), (403, "Forbidden".to_owned()));
+    let without_role = key.token(&claims(&json!({"groups": ["people"]})));
+    assert_eq!(
+        ask(&service, &path, &without_role).reason(),
+        (403, "Forbidden".to_owned())
+    );
+    for changed in [
+        json!({"exp": now() - 1}),
+        json!({"exp": null}),
+        json!({"exp": "later"}),
+        json!({"nbf": now() + 300}),
+        json!({"nbf": "later"}),
+        json!({"iss": "https://other.example"}),
+        json!({"iss": null}),
+        json!({"aud": "other"}),
+        json!({"aud": null}),
+        json!({"sub": null}),
+        json!({"sub": ""}),
+    ] {
+        let answer = ask(&service, &path, &key.token(&claims(&changed)));
+        assert_eq!(
+            answer.reason(),
+            (401, "Unauthenticated".to_owned()),
+            "{changed}"
+        );
+    }
+    let whole = claims(&json!({}));
+    let valid = key.token(&whole);
+    let (rest, _) = valid.rsplit_once('.').unwrap();
+    let public = key.published()["x"].as_str().unwrap().to_owned();
+    for token in [
+        String::new(),
+        "x".to_owned(),
+        "a.b.c".to_owned(),
+        format!("{rest}."),
+        format!("{rest}.AAAA"),
+        // Another key of the same id, an unknown id, no signature, a public key as a shared secret.
+        other.token(&whole),
+        key.sign(&json!({"alg": "ES256", "kid": "three"}), &whole),
+        key.sign(&json!({"alg": "none"}), &whole),
+        key.sign(&json!({"alg": "HS256", "kid": "one"}), &whole),
+        key.sign(&json!({"alg": "RS256", "kid": "one"}), &whole),
+        key.sign(
+            &json!({"alg": "ES256", "jwk": {"kty": "oct", "k": public}}),
+            &whole,
+        ),
+    ] {
+        let answer = ask(&service, &path, &token);
+        assert_eq!(
+            answer.reason(),
+            (401, "Unauthenticated".to_owned()),
+            "{token}"
+        );
+    }
+    // Tokens of unknown keys do not make the service ask for keys again and again.
+    assert!(asked.load(Ordering::SeqCst) <= 2, "{asked:?}");
+}
+
+#[test]
+fn keys_that_cannot_be_read_are_no_reason_to_believe_a_token() {
+    let fixture = deployed("");
+    let key = Key::new("one");
+    let service = start(&fixture, "http://127.0.0.1:9/keys");
+    let answer = ask(
+        &service,
+        &on("compute11", "drain"),
+        &key.token(&claims(&json!({}))),
+    );
+    assert_eq!(answer.reason(), (503, "ServiceUnavailable".to_owned()));
+}

@@ -1,0 +1,292 @@
+//! Who may call the service, and what each may do.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use super::{Answer, Service, bytes, deployed, on};
+use crate::fixture::Fixture;
+
+/// Operations, and the least role that each needs, as a number.
+const MATRIX: [(&str, &str, usize); 8] = [
+    (
+        "GET",
+        "/api/v1.0/etcd-cluster-health-statuses?design_ref=committed",
+        0,
+    ),
+    ("GET", "/api/v1/actions", 0),
+    ("POST", "/api/v1.0/nodes/nothing/drain", 1),
+    ("POST", "/api/v1.0/nodes/nothing/clear-labels", 1),
+    ("POST", "/api/v1.0/nodes/nothing/remove-etcd", 2),
+    ("POST", "/api/v1.0/nodes/nothing/shutdown-kubelet", 2),
+    ("POST", "/api/v1.0/nodes/nothing/remove-from-cluster", 2),
+    ("POST", "/api/v1.0/nodes/nothing/decommission", 2),
+];
+
+const ROLES: [&str; 3] = ["viewer", "operator", "admin"];
+
+/// Writes a file outside of the checkout.
+fn outside(fixture: &Fixture, name: &str, text: &str) -> PathBuf {
+    let path = fixture.checkout.outside().join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn start(fixture: &Fixture, config: &str, listen: &str) -> Service {
+    let config = outside(fixture, "serve.yaml", config);
+    Service::start(
+        fixture,
+        &["--config", config.to_str().unwrap(), "--listen", listen],
+    )
+}
+
+#[test]
+fn each_role_does_what_it_may_and_no_more() {
+    let fixture = deployed("");
+    let uid = rustix::process::getuid().as_raw();
+    let socket = fixture.checkout.outside().join("s");
+    for (position, role) in ROLES.into_iter().enumerate() {
+        for (config, listen) in [
+            (format!("loopback: {role}"), "127.0.0.1:0".to_owned()),
+            (
+                format!("peers: {{{uid}: {role}}}"),
+                format!("unix:{}", socket.display()),
+            ),
+        ] {
+            let service = start(&fixture, &config, &listen);
+            for (method, path, least) in MATRIX {
+                let answer = service.request(method, path, &[("X-Roles", "admin")], "");
+                let is_refused = answer.code == 403;
+                assert_eq!(is_refused, position < least, "{role} {path}: {answer:?}");
+                if is_refused {
+                    assert_eq!(answer.reason(), (403, "Forbidden".to_owned()));
+                }
+                assert_ne!(answer.code, 401, "{role} {path}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_is_not_known_is_refused_and_may_ask_for_health() {
+    let fixture = deployed("");
+    let uid = rustix::process::getuid().as_raw() + 1;
+    let socket = format!("unix:{}", fixture.checkout.outside().join("s").display());
+    let service = start(&fixture, &format!("peers: {{{uid}: admin}}"), &socket);
+    let forged = [
+        ("X-Identity-Status", "Confirmed"),
+        ("X-Roles", "admin"),
+        ("X-User-Name", "root"),
+    ];
+    for (method, path, _) in MATRIX.into_iter().chain([("GET", "/metrics", 0)]) {
+        let answer = service.request(method, path, &forged, "");
+        assert_eq!(
+            answer.reason(),
+            (401, "Unauthenticated".to_owned()),
+            "{path}"
+        );
+        assert!(answer.header("www-authenticate").is_some());
+    }
+    for token in [
+        ("X-Auth-Token", "x"),
+        ("Authorization", "Bearer x"),
+        ("Authorization", "Basic cm9vdDo="),
+    ] {
+        assert_eq!(
+            service.request("GET", "/api/v1/actions", &[token], "").code,
+            401
+        );
+    }
+    assert_eq!(
+        (service.get("/healthz").code, service.get("/readyz").code),
+        (200, 200)
+    );
+}
+
+#[test]
+fn a_page_of_another_site_sends_nothing_through_a_browser() {
+    let fixture = deployed("");
+    let service = start(&fixture, "loopback: admin", "127.0.0.1:0");
+    let path = on("compute11", "drain");
+    for headers in [
+        [("Origin", "http://evil.example")],
+        [("Sec-Fetch-Site", "cross-site")],
+    ] {
+        let answer = service.request("POST", &path, &headers, "");
+        assert_eq!(
+            answer.reason(),
+            (403, "Forbidden".to_owned()),
+            "{headers:?}"
+        );
+    }
+    // A name of its own that leads here.
+    let request = "GET /api/v1/actions HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    let answer = Answer::parse(&super::exchange(service.address(), request.as_bytes()));
+    assert_eq!(answer.reason(), (401, "Unauthenticated".to_owned()));
+    assert_eq!(service.get("/api/v1/actions").body, "[]\n");
+}
+
+#[test]
+fn a_service_never_listens_openly() {
+    let fixture = deployed("");
+    let serve = |arguments: &[&str]| fixture.run(&[&["serve"], arguments].concat());
+    serve(&["--listen", "127.0.0.1:0"])
+        .with(64)
+        .saying("no caller of `127.0.0.1:0` can be authenticated");
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        serve(&["--listen", address])
+            .with(64)
+            .saying("TLS is not configured");
+    }
+    serve(&["--listen", "example.org:80"])
+        .with(64)
+        .saying("neither a Unix socket nor");
+    for (config, words) in [
+        ("loopback: admin", "TLS is not configured"),
+        (
+            "tls: {certificate: c, key: k}\nloopback: admin",
+            "no authentication is configured",
+        ),
+        ("peer: {}", "unknown field `peer`"),
+        ("peers: {x: admin}", "peers"),
+    ] {
+        outside(&fixture, "c", "");
+        outside(&fixture, "k", "");
+        let path = outside(&fixture, "serve.yaml", config);
+        serve(&["--config", path.to_str().unwrap(), "--listen", "0.0.0.0:0"])
+            .with(64)
+            .saying(words);
+    }
+    fixture.checkout.write("serve.yaml", "loopback: admin");
+    serve(&["--config", "serve.yaml", "--listen", "127.0.0.1:0"])
+        .with(64)
+        .saying("lie in the checkout");
+    serve(&["--config", "/nothing.yaml"])
+        .with(1)
+        .saying("cannot be read");
+}
+
+/// Certificates for a service and its callers.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::default();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        parameters
+            .distinguished_name
+            .push(DnType::CommonName, "authority");
+        let pem = parameters.self_signed(&key).unwrap().pem();
+        Self {
+            issuer: Issuer::new(parameters, key),
+            pem,
+        }
+    }
+
+    /// A certificate with its key.
+    fn issue(&self, names: Vec<SanType>) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut parameters = CertificateParams::default();
+        parameters.subject_alt_names = names;
+        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    fn dns(&self, name: &str) -> (String, String) {
+        self.issue(vec![SanType::DnsName(name.try_into().unwrap())])
+    }
+}
+
+/// Sends a request over TLS; `None`: the connection came to nothing.
+fn over_tls(
+    address: &str,
+    ca: &str,
+    identity: Option<&(String, String)>,
+    request: &[u8],
+) -> Option<Answer> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap())
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((certificate, key)) => {
+            let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+    };
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut socket = TcpStream::connect(address).unwrap();
+    let mut stream = rustls::Stream::new(&mut session, &mut socket);
+    stream.write_all(request).ok()?;
+    let mut read = Vec::new();
+    let _ = stream.read_to_end(&mut read);
+    let text = String::from_utf8(read).unwrap();
+    (!text.is_empty()).then(|| Answer::parse(&text))
+}
+
+#[test]
+fn a_certificate_proves_its_holder() {
+    let fixture = deployed("");
+    let (own, other) = (Authority::new(), Authority::new());
+    let (certificate, key) = own.dns("localhost");
+    for (name, text) in [
+        ("server.pem", &certificate),
+        ("server.key", &key),
+        ("ca.pem", &own.pem),
+    ] {
+        outside(&fixture, name, text);
+    }
+    let config = "tls: {certificate: server.pem, key: server.key, client_ca: ca.pem}\n\
+                  certificates: {'dns:ship.example': operator, 'uri:spiffe://site/watch': viewer}\n";
+    // Any address: there is TLS, and callers are authenticated.
+    let service = start(&fixture, config, "0.0.0.0:0");
+    let address = service.address().replace("0.0.0.0", "127.0.0.1");
+    let ask = |identity: Option<&(String, String)>, method: &str, path: &str| {
+        let answer = over_tls(&address, &own.pem, identity, &bytes(method, path, &[], ""));
+        answer.map(|answer| answer.code)
+    };
+    let ship = own.dns("ship.example");
+    let uri = own.issue(vec![SanType::URI(
+        "spiffe://site/watch".try_into().unwrap(),
+    )]);
+    let drain = on("nothing", "drain");
+    assert_eq!(ask(Some(&ship), "POST", &drain), Some(404));
+    assert_eq!(
+        ask(Some(&ship), "POST", &on("nothing", "decommission")),
+        Some(403)
+    );
+    assert_eq!(ask(Some(&uri), "GET", "/api/v1/actions"), Some(200));
+    assert_eq!(ask(Some(&uri), "POST", &drain), Some(403));
+    assert_eq!(
+        ask(Some(&own.dns("stranger.example")), "GET", "/api/v1/actions"),
+        Some(401)
+    );
+    // No certificate, or one of another authority: the connection comes to nothing.
+    assert_eq!(ask(None, "GET", "/healthz"), None);
+    assert_eq!(
+        ask(Some(&other.dns("ship.example")), "GET", "/healthz"),
+        None
+    );
+    // Nor does anything but TLS.
+    let plain = super::exchange(&address, &bytes("GET", "/healthz", &[], ""));
+    assert!(!plain.contains("HTTP/1.1 2"), "{plain}");
+    let recorded = fixture.run(&["log", "--format", "json"]).with(0).json();
+    assert!(recorded["runs"][0]["requested"].is_null());
+}

@@ -1,0 +1,444 @@
+//! Runs that are divided among workers, drawn from a seed: parts in any order that their edges permit, in any clone,
+//! delivered twice, with workers that are killed, that sleep until their lease is another's, and whose pushes are refused. At the
+//! end everything is as after an apply of the same plan, and no machine was asked for anything twice.
+//!
+//! `TRUEUP_TEST_WORKERS=1000` tries so many, `TRUEUP_TEST_WORKERS_SEED=17` only that one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use trueup::backend::hardware::sim::{Answer, Effect, MachineRequest, Settings, Simulator};
+use trueup::design::Policy;
+use trueup::plan::{Action, Options, Parts};
+use trueup::record::Workers;
+use trueup::run::{
+    self, Error, LeaseHolder, Process, RunReport, Timekeeper as _, find_interrupted,
+};
+use trueup::workflow::{
+    self, ApplyRequest, Clearance, Execution, PartEnd, PartOrder, PlanFile, RunEnd, RunLimits,
+};
+
+use super::death::{Death, Undertaker};
+use super::drawn;
+use super::hub::{How, Refusal};
+use super::ledger::Outcome;
+use super::sites::Text;
+use super::{
+    CLONES, End, Moment, Planned, RunCommand, Stage, TODAY, actor, allowing_all, chain, request,
+};
+use crate::dice::Dice;
+
+/// Trials where nothing else is asked for.
+const TRIALS: u64 = 20;
+/// The name of the run.
+const RUN: &str = "airflow";
+/// Lives of a part that are disturbed; later ones are left in peace.
+const DISTURBED: usize = 3;
+
+fn death(dice: &mut Dice) -> Death {
+    match dice.below(7) {
+        0 => Death::Torn(dice.below(6), dice.below(120)),
+        1 => Death::Written(dice.below(6)),
+        2 => Death::Before(dice.below(8)),
+        3 => Death::Behind(dice.below(8)),
+        4 => Death::Looking(dice.below(30)),
+        _ => Death::After(Duration::from_millis(dice.next() % 1_500_000)),
+    }
+}
+
+/// How a life of a worker ended; `None`: it died.
+type Lived<T> = Option<Result<T, String>>;
+
+impl Stage {
+    fn requests(&self) -> PathBuf {
+        self.machines().with_added_extension("requests")
+    }
+
+    /// Looks after the lease, unless this process is hasty.
+    pub(super) fn tick(&self, session: &dyn LeaseHolder) {
+        if !self.is_hasty.get() {
+            session.tick();
+        }
+    }
+
+    fn begin_for_workers(&self, planned: &Planned, workers: &Workers) {
+        let (site, actor) = (self.site(), actor());
+        let file = PlanFile::of(&planned.plan).unwrap();
+        let request = ApplyRequest {
+            execution: Execution {
+                plan: &planned.plan,
+                design: &planned.design,
+                applied: &planned.applied,
+                backends: &|| panic!("no step is carried out"),
+                refused: &BTreeMap::new(),
+                limits: RunLimits::default(),
+            },
+            file: &file,
+            commit: planned.commit,
+            clearance: &Clearance::without_approvals(&Policy::default()).unwrap(),
+            supersede: false,
+            today: TODAY,
+        };
+        let process = Process::new(&site, &actor, &self.clock);
+        workflow::begin_for_workers(process, &request, workers).unwrap();
+    }
+
+    /// The life of a worker with a part.
+    fn work(&self, parts: &Arc<Parts>, part: usize, death: Option<Death>) -> Lived<PartEnd> {
+        *self.part.borrow_mut() = Some(parts.parts[part].id.clone());
+        let undertaker = Undertaker::new(death);
+        let end = undertaker.attend(&self.clock, || {
+            let (site, actor) = (self.site(), actor());
+            let process = Process::new(&site, &actor, &self.clock);
+            let record = run::find_shared(&site, RUN)?.unwrap();
+            let interrupted = find_interrupted(&site, Some(&record.run))?;
+            let planned = self.interrupted(&interrupted);
+            let mut told = Vec::new();
+            self.carried(&planned, &undertaker, &mut told, |execution, caller| {
+                let order = PartOrder {
+                    interrupted: &interrupted,
+                    execution,
+                    parts,
+                    part,
+                    decisions: BTreeMap::new(),
+                };
+                workflow::carry_out_part(process, &order, caller)
+            })
+        });
+        self.lived(&undertaker, end)
+    }
+
+    /// The life of a process that ends the run; without a report where parts are unfinished.
+    fn end_of_workers(&self, death: Option<Death>) -> Lived<Option<RunReport>> {
+        let undertaker = Undertaker::new(death);
+        let end = undertaker.attend(&self.clock, || {
+            let (site, actor) = (self.site(), actor());
+            let process = Process::new(&site, &actor, &self.clock);
+            run::catch_up(process)?;
+            let record = run::find_shared(&site, RUN)?.unwrap();
+            let interrupted = match find_interrupted(&site, Some(&record.run)) {
+                Err(Error::NothingInterrupted { .. } | Error::Ended { .. }) => {
+                    return Ok(Some(Some(self.last_report())));
+                }
+                found => found?,
+            };
+            let planned = self.interrupted(&interrupted);
+            let mut told = Vec::new();
+            self.carried(&planned, &undertaker, &mut told, |execution, caller| {
+                Ok(
+                    match workflow::end_run(process, &interrupted, &execution, caller)? {
+                        RunEnd::Unfinished(_) => None,
+                        RunEnd::Ended(carried) => Some(carried.report),
+                    },
+                )
+            })
+        });
+        // What is left of its lock is that of a process that is gone.
+        if self.lock().is_some_and(|lock| !lock.holder.of_workers) {
+            self.bury();
+        }
+        self.lived(&undertaker, end)
+    }
+
+    fn lived<T>(&self, undertaker: &Undertaker, end: Option<Result<Option<T>, Error>>) -> Lived<T> {
+        self.elsewhere.borrow_mut().clear();
+        *self.part.borrow_mut() = None;
+        self.is_hasty.set(false);
+        match end {
+            None | Some(Ok(None)) => None,
+            Some(Err(_)) if undertaker.came() => None,
+            Some(Ok(Some(done))) => Some(Ok(done)),
+            Some(Err(error)) => Some(Err(chain(&error))),
+        }
+    }
+
+    /// The part is given to another worker, too, at an event, after which the process may have slept. It is gone on with when
+    /// the other one has ended, and acts before it hears of that.
+    fn is_overtaken(
+        &self,
+        parts: &Arc<Parts>,
+        part: usize,
+        sleep: Sleep,
+    ) -> Receiver<Lived<PartEnd>> {
+        let (sender, receiver) = channel();
+        let parts = parts.clone();
+        let happens = move |stage: &Self| {
+            stage.clock.pause(sleep.time);
+            stage.is_hasty.set(true);
+            let mut other = stage.alias();
+            other.move_to((stage.clone + 1) % CLONES.len());
+            let now = stage.clock.now();
+            other.clock.pause(now.saturating_sub(other.clock.now()));
+            let life = std::thread::spawn(move || {
+                let lived = other.work(&parts, part, sleep.death);
+                (lived, other.clock.now())
+            });
+            let (lived, until) = life.join().unwrap();
+            stage.clock.pause(until.saturating_sub(now));
+            let _ = sender.send(lived);
+        };
+        let moment = Moment::Event(sleep.event);
+        self.elsewhere
+            .borrow_mut()
+            .push((moment, Box::new(happens)));
+        receiver
+    }
+}
+
+/// When a worker is overtaken by another one, after which sleep, and the death of the other.
+#[derive(Clone, Copy)]
+struct Sleep {
+    event: usize,
+    time: Duration,
+    death: Option<Death>,
+}
+
+/// A site with faults that decide the same whoever carries a step out, and when.
+fn text(dice: &mut Dice) -> Text {
+    let mut text = drawn::text(dice);
+    let is_fair = |fault: &String| {
+        let outcome = [
+            "outcome: fail}",
+            "outcome: late, seconds: 5}",
+            "outcome: late, seconds: 90}",
+            "outcome: lost-answer}",
+        ];
+        outcome.iter().any(|outcome| fault.ends_with(outcome))
+    };
+    text.faults.retain(is_fair);
+    text.cluster_faults.retain(is_fair);
+    text
+}
+
+/// A run that is divided among workers.
+struct Trial {
+    dice: Dice,
+    stage: Stage,
+    parts: Arc<Parts>,
+    done: BTreeSet<usize>,
+    /// The lives of each part.
+    lives: BTreeMap<usize, usize>,
+    log: Vec<String>,
+}
+
+impl Trial {
+    fn is_ready(&self, part: usize) -> bool {
+        let after = &self.parts.parts[part].after;
+        after.iter().all(|before| self.done.contains(before))
+    }
+
+    /// Carries all parts out.
+    fn carry_out(&mut self) {
+        let count = self.parts.parts.len();
+        while self.done.len() < count {
+            let any = self.dice.chance(10);
+            let parts = (0..count)
+                .filter(|part| any || (!self.done.contains(part) && self.is_ready(*part)));
+            let parts: Vec<usize> = parts.collect();
+            let part = self.dice.pick(&parts);
+            self.stage.move_to(self.dice.below(CLONES.len()));
+            self.live(part);
+            let lives = self.lives.values().sum::<usize>();
+            assert!(
+                lives < 20 * count + 20,
+                "it does not come to its end: {:#?}",
+                self.log
+            );
+        }
+    }
+
+    /// One life of a worker with a part, and what is done to it.
+    fn live(&mut self, part: usize) {
+        let lives = self.lives.entry(part).or_default();
+        *lives += 1;
+        let is_disturbed = *lives <= DISTURBED && self.dice.chance(60);
+        let hub = self.stage.hub.clone().unwrap();
+        let (mut dies, mut overtaken) = (None, None);
+        if is_disturbed {
+            match self.dice.below(4) {
+                0 | 1 => dies = Some(death(&mut self.dice)),
+                2 => hub.refuse(Some(Refusal {
+                    from: self.dice.below(4),
+                    count: self.dice.pick(&[1, 2, 5, 1000]),
+                    how: self.dice.pick(&[How::Refused, How::Away, How::AnswerLost]),
+                })),
+                _ => {
+                    let sleep = Sleep {
+                        event: self.dice.below(6),
+                        time: Duration::from_secs(self.dice.pick(&[0, 10, 290, 1800])),
+                        death: self.dice.chance(30).then(|| death(&mut self.dice)),
+                    };
+                    overtaken = Some(self.stage.is_overtaken(&self.parts, part, sleep));
+                }
+            }
+        }
+        let lived = self.stage.work(&self.parts, part, dies);
+        hub.refuse(None);
+        let other = overtaken.and_then(|other| other.try_recv().ok());
+        let id = &self.parts.parts[part].id;
+        self.log.push(format!(
+            "{id} in {}: {dies:?} {lived:?}; meanwhile {other:?}",
+            self.stage.clone
+        ));
+        for lived in [Some(lived), other].into_iter().flatten() {
+            self.take_in(part, is_disturbed, lived);
+        }
+    }
+
+    fn take_in(&mut self, part: usize, is_disturbed: bool, lived: Lived<PartEnd>) {
+        match lived {
+            Some(Ok(PartEnd::EndedBefore)) => {
+                self.done.insert(part);
+            }
+            Some(Ok(PartEnd::CarriedOut(summary))) if summary.unfinished == 0 => {
+                assert!(self.is_ready(part), "{:#?}", self.log);
+                self.done.insert(part);
+            }
+            Some(Ok(PartEnd::NotReady(_))) => assert!(!self.is_ready(part), "{:#?}", self.log),
+            None | Some(Ok(PartEnd::CarriedOut(_)) | Err(_)) => {
+                assert!(is_disturbed, "{:#?}", self.log);
+            }
+        }
+    }
+
+    /// Ends the run.
+    fn end(&mut self) -> RunReport {
+        for life in 0..12 {
+            let dies = (life < DISTURBED && self.dice.chance(50)).then(|| death(&mut self.dice));
+            let ended = self.stage.end_of_workers(dies);
+            self.log.push(format!(
+                "end in {}: {dies:?} {:?}",
+                self.stage.clone,
+                ended
+                    .as_ref()
+                    .map(|ended| ended.as_ref().map(Option::is_some))
+            ));
+            if let Some(Ok(Some(report))) = ended {
+                return report;
+            }
+            assert!(dies.is_some(), "{:#?}", self.log);
+        }
+        panic!("it does not come to its end: {:#?}", self.log);
+    }
+}
+
+/// No machine was asked to begin a step again that had not failed, nor for one that it had done.
+fn check_requests(stage: &Stage, log: &[String]) {
+    let simulator = Simulator::open(&stage.machines(), Settings::default()).unwrap();
+    let text = std::fs::read_to_string(stage.requests()).unwrap();
+    let requests = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    let requests: Vec<MachineRequest> = requests.collect();
+    let mut begun: BTreeMap<_, usize> = BTreeMap::new();
+    for request in &requests {
+        assert_ne!(request.answer, Answer::Repeated, "{request:?} {log:#?}");
+        if request.answer == Answer::Begun {
+            *begun
+                .entry((&request.node, &request.run, &request.step))
+                .or_default() += 1;
+        }
+    }
+    for ((node, run, step), count) in begun {
+        let machine = simulator.machine(node).unwrap().unwrap();
+        let failed = machine.ledger.entries().filter(|entry| {
+            (&entry.run, &entry.step) == (run, step)
+                && matches!(entry.effect, Effect::Failed { .. })
+        });
+        let failed = failed.count();
+        assert!(
+            count <= 1 + failed,
+            "{step} of {node} was begun {count} times, and failed {failed} times: {text} {log:#?}"
+        );
+    }
+}
+
+/// Whether the trial could be compared: an apply of its plan comes to its end.
+fn is_the_same(seed: u64) -> bool {
+    let mut dice = Dice(seed);
+    let stage = Stage::shared();
+    let mut site = text(&mut dice);
+    let options = Options {
+        parallelism: 1 + dice.below(4),
+        ..allowing_all()
+    };
+    if dice.chance(60) {
+        // Deployed without faults before, and changed.
+        let whole = Text {
+            faults: Vec::new(),
+            cluster_faults: Vec::new(),
+            ..site.clone()
+        };
+        stage.commit(&whole.to_string());
+        let planned = stage
+            .plan(&request(Action::Update, &[]), options.clone())
+            .unwrap();
+        stage.live(&RunCommand::Apply(&planned, false), None);
+        for kernel in &mut site.kernels {
+            kernel.1 += u64::from(dice.chance(60));
+        }
+    }
+    stage.commit(&site.to_string());
+    let Some(planned) = stage.plan(&request(Action::Update, &[]), options) else {
+        return false;
+    };
+    if planned.plan.steps.is_empty() {
+        return false;
+    }
+    let alone = stage.copy();
+    let applied = alone.live(&RunCommand::Apply(&planned, false), None);
+    let End::Ended(ended) = applied.end else {
+        return false;
+    };
+    if ended.1.interrupted {
+        return false;
+    }
+    let expected = Outcome::of(&alone, &ended.0);
+    std::fs::write(stage.requests(), "").unwrap();
+    let nodes_per_part = 1 + dice.below(3);
+    let workers = Workers {
+        name: RUN.into(),
+        plan: trueup::plan::saved::digest(&planned.plan),
+        nodes_per_part,
+        pushes_per_minute: dice.pick(&[0, 6]),
+    };
+    stage.begin_for_workers(&planned, &workers);
+    let mut trial = Trial {
+        dice,
+        stage,
+        parts: Arc::new(Parts::of(&planned.plan, nodes_per_part)),
+        done: BTreeSet::new(),
+        lives: BTreeMap::new(),
+        log: Vec::new(),
+    };
+    trial.carry_out();
+    let report = trial.end();
+    check_requests(&trial.stage, &trial.log);
+    let outcome = Outcome::of(&trial.stage, &report);
+    let difference = outcome.difference(&expected);
+    assert_eq!(difference, "", "seed {seed}: {:#?}", trial.log);
+    true
+}
+
+#[test]
+fn workers_in_any_order_and_however_disturbed_do_what_an_apply_does() {
+    let number = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .map(|text| text.parse::<u64>().unwrap())
+    };
+    let seeds = match number("TRUEUP_TEST_WORKERS_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("TRUEUP_TEST_WORKERS").unwrap_or(TRIALS),
+    };
+    let (mut compared, count) = (0, seeds.end - seeds.start);
+    for seed in seeds {
+        compared += u64::from(is_the_same(seed));
+    }
+    eprintln!("{compared} of {count} runs were compared");
+    assert!(
+        compared * 2 >= count,
+        "only {compared} of {count} runs could be compared"
+    );
+}
