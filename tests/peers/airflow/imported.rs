@@ -90,7 +90,7 @@ fn ruff_finds_nothing_in_a_dag_and_would_format_nothing() {
     let text = std::fs::read_to_string(&dag).unwrap();
     std::fs::write(
         &dag,
-        text.replace("import fcntl\n", "import fcntl\nimport json\n"),
+        text.replace("import fcntl\n", "import fcntl\nimport getpass\n"),
     )
     .unwrap();
     let (is_clean, text) = ruff(&["check"]);
