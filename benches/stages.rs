@@ -194,6 +194,7 @@ fn run() -> RunRecord {
         policy_asks: false,
         tag_owed: Default::default(),
         actor: None,
+        workers: None,
     }
 }
 
