@@ -18,6 +18,7 @@ mod doctor;
 mod environment;
 mod etcd;
 mod exit;
+mod export;
 mod help;
 mod init;
 mod interrupted;
@@ -140,6 +141,8 @@ enum Command {
     Doctor(doctor::DoctorCommand),
     /// Show the endpoints, files and programs that the documents of a site name, and trust them
     Trust(trust::TrustCommand),
+    /// Write a saved plan as a DAG of Airflow
+    Export(export::ExportCommand),
     /// Judge plans by the rules of the site
     Policy(policy::PolicyCommand),
     /// Publish the plan of a change as a comment, or what differs as an issue
@@ -161,7 +164,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 53] = [
+pub const SETTABLE: [&str; 57] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -190,6 +193,7 @@ pub const SETTABLE: [&str; 53] = [
     "maintenance",
     "max-bytes",
     "max-failures",
+    "max-tasks",
     "nodes-per-part",
     "number",
     "observed",
@@ -199,7 +203,9 @@ pub const SETTABLE: [&str; 53] = [
     "parallel-groups",
     "parallelism",
     "plan",
+    "pool",
     "pushes-per-minute",
+    "queue",
     "rack",
     "remote",
     "remove-etcd-timeout",
@@ -215,6 +221,7 @@ pub const SETTABLE: [&str; 53] = [
     "tag",
     "target",
     "verbose",
+    "workers",
 ];
 
 /// The clap command, with an environment variable `TRUEUP_<FLAG>` for each flag of [`SETTABLE`].
@@ -366,6 +373,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Trust(command) => trust::run(&mut context, &command),
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Doctor(command) => doctor::run(&mut context, &command),
+        Command::Export(command) => export::run(&mut context, &command),
         Command::Policy(command) => policy::run(&mut context, &command),
         Command::Comment(command) => comment::run(&mut context, &command),
         Command::Schemas(command) => schemas::run(&mut context, &command),

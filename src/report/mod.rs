@@ -5,6 +5,7 @@
 //! document, a commit or a machine is taken as hostile: [`Visible`] makes control characters harmless on a
 //! terminal, and each format escapes what has a meaning in it. Each function is linear in what it writes.
 
+pub mod airflow;
 pub mod airship;
 pub mod diagnostics;
 pub mod diff;

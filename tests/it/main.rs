@@ -29,6 +29,8 @@ mod cli_doctor;
 #[cfg(test)]
 mod cli_estimate;
 #[cfg(test)]
+mod cli_export;
+#[cfg(test)]
 mod cli_help;
 #[cfg(test)]
 mod cli_interrupted;
@@ -48,6 +50,8 @@ mod cli_remediate;
 mod cli_render;
 #[cfg(test)]
 mod cli_repositories;
+#[cfg(test)]
+mod cli_run_parts;
 #[cfg(test)]
 mod cli_saved_plan;
 #[cfg(test)]

@@ -148,6 +148,14 @@ fn judge(fixture: &Fixture) {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Writes the saved plan as a DAG.
+fn export(fixture: &Fixture) {
+    let folder = fixture.checkout.outside().join("dags");
+    let out = folder.to_str().unwrap();
+    run(fixture, &["export", "airflow", "saved.plan", "-o", out]).with(0);
+    assert_eq!(files_below(folder, &|_| false).len(), 2);
+}
+
 /// Signs the saved plan, by rules of another branch.
 fn approve(fixture: &Fixture) {
     let (git, keys) = (
@@ -375,6 +383,14 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     );
     unseen("the saved plan", &fixture.read("saved.plan"));
     run(&fixture, &["show", "saved.plan", "--format", "json"]).with(0);
+    for format in ["text", "json"] {
+        run(
+            &fixture,
+            &["run", "parts", "saved.plan", "--format", format],
+        )
+        .with(0);
+    }
+    export(&fixture);
     judge(&fixture);
     approve(&fixture);
     comment(&fixture);

@@ -140,6 +140,14 @@ fn of_others(command: &str) -> &'static [Example] {
             "Judge a saved plan by the rules in a folder of the repository",
             "trueup policy test site.plan --rules policies",
         )],
+        "run" | "parts" => &[(
+            "Show the parts of a saved plan, of at most 16 nodes each",
+            "trueup run parts site.plan --nodes-per-part 16",
+        )],
+        "export" => &[(
+            "Write a saved plan as a DAG for eight workers",
+            "trueup export airflow site.plan --out dags --workers 8 --pool bmc",
+        )],
         "accept" => &[(
             "Record the board that replaced another",
             "trueup accept node-7 --identity",

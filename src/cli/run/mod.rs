@@ -3,6 +3,7 @@
 mod begin;
 mod end;
 mod part;
+mod parts;
 mod shared;
 mod status;
 
@@ -10,9 +11,12 @@ use clap::Subcommand;
 
 use super::Failure;
 use super::context::Context;
+pub(super) use parts::PartsArguments;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum RunCommand {
+    /// Show the parts that a saved plan is cut into, and their order
+    Parts(parts::PartsCommand),
     /// Begin a run whose parts workers carry out
     Begin(begin::BeginCommand),
     /// Carry out one part of a run that has begun
@@ -27,6 +31,7 @@ pub(in crate::cli) enum RunCommand {
 
 pub(in crate::cli) fn run(context: &mut Context, command: &RunCommand) -> Result<u8, Failure> {
     match command {
+        RunCommand::Parts(command) => parts::run(context, command),
         RunCommand::Begin(command) => begin::run(context, command),
         RunCommand::Part(command) => part::run(context, command),
         RunCommand::End(command) => end::run(context, command),

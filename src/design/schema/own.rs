@@ -99,5 +99,8 @@ pub(super) const TEXTS: [&str; 7] = [
 /// The schema of a saved plan.
 pub(super) const PLAN: &str = include_str!("../../../schemas/plan.json");
 
+/// The schema of the parts of a plan.
+pub(super) const PARTS: &str = include_str!("../../../schemas/parts.json");
+
 /// The schema of an editor's whole document.
 pub(super) const DOCUMENT: &str = include_str!("../../../schemas/document.json");

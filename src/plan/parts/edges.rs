@@ -6,7 +6,7 @@ use crate::design::{ClusterName, NodeName};
 use crate::plan::Plan;
 use crate::step::{Step, StepKind};
 
-/// What two parts must not have in their hands at the same time.
+/// A thing that two parts must not work on at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Exclusive<'p> {
     /// A node.

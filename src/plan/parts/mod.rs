@@ -6,9 +6,9 @@
 //! run at the same time, nor are two removals from one etcd cluster, nor two remediations.
 //!
 //! The cut depends on the plan and one number only, so that each worker makes the same one. Up to the number of nodes
-//! in the plan (or 1,000), the number says how many nodes of one stage of a wave a part has at most. What it is above
-//! that says of how many nodes whole waves and groups are put together: a plan of a thousand waves has too many parts
-//! however few each wave has.
+//! in the plan (or 1,000), the number is that of the nodes of one stage of a wave that a part has at most. A higher number
+//! also puts whole waves and groups of so many nodes together: a plan of a thousand waves has too many parts
+//! however few nodes each wave has.
 
 mod edges;
 mod name;
@@ -36,6 +36,7 @@ pub struct Parts {
     /// The parts, in an order in which they could run one after the other.
     pub parts: Vec<Part>,
     positions: FxHashMap<Arc<str>, usize>,
+    group_ids: name::GroupIds,
 }
 
 /// A set of steps that one worker carries out.
@@ -51,7 +52,7 @@ pub struct Part {
     pub wave: Option<u32>,
     /// The steps, in the order of the plan.
     pub steps: Vec<StepIndex>,
-    /// The positions of the parts that must have ended before, as few as say so, sorted.
+    /// The positions of the parts that must have ended before, sorted, without those that others imply.
     pub after: Vec<usize>,
 }
 
@@ -77,6 +78,18 @@ pub enum PartKind {
 }
 
 impl PartKind {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::Site,
+        Self::Start,
+        Self::Teardown,
+        Self::Prepare,
+        Self::Deploy,
+        Self::Gate,
+        Self::Nodes,
+        Self::Several,
+    ];
+
     /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -119,7 +132,7 @@ impl Parts {
             .collect();
         let edges = edges::between(plan, &part_of);
         let order = order::Order::of(cut.count, edges);
-        let mut drafts = name::drafts(stages, &cut, &order);
+        let (mut drafts, group_ids) = name::drafts(stages, &cut, &order);
         for (place, part) in (0..).zip(&part_of) {
             if let Some(part) = part {
                 drafts[order.position(*part)].steps.push(StepIndex(place));
@@ -133,6 +146,7 @@ impl Parts {
             nodes_per_part,
             positions: ids.zip(0..).collect(),
             parts: drafts,
+            group_ids,
         }
     }
 
@@ -140,6 +154,12 @@ impl Parts {
     #[must_use]
     pub fn find(&self, id: &str) -> Option<usize> {
         self.positions.get(id).copied()
+    }
+
+    /// How the ids of the parts of a group begin.
+    #[must_use]
+    pub fn group_id(&self, group: &GroupName) -> Option<&Arc<str>> {
+        self.group_ids.get(group)
     }
 
     /// How many tasks a run of the parts is, with its begin and its end.

@@ -42,8 +42,11 @@ struct Content<'p> {
     is_one_group: bool,
 }
 
-/// All parts by position, still without steps.
-pub(super) fn drafts(stages: &Stages<'_>, cut: &Cut, order: &Order) -> Vec<Part> {
+/// How the ids of the parts of each group begin.
+pub(super) type GroupIds = FxHashMap<GroupName, Arc<str>>;
+
+/// All parts by position, still without steps, and how those of each group begin.
+pub(super) fn drafts(stages: &Stages<'_>, cut: &Cut, order: &Order) -> (Vec<Part>, GroupIds) {
     let mut contents: Vec<Option<Content<'_>>> = vec![None; order.len()];
     for (number, stage) in stages.all.iter().enumerate() {
         for part in cut.parts_of(number, stage.nodes) {
@@ -61,7 +64,10 @@ pub(super) fn drafts(stages: &Stages<'_>, cut: &Cut, order: &Order) -> Vec<Part>
     }
     let mut names = Names::new(stages);
     let parts = contents.into_iter().flatten();
-    parts.map(|content| names.part(&content)).collect()
+    let parts = parts.map(|content| names.part(&content)).collect();
+    let groups = names.groups.into_iter();
+    let ids = groups.map(|(group, (id, _))| (group.clone(), Arc::from(id)));
+    (parts, ids.collect())
 }
 
 struct Names<'p> {

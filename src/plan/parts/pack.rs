@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::stage::{PartStage, Stages, StepPlace};
 
-/// Up to here the number only says how many nodes of a stage a part has, in a plan of fewer nodes, too.
+/// Up to here the number bounds only the nodes of one stage of a part, in a plan of fewer nodes, too.
 const MOST_NODES_OF_A_STAGE: usize = 1_000;
 
 /// Which parts each stage is.

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 /// How many steps of search one edge may cost on average. Plans of this program need a few; in one that was made to cost
-/// more, edges are kept that say nothing new.
+/// more, edges are kept that others imply.
 const SEARCH_PER_EDGE: usize = 64;
 /// From how many times as many predecessors on they are not walked through, but searched.
 const WALKED: usize = 16;

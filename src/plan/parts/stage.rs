@@ -31,7 +31,7 @@ pub(super) struct Stages<'p> {
     pub(super) places: Vec<Option<StepPlace>>,
 }
 
-/// What makes two steps of nodes be of one stage: no barrier between them, the kind, and the group.
+/// The common traits of the steps of one stage: no barrier between them, the kind, and the group.
 type Key<'p> = (u32, PartKind, Option<&'p GroupName>);
 
 struct Walk<'p> {

@@ -10,6 +10,7 @@ mod graph;
 mod html;
 mod markdown;
 mod outline;
+mod parts;
 mod steps;
 mod summary;
 #[cfg(test)]
@@ -22,6 +23,8 @@ pub use gitlab::gitlab;
 pub use graph::{dot, mermaid};
 pub use html::{RunPage, html};
 pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
+pub(in crate::report) use parts::{few, nodes};
+pub use parts::{parts, parts_json};
 pub use summary::summary;
 pub use text::{approvals, text};
 pub use verdicts::{verdicts, verdicts_json};

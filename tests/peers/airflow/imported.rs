@@ -1,0 +1,98 @@
+//! DAGs are imported without an error, fast, and as linters want them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{Lab, RUFF, python, said};
+
+/// How long the import of a DAG may take.
+const LONGEST_IMPORT: f64 = 1.0;
+
+#[test]
+fn dags_of_up_to_a_thousand_tasks_are_imported_in_less_than_a_second() {
+    let Some(lab) = Lab::new(500) else { return };
+    lab.migrate();
+    let sizes = ["100", "400", "1006"];
+    let export = |size: &&str| lab.export(&format!("of-{size}"), &["--max-tasks", size]);
+    let dags: Vec<PathBuf> = sizes.iter().map(export).collect();
+    for (size, dag) in sizes.iter().zip(lab.measured(&dags)) {
+        let most: u64 = size.parse().unwrap();
+        let tasks = dag["tasks"].as_u64().unwrap();
+        assert!(tasks <= most && tasks > most / 2, "{tasks} of {most}");
+        assert_eq!(dag["errors"], json!([]));
+        assert_eq!(dag["dags"], json!([dag["id"]]));
+        for time in ["import", "serialize", "bag"] {
+            let took = dag[time].as_f64().unwrap();
+            assert!(took < LONGEST_IMPORT, "{tasks} tasks, {time}: {took} s");
+        }
+        let figures =
+            ["import", "serialize", "bag", "bytes"].map(|field| format!("{field} {}", dag[field]));
+        println!("{tasks} tasks: {}", figures.join(", "));
+    }
+}
+
+#[test]
+fn the_tasks_of_a_dag_are_the_parts_with_their_order_between_a_begin_and_an_end() {
+    let Some(lab) = Lab::new(3) else { return };
+    lab.migrate();
+    let dag = lab.export("dags", &["--workers", "3"]);
+    let [measured] = &lab.measured(&[dag])[..] else {
+        panic!()
+    };
+    assert_eq!(
+        (&measured["roots"], &measured["leaves"]),
+        (&json!(["begin"]), &json!(["end"]))
+    );
+    assert_eq!(measured["groups"], json!(["workers"]));
+    assert_eq!(measured["rules"], json!(["all_done"]));
+    assert_eq!(measured["active"], 3);
+    let plan = lab.path("site.plan");
+    let parts = lab.trueup(
+        "edge",
+        &["run", "parts", plan.to_str().unwrap(), "--format", "json"],
+    );
+    let parts: Value = serde_json::from_slice(&parts.stdout).unwrap();
+    let mut expected = serde_json::Map::new();
+    for part in parts["parts"].as_array().unwrap() {
+        let mut after: Vec<_> = part["after"].as_array().unwrap().clone();
+        after.sort_by_key(|id| id.as_str().unwrap().to_owned());
+        if after.is_empty() {
+            after.push("begin".into());
+        }
+        expected.insert(part["id"].as_str().unwrap().to_owned(), after.into());
+    }
+    expected.insert("begin".to_owned(), json!([]));
+    expected.insert("end".to_owned(), json!(["workers.gate-deployed"]));
+    assert_eq!(measured["order"], Value::Object(expected));
+}
+
+#[test]
+fn ruff_finds_nothing_in_a_dag_and_would_format_nothing() {
+    let Some(lab) = Lab::new(3) else { return };
+    let Some(programs) = python(RUFF) else { return };
+    let dag = lab.export("dags", &["--pool", "bmc", "--queue", "all=x"]);
+    let ruff = |arguments: &[&str]| {
+        let mut command = Command::new(programs.join("ruff"));
+        let output = command
+            .args(arguments)
+            .arg("--isolated")
+            .arg(&dag)
+            .output()
+            .unwrap();
+        (output.status.success(), said(&output))
+    };
+    for arguments in [&["check"][..], &["format", "--check"]] {
+        let (is_clean, text) = ruff(arguments);
+        assert!(is_clean, "{text}");
+    }
+    let text = std::fs::read_to_string(&dag).unwrap();
+    std::fs::write(
+        &dag,
+        text.replace("import fcntl\n", "import fcntl\nimport json\n"),
+    )
+    .unwrap();
+    let (is_clean, text) = ruff(&["check"]);
+    assert!(!is_clean && text.contains("F401"), "{text}");
+}
