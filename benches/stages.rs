@@ -195,6 +195,7 @@ fn run() -> RunRecord {
         tag_owed: Default::default(),
         actor: None,
         requested: None,
+        workers: None,
     }
 }
 

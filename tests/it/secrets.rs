@@ -358,6 +358,46 @@ fn files_below(folder: PathBuf, is_left_out: &dyn Fn(&Path) -> bool) -> Vec<Path
     files
 }
 
+/// Shows the parts of the saved plan, and exports it.
+fn divide(fixture: &Fixture) {
+    for format in ["text", "json"] {
+        run(fixture, &["run", "parts", "saved.plan", "--format", format]).with(0);
+    }
+    export(fixture);
+}
+
+#[test]
+fn no_worker_shows_a_secret_and_none_leaves_one_behind() {
+    let fixture = site();
+    fixture.checkout.commit("Secrets");
+    run(&fixture, &["plan", "-o", "saved.plan"]).with(0);
+    for format in ["text", "json"] {
+        let begin = [
+            "run",
+            "begin",
+            "saved.plan",
+            "--run",
+            "r",
+            "--format",
+            format,
+        ];
+        run(
+            &fixture,
+            &[&begin[..], &["--nodes-per-part", "50"]].concat(),
+        )
+        .with(0);
+        run(&fixture, &["run", "status", "r", "--format", format]).with(0);
+    }
+    let status = run(&fixture, &["run", "status", "r", "--format", "json"]).json();
+    for (number, part) in status["parts"].as_array().unwrap().iter().enumerate() {
+        let format = ["text", "json"][number % 2];
+        let part = part["part"].as_str().unwrap();
+        run(&fixture, &["run", "part", "r", part, "--format", format]).with(0);
+    }
+    run(&fixture, &["run", "end", "r", "--format", "json"]).with(0);
+    assert!(look_at_what_was_left(&fixture) > 2, "there are records");
+}
+
 #[test]
 fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     let fixture = site();
@@ -408,14 +448,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     );
     unseen("the saved plan", &fixture.read("saved.plan"));
     run(&fixture, &["show", "saved.plan", "--format", "json"]).with(0);
-    for format in ["text", "json"] {
-        run(
-            &fixture,
-            &["run", "parts", "saved.plan", "--format", format],
-        )
-        .with(0);
-    }
-    export(&fixture);
+    divide(&fixture);
     judge(&fixture);
     approve(&fixture);
     comment(&fixture);

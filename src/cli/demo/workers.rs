@@ -47,6 +47,7 @@ pub(super) fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
         repository: Repository::discover(&clones[0])?,
     };
     worker.trueup(&["plan", "--out", "../plan.json"], 0)?;
+    worker.trueup(&["run", "parts", "../plan.json"], 0)?;
     say(
         context,
         "The run takes the lock of its site for all workers, and not for a process:",
@@ -54,7 +55,6 @@ pub(super) fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
     // The remote is a folder, which takes as many pushes as there are.
     let begin = ["run", "begin", "../plan.json", "--run", RUN];
     worker.trueup(&[&begin[..], &["--pushes-per-minute", "0"]].concat(), 0)?;
-    worker.trueup(&["run", "status", RUN], 0)?;
 
     say(
         context,
@@ -85,7 +85,15 @@ pub(super) fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
         "The end of the run collects what all of them did, writes the records and the tag, and releases the lock:",
     )?;
     worker.trueup(&["run", "end", RUN], 0)?;
-    worker.trueup(&["plan", "--detailed-exitcode"], 0)
+    worker.trueup(&["plan", "--detailed-exitcode"], 0)?;
+    say(
+        context,
+        "Airflow takes the same plan as a DAG, with one task for each part:",
+    )?;
+    worker.trueup(
+        &["export", "airflow", "../plan.json", "--out", "../dags"],
+        0,
+    )
 }
 
 /// A bare remote of a repository, and a clone of it for each worker.
