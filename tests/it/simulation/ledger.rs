@@ -228,15 +228,6 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// The same with each failure counted once: a step that failed is attempted again where its worker could not publish that.
-    pub(super) fn with_failures_once(mut self) -> Self {
-        let failures = self.happened.iter_mut();
-        for (_, count) in failures.filter(|(what, _)| what.ends_with(" failed")) {
-            *count = 1;
-        }
-        self
-    }
-
     /// The lines in which it is not what it should be.
     pub(super) fn difference(&self, expected: &Self) -> String {
         let lines = |outcome: &Self| -> BTreeSet<String> {
