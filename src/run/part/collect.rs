@@ -53,7 +53,7 @@ pub(in crate::run) fn collected(
         let Some(found) = collected.known.0.get(&part.id) else {
             continue;
         };
-        let done = progress(site.repository, found.commit, 0, true)?;
+        let done = progress(site.repository, found.commit, &[], true)?;
         let is_open = matches!(found.status.state, PartState::Running | PartState::Fenced);
         collected.entries.extend(done.entries.iter().cloned());
         collected.events.extend(done.events);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::refs::{Listed, PartRefs};
 use super::status::{PartState, PartStatus, progress};
 use crate::journal::Entry;
-use crate::repository::CommitId;
+use crate::repository::{BlobId, CommitId};
 use crate::run::error::Error;
 
 /// A part, as it was observed last.
@@ -14,8 +14,8 @@ use crate::run::error::Error;
 pub(in crate::run) struct KnownPart {
     pub(in crate::run) commit: CommitId,
     pub(in crate::run) status: PartStatus,
-    /// How many chunks of its entries were read.
-    chunks: usize,
+    /// The chunks of its entries that were read.
+    chunks: Vec<BlobId>,
 }
 
 /// The parts of a run that have a ref.
@@ -42,7 +42,7 @@ impl KnownParts {
                 continue;
             }
             let status = PartStatus::read(repository, (refs.run, part), *commit)?;
-            let mut chunks = known.map_or(0, |known| known.chunks);
+            let mut chunks = known.map_or_else(Vec::new, |known| known.chunks.clone());
             match refusal(refs, *commit, base) {
                 Some(why) if status.state != PartState::Running => {
                     return Err(Error::Untrusted {
@@ -53,7 +53,7 @@ impl KnownParts {
                 Some(_) => {}
                 None if own == Some(&**part) => {}
                 None => {
-                    let found = progress(repository, *commit, chunks, false)?;
+                    let found = progress(repository, *commit, &chunks, false)?;
                     chunks = found.chunks;
                     news.insert(part.clone(), found.entries);
                 }

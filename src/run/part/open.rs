@@ -365,7 +365,7 @@ impl Own {
                 is_incomplete: false,
             });
         };
-        let shared = progress(repository, before.commit, 0, false)?.entries;
+        let shared = progress(repository, before.commit, &[], false)?.entries;
         let published = shared.len();
         let mark = Some(&before.status.journal);
         let found = files.read()?.unwrap_or_default();

@@ -86,7 +86,7 @@ pub fn overview(
             overview.host = Some(Arc::from(status.holder.host.as_str()));
             let last = status.published.last();
             overview.published = last.map(|at| Arc::from(rfc3339(*at)));
-            for entry in progress(site.repository, commit, 0, false)?.entries {
+            for entry in progress(site.repository, commit, &[], false)?.entries {
                 if let Entry::Ended { outcome, .. } = entry {
                     overview.ended += 1;
                     let failed = matches!(

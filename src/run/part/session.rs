@@ -269,16 +269,17 @@ impl PartSession<'_> {
 
     /// Asks for the other parts, and whether the lock and this part are still what they were.
     fn look(&self, now: Duration) {
-        let mut others = lock(&self.others);
-        if others.next > now {
+        if lock(&self.others).next > now {
             return;
         }
-        others.next = now + GLANCE;
+        lock(&self.others).next = now + GLANCE;
         let refs = self.refs();
+        // The dispatcher does not wait for the remote.
         let listed = match refs.list() {
             Ok(listed) => listed,
             Err(error) => return log::info!("the other parts: {}", chain(&error)),
         };
+        let mut others = lock(&self.others);
         let found = others
             .known
             .update(refs, &listed, self.base, Some(&self.part));

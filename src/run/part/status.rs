@@ -162,26 +162,31 @@ impl PartStatus {
     }
 }
 
-/// The published progress of a part from a chunk on.
+/// The published progress of a part.
 #[derive(Clone, Debug, Default)]
 pub(in crate::run) struct Progress {
     pub(in crate::run) entries: Vec<Entry>,
     pub(in crate::run) events: Vec<RunEvent>,
-    /// How many chunks of entries there are.
-    pub(in crate::run) chunks: usize,
+    /// The chunks of its entries.
+    pub(in crate::run) chunks: Vec<BlobId>,
 }
 
-/// Reads the entries of a part, and its events where they are wanted, from a chunk of entries on.
+/// Reads the entries of a part, but for the chunks that are known, and its events where they are wanted.
+///
+/// A chunk may be replaced by one with more entries, where the answer to its publication did not come.
 pub(in crate::run) fn progress(
     repository: &Repository,
     commit: CommitId,
-    from: usize,
+    known: &[BlobId],
     with_events: bool,
 ) -> Result<Progress, Error> {
     let mut progress = Progress::default();
     let found = chunks(repository, commit, ENTRIES)?;
-    progress.chunks = found.len();
-    for name in found.keys().skip(from) {
+    let is_new = |number: usize, chunk: &BlobId| known.get(number) != Some(chunk);
+    let new = (0..).zip(&found);
+    let new = new.filter(|(number, (_, chunk))| is_new(*number, chunk));
+    progress.chunks = found.values().copied().collect();
+    for (_, (name, _)) in new {
         read_lines(
             repository,
             commit,
@@ -236,5 +241,91 @@ fn reading(source: crate::repository::Error) -> Error {
     Error::Repository {
         attempt: "read the progress of a part of the run",
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn intent(step: &str) -> Entry {
+        Entry::Intent {
+            step: step.parse().unwrap(),
+        }
+    }
+
+    fn author() -> Signature {
+        Signature {
+            name: "Ada".to_owned(),
+            email: "ada@example.org".to_owned(),
+            seconds: 1,
+        }
+    }
+
+    fn status() -> PartStatus {
+        let holder = Holder::this_process("ada", "R1", "2026-01-01T00:00:00Z");
+        PartStatus::new(
+            (&RunId::from("R1"), &"g.deploy-1".into()),
+            1,
+            holder,
+            "j".into(),
+        )
+    }
+
+    #[test]
+    fn each_publication_adds_a_chunk_and_one_that_was_replaced_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init(folder.path()).unwrap();
+        let written = |base, entries: &[Entry]| {
+            let commit = status().commit(&repository, base, (entries, &[]), author());
+            repository.write_commit(&commit.unwrap()).unwrap()
+        };
+        let [a, b, c] = ["prepare/g/a", "prepare/g/b", "prepare/g/c"].map(intent);
+        let first = written(None, std::slice::from_ref(&a));
+        let unanswered = written(Some(first), std::slice::from_ref(&b));
+        let answered = written(Some(first), &[b.clone(), c.clone()]);
+        let read = |commit, known: &[BlobId]| progress(&repository, commit, known, false).unwrap();
+        let known = read(unanswered, &[]);
+        assert_eq!(known.entries, [a.clone(), b.clone()]);
+        assert_eq!(
+            read(answered, &known.chunks).entries,
+            [b.clone(), c.clone()]
+        );
+        assert_eq!(read(answered, &[]).entries, [a, b, c.clone()]);
+        let silent = written(Some(answered), &[]);
+        assert!(read(silent, &read(answered, &[]).chunks).entries.is_empty());
+    }
+
+    #[test]
+    fn a_status_of_another_part_or_format_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init(folder.path()).unwrap();
+        let written = |status: &PartStatus| {
+            let commit = status
+                .commit(&repository, None, (&[], &[]), author())
+                .unwrap();
+            repository.write_commit(&commit).unwrap()
+        };
+        let read =
+            |commit, part: &str| PartStatus::read(&repository, (&RunId::from("R1"), part), commit);
+        let own = written(&status());
+        assert_eq!(read(own, "g.deploy-1").unwrap(), status());
+        assert!(read(own, "g.deploy-2").is_err());
+        let newer = PartStatus {
+            format: FORMAT + 1,
+            ..status()
+        };
+        assert!(read(written(&newer), "g.deploy-1").is_err());
+        let hostile = PartStatus {
+            holder: Holder {
+                host: "a\u{1b}[2J".to_owned(),
+                ..status().holder
+            },
+            ..status()
+        };
+        assert_eq!(
+            read(written(&hostile), "g.deploy-1").unwrap().holder.host,
+            "a[2J"
+        );
     }
 }
