@@ -69,6 +69,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "queue",
             "resume",
             "resume-interrupted",
+            "run",
             "stop-after",
             "stop-grace",
             "supersede",
