@@ -22,6 +22,6 @@ mod table;
 mod unfinished;
 
 pub use crate::diagnostic::counted;
-pub use escape::Visible;
+pub use escape::{Visible, names};
 pub use palette::{Painted, Palette, Role};
 pub use unfinished::unfinished;

@@ -154,10 +154,20 @@ fn of_others(command: &str) -> &'static [Example] {
             "Show the parts of a saved plan, of at most 16 nodes each",
             "trueup run parts site.plan --nodes-per-part 16",
         )],
-        "export" => &[(
-            "Write a saved plan as a DAG for eight workers",
-            "trueup export airflow site.plan --out dags --workers 8 --pool bmc",
+        "sites" => &[(
+            "List the sites that are on the branch of the remote",
+            "trueup sites --rev origin/main",
         )],
+        "export" => &[
+            (
+                "Write a saved plan as a DAG for eight workers",
+                "trueup export airflow site.plan --out dags --workers 8 --pool bmc",
+            ),
+            (
+                "Write a DAG that plans all sites each night",
+                "trueup export airflow --all-sites --out dags --schedule '0 3 * * *'",
+            ),
+        ],
         "accept" => &[(
             "Record the board that replaced another",
             "trueup accept node-7 --identity",

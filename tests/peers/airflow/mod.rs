@@ -2,6 +2,7 @@
 
 mod carried;
 mod imported;
+mod sites;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -50,8 +51,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// The example of that many machines, published, and planned as `site.plan`.
-    fn new(machines: usize) -> Option<Self> {
+    /// An Airflow, and the remote of a repository.
+    fn empty() -> Option<Self> {
         let lab = Self {
             airflow: python(AIRFLOW)?,
             folder: TempDir::new().unwrap(),
@@ -74,6 +75,12 @@ impl Lab {
                 "origin.git",
             ],
         );
+        Some(lab)
+    }
+
+    /// The example of that many machines, published, and planned as `site.plan`.
+    fn new(machines: usize) -> Option<Self> {
+        let lab = Self::empty()?;
         lab.trueup(".", &["init", "edge"]);
         lab.git("edge", &["branch", "--move", "main"]);
         let networks = std::fs::read_to_string(lab.path("edge/networks.yaml")).unwrap();
