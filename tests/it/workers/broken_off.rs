@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 use super::{NAME, Site};
 use crate::cli_interrupted::{everything_happened_once, in_real_time};
 use crate::fixture::{Fixture, wait_until};
+use crate::git::Checkout;
 
 fn signal(child: &Child, name: &str) {
     let pid = child.id().to_string();
@@ -187,4 +188,67 @@ fn a_worker_in_a_clone_that_is_behind_fetches_what_it_needs() {
     site.carry_out_all();
     site.end().with(0);
     everything_happened_once(&site.first);
+}
+
+/// Answers a fetch, and then moves the ref of a part.
+const MOVES: &str = r#"#!/bin/sh
+git-upload-pack "$@"
+code=$?
+left=$(cat COUNT)
+echo $((left - 1)) > COUNT
+[ "$left" -eq 1 ] && git -C "$1" update-ref REF "$(cat NEXT)" || true
+exit $code
+"#;
+
+#[test]
+fn a_part_that_moves_between_its_listing_and_its_fetch_is_read_as_it_is_then() {
+    let site = Site::begun(Fixture::one_rack(), 1);
+    let origin = &site.origin;
+    origin.git(&["config", "core.logAllRefUpdates", "always"]);
+    let part = site.parts().remove(0);
+    site.carry_out(0, &part).with(0);
+    let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
+    let end = format!("/{part}");
+    let name = refs.lines().find(|name| name.ends_with(&end)).unwrap();
+    let moves = origin.git(&["log", "--walk-reflogs", "--format=%H", name]);
+    let (last, first) = (moves.lines().next().unwrap(), moves.lines().last().unwrap());
+    assert_ne!(last, first);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let script = MOVES
+        .replace("COUNT", path("count").to_str().unwrap())
+        .replace("NEXT", path("next").to_str().unwrap())
+        .replace("REF", name);
+    std::fs::write(path("upload-pack"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path("upload-pack"), mode).unwrap();
+    let mut gone = 0;
+    for (next, call) in [last, ""]
+        .into_iter()
+        .flat_map(|next| (1..=4).map(move |call| (next, call)))
+    {
+        origin.git(&["update-ref", name, first]);
+        let clone = Fixture::of(Checkout::clone_of(&origin.url(), &[]), site.first.site());
+        let program = path("upload-pack");
+        clone.checkout.git(&[
+            "config",
+            "remote.origin.uploadpack",
+            program.to_str().unwrap(),
+        ]);
+        std::fs::write(path("count"), call.to_string()).unwrap();
+        let moved = if next.is_empty() {
+            "0".repeat(40)
+        } else {
+            next.to_owned()
+        };
+        std::fs::write(path("next"), moved).unwrap();
+        let status = clone
+            .run(&["run", "status", NAME, "--format", "json"])
+            .with(0)
+            .json();
+        let parts = status["parts"].as_array().unwrap();
+        let found = parts.iter().find(|each| each["part"] == *part).unwrap();
+        gone += usize::from(found["state"].is_null());
+    }
+    assert!(gone > 0);
 }
