@@ -181,8 +181,8 @@ fn of_others(command: &str) -> &'static [Example] {
                 "trueup export airflow site.plan --out dags --workers 8 --pool bmc",
             ),
             (
-                "Write a DAG that plans all sites each night",
-                "trueup export airflow --all-sites --out dags --schedule '0 3 * * *'",
+                "Write a DAG that plans all sites each hour",
+                "trueup export airflow --all-sites --out dags --schedule @hourly",
             ),
         ],
         "accept" => &[(
