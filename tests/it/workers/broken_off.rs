@@ -260,3 +260,35 @@ fn a_part_that_moves_between_its_listing_and_its_fetch_is_read_as_it_is_then() {
     }
     assert!(gone > 0);
 }
+
+#[test]
+fn a_begin_that_is_killed_anywhere_is_repeated() {
+    let mut site = Site::planned(Fixture::one_rack(), 2);
+    let plan = site.plan.to_str().unwrap().to_owned();
+    let mut killed = 0;
+    for delay in [20, 60, 100, 140, 180, 220, 260, 300, 350, 400] {
+        let begin = [
+            "run",
+            "begin",
+            &plan,
+            "--run",
+            NAME,
+            "--effect",
+            &site.effect,
+        ];
+        let more = ["--nodes-per-part", "2", "--pushes-per-minute", "0"];
+        let mut begin = site.first.start(&[&begin[..], &more].concat());
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        begin.kill().unwrap();
+        killed += usize::from(begin.wait().unwrap().code().is_none());
+    }
+    assert!(killed > 0);
+    let begun = site.begin(&[]).with(0).json();
+    let digest = begun["plan_digest"].as_str().unwrap();
+    digest.clone_into(&mut site.digest);
+    site.carry_out_all();
+    site.end().with(0);
+    everything_happened_once(&site.first);
+    let log = site.first.run(&["log", "--format", "json"]).with(0).json();
+    assert_eq!(log["runs"].as_array().unwrap().len(), 1, "{log}");
+}
