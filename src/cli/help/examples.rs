@@ -150,27 +150,6 @@ fn of_others(command: &str) -> &'static [Example] {
             "Judge a saved plan by the rules in a folder of the repository",
             "trueup policy test site.plan --rules policies",
         )],
-        "run parts" => &[(
-            "Show the parts of a saved plan, of at most 16 nodes each",
-            "trueup run parts site.plan --nodes-per-part 16",
-        )],
-        "run begin" => &[(
-            "Begin a run, and print the digest of its plan for the workers",
-            "trueup run begin site.plan --run nightly-7 --format json",
-        )],
-        "run part" => &[(
-            "Carry out a part, or resume it",
-            "trueup run part nightly-7 storage.deploy-1 --plan-digest $DIGEST",
-        )],
-        "run end" => &[(
-            "End a run, with a report for a browser",
-            "trueup run end nightly-7 --report run.html",
-        )],
-        "run status" => &[("Show how far each part is", "trueup run status nightly-7")],
-        "run abort" => &[(
-            "Fence all workers, and abort the run",
-            "trueup run abort nightly-7",
-        )],
         "sites" => &[(
             "List the sites that are on the branch of the remote",
             "trueup sites --rev origin/main",
@@ -201,6 +180,34 @@ fn of_others(command: &str) -> &'static [Example] {
             ),
             ("Move them back", "trueup migrate --back"),
         ],
+        _ => of_workers(command),
+    }
+}
+
+/// Those of commands about runs that are divided among workers.
+fn of_workers(command: &str) -> &'static [Example] {
+    match command {
+        "run parts" => &[(
+            "Show the parts of a saved plan, of at most 16 nodes each",
+            "trueup run parts site.plan --nodes-per-part 16",
+        )],
+        "run begin" => &[(
+            "Begin a run, and print the digest of its plan for the workers",
+            "trueup run begin site.plan --run nightly-7 --format json",
+        )],
+        "run part" => &[(
+            "Carry out a part, or resume it",
+            "trueup run part nightly-7 storage.deploy-1 --plan-digest $DIGEST",
+        )],
+        "run end" => &[(
+            "End a run, with a report for a browser",
+            "trueup run end nightly-7 --report run.html",
+        )],
+        "run status" => &[("Show how far each part is", "trueup run status nightly-7")],
+        "run abort" => &[(
+            "Fence all workers, and abort the run",
+            "trueup run abort nightly-7",
+        )],
         _ => of_surroundings(command),
     }
 }
