@@ -83,6 +83,7 @@ class Trueup(BaseOperator):
             words += ["--plan-digest", begun] if words[1] == "part" else []
         with self.checkout() as (folder, lock):
             self.fetch(folder)
+            self.forward(folder)
             code = self.call(words, folder, lock)
         if self.task_id == "begin":
             context["ti"].xcom_push(key=CODE, value=code)
@@ -141,6 +142,21 @@ class Trueup(BaseOperator):
         if fetched.returncode:
             raise AirflowException(
                 f"`git fetch` in `{folder}` ended with code {fetched.returncode}"
+            )
+
+    def forward(self, folder: str) -> None:
+        """Moves the checkout to the tip of its branch: there the site is found, and the begin compares the plan with it."""
+        asked = ["git", "-C", folder, "-c", "core.hooksPath=/dev/null"]
+        moved = subprocess.run(
+            [*asked, "merge", "--ff-only", "--quiet"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if moved.returncode:
+            self.log.warning(
+                "`git merge --ff-only` in `%s`: %s", folder, moved.stderr.strip()
             )
 
     def call(self, words: list[str], folder: str, lock: int) -> int:
