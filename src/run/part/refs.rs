@@ -9,6 +9,9 @@ use crate::repository::{self, CommitId, PushOutcome, RefUpdate};
 use crate::run::error::{self, Error};
 use crate::run::site_repository::SiteRepository;
 
+/// How often parts are asked for that are published or removed while they are fetched.
+const ATTEMPTS: usize = 8;
+
 /// The refs of the parts of a run.
 #[derive(Clone, Copy)]
 pub(in crate::run) struct PartRefs<'a> {
@@ -17,7 +20,7 @@ pub(in crate::run) struct PartRefs<'a> {
 }
 
 /// The lock and the parts, as they are at one instant.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::run) struct Listed {
     /// The commit of the lock.
     pub(in crate::run) lock: Option<CommitId>,
@@ -36,8 +39,29 @@ impl PartRefs<'_> {
         error::repository(&self.site.name, attempt)
     }
 
-    /// Asks for the lock and the parts, and fetches the parts that are not here.
+    /// Asks for the lock and the parts, and fetches the parts that are not here. A part that is published meanwhile, or is
+    /// removed, is asked for again: its commit has no parents, so that the one that was listed does not come with the new one.
     pub(in crate::run) fn list(&self) -> Result<Listed, Error> {
+        let mut listed = self.ask()?;
+        for _ in 0..ATTEMPTS {
+            let fetched = self.fetch(&listed);
+            if fetched.is_ok() && self.missing(&listed)?.is_empty() {
+                return Ok(listed);
+            }
+            let now = self.ask()?;
+            if now == listed {
+                fetched?;
+            }
+            listed = now;
+        }
+        Err(Error::Moving {
+            site: self.site.name.clone(),
+            name: format!("run/{}", self.run),
+        })
+    }
+
+    /// Asks for the lock and the parts.
+    fn ask(&self) -> Result<Listed, Error> {
         let (folder, lock) = (self.folder()?, self.site.lock_ref()?);
         let repository = self.site.repository;
         let refs = match self.site.remote()? {
@@ -63,8 +87,19 @@ impl PartRefs<'_> {
                 listed.parts.insert(Arc::from(part), CommitId(id));
             }
         }
-        self.fetch(&listed)?;
         Ok(listed)
+    }
+
+    /// The parts that are not here.
+    fn missing<'l>(&self, listed: &'l Listed) -> Result<Vec<&'l str>, Error> {
+        let mut missing = Vec::new();
+        for (part, commit) in &listed.parts {
+            let has = self.site.repository.has(commit.0);
+            if !has.map_err(self.failed("find the parts of the run"))? {
+                missing.push(&**part);
+            }
+        }
+        Ok(missing)
     }
 
     /// Fetches the parts that are not here.
@@ -72,17 +107,15 @@ impl PartRefs<'_> {
         let Some(remote) = self.site.remote()? else {
             return Ok(());
         };
-        let (folder, here) = (self.folder()?, self.copies()?);
-        let mut wanted = Vec::new();
-        for (part, commit) in &listed.parts {
-            let has = self.site.repository.has(commit.0);
-            if !has.map_err(self.failed("find the parts of the run"))? {
-                wanted.push((format!("{folder}{part}"), format!("{here}{part}")));
-            }
-        }
-        if wanted.is_empty() {
+        let missing = self.missing(listed)?;
+        if missing.is_empty() {
             return Ok(());
         }
+        let (folder, here) = (self.folder()?, self.copies()?);
+        let wanted = missing.into_iter();
+        let wanted: Vec<(String, String)> = wanted
+            .map(|part| (format!("{folder}{part}"), format!("{here}{part}")))
+            .collect();
         let wanted: Vec<(&str, &str)> = wanted
             .iter()
             .map(|(there, here)| (there.as_str(), here.as_str()))

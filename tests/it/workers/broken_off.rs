@@ -188,3 +188,36 @@ fn a_worker_in_a_clone_that_is_behind_fetches_what_it_needs() {
     site.end().with(0);
     everything_happened_once(&site.first);
 }
+
+/// A program `git` that has a part of the site published anew, once, before it fetches parts.
+const MOVING_GIT: &str = r#"#!/bin/sh
+export GIT_AUTHOR_NAME=Ada GIT_AUTHOR_EMAIL=ada@example.org PATH=${PATH#*:}
+case "$*" in *fetch*/run/*) if mkdir "$0.moved" 2>/dev/null; then
+    for ref in $(git -C ORIGIN for-each-ref --format='%(refname)' refs/trueup/one-rack/run); do
+        git -C ORIGIN update-ref "$ref" "$(git -C ORIGIN commit-tree -m again "$ref^{tree}")"
+    done
+fi ;; esac
+exec git "$@"
+"#;
+
+#[test]
+fn a_part_that_is_published_while_it_is_fetched_is_asked_for_again() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let site = Site::begun(Fixture::one_rack(), 2);
+    let parts = site.parts();
+    site.carry_out(0, &parts[0]).with(0);
+    let folder = site.first.checkout.outside().join("bin");
+    std::fs::create_dir(&folder).unwrap();
+    let git = folder.join("git");
+    std::fs::write(
+        &git,
+        MOVING_GIT.replace("ORIGIN", site.origin.url().trim_start_matches("file://")),
+    )
+    .unwrap();
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let mut command = site.clones[1].command(&site.part(&parts[1]));
+    command.env("PATH", format!("{}:{path}", folder.display()));
+    crate::fixture::Ended::from(command.output().unwrap()).with(0);
+    assert!(folder.join("git.moved").exists());
+}
