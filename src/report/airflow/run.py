@@ -74,6 +74,7 @@ class Trueup(InCheckout):
             words += ["--plan-digest", begun] if words[1] == "part" else []
         with self.checkout() as (folder, lock):
             self.fetch(folder)
+            self.forward(folder)
             code = self.call([f"--site={SITE}", *words], folder, lock)
         if self.task_id == "begin":
             context["ti"].xcom_push(key=CODE, value=code)

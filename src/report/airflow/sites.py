@@ -46,6 +46,7 @@ class ListSites(InCheckout):
     def execute(self, context) -> list[dict]:
         with self.checkout() as (folder, lock):
             self.fetch(folder)
+            self.forward(folder)
             revision = self.revision(folder)
             code = self.call(
                 ["sites", "--rev", revision, "--format", "json"], folder, lock
@@ -92,6 +93,7 @@ class PlanSites(InCheckout):
         results: list[dict] = []
         with self.checkout() as (folder, lock):
             self.fetch(folder)
+            self.forward(folder)
             for site in sites:
                 if self.stopping:
                     raise AirflowException("stopped")

@@ -61,6 +61,21 @@ class InCheckout(BaseOperator):
                 f"`git fetch` in `{folder}` ended with code {fetched.returncode}"
             )
 
+    def forward(self, folder: str) -> None:
+        """Moves the checkout to the tip of its branch: there the site is found, and the begin compares the plan with it."""
+        asked = ["git", "-C", folder, "-c", "core.hooksPath=/dev/null"]
+        moved = subprocess.run(
+            [*asked, "merge", "--ff-only", "--quiet"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if moved.returncode:
+            self.log.warning(
+                "`git merge --ff-only` in `%s`: %s", folder, moved.stderr.strip()
+            )
+
     def call(
         self, words: list[str], folder: str, lock: int, timeout: float | None = None
     ) -> int:
