@@ -23,5 +23,7 @@ mod unfinished;
 
 pub use crate::diagnostic::counted;
 pub use escape::Visible;
+pub(crate) use escape::xml;
+pub(crate) use html::{Look, page};
 pub use palette::{Painted, Palette, Role};
 pub use unfinished::unfinished;

@@ -134,7 +134,8 @@ impl Entry {
     /// How far it is once its run has begun, or it has ended without one.
     pub(super) async fn begun(&self) -> Progress {
         let mut progress = self.progress.subscribe();
-        let begun = progress.wait_for(|progress| progress.run.is_some() || progress.ended.is_some());
+        let begun =
+            progress.wait_for(|progress| progress.run.is_some() || progress.ended.is_some());
         begun.await.map(|begun| begun.clone()).unwrap_or_default()
     }
 

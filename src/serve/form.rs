@@ -43,7 +43,12 @@ impl Form {
         let mut best: Option<(f32, Self)> = None;
         for range in accepted.split(',').filter(|range| !range.trim().is_empty()) {
             let mut parts = range.split(';').map(str::trim);
-            let form = match parts.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            let form = match parts
+                .next()
+                .unwrap_or_default()
+                .to_ascii_lowercase()
+                .as_str()
+            {
                 "application/json" | "application/*" | "*/*" => Self::Json,
                 "text/html" => Self::Html,
                 "text/markdown" | "text/*" => Self::Markdown,
@@ -97,7 +102,10 @@ mod tests {
         for (accepted, form) in [
             ("", Some(Form::Json)),
             ("*/*", Some(Form::Json)),
-            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", Some(Form::Html)),
+            (
+                "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+                Some(Form::Html),
+            ),
             ("text/html;q=0.5, text/markdown", Some(Form::Markdown)),
             ("application/json, text/html", Some(Form::Json)),
             ("image/png", None),

@@ -39,6 +39,7 @@ pub use exposition::{Exposition, MetricKind};
 pub use health::{Vitals, health};
 pub use host::{Host, ServiceClock};
 pub use listen::{Limits, Listener, answer};
+pub use own::openapi;
 pub use policy::Role;
 pub use server::Server;
 pub use settings::{Files, Settings};

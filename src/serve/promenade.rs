@@ -173,8 +173,7 @@ pub(super) fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Re
     let spawned = std::thread::Builder::new()
         .name("action".to_owned())
         .spawn(move || {
-            let acted =
-                std::panic::AssertUnwindSafe(|| act(&worker, &working));
+            let acted = std::panic::AssertUnwindSafe(|| act(&worker, &working));
             let status = std::panic::catch_unwind(acted).unwrap_or_else(|_| {
                 let text = "the action failed by a defect of the service; its log has more";
                 refused(

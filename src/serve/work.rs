@@ -12,9 +12,7 @@ use crate::apply::{self, EventClock};
 use crate::design::NodeName;
 use crate::plan::{Action, ChangeKind, Options, Plan, Request};
 use crate::report::airship::{Heard, Message, MessageKind, Status, of_nothing, of_refusal};
-use crate::run::{
-    EventKind, Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle,
-};
+use crate::run::{EventKind, Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle};
 use crate::site::At;
 use crate::step::FailureReason;
 use crate::workflow::{

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::Extension;
 use http::StatusCode;
 
 use super::super::actions::{View, url};

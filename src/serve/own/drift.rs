@@ -30,7 +30,10 @@ pub(super) fn drifts(plan: &Plan) -> Vec<NodeDrift> {
                 .ok()
                 .and_then(|kind| kind.as_str().map(str::to_owned))
                 .unwrap_or_default(),
-            differs: differences(change).iter().map(ToString::to_string).collect(),
+            differs: differences(change)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
         })
         .collect()
 }
@@ -50,7 +53,8 @@ pub(super) async fn drift(
     request: Request,
 ) -> Result<Response, Refusal> {
     let known = &["observed"];
-    let (subject, query) = admit(&shared, &peer, head(&request), Operation::ReadSite, known).await?;
+    let (subject, query) =
+        admit(&shared, &peer, head(&request), Operation::ReadSite, known).await?;
     let view = match query.text("observed") {
         None | Some("none") => {
             let view = current(&shared).await?;

@@ -8,8 +8,8 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::view::PlanView;
 use super::is_id;
+use super::view::PlanView;
 use crate::plan::{Plan, saved};
 use crate::repository::{Links, read_file};
 use crate::workflow::{Checkout, Failure, FailureKind, saved_plan};
@@ -84,9 +84,9 @@ impl Kept {
 
     /// The descriptions of all plans, the newest first.
     pub(in crate::serve) fn views(&self) -> Result<Vec<PlanView>, Failure> {
-        let mut ids = self.ids(".view.json").map_err(|error| {
-            Failure::error(format!("the plans cannot be listed: {error}"))
-        })?;
+        let mut ids = self
+            .ids(".view.json")
+            .map_err(|error| Failure::error(format!("the plans cannot be listed: {error}")))?;
         ids.sort_unstable();
         ids.reverse();
         Ok(ids.iter().filter_map(|id| self.view(id).ok()).collect())
@@ -119,7 +119,9 @@ impl Kept {
         let mut out = BufWriter::new(file);
         write(&mut out)?;
         out.flush()?;
-        let file = out.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+        let file = out
+            .into_inner()
+            .map_err(std::io::IntoInnerError::into_error)?;
         file.persist(path).map(drop).map_err(|error| error.error)
     }
 
@@ -207,7 +209,13 @@ mod tests {
     #[test]
     fn no_id_names_a_file_elsewhere() {
         let (_folder, kept) = folder(0..1);
-        for id in ["", "..", "../../config", "01JB/000000000000000000000", "a\0"] {
+        for id in [
+            "",
+            "..",
+            "../../config",
+            "01JB/000000000000000000000",
+            "a\0",
+        ] {
             assert_eq!(kept.view(id).unwrap_err().kind, FailureKind::NotFound);
             assert_eq!(kept.read(id).unwrap_err().kind, FailureKind::NotFound);
         }

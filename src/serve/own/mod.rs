@@ -33,9 +33,12 @@ use crate::workflow::{Failure, FailureKind};
 
 pub(super) use feed::{Feed, Feeds};
 pub(super) use kept::kept;
-pub(super) use runs::{recorded_run, recorded_runs, run_page};
-pub(super) use site::{SiteCache, SiteView, site_views};
-pub(super) use view::{NodeProgress, PlanView, RunProgress, RunView};
+pub(super) use plans::views as plan_views;
+pub(super) use runs::{follow, recorded_run, recorded_runs};
+pub(super) use site::{SiteCache, SiteView, current, site_views};
+pub(super) use view::{
+    GroupProgress, NodeProgress, PlanView, RunProgress, RunView, SiteActionView, SiteListed,
+};
 
 /// The reason of a run that did not succeed.
 pub(super) const RUN_FAILED: Reason = Reason {
@@ -108,7 +111,7 @@ fn part<'p>(path: &'p str, prefix: &str) -> &'p str {
 }
 
 /// Whether a text is an id: no other part of a path ever names a file.
-fn is_id(text: &str) -> bool {
+pub(super) fn is_id(text: &str) -> bool {
     text.len() == ID && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 

@@ -9,8 +9,8 @@ use http::StatusCode;
 use serde::Serialize;
 use utoipa::{OpenApi, ToResponse, ToSchema};
 
-use super::{admit, head};
 use super::view::PhaseWord;
+use super::{admit, head};
 use crate::serve::answer::{Refusal, json};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
@@ -66,7 +66,6 @@ pub(super) struct Refused(StatusObject);
 
 /// Airship's status object.
 #[derive(Serialize, ToSchema)]
-#[expect(dead_code, reason = "for the schema alone")]
 pub(super) struct StatusObject {
     /// `Status`.
     kind: String,
@@ -90,7 +89,6 @@ pub(super) struct StatusObject {
 
 /// The parts of a status object's message.
 #[derive(Serialize, ToSchema)]
-#[expect(dead_code, reason = "for the schema alone")]
 pub(super) struct StatusDetails {
     /// How many of the messages are errors.
     #[serde(rename = "errorCount")]
@@ -102,7 +100,6 @@ pub(super) struct StatusDetails {
 
 /// A message of a status object.
 #[derive(Serialize, ToSchema)]
-#[expect(dead_code, reason = "for the schema alone")]
 pub(super) struct StatusMessage {
     /// The text.
     message: String,
@@ -117,7 +114,6 @@ pub(super) struct StatusMessage {
 /// An action that was asked for.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Action)]
-#[expect(dead_code, reason = "for the schema alone")]
 pub(super) struct ActionObject {
     /// Its id.
     id: String,
@@ -149,7 +145,6 @@ pub(super) struct ActionObject {
 
 /// A run with its report, as `trueup show --format json` prints it.
 #[derive(Serialize, ToSchema)]
-#[expect(dead_code, reason = "for the schema alone")]
 pub(super) struct RunDetail {
     /// The version of the format.
     format_version: u32,

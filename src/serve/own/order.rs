@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use super::view::{ObservedWord, PlanOrder};
 use crate::plan::{Action, Allowance, Options, Request};
 use crate::serve::answer::Refusal;
@@ -26,9 +28,7 @@ impl Asked {
     pub(super) fn of_body(body: &[u8]) -> Result<Self, Refusal> {
         let order: PlanOrder = match body.is_empty() {
             true => PlanOrder::default(),
-            false => serde_json::from_slice(body).map_err(|error| {
-                Refusal::bad_request(format!("the body is no request for a plan: {error}"))
-            })?,
+            false => object(body, "a request for a plan")?,
         };
         let action = order.action.as_deref().unwrap_or(Action::Update.as_str());
         let Some(action) = Action::named(action) else {
@@ -87,6 +87,19 @@ impl Asked {
     }
 }
 
+/// Reads a body that has to be an object: a list of its values, which the library takes as well, is none.
+pub(super) fn object<'b, T: Deserialize<'b>>(body: &'b [u8], what: &str) -> Result<T, Refusal> {
+    let refused = |why: &dyn std::fmt::Display| {
+        Refusal::bad_request(format!(
+            "the body must be {what} as an object of JSON: {why}"
+        ))
+    };
+    match body.trim_ascii_start().first() {
+        Some(b'{') => serde_json::from_slice(body).map_err(|error| refused(&error)),
+        _ => Err(refused(&"it does not begin as one")),
+    }
+}
+
 impl PlanOrder {
     /// Refuses what does not belong to an action, as the command line does, so that nothing is ignored.
     fn check(&self, action: Action) -> Result<(), Refusal> {
@@ -99,7 +112,9 @@ impl PlanOrder {
         ];
         let is_long = |list: &Vec<String>| list.len() > MOST_NAMES;
         if of_update.iter().any(|(_, list)| is_long(list))
-            || [&self.nodes, &self.allow_unverified].into_iter().any(is_long)
+            || [&self.nodes, &self.allow_unverified]
+                .into_iter()
+                .any(is_long)
         {
             let text = format!("a list has more than {MOST_NAMES} names");
             return Err(Refusal::bad_request(text));
@@ -146,7 +161,10 @@ mod tests {
         let asked = |text: &str| Asked::of_body(text.as_bytes()).ok();
         assert_eq!(asked("").unwrap().request.action, Action::Update);
         let drain = asked(r#"{"action": "drain", "nodes": ["a", "b"]}"#).unwrap();
-        assert_eq!((drain.request.action, drain.request.nodes.len()), (Action::Drain, 2));
+        assert_eq!(
+            (drain.request.action, drain.request.nodes.len()),
+            (Action::Drain, 2)
+        );
         assert_eq!(drain.design, DesignRef::committed());
         let redeploy = asked(r#"{"action": "redeploy", "nodes": ["a"]}"#).unwrap();
         assert_ne!(redeploy.design, DesignRef::committed());

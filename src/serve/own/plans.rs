@@ -9,7 +9,7 @@ use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 
 use super::kept::kept;
-use super::order::Asked;
+use super::order::{Asked, object};
 use super::view::{ApplyOrder, PlanView};
 use super::{admit, head, part, refused};
 use crate::plan::{Plan, PlanEffect, effect, saved};
@@ -40,7 +40,10 @@ pub(super) async fn plans(
     let asking = shared.clone();
     let views = shared.ask(move || views(&asking)).await?;
     let views = views.map_err(|failure| refused(&failure))?;
-    Ok(json(StatusCode::OK, line(&views).unwrap_or_default() + "\n"))
+    Ok(json(
+        StatusCode::OK,
+        line(&views).unwrap_or_default() + "\n",
+    ))
 }
 
 /// The plans that are kept.
@@ -205,9 +208,7 @@ pub(super) async fn apply(
     let headers = request.headers().clone();
     let body = body(request.into_body(), shared.body_bytes()).await?;
     check_type(&headers, &body)?;
-    let approved: ApplyOrder = serde_json::from_slice(&body).map_err(|error| {
-        Refusal::bad_request(format!("the body does not name the effect of the plan: {error}"))
-    })?;
+    let approved: ApplyOrder = object(&body, "the approval of an effect")?;
     let (asking, wanted) = (shared.clone(), id.clone());
     let view = shared.ask(move || about(&asking, &wanted)).await?;
     let view = view.map_err(|failure| refused(&failure))?;

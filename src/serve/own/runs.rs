@@ -47,7 +47,14 @@ pub(super) async fn runs(
     Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (_, query) = admit(&shared, &peer, head(&request), Operation::ReadRun, &["limit"]).await?;
+    let (_, query) = admit(
+        &shared,
+        &peer,
+        head(&request),
+        Operation::ReadRun,
+        &["limit"],
+    )
+    .await?;
     let limit = query.text("limit").unwrap_or("50").parse();
     let Some(limit) = limit.ok().filter(|limit| (1..=MOST).contains(limit)) else {
         let text = format!("`limit` must be a number from 1 to {MOST}");
@@ -111,8 +118,8 @@ fn outcome(checkout: &Checkout<'_>, record: &RunRecord) -> Result<Outcome, Failu
         return Ok(record.outcome);
     }
     let unfinished = unfinished_run(&checkout.site(Connection::Offline)?)?;
-    let is_at_work = unfinished
-        .is_some_and(|run| run.run == record.run && run.state == RunState::Running);
+    let is_at_work =
+        unfinished.is_some_and(|run| run.run == record.run && run.state == RunState::Running);
     Ok(match is_at_work {
         true => Outcome::Running,
         false => Outcome::Interrupted,
@@ -166,11 +173,6 @@ pub(super) async fn run(
     let text = shared.ask(move || run_text(&asking, &run, form)).await?;
     let text = text.map_err(|failure| refused(&failure))?;
     Ok(of_text(form, text))
-}
-
-/// The page of a run that has ended, as `trueup show RUN --format html` prints it.
-pub(in crate::serve) fn run_page(shared: &Shared, run: &RunId) -> Result<String, Failure> {
-    run_text(shared, run, Form::Html)
 }
 
 fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure> {
@@ -255,7 +257,14 @@ pub(super) async fn events(
     Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let (_, query) = admit(&shared, &peer, head(&request), Operation::ReadRun, &["after"]).await?;
+    let (_, query) = admit(
+        &shared,
+        &peer,
+        head(&request),
+        Operation::ReadRun,
+        &["after"],
+    )
+    .await?;
     let run = named_run(part(request.uri().path(), "/api/v1/runs/"))?;
     let header = request.headers().get(LAST).map(|value| value.to_str());
     let after = match (header, query.text("after")) {

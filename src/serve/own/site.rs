@@ -159,7 +159,10 @@ fn view(host: &dyn Host, checkout: &Checkout<'_>, revision: &str) -> Result<Site
             status.retired = Some((*reason).to_owned());
         }
         if let Some(change) = changes.get(name) {
-            status.differs = differences(change).iter().map(ToString::to_string).collect();
+            status.differs = differences(change)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
         }
         status
     });
@@ -206,7 +209,11 @@ fn node_view(row: &NodeRow<'_>) -> NodeView {
         name: design.name.to_string(),
         rack: design.rack.as_deref().map(str::to_owned),
         groups: row.groups.iter().map(ToString::to_string).collect(),
-        host_profiles: design.host_profiles.iter().map(ToString::to_string).collect(),
+        host_profiles: design
+            .host_profiles
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
         hardware_profile: design.hardware_profile.as_deref().map(str::to_owned),
         tags: design.tags.iter().map(ToString::to_string).collect(),
         labels: design
@@ -242,7 +249,10 @@ pub(super) async fn sites(
     let asking = shared.clone();
     let sites = shared.ask(move || site_views(&asking)).await?;
     let sites = sites.map_err(|failure| refused(&failure))?;
-    Ok(json(StatusCode::OK, line(&sites).unwrap_or_default() + "\n"))
+    Ok(json(
+        StatusCode::OK,
+        line(&sites).unwrap_or_default() + "\n",
+    ))
 }
 
 /// The sites of the repository.
@@ -256,24 +266,26 @@ pub(in crate::serve) fn site_views(shared: &Shared) -> Result<Vec<SiteListed>, F
             revision: action.revision.to_string(),
         })
     };
-    let listed = find(&repository, &Scope::All, None)?.into_iter().map(|site| {
-        let state: Result<SiteState, Failure> = site.checkout.and_then(|checkout| {
-            let store = Store::open(&repository, &checkout.location.site)?;
-            Ok(store.read()?.site.clone())
+    let listed = find(&repository, &Scope::All, None)?
+        .into_iter()
+        .map(|site| {
+            let state: Result<SiteState, Failure> = site.checkout.and_then(|checkout| {
+                let store = Store::open(&repository, &checkout.location.site)?;
+                Ok(store.read()?.site.clone())
+            });
+            let (state, error) = match state {
+                Ok(state) => (state, None),
+                Err(failure) => (SiteState::default(), Some(failure.message)),
+            };
+            SiteListed {
+                is_served: *site.name == *served.as_str(),
+                name: site.name,
+                last_action: action(state.last_action),
+                last_success: action(state.last_success),
+                last_run: state.last_run.map(|run| run.to_string()),
+                error,
+            }
         });
-        let (state, error) = match state {
-            Ok(state) => (state, None),
-            Err(failure) => (SiteState::default(), Some(failure.message)),
-        };
-        SiteListed {
-            is_served: *site.name == *served.as_str(),
-            name: site.name,
-            last_action: action(state.last_action),
-            last_success: action(state.last_success),
-            last_run: state.last_run.map(|run| run.to_string()),
-            error,
-        }
-    });
     Ok(listed.collect())
 }
 
@@ -329,5 +341,8 @@ pub(super) async fn node(
         design: view.nodes.iter().find(|node| *node.name == *name).cloned(),
         status: status.clone(),
     };
-    Ok(json(StatusCode::OK, line(&detail).unwrap_or_default() + "\n"))
+    Ok(json(
+        StatusCode::OK,
+        line(&detail).unwrap_or_default() + "\n",
+    ))
 }

@@ -60,7 +60,11 @@ impl Tally {
             });
         }
         for step in &plan.steps {
-            let position = step.id.group.as_ref().and_then(|group| positions.get(group));
+            let position = step
+                .id
+                .group
+                .as_ref()
+                .and_then(|group| positions.get(group));
             if let (Some(position), Some(node)) = (position, &step.id.node) {
                 let group = &mut groups[*position];
                 group.left.entry(node.clone()).or_default().steps += 1;
@@ -96,13 +100,20 @@ impl Tally {
         match &event.kind {
             EventKind::GroupStarted { group, .. } => self.group(group, "running", None),
             EventKind::GroupFinished { result } => {
-                let state = if result.succeeded { "succeeded" } else { "failed" };
+                let state = if result.succeeded {
+                    "succeeded"
+                } else {
+                    "failed"
+                };
                 self.group(&result.group, state, result.reason.as_deref());
             }
             EventKind::StepStarted { step, .. } => self.started(step, &event.time),
             EventKind::StepRetried { step, message, .. }
             | EventKind::StepProgress { step, message } => {
-                let node = step.node.as_ref().and_then(|node| self.in_work.get_mut(node));
+                let node = step
+                    .node
+                    .as_ref()
+                    .and_then(|node| self.in_work.get_mut(node));
                 if let Some(node) = node {
                     node.message = Some(message.to_string());
                 }
@@ -167,7 +178,10 @@ impl Tally {
             };
             self.failed.insert(node.clone(), progress);
         }
-        let position = step.group.as_ref().and_then(|group| self.positions.get(group));
+        let position = step
+            .group
+            .as_ref()
+            .and_then(|group| self.positions.get(group));
         let Some(group) = position.map(|position| &mut self.groups[*position]) else {
             return;
         };
@@ -196,7 +210,11 @@ impl Tally {
     /// How far the run is.
     pub(super) fn progress(&self) -> RunProgress {
         RunProgress {
-            groups: self.groups.iter().map(|group| group.progress.clone()).collect(),
+            groups: self
+                .groups
+                .iter()
+                .map(|group| group.progress.clone())
+                .collect(),
             in_work: self.in_work.values().cloned().collect(),
             failed: self.failed.values().cloned().collect(),
             ..self.progress.clone()

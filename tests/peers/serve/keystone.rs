@@ -15,7 +15,7 @@ use crate::site::Site;
 const VALID: u64 = 12;
 
 /// The example site of one rack, on a simulator without faults, deployed.
-fn deployed() -> Site {
+pub(super) fn deployed() -> Site {
     let mut files = Vec::new();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/one-rack");
     read(&example, &example, &mut files);
@@ -34,7 +34,8 @@ fn deployed() -> Site {
     site
 }
 
-fn read(folder: &Path, root: &Path, files: &mut Vec<(String, String)>) {
+/// The files below a folder, with their paths from a root.
+pub(super) fn read(folder: &Path, root: &Path, files: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if path.is_dir() {

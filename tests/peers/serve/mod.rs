@@ -6,5 +6,9 @@
     reason = "signals and headers are for the tests on simulated sites"
 )]
 mod client;
+mod generated;
 mod keystone;
 mod nodes;
+mod page;
+
+use keystone::read;

@@ -1,0 +1,132 @@
+//! The page of a service in Chromium: it is read in every look and without scripts, follows a run, and asks nobody else.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::client::Service;
+use crate::browser::browser;
+use crate::harness::wait_until;
+use crate::site::Site;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/serve/page.mjs");
+
+/// The message of a step that fails, which a page must show as text.
+const HOSTILE: &str = "<img src=https://example.org/x onerror=alert(1)>";
+
+/// A site whose redeploy of a worker fails, in real time, and its service.
+pub(super) fn start() -> (Site, Service) {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/control-plane");
+    let mut files = Vec::new();
+    super::read(&example, &example, &mut files);
+    let quick = "clock: virtual";
+    let begin = |clock: &str| {
+        format!(
+            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: sim\n    \
+             sim: {{{clock}}}\n  clusters: {{kubernetes: {{kind: sim, sim: {{}}}}}}\n"
+        )
+    };
+    for (path, text) in &mut files {
+        if path == "backends.yaml" {
+            *text = begin(quick);
+        }
+    }
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (&**path, &**text))
+        .collect();
+    let site = Site::new(&files);
+    site.trueup(&["apply", "--yes"], &[]).with(0);
+    let slow = format!(
+        "clock: real, durations: {{prepare: 5, deploy: 5, destroy: 5, relabel: 5, power: 5}}, \
+         faults: [{{nodes: [worker-2], step: deploy, outcome: fail, message: '{HOSTILE}'}}]"
+    );
+    site.commit(&[("backends.yaml", &begin(&slow))]);
+    let config = site.path().with_extension("serve.yaml");
+    std::fs::write(
+        &config,
+        "loopback: admin\nlimits: {requests_per_second: 1000}\n",
+    )
+    .unwrap();
+    let arguments = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--config",
+        config.to_str().unwrap(),
+    ];
+    let service = Service::spawn(&mut site.program(&arguments));
+    (site, service)
+}
+
+/// Begins the run; its id.
+fn redeploy(service: &Service) -> String {
+    let post = |path: &str, body: Value| {
+        let headers = [("Content-Type", "application/json")];
+        service
+            .request("POST", path, &headers, &body.to_string())
+            .json()
+    };
+    let order =
+        json!({"action": "redeploy", "nodes": ["worker-1", "worker-2"], "revision": "committed"});
+    let plan = post("/api/v1/plans", order);
+    let path = format!("{}/apply", plan["url"].as_str().unwrap());
+    let action = post(&path, json!({"effect": plan["effect"]}));
+    action["run"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{action}"))
+        .to_owned()
+}
+
+#[test]
+fn a_run_is_followed_on_the_page() {
+    let Some((modules, chromium)) = browser() else {
+        return;
+    };
+    let (_site, service) = start();
+    let run = redeploy(&service);
+    let path = format!("/api/v1/runs/{run}/progress");
+    wait_until("nothing is in work", || {
+        service.get(&path).json()["in_work"] != json!([])
+    });
+    let origin = format!("http://{}", service.address());
+    let home = tempfile::tempdir().unwrap();
+    let ended = Command::new("node")
+        .args([Path::new(SCRIPT), &modules, &chromium])
+        .args([&origin, &run])
+        .env("HOME", home.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let seen: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    for nothing in ["elsewhere", "errors", "violations"] {
+        assert_eq!(seen[nothing], json!([]), "{nothing}");
+    }
+    let looks = seen["axe"].as_object().unwrap();
+    assert_eq!(looks.len(), 7);
+    for (look, violations) in looks {
+        assert_eq!(*violations, json!([]), "{look}");
+        assert_eq!(seen["wide"][look], false, "{look}: it scrolls sideways");
+    }
+    assert_eq!(seen["plain"]["title"], "redeploy is running");
+    assert_eq!(seen["plain"]["groups"], 1);
+    assert_ne!(seen["plain"]["lines"], 0);
+    assert_eq!(seen["begins"], "redeploy is running");
+    assert!(
+        seen["works"][0].as_str().unwrap().starts_with("worker-"),
+        "{seen}"
+    );
+    assert_eq!(seen["grew"], true);
+    assert_eq!(seen["doubled"], 0, "lines of the log are shown twice");
+    assert!(
+        seen["failed"][0].as_str().unwrap().contains(HOSTILE),
+        "{seen}"
+    );
+    assert_ne!(seen["ends"], seen["begins"]);
+    assert_eq!(seen["report"], true);
+    assert_eq!(seen["skip"], "#main");
+    let reached = seen["reached"].as_array().unwrap();
+    assert!(reached.contains(&json!("log")), "{reached:?}");
+}
