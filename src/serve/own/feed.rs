@@ -131,7 +131,7 @@ impl Feed {
     /// The newest lines, and the id of the event behind which a listener misses nothing.
     pub(in crate::serve) fn lines(&self) -> (Vec<String>, u64) {
         let inner = self.lock();
-        (inner.tally.lines(), inner.numbered)
+        (inner.tally.lines(inner.is_over), inner.numbered)
     }
 
     /// Whether no event comes any more.
@@ -165,13 +165,14 @@ impl Feed {
 
 impl Inner {
     fn hear(&mut self, event: &RunEvent) {
-        let text = self.tally.hear(event);
+        let is_numbered = is_numbered(&event.kind);
+        let text = self.tally.hear(event, is_numbered);
         let told = line(&Told {
             format_version: FORMAT_VERSION,
             event,
             text: &text,
         });
-        let id = match is_numbered(&event.kind) {
+        let id = match is_numbered {
             true => {
                 self.numbered += 1;
                 format!("id: {}\n", self.numbered)

@@ -38,6 +38,8 @@ pub(super) struct Tally {
     in_work: BTreeMap<NodeName, NodeProgress>,
     failed: BTreeMap<NodeName, NodeProgress>,
     lines: VecDeque<String>,
+    /// Those at their end that belong to events without an id.
+    passing: usize,
 }
 
 impl Tally {
@@ -90,11 +92,12 @@ impl Tally {
             in_work: BTreeMap::new(),
             failed: BTreeMap::new(),
             lines: VecDeque::new(),
+            passing: 0,
         }
     }
 
-    /// Takes an event in; its line, as `trueup apply` prints it.
-    pub(super) fn hear(&mut self, event: &RunEvent) -> String {
+    /// Takes an event in, which has an id where it `is_numbered`; its line, as `trueup apply` prints it.
+    pub(super) fn hear(&mut self, event: &RunEvent, is_numbered: bool) -> String {
         self.progress.elapsed_ms = event.elapsed_ms;
         self.progress.remaining_ms = event.remaining_ms.or(self.progress.remaining_ms);
         match &event.kind {
@@ -136,6 +139,7 @@ impl Tally {
                 self.lines.pop_front();
             }
             self.lines.push_back(text.clone());
+            self.passing = if is_numbered { 0 } else { self.passing + 1 };
         }
         text
     }
@@ -221,8 +225,11 @@ impl Tally {
         }
     }
 
-    /// The newest lines, the oldest of them first.
-    pub(super) fn lines(&self) -> Vec<String> {
-        self.lines.iter().cloned().collect()
+    /// The newest lines, the oldest of them first, up to the newest event that has an id: whoever listens behind that id
+    /// hears the others. Once nothing comes any more, all of them.
+    pub(super) fn lines(&self, is_over: bool) -> Vec<String> {
+        let passing = if is_over { 0 } else { self.passing };
+        let until = self.lines.len().saturating_sub(passing);
+        self.lines.iter().take(until).cloned().collect()
     }
 }

@@ -85,7 +85,10 @@ fn top(out: &mut dyn Write, site: &Result<Arc<SiteView>, String>, lists: &Lists)
             "<span class=\"pill go\">No drift</span>",
         ),
         _ => (
-            format!("{} of {all} differ from the design", differing),
+            format!(
+                "{differing} of {} from the design",
+                counted(all, "node differs", "nodes differ")
+            ),
             "<span class=\"pill warn\">To be applied</span>",
         ),
     };

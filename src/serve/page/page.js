@@ -97,8 +97,8 @@
     live("ended", false);
     const verbs = { running: "is running", interrupted: "was interrupted", abandoned: "was aborted" };
     by("title").textContent = by("title").dataset.action + " " + (verbs[outcome] ?? outcome.replaceAll("-", " "));
-    const state = outcome === "succeeded" ? "over-succeeded" : outcome === "running" ? "" : "over-failed";
-    run.className = state;
+    const looks = { running: "", succeeded: "over-succeeded", failed: "over-failed", abandoned: "over-failed" };
+    run.className = looks[outcome] ?? "over-partly";
     by("report").hidden = false;
     refresh();
   });

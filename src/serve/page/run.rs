@@ -36,7 +36,8 @@ pub(super) fn write(out: &mut dyn Write, view: &View<'_>) -> fmt::Result {
     let class = match &*progress.outcome {
         "running" => "",
         "succeeded" => " class=\"over-succeeded\"",
-        _ => " class=\"over-failed\"",
+        "failed" | "abandoned" => " class=\"over-failed\"",
+        _ => " class=\"over-partly\"",
     };
     writeln!(out, "<div id=\"run\"{class}{source}>")?;
     top(out, view, is_running)?;

@@ -34,8 +34,7 @@ pub(super) fn deployed() -> Site {
     site
 }
 
-/// The files below a folder, with their paths from a root.
-pub(super) fn read(folder: &Path, root: &Path, files: &mut Vec<(String, String)>) {
+fn read(folder: &Path, root: &Path, files: &mut Vec<(String, String)>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if path.is_dir() {

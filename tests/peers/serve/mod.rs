@@ -10,5 +10,3 @@ mod generated;
 mod keystone;
 mod nodes;
 mod page;
-
-use keystone::read;

@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::client::Service;
+use super::keystone::deployed;
 use crate::browser::browser;
 use crate::harness::wait_until;
 use crate::site::Site;
@@ -15,49 +16,26 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/serve/pag
 /// The message of a step that fails, which a page must show as text.
 const HOSTILE: &str = "<img src=https://example.org/x onerror=alert(1)>";
 
-/// A site whose redeploy of a worker fails, in real time, and its service.
-pub(super) fn start() -> (Site, Service) {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/control-plane");
-    let mut files = Vec::new();
-    super::read(&example, &example, &mut files);
-    let quick = "clock: virtual";
-    let begin = |clock: &str| {
-        format!(
-            "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: sim\n    \
-             sim: {{{clock}}}\n  clusters: {{kubernetes: {{kind: sim, sim: {{}}}}}}\n"
-        )
-    };
-    for (path, text) in &mut files {
-        if path == "backends.yaml" {
-            *text = begin(quick);
-        }
-    }
-    let files: Vec<(&str, &str)> = files
-        .iter()
-        .map(|(path, text)| (&**path, &**text))
-        .collect();
-    let site = Site::new(&files);
-    site.trueup(&["apply", "--yes"], &[]).with(0);
-    let slow = format!(
-        "clock: real, durations: {{prepare: 5, deploy: 5, destroy: 5, relabel: 5, power: 5}}, \
-         faults: [{{nodes: [worker-2], step: deploy, outcome: fail, message: '{HOSTILE}'}}]"
+/// A site whose redeploy of a machine fails, in real time, and its service.
+fn start() -> (Site, Service, tempfile::TempDir) {
+    let site = deployed();
+    let backends = format!(
+        "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: sim\n    \
+         sim: {{clock: real, durations: {{prepare: 9, deploy: 9, destroy: 9, relabel: 1, power: 1}}, \
+         faults: [{{nodes: [compute12], step: deploy, outcome: fail, message: '{HOSTILE}'}}]}}\n"
     );
-    site.commit(&[("backends.yaml", &begin(&slow))]);
-    let config = site.path().with_extension("serve.yaml");
+    site.commit(&[("backends.yaml", &backends)]);
+    let outside = tempfile::tempdir().unwrap();
+    let config = outside.path().join("serve.yaml");
     std::fs::write(
         &config,
         "loopback: admin\nlimits: {requests_per_second: 1000}\n",
     )
     .unwrap();
-    let arguments = [
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--config",
-        config.to_str().unwrap(),
-    ];
+    let config = config.to_str().unwrap();
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--config", config];
     let service = Service::spawn(&mut site.program(&arguments));
-    (site, service)
+    (site, service, outside)
 }
 
 /// Begins the run; its id.
@@ -69,7 +47,7 @@ fn redeploy(service: &Service) -> String {
             .json()
     };
     let order =
-        json!({"action": "redeploy", "nodes": ["worker-1", "worker-2"], "revision": "committed"});
+        json!({"action": "redeploy", "nodes": ["compute11", "compute12"], "revision": "committed"});
     let plan = post("/api/v1/plans", order);
     let path = format!("{}/apply", plan["url"].as_str().unwrap());
     let action = post(&path, json!({"effect": plan["effect"]}));
@@ -84,7 +62,7 @@ fn a_run_is_followed_on_the_page() {
     let Some((modules, chromium)) = browser() else {
         return;
     };
-    let (_site, service) = start();
+    let (_site, service, _outside) = start();
     let run = redeploy(&service);
     let path = format!("/api/v1/runs/{run}/progress");
     wait_until("nothing is in work", || {
@@ -115,7 +93,7 @@ fn a_run_is_followed_on_the_page() {
     assert_ne!(seen["plain"]["lines"], 0);
     assert_eq!(seen["begins"], "redeploy is running");
     assert!(
-        seen["works"][0].as_str().unwrap().starts_with("worker-"),
+        seen["works"][0].as_str().unwrap().starts_with("compute1"),
         "{seen}"
     );
     assert_eq!(seen["grew"], true);
