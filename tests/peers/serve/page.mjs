@@ -77,7 +77,9 @@ seen.steps = await text("steps");
 seen.grew = (await page.$$eval("#log-lines li", (lines) => lines.length)) > before;
 seen.doubled = await page.$$eval("#log-lines li", (lines) => {
   const texts = lines.map((line) => line.textContent);
-  return texts.length - new Set(texts).size;
+  // Records may be written twice within a second.
+  const others = texts.filter((text) => !text.includes("records written"));
+  return others.filter((text, position) => others.indexOf(text) !== position);
 });
 seen.failed = await page.$$eval("#failed-rows tr", (rows) => rows.map((row) => row.lastElementChild.textContent));
 seen.report = await page.$eval("#report", (report) => !report.hidden);
