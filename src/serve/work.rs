@@ -202,7 +202,7 @@ impl Place<'_> {
             checkout,
             site,
         } = *self;
-        let reviewed = own::kept(checkout)?.read(&task.id)?;
+        let reviewed = own::plan_folder(checkout)?.read(&task.id)?;
         let commit = commit_of_saved(checkout, site, &reviewed, &host.today())?;
         let consent = Consent {
             client: host.client(),

@@ -23,8 +23,8 @@ const NEWEST: usize = 1000;
 
 /// Lists the actions that the service remembers, the newest first.
 #[utoipa::path(get, path = "/api/v1/actions", tag = "actions", responses(
-    (status = 200, description = "The actions.", body = Vec<super::openapi::ActionObject>),
-    (status = "default", response = super::openapi::Refused),
+    (status = 200, description = "The actions.", body = Vec<super::objects::ActionObject>),
+    (status = "default", response = super::objects::Refused),
 ))]
 pub(super) async fn actions(
     State(shared): State<Arc<Shared>>,
@@ -45,8 +45,8 @@ pub(super) async fn actions(
 #[utoipa::path(get, path = "/api/v1/actions/{id}", tag = "actions",
     params(("id" = String, Path, description = "Its id.")),
     responses(
-        (status = 200, description = "The action.", body = super::openapi::ActionObject),
-        (status = "default", response = super::openapi::Refused),
+        (status = 200, description = "The action.", body = super::objects::ActionObject),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn action(
     State(shared): State<Arc<Shared>>,

@@ -7,36 +7,16 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 
-use super::site::{current, plan};
-use super::view::{DriftView, NodeDrift};
+use super::site::current;
+use super::site_cache::{drifts, plan};
+use super::view::DriftView;
 use super::{admit, head, refused};
-use crate::plan::{ChangeKind, Plan};
 use crate::report::json::line;
-use crate::report::run::differences;
 use crate::serve::answer::{Refusal, json};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
 use crate::serve::shared::Shared;
 use crate::workflow::{Failure, Observed};
-
-/// The nodes that a plan would change.
-pub(super) fn drifts(plan: &Plan) -> Vec<NodeDrift> {
-    let changes = plan.changes.iter();
-    let changes = changes.filter(|change| change.kind != ChangeKind::None);
-    changes
-        .map(|change| NodeDrift {
-            node: change.node.to_string(),
-            change: serde_json::to_value(change.kind)
-                .ok()
-                .and_then(|kind| kind.as_str().map(str::to_owned))
-                .unwrap_or_default(),
-            differs: differences(change)
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-        })
-        .collect()
-}
 
 /// Tells which nodes differ from the committed design: by their records, or by an observation, which the role `operator`
 /// may ask for.
@@ -45,7 +25,7 @@ pub(super) fn drifts(plan: &Plan) -> Vec<NodeDrift> {
         description = "`none`, the default: by the records alone; `now`: machines and clusters are asked.")),
     responses(
         (status = 200, description = "The nodes that differ.", body = DriftView),
-        (status = "default", response = super::openapi::Refused),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn drift(
     State(shared): State<Arc<Shared>>,

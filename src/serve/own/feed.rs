@@ -1,7 +1,7 @@
 //! The events of runs, for those who follow them.
 //!
 //! A run that this service carries out is heard as it happens. Any other run, an ended one among them, is read from the
-//! records, and followed there as long as anybody listens. All listeners of a run share one list of texts, so that a
+//! records, and followed there as long as it has listeners. All listeners of a run share one list of texts, so that a
 //! further one costs its connection and a position in that list.
 //!
 //! The id of an event is its position among those of a run that are recorded. Progress, warnings and checkpoints are not
@@ -38,7 +38,7 @@ const PIECE: usize = 1 << 16;
 /// After how long without an event a comment is sent, so that a connection that is gone is noticed.
 const QUIET: Duration = Duration::from_secs(15);
 
-/// How long a stream lasts: whoever listens longer comes again, and is authenticated again.
+/// How long a stream lasts: a listener comes again then, and is authenticated again.
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// An event as it is sent.
@@ -79,7 +79,7 @@ struct Told<'a> {
     text: &'a str,
 }
 
-/// Whether an event is recorded, whoever reads it.
+/// Whether an event is always recorded, and so has an id.
 fn is_numbered(kind: &EventKind) -> bool {
     !matches!(
         kind,
@@ -149,7 +149,7 @@ impl Feed {
         self.lock().read = (tip, lines);
     }
 
-    /// No event comes any more: the run has ended so, or nobody is at work on it.
+    /// Ends the feed: the run has ended so, or no process is at work on it.
     pub(super) fn end(&self, outcome: Option<Outcome>) {
         let mut inner = self.lock();
         if let Some(outcome) = outcome {
@@ -260,13 +260,13 @@ impl Feeds {
         lock(&self.live).remove(&feed.run);
     }
 
-    /// The feed of a run that somebody listens to, or that this service carries out.
+    /// The feed of a run that has listeners, or that this service carries out.
     pub(super) fn find(&self, run: &RunId) -> Option<Arc<Feed>> {
         let live = lock(&self.live).get(run).cloned();
         live.or_else(|| lock(&self.followed).get(run)?.upgrade())
     }
 
-    /// Keeps the feed of a run that is read from the records, as long as anybody listens; the one that was kept meanwhile,
+    /// Keeps the feed of a run that is read from the records, as long as it has listeners; the one that was kept meanwhile,
     /// where there is one.
     pub(super) fn keep(&self, feed: Feed) -> (Arc<Feed>, bool) {
         let mut followed = lock(&self.followed);
@@ -363,7 +363,7 @@ impl Listener {
         }
     }
 
-    /// What has come since; with the end, where the run is over.
+    /// The events since; with the end, where the run is over.
     fn piece(&mut self) -> Option<Bytes> {
         let inner = self.feed.lock();
         let (piece, position) = inner.from(self.position);

@@ -6,12 +6,14 @@
 mod actions;
 mod drift;
 mod feed;
-mod kept;
+mod objects;
 mod openapi;
 mod order;
+mod plan_folder;
 mod plans;
 mod runs;
 mod site;
+mod site_cache;
 mod tally;
 mod view;
 
@@ -32,10 +34,11 @@ use crate::report::airship::Reason;
 use crate::workflow::{Failure, FailureKind};
 
 pub(super) use feed::{Feed, Feeds};
-pub(super) use kept::kept;
+pub(super) use plan_folder::plan_folder;
 pub(super) use plans::views as plan_views;
 pub(super) use runs::{follow, recorded_run, recorded_runs};
-pub(super) use site::{SiteCache, SiteView, current, site_views};
+pub(super) use site::{current, site_views};
+pub(super) use site_cache::{SiteCache, SiteView};
 pub(super) use view::{
     GroupProgress, NodeProgress, PlanView, RunProgress, RunView, SiteActionView, SiteListed,
 };
@@ -76,7 +79,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/metrics", get(actions::metrics))
 }
 
-/// The parts of a request that say who may have it: its body is no part of them.
+/// The parts of a request by which it is admitted: its body is no part of them.
 pub(super) struct Head<'r> {
     headers: &'r HeaderMap,
     query: Option<&'r str>,

@@ -8,8 +8,8 @@ use axum::response::Response;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 
-use super::kept::kept;
 use super::order::{Asked, object};
+use super::plan_folder::plan_folder;
 use super::view::{ApplyOrder, PlanView};
 use super::{admit, head, part, refused};
 use crate::plan::{Plan, PlanEffect, effect, saved};
@@ -29,7 +29,7 @@ use crate::workflow::{Failure, FailureKind, Planner};
 /// Lists the plans that are kept, the newest first.
 #[utoipa::path(get, path = "/api/v1/plans", tag = "plans", responses(
     (status = 200, description = "The plans.", body = Vec<PlanView>),
-    (status = "default", response = super::openapi::Refused),
+    (status = "default", response = super::objects::Refused),
 ))]
 pub(super) async fn plans(
     State(shared): State<Arc<Shared>>,
@@ -50,7 +50,7 @@ pub(super) async fn plans(
 pub(in crate::serve) fn views(shared: &Shared) -> Result<Vec<PlanView>, Failure> {
     let repository = shared.host.repository()?;
     let checkout = shared.host.checkout(&repository)?;
-    kept(&checkout)?.views()
+    plan_folder(&checkout)?.views()
 }
 
 /// Makes a plan, as `trueup plan` does, and keeps it. Nothing is changed.
@@ -59,7 +59,7 @@ pub(in crate::serve) fn views(shared: &Shared) -> Result<Vec<PlanView>, Failure>
     responses(
         (status = 201, description = "The plan was made.", body = PlanView,
          headers(("Location" = String, description = "Its address."))),
-        (status = "default", response = super::openapi::Refused),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn create(
     State(shared): State<Arc<Shared>>,
@@ -105,7 +105,7 @@ fn make(shared: &Shared, asked: &Asked, subject: &str) -> Result<PlanView, Failu
     let mut plan = planner.plan()?.into_plan();
     plan.unfinished = unfinished_run(&checkout.site(connection.clone())?)?;
     let view = view(&plan, shared.new_id(), &shared.now(), subject);
-    kept(&checkout)?.keep(&plan, &view)?;
+    plan_folder(&checkout)?.keep(&plan, &view)?;
     Ok(view)
 }
 
@@ -139,7 +139,7 @@ fn view(plan: &Plan, id: String, created: &str, subject: &str) -> PlanView {
     responses(
         (status = 200, description = "The plan, as `trueup plan` saves and prints it.", content(
             (serde_json::Value = "application/json"), (String = "text/markdown"), (String = "text/html"))),
-        (status = "default", response = super::openapi::Refused),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn plan(
     State(shared): State<Arc<Shared>>,
@@ -158,7 +158,7 @@ pub(super) async fn plan(
 fn text(shared: &Shared, id: &str, form: Form) -> Result<String, Failure> {
     let repository = shared.host.repository()?;
     let checkout = shared.host.checkout(&repository)?;
-    let plan = kept(&checkout)?.read(id)?;
+    let plan = plan_folder(&checkout)?.read(id)?;
     plan_text(&plan, form)
 }
 
@@ -190,12 +190,12 @@ fn plan_text(plan: &Plan, form: Form) -> Result<String, Failure> {
     params(("id" = String, Path, description = "The id of the plan.")),
     request_body = ApplyOrder,
     responses(
-        (status = 200, description = "There was nothing to do.", body = super::openapi::StatusObject),
-        (status = 202, description = "The run has begun.", body = super::openapi::ActionObject,
+        (status = 200, description = "There was nothing to do.", body = super::objects::StatusObject),
+        (status = 202, description = "The run has begun.", body = super::objects::ActionObject,
          headers(("Location" = String, description = "The address of the run."))),
         (status = 409, description = "The effect is another one, a guard refuses the plan, or something else holds the site, \
-         which the message names.", body = super::openapi::StatusObject),
-        (status = "default", response = super::openapi::Refused),
+         which the message names.", body = super::objects::StatusObject),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn apply(
     State(shared): State<Arc<Shared>>,
@@ -240,7 +240,7 @@ pub(super) async fn apply(
 fn about(shared: &Shared, id: &str) -> Result<PlanView, Failure> {
     let repository = shared.host.repository()?;
     let checkout = shared.host.checkout(&repository)?;
-    kept(&checkout)?.view(id)
+    plan_folder(&checkout)?.view(id)
 }
 
 /// Refuses the approval of another effect before anything is begun; the effect of the plan itself is compared later.

@@ -40,7 +40,7 @@ const LAST: &str = "last-event-id";
     params(("limit" = Option<u16>, Query, description = "The most runs, up to 1000; 50 by default.")),
     responses(
         (status = 200, description = "The runs.", body = Vec<RunView>),
-        (status = "default", response = super::openapi::Refused),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn runs(
     State(shared): State<Arc<Shared>>,
@@ -158,8 +158,8 @@ fn view(record: &RunRecord) -> RunView {
     params(("id" = String, Path, description = "Its id, with or without an ending.")),
     responses(
         (status = 200, description = "The run.", content(
-            (super::openapi::RunDetail = "application/json"), (String = "text/markdown"), (String = "text/html"))),
-        (status = "default", response = super::openapi::Refused),
+            (super::objects::RunDetail = "application/json"), (String = "text/markdown"), (String = "text/html"))),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn run(
     State(shared): State<Arc<Shared>>,
@@ -225,7 +225,7 @@ fn named_run(id: &str) -> Result<RunId, Refusal> {
     params(("id" = String, Path, description = "Its id.")),
     responses(
         (status = 200, description = "How far it is.", body = RunProgress),
-        (status = "default", response = super::openapi::Refused),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn progress(
     State(shared): State<Arc<Shared>>,
@@ -250,7 +250,7 @@ pub(super) async fn progress(
     ),
     responses(
         (status = 200, description = "The events.", content_type = "text/event-stream", body = String),
-        (status = "default", response = super::openapi::Refused),
+        (status = "default", response = super::objects::Refused),
     ))]
 pub(super) async fn events(
     State(shared): State<Arc<Shared>>,
@@ -342,7 +342,7 @@ fn catch_up(shared: &Shared, feed: &Feed) -> Result<(), Failure> {
     })
 }
 
-/// Follows the records of a run as long as anybody listens.
+/// Follows the records of a run as long as it has listeners.
 async fn keep_up(shared: Arc<Shared>, feed: Weak<Feed>) {
     let mut closing = shared.feeds.closing();
     loop {

@@ -225,7 +225,7 @@ impl Tally {
         }
     }
 
-    /// The newest lines, the oldest of them first, up to the newest event that has an id: whoever listens behind that id
+    /// The newest lines, the oldest of them first, up to the newest event that has an id: a listener behind that id
     /// hears the others. Once nothing comes any more, all of them.
     pub(super) fn lines(&self, is_over: bool) -> Vec<String> {
         let passing = if is_over { 0 } else { self.passing };

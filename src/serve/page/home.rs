@@ -169,7 +169,9 @@ fn running(out: &mut dyn Write, lists: &Lists) -> fmt::Result {
 /// For whom a run is.
 fn by(run: &RunView) -> &str {
     let requested = run.requested.as_ref().map(|request| &*request.subject);
-    requested.or(run.actor.as_deref()).unwrap_or("somebody")
+    requested
+        .or(run.actor.as_deref())
+        .unwrap_or("an unknown actor")
 }
 
 fn drift(out: &mut dyn Write, site: &SiteView) -> fmt::Result {

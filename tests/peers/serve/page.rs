@@ -22,7 +22,8 @@ fn start() -> (Site, Service, tempfile::TempDir) {
     let backends = format!(
         "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: sim\n    \
          sim: {{clock: real, durations: {{prepare: 9, deploy: 9, destroy: 9, relabel: 1, power: 1}}, \
-         faults: [{{nodes: [compute12], step: deploy, outcome: fail, message: '{HOSTILE}'}}]}}\n"
+         faults: [{{nodes: [compute12], step: deploy, outcome: fail, message: '{HOSTILE}'}}]}}\n  \
+         clusters:\n    kubernetes:\n      kind: sim\n      sim: {{durations: {{change: 1, shutdown_kubelet: 1, join: 1}}}}\n"
     );
     site.commit(&[("backends.yaml", &backends)]);
     let outside = tempfile::tempdir().unwrap();

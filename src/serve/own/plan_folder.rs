@@ -1,7 +1,7 @@
 //! Plans that are kept between their making and their application: saved plans in the site's folder of the git folder.
 //!
 //! They are found again after a restart, by every service of the clone. A plan is a request and an expectation, never a
-//! program, so that whoever could alter the files gains nothing: an application makes the plan again and compares its
+//! program, so that an altered file gains nothing: an application makes the plan again and compares its
 //! effect. The oldest go where there are too many, where they are too old, or too large together.
 
 use std::io::{BufWriter, Write as _};
@@ -14,10 +14,10 @@ use crate::plan::{Plan, saved};
 use crate::repository::{Links, read_file};
 use crate::workflow::{Checkout, Failure, FailureKind, saved_plan};
 
-/// The most plans that are kept.
+/// The most plans that are plans.
 const MOST: usize = 50;
 
-/// How long a plan is kept.
+/// How long a plan is plans.
 const AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The most bytes of all plans together.
@@ -27,22 +27,22 @@ const MOST_BYTES: u64 = 1 << 30;
 const LARGEST_VIEW: u64 = 1 << 20;
 
 /// The plans of a site.
-pub(in crate::serve) struct Kept {
+pub(in crate::serve) struct PlanFolder {
     folder: PathBuf,
 }
 
-/// The plans of a site that are kept.
-pub(in crate::serve) fn kept(checkout: &Checkout<'_>) -> Result<Kept, Failure> {
+/// The plans of a site that are plans.
+pub(in crate::serve) fn plan_folder(checkout: &Checkout<'_>) -> Result<PlanFolder, Failure> {
     let site = checkout.location.site.as_str();
     let folder = checkout.repository.common_dir().join("trueup").join(site);
     let folder = folder.join("plans");
     std::fs::create_dir_all(&folder).map_err(|error| {
         Failure::error(format!("the folder of the plans cannot be made: {error}"))
     })?;
-    Ok(Kept { folder })
+    Ok(PlanFolder { folder })
 }
 
-impl Kept {
+impl PlanFolder {
     /// Keeps a plan, and lets the oldest go.
     pub(super) fn keep(&self, plan: &Plan, view: &PlanView) -> Result<(), Failure> {
         let failed =
@@ -165,25 +165,25 @@ mod tests {
     use super::*;
 
     /// A folder with the files of plans, whose ids end with these numbers.
-    fn folder(numbers: std::ops::Range<usize>) -> (tempfile::TempDir, Kept) {
+    fn folder(numbers: std::ops::Range<usize>) -> (tempfile::TempDir, PlanFolder) {
         let folder = tempfile::tempdir().unwrap();
-        let kept = Kept {
+        let plans = PlanFolder {
             folder: folder.path().to_owned(),
         };
         for number in numbers {
             let id = format!("01JB{number:022}");
-            std::fs::write(kept.plan_file(&id), "{}").unwrap();
-            std::fs::write(kept.view_file(&id), "{}").unwrap();
+            std::fs::write(plans.plan_file(&id), "{}").unwrap();
+            std::fs::write(plans.view_file(&id), "{}").unwrap();
         }
-        (folder, kept)
+        (folder, plans)
     }
 
     #[test]
     fn the_oldest_plans_go_where_there_are_too_many() {
-        let (_folder, kept) = folder(0..MOST + 7);
-        kept.clean().unwrap();
+        let (_folder, plans) = folder(0..MOST + 7);
+        plans.clean().unwrap();
         for ending in [".plan.json", ".view.json"] {
-            let mut ids = kept.ids(ending).unwrap();
+            let mut ids = plans.ids(ending).unwrap();
             ids.sort_unstable();
             assert_eq!(ids.len(), MOST);
             assert_eq!(ids[0], format!("01JB{:022}", 7));
@@ -192,23 +192,27 @@ mod tests {
 
     #[test]
     fn old_plans_and_left_overs_go() {
-        let (_folder, kept) = folder(0..2);
+        let (_folder, plans) = folder(0..2);
         let old = SystemTime::now() - AGE - Duration::from_secs(60);
-        let left_over = kept.folder.join(".tmpabc");
+        let left_over = plans.folder.join(".tmpabc");
         std::fs::write(&left_over, "x").unwrap();
         let id = format!("01JB{:022}", 0);
-        for path in [kept.plan_file(&id), kept.view_file(&id), left_over.clone()] {
+        for path in [
+            plans.plan_file(&id),
+            plans.view_file(&id),
+            left_over.clone(),
+        ] {
             let file = std::fs::File::options().write(true).open(path).unwrap();
             file.set_modified(old).unwrap();
         }
-        kept.clean().unwrap();
-        assert_eq!(kept.ids(".plan.json").unwrap(), [format!("01JB{:022}", 1)]);
+        plans.clean().unwrap();
+        assert_eq!(plans.ids(".plan.json").unwrap(), [format!("01JB{:022}", 1)]);
         assert!(!left_over.exists());
     }
 
     #[test]
     fn no_id_names_a_file_elsewhere() {
-        let (_folder, kept) = folder(0..1);
+        let (_folder, plans) = folder(0..1);
         for id in [
             "",
             "..",
@@ -216,8 +220,8 @@ mod tests {
             "01JB/000000000000000000000",
             "a\0",
         ] {
-            assert_eq!(kept.view(id).unwrap_err().kind, FailureKind::NotFound);
-            assert_eq!(kept.read(id).unwrap_err().kind, FailureKind::NotFound);
+            assert_eq!(plans.view(id).unwrap_err().kind, FailureKind::NotFound);
+            assert_eq!(plans.read(id).unwrap_err().kind, FailureKind::NotFound);
         }
     }
 }
