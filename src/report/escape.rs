@@ -83,7 +83,7 @@ pub(super) fn width(text: &str) -> usize {
 }
 
 /// Text inside an element or an attribute of XML.
-pub(super) fn xml(text: &str) -> String {
+pub(crate) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for (_, character, is_unsafe) in unsafe_characters(text) {
         match character {

@@ -21,14 +21,52 @@ const REMEMBERED: usize = 200;
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) action: Action,
+    pub(super) task: Task,
+    pub(super) requested: Requested,
+    /// When it was asked for, RFC 3339 in UTC.
+    pub(super) accepted: Arc<str>,
+}
+
+/// The subject of an action.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// One node.
+    Node(NodeTask),
+    /// A plan that was made before.
+    Plan(PlanTask),
+}
+
+/// An operation on a node.
+#[derive(Debug)]
+pub(super) struct NodeTask {
     pub(super) node: Arc<str>,
     pub(super) leaving: Leaving,
     /// Times of drains were given, which may contradict each other or the documents.
     pub(super) gives_times: bool,
     pub(super) design: DesignRef,
-    pub(super) requested: Requested,
-    /// When it was asked for, RFC 3339 in UTC.
-    pub(super) accepted: Arc<str>,
+}
+
+/// A plan that is kept, and the effect that its caller approves.
+#[derive(Debug)]
+pub(super) struct PlanTask {
+    pub(super) id: Arc<str>,
+    pub(super) effect: Arc<str>,
+}
+
+impl Task {
+    fn node(&self) -> Option<&str> {
+        match self {
+            Self::Node(task) => Some(&task.node),
+            Self::Plan(_) => None,
+        }
+    }
+
+    fn plan(&self) -> Option<&str> {
+        match self {
+            Self::Node(_) => None,
+            Self::Plan(task) => Some(&task.id),
+        }
+    }
 }
 
 /// How far an action is.
@@ -58,6 +96,8 @@ pub(super) struct View<'a> {
     pub(super) action: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plan: Option<&'a str>,
     pub(super) state: &'static str,
     pub(super) subject: &'a str,
     pub(super) authenticated_by: &'a str,
@@ -91,6 +131,14 @@ impl Entry {
         Some(status)
     }
 
+    /// How far it is once its run has begun, or it has ended without one.
+    pub(super) async fn begun(&self) -> Progress {
+        let mut progress = self.progress.subscribe();
+        let begun =
+            progress.wait_for(|progress| progress.run.is_some() || progress.ended.is_some());
+        begun.await.map(|begun| begun.clone()).unwrap_or_default()
+    }
+
     /// Notes its run, which `stop` asks to stop.
     pub(super) fn run_begins(&self, stop: StopHandle) {
         if self.stop.is_asked() {
@@ -113,10 +161,9 @@ impl Entry {
         let progress = self.progress();
         let Order {
             action,
-            node,
+            task,
             requested,
             accepted,
-            ..
         } = &self.order;
         let state = match &progress.ended {
             None => "running",
@@ -127,7 +174,8 @@ impl Entry {
             id: &requested.id,
             url: url(&requested.id),
             action: action.as_str(),
-            node: Some(node),
+            node: task.node(),
+            plan: task.plan(),
             state,
             subject: &requested.subject,
             authenticated_by: &requested.by,
@@ -282,15 +330,18 @@ impl Actions {
 fn held(holder: &Entry) -> String {
     let Order {
         action,
-        node,
+        task,
         requested,
         accepted,
-        ..
     } = &holder.order;
+    let subject = match task {
+        Task::Node(task) => format!("node `{}`", task.node),
+        Task::Plan(task) => format!("plan {}", task.id),
+    };
     let run = holder.progress().run;
     let run = run.map(|run| format!(", run {run}")).unwrap_or_default();
     format!(
-        "the site is held by `{action}` of node `{node}` for {}, since {accepted} (action {}{run})",
+        "the site is held by `{action}` of {subject} for {}, since {accepted} (action {}{run})",
         requested.subject, requested.id
     )
 }

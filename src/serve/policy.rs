@@ -31,6 +31,12 @@ impl Role {
 pub(super) enum Operation {
     ReadMetrics,
     ReadAction,
+    ReadSite,
+    ReadPlan,
+    ReadRun,
+    Observe,
+    CreatePlan,
+    ApplyPlan,
     EtcdHealth,
     Drain,
     ClearLabels,
@@ -46,6 +52,12 @@ impl Operation {
         match self {
             Self::ReadMetrics => ("trueup:get_metrics", Role::Viewer),
             Self::ReadAction => ("trueup:get_action", Role::Viewer),
+            Self::ReadSite => ("trueup:get_site", Role::Viewer),
+            Self::ReadPlan => ("trueup:get_plan", Role::Viewer),
+            Self::ReadRun => ("trueup:get_run", Role::Viewer),
+            Self::Observe => ("trueup:observe_site", Role::Operator),
+            Self::CreatePlan => ("trueup:create_plan", Role::Operator),
+            Self::ApplyPlan => ("trueup:apply_plan", Role::Admin),
             Self::EtcdHealth => (
                 "kubernetes_provisioner:get_etcd_cluster_health",
                 Role::Viewer,

@@ -12,10 +12,10 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-use super::actions::{Entry, Order, url};
+use super::actions::{Entry, NodeTask, Order, Task, url};
 use super::answer::{Refusal, json, of_status};
 use super::design_ref::DesignRef;
-use super::guard::RequestIds;
+use super::guard::{RequestIds, requested};
 use super::listen::Peer;
 use super::policy::Operation;
 use super::query::Query;
@@ -23,7 +23,6 @@ use super::shared::Shared;
 use super::work::{act, refused};
 use crate::observed::EtcdSeen;
 use crate::plan::{Action, Leaving};
-use crate::record::Requested;
 use crate::report::airship::{Message, MessageKind, Reason, Status};
 use crate::report::etcd;
 use crate::site::{Depth, Detail, Settings};
@@ -148,16 +147,13 @@ async fn on_node(
         &shared,
         Order {
             action: found.action,
-            node,
-            leaving,
-            gives_times,
-            design,
-            requested: Requested {
-                subject: subject.name,
-                by: Arc::from(subject.by),
-                id: ids.id,
-                marker: ids.marker,
-            },
+            task: Task::Node(NodeTask {
+                node,
+                leaving,
+                gives_times,
+                design,
+            }),
+            requested: requested(subject, ids),
             accepted: shared.now(),
         },
     )?;
@@ -171,14 +167,13 @@ async fn on_node(
 }
 
 /// Begins an action on a thread of its own.
-fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Refusal> {
+pub(super) fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Refusal> {
     let entry = shared.actions.begin(order)?;
     let (worker, working) = (shared.clone(), entry.clone());
     let spawned = std::thread::Builder::new()
         .name("action".to_owned())
         .spawn(move || {
-            let acted =
-                std::panic::AssertUnwindSafe(|| act(&*worker.host, &working, &worker.metrics));
+            let acted = std::panic::AssertUnwindSafe(|| act(&worker, &working));
             let status = std::panic::catch_unwind(acted).unwrap_or_else(|_| {
                 let text = "the action failed by a defect of the service; its log has more";
                 refused(
@@ -218,7 +213,7 @@ fn accepted(entry: &Entry) -> Response {
             message: format!("{} tells how far it is", url(id)),
             error: false,
             kind: MessageKind::SimpleMessage,
-            name: Some(entry.order.node.to_string()),
+            name: entry.view(|view| view.node.map(str::to_owned)),
         }],
     };
     let body = entry.view(|view| status.to_json_with("action", view));
@@ -245,7 +240,7 @@ fn wants_async(headers: &HeaderMap) -> bool {
 }
 
 /// The name of a node in a path: the names of nodes are those of hosts, and nothing that would select several.
-fn node_name(part: &str) -> Result<Arc<str>, Refusal> {
+pub(super) fn node_name(part: &str) -> Result<Arc<str>, Refusal> {
     let is_name = !part.is_empty()
         && part.len() <= LONGEST_NAME
         && part
@@ -281,7 +276,7 @@ fn leaving(action: Action, query: &Query) -> Result<Leaving, Refusal> {
 }
 
 /// The body of a request, bounded in size and time.
-async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
     if body.size_hint().lower() > most as u64 {
         return Err(Refusal::too_large(most));
     }
@@ -293,7 +288,8 @@ async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-fn check_type(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
+/// Refuses a body that is marked as anything but JSON.
+pub(super) fn check_type(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
     let kind = headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());

@@ -16,7 +16,7 @@ use super::host::Host;
 use super::listen::{Limits, Listener, answer};
 use super::settings::{Files, Settings};
 use super::shared::Shared;
-use super::{Error, own, promenade};
+use super::{Error, own, page, promenade};
 use crate::run::Stop;
 
 /// A service that listens.
@@ -114,6 +114,7 @@ impl Server {
                     stopping.actions.idle().await;
                 }
             }
+            stopping.feeds.close();
             over.send_replace(true);
         };
         tokio::join!(answer(listeners, router, limits, is_over), ending);
@@ -123,6 +124,7 @@ impl Server {
 fn router(shared: &Arc<Shared>) -> Router {
     let routes = promenade::routes()
         .merge(own::routes())
+        .merge(page::routes())
         .fallback(async || Refusal::not_found("there is no such resource"))
         .method_not_allowed_fallback(promenade::no_method)
         .with_state(shared.clone());

@@ -13,12 +13,16 @@ use super::health::Vitals;
 use super::host::Host;
 use super::listen::Peer;
 use super::metrics::Metrics;
+use super::own::{Feeds, SiteCache};
 use super::rate::Rates;
 use super::settings::Settings;
 use super::subject::Subject;
 
 /// Questions that are answered at once; further ones wait their turn.
 const QUESTIONS: usize = 4;
+
+/// Plans that are made at once, beside other questions.
+const PLANS: usize = 1;
 
 /// How long a question waits for its turn.
 const TURN: Duration = Duration::from_secs(30);
@@ -31,6 +35,9 @@ pub(super) struct Shared {
     pub(super) rates: Rates,
     authenticator: Authenticator,
     questions: Semaphore,
+    plans: Semaphore,
+    pub(super) feeds: Feeds,
+    pub(super) site: SiteCache,
     body_bytes: usize,
 }
 
@@ -47,6 +54,9 @@ impl Shared {
             rates: Rates::new(settings.limits.requests_per_second),
             authenticator,
             questions: Semaphore::new(QUESTIONS),
+            plans: Semaphore::new(PLANS),
+            feeds: Feeds::new(settings.limits.streams.min(settings.limits.connections - 1)),
+            site: SiteCache::default(),
             body_bytes: settings.limits.body_bytes,
         }
     }
@@ -83,15 +93,30 @@ impl Shared {
         &self,
         question: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let turn = tokio::time::timeout(TURN, self.questions.acquire()).await;
-        let Ok(Ok(_turn)) = turn else {
-            return Err(Refusal::unavailable(
-                "too many questions are being answered",
-            ));
-        };
-        let answered = tokio::task::spawn_blocking(question).await;
-        answered.map_err(|_| Refusal::internal())
+        in_turn(&self.questions, question).await
     }
+
+    /// Does the same for a question that is as much work as a plan.
+    pub(super) async fn ask_for_plan<T: Send + 'static>(
+        &self,
+        question: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        in_turn(&self.plans, question).await
+    }
+}
+
+async fn in_turn<T: Send + 'static>(
+    places: &Semaphore,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let turn = tokio::time::timeout(TURN, places.acquire()).await;
+    let Ok(Ok(_turn)) = turn else {
+        return Err(Refusal::unavailable(
+            "too many questions are being answered",
+        ));
+    };
+    let answered = tokio::task::spawn_blocking(question).await;
+    answered.map_err(|_| Refusal::internal())
 }
 
 impl Vitals for Shared {
@@ -107,6 +132,6 @@ impl Vitals for Shared {
     }
 
     fn metrics(&self) -> String {
-        self.metrics.text(&*self.host)
+        self.metrics.text(&*self.host, &self.site)
     }
 }
