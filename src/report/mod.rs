@@ -22,7 +22,7 @@ mod table;
 mod unfinished;
 
 pub use crate::diagnostic::counted;
-pub use escape::Visible, names;
+pub use escape::{Visible, names};
 pub(crate) use escape::xml;
 pub(crate) use html::{Look, page};
 pub use palette::{Painted, Palette, Role};
