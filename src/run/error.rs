@@ -271,9 +271,10 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Stale { .. } => Kind::Stale,
-            Self::LockHeld { .. } | Self::EndedElsewhere { .. } | Self::PartHeld { .. } => {
-                Kind::LockHeld
-            }
+            Self::LockHeld { .. }
+            | Self::EndedElsewhere { .. }
+            | Self::PartHeld { .. }
+            | Self::PartLost { .. } => Kind::LockHeld,
             Self::Unpublished { .. } => Kind::Unpublished,
             Self::IntermediateCommits { .. }
             | Self::Diverged { .. }
@@ -282,9 +283,7 @@ impl Error {
             | Self::Spent { .. }
             | Self::Untrusted { .. }
             | Self::Dirty { .. } => Kind::Guard,
-            Self::Unfinished { .. } | Self::Stopped { .. } | Self::PartLost { .. } => {
-                Kind::Interrupted
-            }
+            Self::Unfinished { .. } | Self::Stopped { .. } => Kind::Interrupted,
             Self::Repository { .. }
             | Self::Records { .. }
             | Self::Offline { .. }
