@@ -148,15 +148,20 @@ async fn on_node(
         &shared,
         Order {
             action: found.action,
-            node,
+            nodes: [node].into(),
             leaving,
             gives_times,
+            allow_intermediate_commits: false,
+            skip_blocked: false,
+            only_tests: false,
             design,
+            revision: None,
             requested: Requested {
                 subject: subject.name,
                 by: Arc::from(subject.by),
                 id: ids.id,
                 marker: ids.marker,
+                named: None,
             },
             accepted: shared.now(),
         },
@@ -173,6 +178,12 @@ async fn on_node(
 /// Begins an action on a thread of its own.
 fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Refusal> {
     let entry = shared.actions.begin(order)?;
+    work(shared, &entry);
+    Ok(entry)
+}
+
+/// Carries an action out that has begun, on a thread of its own.
+pub(super) fn work(shared: &Arc<Shared>, entry: &Arc<Entry>) {
     let (worker, working) = (shared.clone(), entry.clone());
     let spawned = std::thread::Builder::new()
         .name("action".to_owned())
@@ -202,7 +213,6 @@ fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Refusal> {
         );
         shared.actions.end(Some((status, shared.now())));
     }
-    Ok(entry)
 }
 
 /// The answer to a request whose caller does not wait.
@@ -218,7 +228,7 @@ fn accepted(entry: &Entry) -> Response {
             message: format!("{} tells how far it is", url(id)),
             error: false,
             kind: MessageKind::SimpleMessage,
-            name: Some(entry.order.node.to_string()),
+            name: entry.order.nodes.first().map(ToString::to_string),
         }],
     };
     let body = entry.view(|view| status.to_json_with("action", view));
@@ -245,7 +255,7 @@ fn wants_async(headers: &HeaderMap) -> bool {
 }
 
 /// The name of a node in a path: the names of nodes are those of hosts, and nothing that would select several.
-fn node_name(part: &str) -> Result<Arc<str>, Refusal> {
+pub(super) fn node_name(part: &str) -> Result<Arc<str>, Refusal> {
     let is_name = !part.is_empty()
         && part.len() <= LONGEST_NAME
         && part
@@ -281,7 +291,7 @@ fn leaving(action: Action, query: &Query) -> Result<Leaving, Refusal> {
 }
 
 /// The body of a request, bounded in size and time.
-async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
     if body.size_hint().lower() > most as u64 {
         return Err(Refusal::too_large(most));
     }

@@ -1,10 +1,12 @@
 //! An action on a node as the service carries it out: the command's workflow, from the lock to the records.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::actions::{Entry, Order};
 use super::host::{Host, ServiceClock};
 use super::metrics::Metrics;
+use super::resume::abort;
 use crate::apply::{self, EventClock};
 use crate::design::NodeName;
 use crate::plan::{Action, ChangeKind, Options, Plan, Request};
@@ -19,7 +21,59 @@ use crate::workflow::{
 
 /// Carries an action out; its status.
 pub(super) fn act(host: &dyn Host, entry: &Entry, metrics: &Metrics) -> Status {
-    carry(host, entry, metrics).unwrap_or_else(|failure| refused(entry.order.action, &failure))
+    let ended = match entry.order.only_tests {
+        true => test(host, entry),
+        false => carry(host, entry, metrics),
+    };
+    let status = ended.unwrap_or_else(|failure| {
+        let now = host.clock(None).events().now();
+        entry.ends_without_run(Some(&failure), &now);
+        refused(entry.order.action, &failure)
+    });
+    if let Some(run) = entry.progress().run.filter(|_| entry.is_aborted()) {
+        // A run that has ended all the same is not there to be aborted.
+        if let Err(failure) = abort(host, &run) {
+            log::info!("run {run} was not aborted: {failure}");
+        }
+    }
+    status
+}
+
+/// Tests whether the site is as it is designed: all of it is observed, and nothing is to be done.
+fn test(host: &dyn Host, entry: &Entry) -> Result<Status, Failure> {
+    let client = host.client();
+    let repository = host.repository()?;
+    let checkout = host.checkout(&repository)?;
+    let connection = host.connection(&repository)?;
+    let order = &entry.order;
+    let plan_request = PlanRequest {
+        only_looks: true,
+        ..plan_request(host, order)
+    };
+    let planner = Planner {
+        client,
+        checkout: &checkout,
+        at: order.design.resolve(host, &checkout, &connection)?,
+        connection: &connection,
+        request: &request(order),
+        plan_request: &plan_request,
+    };
+    let plan = planner.plan()?.into_plan();
+    let differing = plan.changes.iter();
+    let differing = differing.filter(|change| change.kind != ChangeKind::None);
+    let details: Vec<String> = differing
+        .map(|change| {
+            let reasons: Vec<&str> = change.reasons.iter().map(|reason| &**reason).collect();
+            format!("{}: {}", change.node, reasons.join("; "))
+        })
+        .collect();
+    if details.is_empty() {
+        entry.ends_without_run(None, &host.clock(None).events().now());
+        return Ok(of_nothing(order.action, &plan));
+    }
+    let nodes = crate::report::counted(details.len(), "node is", "nodes are");
+    let text = format!("{nodes} not as designed");
+    Err(Failure::new(FailureKind::Failed, text).details(details))
 }
 
 /// The status of an action that did not come to a run. What would be wrong usage of a step is, in a composite, a step that
@@ -65,12 +119,14 @@ fn carry(host: &dyn Host, entry: &Entry, metrics: &Metrics) -> Result<Status, Fa
         planned,
         commit,
         clearance,
-    } = planner.ready(&site, &today, |plan| is_about(plan, &order.node))?;
+    } = planner.ready(&site, &today, |plan| is_about(plan, &order.nodes))?;
     if planned.plan.steps.is_empty() {
+        entry.ends_without_run(None, &clock.events().now());
         return Ok(of_nothing(order.action, &planned.plan));
     }
     time_left(clock.timekeeper(), &planned.site.design, &planned.plan)?;
     let equipped = planned.equipped()?;
+    entry.with_steps(|steps| steps.expect(&equipped.plan));
     let file = PlanFile::of(&equipped.plan)?;
     let (backends, refused) = (|| equipped.hardware.clone(), BTreeMap::new());
     let apply_request = ApplyRequest {
@@ -109,6 +165,7 @@ fn hear(entry: &Entry, metrics: &Metrics, heard: &mut Heard, event: &RunEvent) {
     if let EventKind::RunStarted { run, .. } = &event.kind {
         entry.run_is(run);
     }
+    entry.hear(event);
     heard.hear(event);
     metrics.hear(event);
 }
@@ -129,11 +186,11 @@ fn concluded(action: Action, heard: Heard, carried: &Carried<'_>) -> Status {
     status
 }
 
-/// The request of a plan: one node, by its name.
+/// The request of a plan: the nodes by their names.
 fn request(order: &Order) -> Request {
     Request {
         action: order.action,
-        nodes: [order.node.clone()].into(),
+        nodes: order.nodes.clone(),
         ..Request::default()
     }
 }
@@ -143,6 +200,8 @@ fn plan_request(host: &dyn Host, order: &Order) -> PlanRequest {
     PlanRequest {
         options: Options {
             leaving: order.leaving.clone(),
+            allow_intermediate_commits: order.allow_intermediate_commits,
+            skip_blocked: order.skip_blocked,
             ..base.options
         },
         gives_times: order.gives_times,
@@ -150,26 +209,32 @@ fn plan_request(host: &dyn Host, order: &Order) -> PlanRequest {
     }
 }
 
-/// Refuses a plan that is about anything but the node itself: its id may be the name of a group, a rack or a tag, which
-/// would select others.
-fn is_about(plan: &Plan, node: &str) -> Result<(), Failure> {
-    let mut changes = plan.changes.iter();
-    let is_other = |name: &NodeName| name.as_str() != node;
-    let has_other = plan
-        .changes
-        .iter()
-        .any(|change| change.kind != ChangeKind::None && is_other(&change.node));
-    let has_steps_elsewhere = plan
-        .steps
-        .iter()
-        .any(|step| step.id.node.as_ref().is_some_and(is_other));
-    if has_other || has_steps_elsewhere || !changes.any(|change| !is_other(&change.node)) {
-        return Err(Failure::new(
+/// Refuses a plan that is about anything but the nodes themselves: the id of one may be the name of a group, a rack or a
+/// tag, which would select others.
+fn is_about(plan: &Plan, nodes: &BTreeSet<Arc<str>>) -> Result<(), Failure> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let is_other = |name: &NodeName| !nodes.contains(name.as_str());
+    let changes = || plan.changes.iter();
+    let has_other =
+        changes().any(|change| change.kind != ChangeKind::None && is_other(&change.node));
+    let mut steps = plan.steps.iter();
+    let has_steps_elsewhere = steps.any(|step| step.id.node.as_ref().is_some_and(is_other));
+    let is_missing = |node: &&Arc<str>| !changes().any(|change| *change.node.as_str() == ***node);
+    let missing = nodes.iter().find(is_missing);
+    let unknown = match (missing, has_other || has_steps_elsewhere) {
+        (Some(node), _) => Some(node),
+        (None, true) => nodes.first(),
+        (None, false) => None,
+    };
+    match unknown {
+        None => Ok(()),
+        Some(node) => Err(Failure::new(
             FailureKind::NotFound,
             format!("there is no node `{node}`"),
-        ));
+        )),
     }
-    Ok(())
 }
 
 /// The service, as a run lives in it.
