@@ -31,7 +31,7 @@ pub(super) fn act(host: &dyn Host, entry: &Entry, metrics: &Metrics) -> Status {
         refused(entry.order.action, &failure)
     });
     if let Some(run) = entry.progress().run.filter(|_| entry.is_aborted()) {
-        // A run that has ended all the same is not there to be aborted.
+        // A run that has ended all the same cannot be aborted.
         if let Err(failure) = abort(host, &run) {
             log::info!("run {run} was not aborted: {failure}");
         }

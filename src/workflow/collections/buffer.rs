@@ -15,7 +15,7 @@ const LARGEST: u64 = 16 << 20;
 pub enum BufferMode {
     /// Not at all.
     RejectOnContents,
-    /// Beside those of other collections.
+    /// In addition to those of other collections.
     Append,
     /// In place of all of them.
     Replace,
