@@ -1,4 +1,4 @@
-//! `trueup export`: a saved plan for the engine that is to run it.
+//! `trueup export`: a saved plan, or the plans of all sites, for the engine that is to run them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -6,16 +6,21 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::Failure;
 use super::context::Context;
 use super::run::PartsArguments;
 use super::value::{at_least_one, number};
+use super::{Failure, FailureKind};
 use crate::design::GroupName;
 use crate::plan::{PartKind, saved};
 use crate::report;
-use crate::report::airflow::{AirflowOptions, QueueKey, dag, file_name, plan_file_name};
+use crate::report::airflow::{
+    AirflowOptions, QueueKey, SitesOptions, dag, file_name, plan_file_name, sites_dag,
+};
 use crate::repository::Repository;
 use crate::workflow::saved_plan;
+
+/// The file of the DAG of all sites.
+const SITES_FILE: &str = "trueup-sites.py";
 
 #[derive(Debug, Args)]
 pub(super) struct ExportCommand {
@@ -23,8 +28,14 @@ pub(super) struct ExportCommand {
     #[arg(value_enum)]
     engine: Engine,
     /// A plan that `trueup plan -o FILE` saved
-    #[arg(value_name = "PLAN")]
-    plan: PathBuf,
+    #[arg(value_name = "PLAN", required_unless_present = "all_sites")]
+    plan: Option<PathBuf>,
+    /// Instead of a plan: one that plans all sites of the repository and reports what differs
+    #[arg(long, conflicts_with_all = ["plan", "nodes_per_part", "pushes_per_minute"])]
+    all_sites: bool,
+    /// When all sites are planned: a cron expression, or a word such as `@hourly`
+    #[arg(long, value_name = "WHEN", default_value = "@daily", value_parser = schedule, conflicts_with = "plan")]
+    schedule: String,
     /// Folder for the DAG, and the plan beside it; it is created if it does not exist
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
@@ -68,9 +79,51 @@ fn queue(text: &str) -> Result<(QueueKey, String), String> {
     Ok((key, name.to_owned()))
 }
 
+/// Five fields of cron, or a word of Airflow.
+fn schedule(text: &str) -> Result<String, String> {
+    const WORDS: [&str; 8] = [
+        "@once",
+        "@continuous",
+        "@hourly",
+        "@daily",
+        "@weekly",
+        "@monthly",
+        "@quarterly",
+        "@yearly",
+    ];
+    let is_field = |field: &str| {
+        let allowed = |char: char| char.is_ascii_alphanumeric() || "*/,-#".contains(char);
+        field.chars().all(allowed)
+    };
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    if WORDS.contains(&text) || (fields.len() == 5 && fields.into_iter().all(is_field)) {
+        return Ok(text.to_owned());
+    }
+    let words = WORDS.join("`, `");
+    Err(format!(
+        "this is neither of the five fields of cron nor one of `{words}`"
+    ))
+}
+
 pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, Failure> {
     let Engine::Airflow = command.engine;
-    let plan = saved_plan(&context.directory().join(&command.plan))?;
+    let folder = context.directory().join(&command.out);
+    // Outside of any repository there are no links that a change of a design could bring.
+    let repository = context.repository().ok();
+    let files = Files { repository, folder };
+    let mut text = String::new();
+    let Some(plan) = &command.plan else {
+        let options = command.sites_options()?;
+        sites_dag(&mut text, &options)?;
+        files.write(SITES_FILE, text.as_bytes())?;
+        context.printer.tell(&format!(
+            "Wrote `{SITES_FILE}` to `{}`: all sites, {}",
+            command.out.display(),
+            options.schedule
+        ));
+        return Ok(0);
+    };
+    let plan = saved_plan(&context.directory().join(plan))?;
     let parts = command.size.cut(&plan);
     let options = AirflowOptions {
         workers: command.workers,
@@ -78,20 +131,11 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
         pushes_per_minute: command.pushes_per_minute,
         queues: command.queue.iter().cloned().collect::<BTreeMap<_, _>>(),
     };
-    let mut text = String::new();
     dag(&mut text, &plan, &parts, &options)?;
-    let folder = context.directory().join(&command.out);
-    std::fs::create_dir_all(&folder).map_err(|error| unwritten(&folder, &error))?;
-    // Outside of any repository there are no links that a change of a design could bring.
-    let repository = context.repository().ok();
     let name = format!("{}.py", file_name(&plan));
     // The plan first: Airflow may read the DAG as soon as it is there.
-    write(
-        repository.as_ref(),
-        &folder.join(plan_file_name(&plan)),
-        &saved::write(&plan),
-    )?;
-    write(repository.as_ref(), &folder.join(&name), text.as_bytes())?;
+    files.write(&plan_file_name(&plan), &saved::write(&plan))?;
+    files.write(&name, text.as_bytes())?;
     context.printer.tell(&format!(
         "Wrote `{name}` and the plan beside it to `{}`: {} of at most {}",
         command.out.display(),
@@ -101,15 +145,42 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
     Ok(0)
 }
 
-fn unwritten(path: &Path, error: &dyn std::fmt::Display) -> Failure {
-    Failure::error(format!("`{}` cannot be written: {error}", path.display()))
+impl ExportCommand {
+    fn sites_options(&self) -> Result<SitesOptions, Failure> {
+        let other = self.queue.iter().find(|(key, _)| *key != QueueKey::All);
+        if other.is_some() {
+            let message = "`--queue` has only `all=NAME` with `--all-sites`";
+            return Err(Failure::new(FailureKind::Usage, message));
+        }
+        Ok(SitesOptions {
+            schedule: self.schedule.clone(),
+            shares: self.size.shares(),
+            workers: self.workers,
+            pool: self.pool.clone(),
+            queue: self.queue.last().map(|(_, name)| name.clone()),
+        })
+    }
 }
 
-fn write(repository: Option<&Repository>, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let file = match repository {
-        Some(repository) => repository.create_file(path),
-        None => std::fs::File::create(path),
-    };
-    file.and_then(|mut file| file.write_all(bytes))
-        .map_err(|error| unwritten(path, &error))
+/// The folder for the files of a DAG.
+struct Files {
+    repository: Option<Repository>,
+    folder: PathBuf,
+}
+
+impl Files {
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        std::fs::create_dir_all(&self.folder).map_err(|error| unwritten(&self.folder, &error))?;
+        let path = self.folder.join(name);
+        let file = match &self.repository {
+            Some(repository) => repository.create_file(&path),
+            None => std::fs::File::create(&path),
+        };
+        file.and_then(|mut file| file.write_all(bytes))
+            .map_err(|error| unwritten(&path, &error))
+    }
+}
+
+fn unwritten(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::error(format!("`{}` cannot be written: {error}", path.display()))
 }

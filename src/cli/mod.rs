@@ -22,6 +22,7 @@ mod export;
 mod help;
 mod init;
 mod interrupted;
+mod list_sites;
 mod log;
 mod manual;
 mod migrate;
@@ -128,6 +129,8 @@ enum Command {
     Status(status::StatusCommand),
     /// List the nodes that names, groups and flags select
     Nodes(nodes::NodesCommand),
+    /// List the sites of the repository, and their definitions
+    Sites(list_sites::ListSitesCommand),
     /// Show the health of the etcd clusters, and the members that they can lose
     Etcd(etcd::EtcdCommand),
     /// Record that a machine stays as it is: with another board, or fields that differ from its design
@@ -142,7 +145,7 @@ enum Command {
     Doctor(doctor::DoctorCommand),
     /// Show the endpoints, files and programs that the documents of a site name, and trust them
     Trust(trust::TrustCommand),
-    /// Write a saved plan as a DAG of Airflow
+    /// Write a saved plan as a DAG of Airflow, or one that plans all sites on a schedule
     Export(export::ExportCommand),
     /// Judge plans by the rules of the site
     Policy(policy::PolicyCommand),
@@ -167,7 +170,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 57] = [
+pub const SETTABLE: [&str; 58] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -216,6 +219,7 @@ pub const SETTABLE: [&str; 57] = [
     "retired",
     "rev",
     "save-observed",
+    "schedule",
     "site",
     "steps",
     "stop-after",
@@ -377,6 +381,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Demo(command) => demo::run(&mut context, &command),
         Command::Doctor(command) => doctor::run(&mut context, &command),
         Command::Export(command) => export::run(&mut context, &command),
+        Command::Sites(command) => list_sites::run(&mut context, &command),
         Command::Policy(command) => policy::run(&mut context, &command),
         Command::Comment(command) => comment::run(&mut context, &command),
         Command::Schemas(command) => schemas::run(&mut context, &command),

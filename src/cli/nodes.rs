@@ -12,7 +12,7 @@ use crate::lifecycle::{OfferedStep, in_order};
 use crate::observed::Fact;
 use crate::record::{NodeRecord, Store};
 use crate::report::{
-    self, Visible,
+    self,
     run::{CleanStepsRow, NodeRow},
 };
 use crate::site::{Depth, Detail, Loader, Site};
@@ -78,10 +78,8 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
         NodesFormat::Text => printer.stream(|out| report::run::nodes(out, &rows, printer.out))?,
         NodesFormat::Json => printer.stream(|out| report::run::nodes_json(out, &rows))?,
         NodesFormat::Names => {
-            let mut rows = rows.iter();
-            let name = |row: &NodeRow<'_>| row.design.name.to_string();
-            printer
-                .stream(|out| rows.try_for_each(|row| writeln!(out, "{}", Visible(&name(row)))))?;
+            let names = rows.iter().map(|row| row.design.name.as_str());
+            printer.stream(|out| report::names(out, names))?;
         }
     }
     Ok(0)

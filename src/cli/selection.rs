@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use clap::Args;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use crate::design::{Design, GroupName, NodeName};
+use crate::design::{Design, NodeName};
 use crate::diagnostic::nearest;
 use crate::record::NodeRecord;
-use crate::report::run::NodeRow;
+use crate::report::run::{NodeRow, node_rows};
 
 use super::{Failure, FailureKind};
 
@@ -143,24 +143,6 @@ pub(super) fn select<'a>(
     today: &str,
 ) -> Result<Vec<NodeRow<'a>>, Failure> {
     let criteria = Criteria::read(command, design)?;
-    let mut groups: BTreeMap<&NodeName, Vec<&GroupName>> = BTreeMap::new();
-    for group in &design.groups {
-        for node in group.nodes(design) {
-            groups.entry(node).or_default().push(&group.name);
-        }
-    }
-    let retired = design.retired(today);
-    let rows = design.nodes.values().map(|node| {
-        let record = records.get(&node.name);
-        NodeRow {
-            design: node,
-            retired: match retired.get(&node.name) {
-                Some(retirement) => Some(&*retirement.reason),
-                None => record.and_then(|record| record.retired.as_deref()),
-            },
-            maintenance: record.and_then(|record| record.maintenance.as_deref()),
-            groups: groups.get(&node.name).cloned().unwrap_or_default(),
-        }
-    });
+    let rows = node_rows(design, records, today);
     Ok(rows.filter(|row| criteria.hold(row)).collect())
 }

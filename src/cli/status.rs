@@ -4,14 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
 use crate::design::NodeName;
 use crate::plan::{Change, ChangeKind, Request};
 use crate::report;
-use crate::report::run::StatusRow;
+use crate::report::run::{StatusRow, differences};
 
 use super::Failure;
 use super::context::Context;
@@ -118,20 +117,7 @@ fn rows<'p>(planned: &'p Planned, names: Vec<(&'p NodeName, bool)>) -> Vec<Statu
         observed: seen.and_then(|seen| seen.node(node.as_str())),
         differs: changes
             .get(node)
-            .map_or_else(Vec::new, |change| words(change)),
+            .map_or_else(Vec::new, |change| differences(change)),
     };
     names.into_iter().map(row).collect()
-}
-
-/// The differences, one phrase each: drift in words, edits by their field.
-fn words(change: &Change) -> Vec<Arc<str>> {
-    let fields = change.fields.iter().map(|field| match field.accepted {
-        Some(_) => Arc::from(format!("{} differs, as accepted", field.path)),
-        None => Arc::from(format!("{} differs", field.path)),
-    });
-    let words: Vec<Arc<str>> = change.reasons.iter().cloned().chain(fields).collect();
-    if words.is_empty() {
-        return vec![Arc::from("differs from the applied design")];
-    }
-    words
 }

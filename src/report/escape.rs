@@ -36,6 +36,19 @@ pub(super) fn visible(text: &str) -> String {
     out
 }
 
+/// Writes each name on a line of its own.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn names<'a>(
+    out: &mut dyn fmt::Write,
+    names: impl IntoIterator<Item = &'a str>,
+) -> fmt::Result {
+    let mut names = names.into_iter();
+    names.try_for_each(|name| writeln!(out, "{}", Visible(name)))
+}
+
 /// The characters of a line that begins with this text, each with its byte offset and whether it must not
 /// be written as itself: because of what it is, or because a command would be complete with it.
 pub(super) fn unsafe_characters(text: &str) -> impl Iterator<Item = (usize, char, bool)> {
@@ -70,7 +83,7 @@ pub(super) fn width(text: &str) -> usize {
 }
 
 /// Text inside an element or an attribute of XML.
-pub(super) fn xml(text: &str) -> String {
+pub(crate) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for (_, character, is_unsafe) in unsafe_characters(text) {
         match character {

@@ -22,6 +22,8 @@ mod table;
 mod unfinished;
 
 pub use crate::diagnostic::counted;
-pub use escape::Visible;
+pub(crate) use escape::xml;
+pub use escape::{Visible, names};
+pub(crate) use html::{Look, page};
 pub use palette::{Painted, Palette, Role};
 pub use unfinished::unfinished;

@@ -59,6 +59,19 @@ impl<'a> SiteRepository<'a> {
         ready.unwrap_or(Ok(())).map_err(|why| self.not_ready(why))
     }
 
+    /// Checks that the progress of a part of a run can be signed as the site demands it.
+    pub(super) fn ready_for_progress(&self, state: &State) -> Result<(), Error> {
+        self.ready(state)?;
+        let signing = self.signing.as_ref().zip(state.tip);
+        let touched =
+            signing.filter(|(signing, tip)| signing.is_touched() && signing.vouches_for(*tip));
+        touched.map_or(Ok(()), |_| {
+            let why =
+                "a worker signs without a person, and its key has to be touched for each signature";
+            Err(self.untrusted(why.to_owned()))
+        })
+    }
+
     pub(super) fn not_ready(&self, why: NotReady) -> Error {
         match why {
             NotReady::NoSignature(why) => Error::NotSigned { why },

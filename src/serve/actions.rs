@@ -24,6 +24,24 @@ const REMEMBERED: usize = 200;
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) action: Action,
+    pub(super) task: Task,
+    pub(super) requested: Requested,
+    /// When it was asked for, RFC 3339 in UTC.
+    pub(super) accepted: Arc<str>,
+}
+
+/// The subject of an action.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// The site, or nodes of it.
+    Nodes(NodesTask),
+    /// A plan that was made before.
+    Plan(PlanTask),
+}
+
+/// An action that is planned when it is asked for.
+#[derive(Debug, Default)]
+pub(super) struct NodesTask {
     /// The nodes, by their names; none: the site.
     pub(super) nodes: BTreeSet<Arc<str>>,
     pub(super) leaving: Leaving,
@@ -37,9 +55,46 @@ pub(super) struct Order {
     pub(super) design: DesignRef,
     /// The commit of the design, where it is known already.
     pub(super) revision: Option<Arc<str>>,
-    pub(super) requested: Requested,
-    /// When it was asked for, RFC 3339 in UTC.
-    pub(super) accepted: Arc<str>,
+}
+
+/// A plan that is kept, and the effect that its caller approves.
+#[derive(Debug)]
+pub(super) struct PlanTask {
+    pub(super) id: Arc<str>,
+    pub(super) effect: Arc<str>,
+}
+
+impl Task {
+    /// The node, where it is one.
+    fn node(&self) -> Option<&str> {
+        match self {
+            Self::Nodes(NodesTask { nodes, .. }) if nodes.len() == 1 => {
+                nodes.first().map(|node| &**node)
+            }
+            Self::Nodes(_) | Self::Plan(_) => None,
+        }
+    }
+
+    fn plan(&self) -> Option<&str> {
+        match self {
+            Self::Nodes(_) => None,
+            Self::Plan(task) => Some(&task.id),
+        }
+    }
+
+    /// The subject, in words.
+    fn subject(&self) -> String {
+        let nodes = match self {
+            Self::Plan(task) => return format!("plan {}", task.id),
+            Self::Nodes(task) => &task.nodes,
+        };
+        let nodes: Vec<String> = nodes.iter().map(|node| format!("`{node}`")).collect();
+        match &nodes[..] {
+            [] => "the site".to_owned(),
+            [node] => format!("node {node}"),
+            nodes => format!("nodes {}", nodes.join(", ")),
+        }
+    }
 }
 
 /// How far an action is.
@@ -73,6 +128,8 @@ pub(super) struct View<'a> {
     pub(super) action: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plan: Option<&'a str>,
     pub(super) state: &'static str,
     pub(super) subject: &'a str,
     pub(super) authenticated_by: &'a str,
@@ -115,6 +172,14 @@ impl Entry {
         let ended = progress.wait_for(|progress| progress.ended.is_some()).await;
         let (status, _) = ended.ok()?.ended.clone()?;
         Some(status)
+    }
+
+    /// How far it is once its run has begun, or it has ended without one.
+    pub(super) async fn begun(&self) -> Progress {
+        let mut progress = self.progress.subscribe();
+        let begun =
+            progress.wait_for(|progress| progress.run.is_some() || progress.ended.is_some());
+        begun.await.map(|begun| begun.clone()).unwrap_or_default()
     }
 
     /// Notes its run, which `stop` asks to stop.
@@ -165,12 +230,10 @@ impl Entry {
         let progress = self.progress();
         let Order {
             action,
-            nodes,
+            task,
             requested,
             accepted,
-            ..
         } = &self.order;
-        let node = nodes.first().filter(|_| nodes.len() == 1);
         let state = match &progress.ended {
             None => "running",
             Some((status, _)) if status.reason.code < 400 => "succeeded",
@@ -180,7 +243,8 @@ impl Entry {
             id: &requested.id,
             url: url(&requested.id),
             action: action.as_str(),
-            node: node.map(|node| &**node),
+            node: task.node(),
+            plan: task.plan(),
             state,
             subject: &requested.subject,
             authenticated_by: &requested.by,
@@ -402,21 +466,16 @@ impl Actions {
 fn held(holder: &Entry) -> String {
     let Order {
         action,
-        nodes,
+        task,
         requested,
         accepted,
-        ..
     } = &holder.order;
-    let nodes: Vec<String> = nodes.iter().map(|node| format!("`{node}`")).collect();
-    let whom = match &nodes[..] {
-        [] => "of the site".to_owned(),
-        [node] => format!("of node {node}"),
-        nodes => format!("of nodes {}", nodes.join(", ")),
-    };
     let run = holder.progress().run;
     let run = run.map(|run| format!(", run {run}")).unwrap_or_default();
     format!(
-        "the site is held by `{action}` {whom} for {}, since {accepted} (action {}{run})",
-        requested.subject, requested.id
+        "the site is held by `{action}` of {} for {}, since {accepted} (action {}{run})",
+        task.subject(),
+        requested.subject,
+        requested.id
     )
 }

@@ -37,6 +37,22 @@ impl Refusal {
         }
     }
 
+    /// Its status object.
+    pub(super) fn into_status(self) -> Status {
+        self.status
+    }
+
+    /// The same, with one more message behind its own.
+    pub(super) fn and(mut self, message: String) -> Self {
+        self.status.messages.push(Message {
+            message,
+            error: false,
+            kind: MessageKind::SimpleMessage,
+            name: None,
+        });
+        self
+    }
+
     /// The same, after which the connection is closed.
     pub(super) fn closing(mut self) -> Self {
         self.closes = true;
@@ -73,6 +89,15 @@ impl Refusal {
 
     pub(super) fn timeout(message: &str) -> Self {
         Self::new("RequestTimeout", 408, message).closing()
+    }
+
+    pub(super) fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new("NotAcceptable", 406, message)
+    }
+
+    /// Something beside the request is broken: documents with errors, a backend that does not answer.
+    pub(super) fn failed(message: impl Into<String>) -> Self {
+        Self::new("Failed", 500, message)
     }
 
     pub(super) fn conflict(message: impl Into<String>) -> Self {

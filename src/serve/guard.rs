@@ -12,6 +12,8 @@ use http::{HeaderMap, Method, Version};
 use super::answer::Refusal;
 use super::listen::Peer;
 use super::shared::Shared;
+use super::subject::Subject;
+use crate::record::Requested;
 use crate::report::Visible;
 
 /// The header of a request's id, in answers.
@@ -43,6 +45,17 @@ pub(super) struct RequestIds {
     pub(super) id: Arc<str>,
     /// The caller's, where it is a UUID.
     pub(super) marker: Option<Arc<str>>,
+}
+
+/// A request as its run records it.
+pub(super) fn requested(subject: Subject, ids: RequestIds) -> Requested {
+    Requested {
+        subject: subject.name,
+        by: Arc::from(subject.by),
+        id: ids.id,
+        marker: ids.marker,
+        named: None,
+    }
 }
 
 /// Guards a request before it is routed.

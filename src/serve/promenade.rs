@@ -12,10 +12,10 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-use super::actions::{Entry, Order, url};
+use super::actions::{Entry, NodesTask, Order, Task, url};
 use super::answer::{Refusal, json, of_status};
 use super::design_ref::DesignRef;
-use super::guard::RequestIds;
+use super::guard::{RequestIds, requested};
 use super::listen::Peer;
 use super::policy::Operation;
 use super::query::Query;
@@ -23,7 +23,6 @@ use super::shared::Shared;
 use super::work::{act, refused};
 use crate::observed::EtcdSeen;
 use crate::plan::{Action, Leaving};
-use crate::record::Requested;
 use crate::report::airship::{Message, MessageKind, Reason, Status};
 use crate::report::etcd;
 use crate::site::{Depth, Detail, Settings};
@@ -141,28 +140,21 @@ async fn on_node(
             check_type(&headers, &body)?;
             DesignRef::of_body(&body)?
         }
-        false if body.is_empty() => DesignRef::committed(),
+        false if body.is_empty() => DesignRef::default(),
         false => return Err(Refusal::bad_request("the operation takes no body")),
     };
     let entry = begin(
         &shared,
         Order {
             action: found.action,
-            nodes: [node].into(),
-            leaving,
-            gives_times,
-            allow_intermediate_commits: false,
-            skip_blocked: false,
-            only_tests: false,
-            design,
-            revision: None,
-            requested: Requested {
-                subject: subject.name,
-                by: Arc::from(subject.by),
-                id: ids.id,
-                marker: ids.marker,
-                named: None,
-            },
+            task: Task::Nodes(NodesTask {
+                nodes: [node].into(),
+                leaving,
+                gives_times,
+                design,
+                ..NodesTask::default()
+            }),
+            requested: requested(subject, ids),
             accepted: shared.now(),
         },
     )?;
@@ -176,7 +168,7 @@ async fn on_node(
 }
 
 /// Begins an action on a thread of its own.
-fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Refusal> {
+pub(super) fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Refusal> {
     let entry = shared.actions.begin(order)?;
     work(shared, &entry);
     Ok(entry)
@@ -188,8 +180,7 @@ pub(super) fn work(shared: &Arc<Shared>, entry: &Arc<Entry>) {
     let spawned = std::thread::Builder::new()
         .name("action".to_owned())
         .spawn(move || {
-            let acted =
-                std::panic::AssertUnwindSafe(|| act(&*worker.host, &working, &worker.metrics));
+            let acted = std::panic::AssertUnwindSafe(|| act(&worker, &working));
             let status = std::panic::catch_unwind(acted).unwrap_or_else(|_| {
                 let text = "the action failed by a defect of the service; its log has more";
                 refused(
@@ -228,7 +219,7 @@ fn accepted(entry: &Entry) -> Response {
             message: format!("{} tells how far it is", url(id)),
             error: false,
             kind: MessageKind::SimpleMessage,
-            name: entry.order.nodes.first().map(ToString::to_string),
+            name: entry.view(|view| view.node.map(str::to_owned)),
         }],
     };
     let body = entry.view(|view| status.to_json_with("action", view));
@@ -303,7 +294,8 @@ pub(super) async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-fn check_type(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
+/// Refuses a body that is marked as anything but JSON.
+pub(super) fn check_type(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
     let kind = headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok());

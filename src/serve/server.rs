@@ -17,7 +17,7 @@ use super::listen::{Limits, Listener, answer};
 use super::resume::resume;
 use super::settings::{Files, Settings};
 use super::shared::Shared;
-use super::{Error, own, promenade, shipyard};
+use super::{Error, own, page, promenade, shipyard};
 use crate::run::Stop;
 
 /// A service that listens.
@@ -95,6 +95,7 @@ impl Server {
                     stopping.actions.idle().await;
                 }
             }
+            stopping.feeds.close();
             over.send_replace(true);
         };
         tokio::join!(answer(listeners, router, limits, is_over), ending);
@@ -104,6 +105,7 @@ impl Server {
 fn router(shared: &Arc<Shared>) -> Router {
     let routes = promenade::routes()
         .merge(own::routes())
+        .merge(page::routes())
         .merge(shipyard::routes())
         .fallback(async || Refusal::not_found("there is no such resource"))
         .method_not_allowed_fallback(promenade::no_method)

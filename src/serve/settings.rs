@@ -93,6 +93,8 @@ fn roles_claim() -> String {
 pub struct LimitSettings {
     /// Most connections at once.
     pub connections: usize,
+    /// Most streams of events at once; each holds a connection, and one is always left for other requests.
+    pub streams: usize,
     /// Most requests a second from one caller.
     pub requests_per_second: u32,
     /// Most bytes of a body.
@@ -103,6 +105,7 @@ impl Default for LimitSettings {
     fn default() -> Self {
         Self {
             connections: 512,
+            streams: 128,
             requests_per_second: 50,
             body_bytes: 1 << 20,
         }
@@ -149,6 +152,7 @@ impl Settings {
             connections,
             requests_per_second,
             body_bytes,
+            ..
         } = settings.limits;
         if connections == 0 || requests_per_second == 0 || body_bytes == 0 {
             return Err(Error::Settings("`limits`: each is at least 1".to_owned()));

@@ -15,6 +15,7 @@ use super::health::Vitals;
 use super::host::Host;
 use super::listen::Peer;
 use super::metrics::Metrics;
+use super::own::{Feeds, SiteCache};
 use super::rate::Rates;
 use super::settings::Settings;
 use super::shipyard::Steps;
@@ -23,6 +24,9 @@ use crate::design::RunId;
 
 /// Questions that are answered at once; further ones wait their turn.
 const QUESTIONS: usize = 4;
+
+/// Plans that are made at once, beside other questions.
+const PLANS: usize = 1;
 
 /// How long a question waits for its turn.
 const TURN: Duration = Duration::from_secs(30);
@@ -41,6 +45,9 @@ pub(super) struct Shared {
     last_id: Mutex<u128>,
     authenticator: Authenticator,
     questions: Semaphore,
+    plans: Semaphore,
+    pub(super) feeds: Feeds,
+    pub(super) site: SiteCache,
     body_bytes: usize,
 }
 
@@ -60,6 +67,9 @@ impl Shared {
             last_id: Mutex::default(),
             authenticator,
             questions: Semaphore::new(QUESTIONS),
+            plans: Semaphore::new(PLANS),
+            feeds: Feeds::new(settings.limits.streams.min(settings.limits.connections - 1)),
+            site: SiteCache::default(),
             body_bytes: settings.limits.body_bytes,
         }
     }
@@ -100,15 +110,30 @@ impl Shared {
         &self,
         question: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Refusal> {
-        let turn = tokio::time::timeout(TURN, self.questions.acquire()).await;
-        let Ok(Ok(_turn)) = turn else {
-            return Err(Refusal::unavailable(
-                "too many questions are being answered",
-            ));
-        };
-        let answered = tokio::task::spawn_blocking(question).await;
-        answered.map_err(|_| Refusal::internal())
+        in_turn(&self.questions, question).await
     }
+
+    /// Does the same for a question that is as much work as a plan.
+    pub(super) async fn ask_for_plan<T: Send + 'static>(
+        &self,
+        question: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        in_turn(&self.plans, question).await
+    }
+}
+
+async fn in_turn<T: Send + 'static>(
+    places: &Semaphore,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let turn = tokio::time::timeout(TURN, places.acquire()).await;
+    let Ok(Ok(_turn)) = turn else {
+        return Err(Refusal::unavailable(
+            "too many questions are being answered",
+        ));
+    };
+    let answered = tokio::task::spawn_blocking(question).await;
+    answered.map_err(|_| Refusal::internal())
 }
 
 impl Vitals for Shared {
@@ -124,6 +149,6 @@ impl Vitals for Shared {
     }
 
     fn metrics(&self) -> String {
-        self.metrics.text(&*self.host)
+        self.metrics.text(&*self.host, &self.site)
     }
 }

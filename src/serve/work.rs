@@ -1,34 +1,41 @@
-//! An action on a node as the service carries it out: the command's workflow, from the lock to the records.
+//! An action as the service carries it out: the command's workflow, from the lock to the records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::actions::{Entry, Order};
+use super::actions::{Entry, NodesTask, Order, PlanTask, Task};
 use super::host::{Host, ServiceClock};
-use super::metrics::Metrics;
+use super::own::{self, Feed};
 use super::resume::abort;
+use super::shared::Shared;
 use crate::apply::{self, EventClock};
 use crate::design::NodeName;
 use crate::plan::{Action, ChangeKind, Options, Plan, Request};
 use crate::report::airship::{Heard, Message, MessageKind, Status, of_nothing, of_refusal};
-use crate::run::{EventKind, Finished, LeaseHolder, Process, RunEvent, StopHandle};
+use crate::run::{EventKind, Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle};
+use crate::site::At;
 use crate::step::FailureReason;
 use crate::workflow::{
-    self, ApplyRequest, Caller, Carried, Equipped, Execution, Failure, FailureKind, PlanFile,
-    PlanRequest, Planner, ReadyPlan, RunHost, RunLimits, Steps, drive_on, signing_site, time_left,
-    unpublished,
+    self, AS_APPLIED, ApplyRequest, Caller, Carried, Checkout, Consent, Equipped, Execution,
+    Failure, FailureKind, Observed, Operator, PlanFile, PlanRequest, Planner, ReadyPlan, RunHost,
+    RunLimits, Steps, admitted, commit_of_saved, drive_on, signing_site, time_left, unpublished,
 };
 
 /// Carries an action out; its status.
-pub(super) fn act(host: &dyn Host, entry: &Entry, metrics: &Metrics) -> Status {
-    let ended = match entry.order.only_tests {
-        true => test(host, entry),
-        false => carry(host, entry, metrics),
+pub(super) fn act(shared: &Shared, entry: &Entry) -> Status {
+    let host = &*shared.host;
+    let Order { action, task, .. } = &entry.order;
+    let ended = match task {
+        Task::Nodes(task) if task.only_tests => test(host, entry, task),
+        _ => carry(shared, entry),
     };
     let status = ended.unwrap_or_else(|failure| {
         let now = host.clock(None).events().now();
         entry.ends_without_run(Some(&failure), &now);
-        refused(entry.order.action, &failure)
+        match task {
+            Task::Nodes(_) => refused(*action, &failure),
+            Task::Plan(_) => own::refused(&failure).into_status(),
+        }
     });
     if let Some(run) = entry.progress().run.filter(|_| entry.is_aborted()) {
         // A run that has ended all the same cannot be aborted.
@@ -40,7 +47,7 @@ pub(super) fn act(host: &dyn Host, entry: &Entry, metrics: &Metrics) -> Status {
 }
 
 /// Tests whether the site is as it is designed: all of it is observed, and nothing is to be done.
-fn test(host: &dyn Host, entry: &Entry) -> Result<Status, Failure> {
+fn test(host: &dyn Host, entry: &Entry, task: &NodesTask) -> Result<Status, Failure> {
     let client = host.client();
     let repository = host.repository()?;
     let checkout = host.checkout(&repository)?;
@@ -48,14 +55,14 @@ fn test(host: &dyn Host, entry: &Entry) -> Result<Status, Failure> {
     let order = &entry.order;
     let plan_request = PlanRequest {
         only_looks: true,
-        ..plan_request(host, order)
+        ..plan_request(host, task)
     };
     let planner = Planner {
         client,
         checkout: &checkout,
-        at: order.design.resolve(host, &checkout, &connection)?,
+        at: task.design.resolve(host, &checkout, &connection)?,
         connection: &connection,
-        request: &request(order),
+        request: &request(order.action, task),
         plan_request: &plan_request,
     };
     let plan = planner.plan()?.into_plan();
@@ -94,7 +101,8 @@ pub(super) fn refused(action: Action, failure: &Failure) -> Status {
     of_refusal(reason, message, &notes)
 }
 
-fn carry(host: &dyn Host, entry: &Entry, metrics: &Metrics) -> Result<Status, Failure> {
+fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
+    let host = &*shared.host;
     let client = host.client();
     let repository = host.repository()?;
     let checkout = host.checkout(&repository)?;
@@ -104,22 +112,20 @@ fn carry(host: &dyn Host, entry: &Entry, metrics: &Metrics) -> Result<Status, Fa
     let order = &entry.order;
     let process = Process::new(&site, &actor, clock.timekeeper()).requested(&order.requested);
     workflow::look_out(client, process)?;
-    let at = order.design.resolve(host, &checkout, &site.connection)?;
-    let (request, plan_request) = (request(order), plan_request(host, order));
-    let planner = Planner {
-        client,
+    let place = Place {
+        host,
         checkout: &checkout,
-        at,
-        connection: &site.connection,
-        request: &request,
-        plan_request: &plan_request,
+        site: &site,
     };
-    let today = host.today();
+    let ready = match &order.task {
+        Task::Nodes(task) => place.nodes(order.action, task)?,
+        Task::Plan(task) => place.plan(task)?,
+    };
     let ReadyPlan {
         planned,
         commit,
         clearance,
-    } = planner.ready(&site, &today, |plan| is_about(plan, &order.nodes))?;
+    } = ready;
     if planned.plan.steps.is_empty() {
         entry.ends_without_run(None, &clock.events().now());
         return Ok(of_nothing(order.action, &planned.plan));
@@ -145,66 +151,186 @@ fn carry(host: &dyn Host, entry: &Entry, metrics: &Metrics) -> Result<Status, Fa
         commit,
         clearance: &clearance,
         supersede: false,
-        today: &today,
+        today: &host.today(),
     };
     let run_host = ServiceRun {
         entry,
         clock: &*clock,
         equipped: &equipped,
     };
-    let mut heard = Heard::default();
+    let mut listening = Listening {
+        shared,
+        entry,
+        plan: &equipped.plan,
+        heard: Heard::default(),
+        feed: None,
+    };
     let caller = Caller {
         host: &run_host,
-        events: &mut |_, event| hear(entry, metrics, &mut heard, event),
+        events: &mut |_, event| listening.hear(event),
     };
     let carried = workflow::apply(process, &apply_request, caller)?;
-    Ok(concluded(order.action, heard, &carried))
+    Ok(listening.concluded(&carried))
 }
 
-fn hear(entry: &Entry, metrics: &Metrics, heard: &mut Heard, event: &RunEvent) {
-    if let EventKind::RunStarted { run, .. } = &event.kind {
-        entry.run_is(run);
-    }
-    entry.hear(event);
-    heard.hear(event);
-    metrics.hear(event);
+/// The listener of a run, for its action, for metrics and for those who follow it.
+struct Listening<'a> {
+    shared: &'a Shared,
+    entry: &'a Entry,
+    plan: &'a Plan,
+    heard: Heard,
+    feed: Option<Arc<Feed>>,
 }
 
-/// The status of a run that has ended.
-fn concluded(action: Action, heard: Heard, carried: &Carried<'_>) -> Status {
-    let report = &carried.report;
-    let mut status = heard.into_status(action, report);
-    let publication = carried.session.publication();
-    if let Some(failure) = unpublished(publication, &report.run, report.outcome) {
-        status.messages.push(Message {
-            message: failure.message,
-            error: true,
-            kind: MessageKind::SimpleMessage,
-            name: None,
-        });
+impl Listening<'_> {
+    fn hear(&mut self, event: &RunEvent) {
+        if let EventKind::RunStarted { run, .. } = &event.kind {
+            self.feed = Some(self.shared.feeds.begin(run, self.plan));
+            self.entry.run_is(run);
+        }
+        self.entry.hear(event);
+        if let Some(feed) = &self.feed {
+            feed.hear(event);
+        }
+        self.heard.hear(event);
+        self.shared.metrics.hear(event);
     }
-    status
+
+    /// The status of a run that has ended.
+    fn concluded(mut self, carried: &Carried<'_>) -> Status {
+        let Order { action, task, .. } = &self.entry.order;
+        let report = &carried.report;
+        let mut status = std::mem::take(&mut self.heard).into_status(*action, report);
+        if let (Task::Plan(_), 400..) = (task, status.reason.code) {
+            status.reason = own::RUN_FAILED;
+        }
+        let publication = carried.session.publication();
+        if let Some(failure) = unpublished(publication, &report.run, report.outcome) {
+            status.messages.push(Message {
+                message: failure.message,
+                error: true,
+                kind: MessageKind::SimpleMessage,
+                name: None,
+            });
+        }
+        status
+    }
+}
+
+impl Drop for Listening<'_> {
+    /// Those who follow the run learn of its end, however it ended.
+    fn drop(&mut self) {
+        if let Some(feed) = &self.feed {
+            self.shared.feeds.end(feed);
+        }
+    }
+}
+
+/// The site that an action is for.
+struct Place<'a> {
+    host: &'a dyn Host,
+    checkout: &'a Checkout<'a>,
+    site: &'a SiteRepository<'a>,
+}
+
+impl Place<'_> {
+    /// The plan of an action on the site or on nodes of it.
+    fn nodes(&self, action: Action, task: &NodesTask) -> Result<ReadyPlan, Failure> {
+        let connection = &self.site.connection;
+        let at = task.design.resolve(self.host, self.checkout, connection)?;
+        let (request, plan_request) = (request(action, task), plan_request(self.host, task));
+        let planner = Planner {
+            client: self.host.client(),
+            checkout: self.checkout,
+            at,
+            connection,
+            request: &request,
+            plan_request: &plan_request,
+        };
+        let today = self.host.today();
+        planner.ready(self.site, &today, |plan| is_about(plan, &task.nodes))
+    }
+
+    /// A plan that is kept, made again: it does nothing that the kept one does not show.
+    fn plan(&self, task: &PlanTask) -> Result<ReadyPlan, Failure> {
+        let Self {
+            host,
+            checkout,
+            site,
+        } = *self;
+        let reviewed = own::plan_folder(checkout)?.read(&task.id)?;
+        let commit = commit_of_saved(checkout, site, &reviewed, &host.today())?;
+        let consent = Consent {
+            client: host.client(),
+            operator: &Approval { host, task },
+            checkout,
+            site,
+            again: "trueup apply PLAN",
+            reviewed: &reviewed,
+            at: At::Commit(commit),
+        };
+        let nothing = || Failure::new(FailureKind::Stale, "the plan is of no commit");
+        let (planned, commit, clearance) = consent.plan()?.ok_or_else(nothing)?;
+        admitted(site, &planned, &planned.plan, commit)?;
+        Ok(ReadyPlan {
+            planned,
+            commit,
+            clearance,
+        })
+    }
+}
+
+/// The caller of a request as the operator of its plan: the effect is approved, and nothing else.
+struct Approval<'a> {
+    host: &'a dyn Host,
+    task: &'a PlanTask,
+}
+
+impl Operator for Approval<'_> {
+    fn plan_request_of_saved(&self, saved: &Options, is_confirmed: bool) -> PlanRequest {
+        let base = self.host.plan_request();
+        PlanRequest {
+            options: Options {
+                as_of: base.options.as_of.clone(),
+                ..saved.clone()
+            },
+            allowed: (!is_confirmed).then_some(base.options),
+            observed: Observed::Now,
+            accept: AS_APPLIED.accept,
+            without_forecast: false,
+            only_looks: false,
+            gives_times: false,
+        }
+    }
+
+    fn pinned(&self) -> Option<&str> {
+        Some(&self.task.effect)
+    }
+
+    fn approve(&self, _: &Plan) -> Result<bool, Failure> {
+        Ok(false)
+    }
 }
 
 /// The request of a plan: the nodes by their names.
-fn request(order: &Order) -> Request {
+fn request(action: Action, task: &NodesTask) -> Request {
     Request {
-        action: order.action,
-        nodes: order.nodes.clone(),
+        action,
+        nodes: task.nodes.clone(),
         ..Request::default()
     }
 }
 
-fn plan_request(host: &dyn Host, order: &Order) -> PlanRequest {
+fn plan_request(host: &dyn Host, task: &NodesTask) -> PlanRequest {
     let base = host.plan_request();
     PlanRequest {
         options: Options {
-            leaving: order.leaving.clone(),
-            allow_intermediate_commits: order.allow_intermediate_commits,
-            skip_blocked: order.skip_blocked,
+            leaving: task.leaving.clone(),
+            allow_intermediate_commits: task.allow_intermediate_commits,
+            skip_blocked: task.skip_blocked,
             ..base.options
         },
-        gives_times: order.gives_times,
+        gives_times: task.gives_times,
         ..base
     }
 }

@@ -78,7 +78,7 @@ pub enum Error {
         sites: Vec<String>,
     },
     /// Several sites, and none was named.
-    #[error("there are several sites: {}", sites.join(", "))]
+    #[error("there are several sites: {}", shown(sites))]
     SeveralSites {
         /// Their names.
         sites: Vec<String>,
@@ -148,7 +148,7 @@ impl Error {
                 let near = crate::diagnostic::nearest(wanted, sites.iter().map(String::as_str));
                 Some(match near {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("the sites are: {}", sites.join(", ")),
+                    None => format!("the sites are: {}; `trueup sites` lists them", shown(sites)),
                 })
             }
             Self::SeveralSites { .. } => Some("pick one with `--site NAME`".to_owned()),
@@ -180,12 +180,12 @@ impl Error {
     }
 }
 
-/// The first of some paths, and how many more there are.
-fn shown(paths: &[String]) -> String {
+/// The first of some names, and how many more there are.
+fn shown(names: &[String]) -> String {
     const SHOWN: usize = 5;
-    let few = paths.iter().take(SHOWN).map(|path| format!("`{path}`"));
+    let few = names.iter().take(SHOWN).map(|name| format!("`{name}`"));
     let few = few.collect::<Vec<_>>().join(", ");
-    match paths.len().saturating_sub(SHOWN) {
+    match names.len().saturating_sub(SHOWN) {
         0 => few,
         more => format!("{few} and {more} more"),
     }

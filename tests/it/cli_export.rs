@@ -172,6 +172,65 @@ fn what_cannot_be_written_or_is_no_queue_is_refused() {
     assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
 }
 
+#[test]
+fn one_file_plans_all_sites_and_names_none_of_them() {
+    let fixture = example("edge");
+    let folder = fixture.checkout.outside().join("dags");
+    let out = folder.to_str().unwrap();
+    let export = |more: &[&str]| {
+        let arguments = ["export", "airflow", "-o", out];
+        fixture.run(&[&arguments[..], more].concat())
+    };
+    for (more, why) in [
+        (&[][..], "required"),
+        (&["--all-sites", "site.plan"], "cannot be used with"),
+        (
+            &["--all-sites", "--nodes-per-part", "3"],
+            "cannot be used with",
+        ),
+        (
+            &["site.plan", "--schedule", "@daily"],
+            "cannot be used with",
+        ),
+        (
+            &["--all-sites", "--schedule", "0 3 * *"],
+            "five fields of cron",
+        ),
+        (
+            &["--all-sites", "--schedule", "0 3 * * \""],
+            "five fields of cron",
+        ),
+        (&["--all-sites", "--queue", "deploy=x"], "only `all=NAME`"),
+    ] {
+        export(more).with(64).saying(why);
+    }
+    assert!(!folder.exists());
+    let more = [
+        "--all-sites",
+        "--schedule",
+        "0 3 * * 1-5",
+        "--max-tasks",
+        "50",
+        "--queue",
+        "all=\"x",
+    ];
+    export(&more).with(0).saying("Wrote `trueup-sites.py`");
+    let written = files(&folder);
+    let Some((values, _)) = constants(&written["trueup-sites.py"]) else {
+        return;
+    };
+    let value = |name: &str| values[name].clone();
+    assert_eq!(
+        (value("SCHEDULE"), value("MOST_SHARES")),
+        ("0 3 * * 1-5".into(), 48.into())
+    );
+    assert_eq!(
+        (value("POOL"), value("QUEUE")),
+        (serde_json::json!({}), serde_json::json!({"queue": "\"x"}))
+    );
+    assert!(!written["trueup-sites.py"].contains("edge"));
+}
+
 /// The plan with other names for its site, its group and its nodes.
 fn renamed(mut plan: Plan, site: &str, group: &str, node: &str) -> Plan {
     plan.site = SiteName::from(site);

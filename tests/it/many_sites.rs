@@ -640,3 +640,46 @@ fn a_comment_about_many_plans_stays_within_its_bytes() {
         assert!(!text.contains("trueup:plan site="), "{text}");
     }
 }
+
+#[test]
+fn all_sites_are_listed_with_those_that_cannot_be_loaded_at_any_revision() {
+    let fixture = varied();
+    let names = fixture.run(&["sites", "--format", "names"]).with(0).stdout;
+    let expected: Vec<String> = (0..7).map(site_name).collect();
+    assert_eq!(names.lines().collect::<Vec<_>>(), expected);
+    let definition = format!("site/{}/site-definition.yaml", site_name(6));
+    let copy = fixture.read(&definition).replace(&site_name(6), "..");
+    fixture.checkout.write("other/site-definition.yaml", copy);
+    let listed = |rev: &str| -> Value {
+        let ended = fixture
+            .run(&["sites", "--rev", rev, "--format", "json"])
+            .with(0);
+        serde_json::from_str(&ended.stdout).unwrap()
+    };
+    let (before, now) = (listed("committed"), listed("worktree"));
+    assert_eq!(before["sites"].as_array().unwrap().len(), 7);
+    let sites = now["sites"].as_array().unwrap();
+    let bad: Vec<_> = sites
+        .iter()
+        .filter(|site| site.get("problem").is_some())
+        .collect();
+    let [bad] = &bad[..] else { panic!("{now}") };
+    assert_eq!(bad["definition"], "other/site-definition.yaml");
+    let table = fixture.run(&["sites"]).with(0).stdout;
+    assert!(
+        table.ends_with("\n8 sites\n") && table.contains("`..`"),
+        "{table}"
+    );
+    fixture
+        .run(&["sites", "--rev", "nowhere"])
+        .with(1)
+        .saying("nowhere");
+    fixture
+        .run(&["plan", "--site", "somewhere"])
+        .with(1)
+        .saying("and 2 more; `trueup sites` lists them");
+    Fixture::of(Checkout::new(), "none")
+        .run(&["sites"])
+        .with(1)
+        .saying("`trueup init DIR`");
+}

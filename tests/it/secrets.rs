@@ -153,7 +153,8 @@ fn export(fixture: &Fixture) {
     let folder = fixture.checkout.outside().join("dags");
     let out = folder.to_str().unwrap();
     run(fixture, &["export", "airflow", "saved.plan", "-o", out]).with(0);
-    assert_eq!(files_below(folder, &|_| false).len(), 2);
+    run(fixture, &["export", "airflow", "--all-sites", "-o", out]).with(0);
+    assert_eq!(files_below(folder, &|_| false).len(), 3);
 }
 
 /// Signs the saved plan, by rules of another branch.
@@ -270,6 +271,9 @@ fn read_in_every_way(fixture: &Fixture) {
         );
     }
     run(fixture, &["nodes", "--format", "names"]);
+    for format in ["text", "json", "names"] {
+        run(fixture, &["sites", "--format", format]);
+    }
     // What was seen, and a plan that is made of it in the short way, from what is kept of the documents.
     run(fixture, &["plan", "--save-observed", "seen.json"]);
     if fixture.checkout.path().join("seen.json").exists() {

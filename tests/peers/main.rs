@@ -41,6 +41,8 @@ mod pipelines;
 #[cfg(test)]
 mod redfish;
 #[cfg(test)]
+mod redfish_parts;
+#[cfg(test)]
 mod remediation;
 #[cfg(test)]
 mod reports;

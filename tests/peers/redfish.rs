@@ -40,7 +40,7 @@ impl Secrets for Known {
 }
 
 /// Starts an emulator; its port.
-fn start(count: usize, mode: &str) -> Option<(Peer, u16)> {
+pub(crate) fn start(count: usize, mode: &str) -> Option<(Peer, u16)> {
     let peer = Peer::start("sushy-up.sh", |ports| {
         vec![count.to_string(), ports.at(0).to_string(), mode.to_owned()]
     })?;
@@ -53,7 +53,7 @@ fn uuid(number: usize) -> String {
 }
 
 /// The documents of a site of so many nodes.
-fn nodes(count: usize) -> String {
+pub(crate) fn nodes(count: usize) -> String {
     let nodes = (1..=count).map(|number| {
         let uuid = uuid(number);
         format!(
@@ -64,12 +64,22 @@ fn nodes(count: usize) -> String {
     nodes.collect()
 }
 
-fn backends(port: u16, more: &str) -> String {
+pub(crate) fn backends(port: u16, more: &str) -> String {
     format!(
         "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: redfish\n    \
          redfish: {{port: {port}, networks: [127.0.0.0/8, localhost], request_timeout: 30, {more}}}\n"
     )
 }
+
+/// The definition of a site, and what its machines have in common.
+pub(crate) const DEFINITION: &str =
+    "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab}\ndata: {}\n";
+pub(crate) const GENERAL: &str = "---\nschema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata:\n  groups:\n    \
+        - {name: all, critical: true, depends_on: [], selectors: [{node_tags: [all]}], success_criteria: {percent_successful_nodes: 100}}\n\
+        ---\nschema: drydock/HardwareProfile/v1\nmetadata: {name: emulated}\ndata: {vendor: Sushy}\n\
+        ---\nschema: drydock/HostProfile/v1\nmetadata: {name: worker}\ndata:\n  hardware_profile: emulated\n  platform: {image: ubuntu}\n  \
+        storage: {physical_devices: {sda: {partitions: [{name: root, size: 30g, bootable: true, filesystem: {mountpoint: /, fstype: ext4}}]}}}\n\
+        ---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {wipe: skip}\n";
 
 /// A site as a backend sees it.
 struct Machines {
@@ -148,24 +158,41 @@ impl Machines {
     }
 }
 
-/// One request without TLS; the body of its answer.
-pub(crate) fn ask(port: u16, method: &str, path: &str, body: &Value) -> Value {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+/// One request without TLS; the code and the body of its answer.
+pub(crate) fn request(
+    port: u16,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &Value,
+) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     let body = if body.is_null() {
         String::new()
     } else {
         body.to_string()
     };
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n{headers}Content-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(request.as_bytes()).unwrap();
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 2"), "{method} {path}: {answer}");
-    serde_json::from_str(body).unwrap_or(Value::Null)
+    stream.read_to_string(&mut answer)?;
+    let broken = || std::io::Error::other(format!("this is no answer: `{answer}`"));
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(broken)?;
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    Ok((code.ok_or_else(broken)?, body.to_owned()))
+}
+
+/// The body of the answer to a request that is carried out.
+pub(crate) fn ask(port: u16, method: &str, path: &str, body: &Value) -> Value {
+    let (code, answer) = request(port, method, path, "", body).unwrap();
+    assert!(
+        (200..300).contains(&code),
+        "{method} {path}: {code} {answer}"
+    );
+    serde_json::from_str(&answer).unwrap_or(Value::Null)
 }
 
 fn reset(port: u16, number: usize, kind: &str) {
@@ -300,18 +327,11 @@ fn a_site_of_fifty_machines_is_brought_up_and_torn_down_over_tls() {
     let certificate = std::fs::read_to_string(peer.path("tls.crt")).unwrap();
     let more = "settling_time: 1, credentials: {username: admin, password: {env: BMC_PASSWORD}}, ca: {file: bmc-ca.pem}, \
                 deploy: {boot_time: 1}";
-    let definition = "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {name: lab}\ndata: {}\n";
-    let general = "---\nschema: shipyard/DeploymentStrategy/v1\nmetadata: {name: deployment-strategy}\ndata:\n  groups:\n    \
-        - {name: all, critical: true, depends_on: [], selectors: [{node_tags: [all]}], success_criteria: {percent_successful_nodes: 100}}\n\
-        ---\nschema: drydock/HardwareProfile/v1\nmetadata: {name: emulated}\ndata: {vendor: Sushy}\n\
-        ---\nschema: drydock/HostProfile/v1\nmetadata: {name: worker}\ndata:\n  hardware_profile: emulated\n  platform: {image: ubuntu}\n  \
-        storage: {physical_devices: {sda: {partitions: [{name: root, size: 30g, bootable: true, filesystem: {mountpoint: /, fstype: ext4}}]}}}\n\
-        ---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {wipe: skip}\n";
     let backends = backends(port, more);
     let documents = nodes(COUNT);
     let site = Site::new(&[
-        ("site-definition.yaml", definition),
-        ("general.yaml", general),
+        ("site-definition.yaml", DEFINITION),
+        ("general.yaml", GENERAL),
         ("backends.yaml", &backends),
         ("nodes.yaml", &documents),
         ("bmc-ca.pem", &certificate),

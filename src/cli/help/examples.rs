@@ -8,7 +8,7 @@ pub(super) fn takes_actions(command: &str) -> bool {
 /// The purpose of a command line, and the line.
 pub(in crate::cli) type Example = (&'static str, &'static str);
 
-/// The examples of a command, by its name.
+/// The examples of a command, by its words behind `trueup`.
 pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
     match command {
         "trueup" => &[
@@ -146,18 +146,24 @@ fn of_others(command: &str) -> &'static [Example] {
             "trueup nodes --group workers --format names",
         )],
         "etcd" => &[("Show the health of all etcd clusters", "trueup etcd")],
-        "policy" => &[(
+        "policy" | "policy test" => &[(
             "Judge a saved plan by the rules in a folder of the repository",
             "trueup policy test site.plan --rules policies",
         )],
-        "run" | "parts" => &[(
-            "Show the parts of a saved plan, of at most 16 nodes each",
-            "trueup run parts site.plan --nodes-per-part 16",
+        "sites" => &[(
+            "List the sites that are on the branch of the remote",
+            "trueup sites --rev origin/main",
         )],
-        "export" => &[(
-            "Write a saved plan as a DAG for eight workers",
-            "trueup export airflow site.plan --out dags --workers 8 --pool bmc",
-        )],
+        "export" => &[
+            (
+                "Write a saved plan as a DAG for eight workers",
+                "trueup export airflow site.plan --out dags --workers 8 --pool bmc",
+            ),
+            (
+                "Write a DAG that plans all sites each hour",
+                "trueup export airflow --all-sites --out dags --schedule @hourly",
+            ),
+        ],
         "accept" => &[(
             "Record the board that replaced another",
             "trueup accept node-7 --identity",
@@ -174,6 +180,34 @@ fn of_others(command: &str) -> &'static [Example] {
             ),
             ("Move them back", "trueup migrate --back"),
         ],
+        _ => of_workers(command),
+    }
+}
+
+/// Those of commands about runs that are divided among workers.
+fn of_workers(command: &str) -> &'static [Example] {
+    match command {
+        "run parts" => &[(
+            "Show the parts of a saved plan, of at most 16 nodes each",
+            "trueup run parts site.plan --nodes-per-part 16",
+        )],
+        "run begin" => &[(
+            "Begin a run, and print the digest of its plan for the workers",
+            "trueup run begin site.plan --run nightly-7 --format json",
+        )],
+        "run part" => &[(
+            "Carry out a part, or resume it",
+            "trueup run part nightly-7 storage.deploy-1 --plan-digest $DIGEST",
+        )],
+        "run end" => &[(
+            "End a run, with a report for a browser",
+            "trueup run end nightly-7 --report run.html",
+        )],
+        "run status" => &[("Show how far each part is", "trueup run status nightly-7")],
+        "run abort" => &[(
+            "Fence all workers, and abort the run",
+            "trueup run abort nightly-7",
+        )],
         _ => of_surroundings(command),
     }
 }
@@ -229,8 +263,13 @@ mod tests {
     #[test]
     fn every_command_has_examples_that_are_understood() {
         let command = crate::cli::command();
-        let below = command.get_subcommands().map(clap::Command::get_name);
-        for name in below.chain(["trueup"]) {
+        let mut names = vec!["trueup".to_owned()];
+        for one in command.get_subcommands() {
+            names.push(one.get_name().to_owned());
+            let below = one.get_subcommands().map(clap::Command::get_name);
+            names.extend(below.map(|two| format!("{} {two}", one.get_name())));
+        }
+        for name in &names {
             let examples = examples(name);
             assert!(!examples.is_empty(), "`{name}` has no example");
             for (_, line) in examples {

@@ -70,6 +70,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "resume",
             "resume-interrupted",
             "run",
+            "schedule",
             "stop-after",
             "stop-grace",
             "supersede",

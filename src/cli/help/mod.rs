@@ -22,15 +22,30 @@ const TEMPLATE: &str =
 /// Puts the help of a command and of those below it together.
 pub(super) fn arrange(command: clap::Command) -> clap::Command {
     let name = command.get_name().to_owned();
+    arrange_one(command, &name).mut_subcommands(|below| {
+        let name = below.get_name().to_owned();
+        arrange_below(below, &name)
+    })
+}
+
+/// Those of a command by its words behind `trueup`.
+fn arrange_below(command: clap::Command, words: &str) -> clap::Command {
+    arrange_one(command, words).mut_subcommands(|below| {
+        let words = format!("{words} {}", below.get_name());
+        arrange_below(below, &words)
+    })
+}
+
+fn arrange_one(command: clap::Command, name: &str) -> clap::Command {
     let mut text = String::new();
-    let examples = examples(&name);
+    let examples = examples(name);
     if !examples.is_empty() {
         headed(&mut text, "Examples");
         for (purpose, line) in examples {
             let _ = writeln!(text, "  # {purpose}\n  {line}");
         }
     }
-    if takes_actions(&name) {
+    if takes_actions(name) {
         text.push_str(if text.is_empty() { "" } else { "\n" });
         headed(&mut text, "Actions");
         text.push_str(&action::list());
@@ -45,7 +60,6 @@ pub(super) fn arrange(command: clap::Command) -> clap::Command {
             Some(heading) => argument.help_heading(heading),
             None => argument,
         })
-        .mut_subcommands(arrange)
 }
 
 /// A heading, as those of clap look.

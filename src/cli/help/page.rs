@@ -49,7 +49,9 @@ pub(in crate::cli) fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
     entries(&mut roff, "EXIT STATUS", codes);
     environment(&mut roff, command);
     roff.control("SH", ["EXAMPLES"]);
-    for (purpose, line) in examples(command.get_name()) {
+    let words = command.get_bin_name();
+    let words = words.and_then(|words| words.strip_prefix("trueup "));
+    for (purpose, line) in examples(words.unwrap_or(command.get_name())) {
         roff.control("PP", []);
         roff.text([roman(format!("{purpose}:"))]);
         roff.control("RS", ["4"]);

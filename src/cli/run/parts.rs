@@ -52,6 +52,11 @@ fn tasks(text: &str) -> Result<usize, String> {
 }
 
 impl PartsArguments {
+    /// The most tasks between the first and the last.
+    pub(in crate::cli) fn shares(self) -> usize {
+        self.max_tasks.saturating_sub(2)
+    }
+
     /// Cuts a plan.
     pub(in crate::cli) fn cut(self, plan: &Plan) -> Parts {
         match self.nodes_per_part {

@@ -4,6 +4,7 @@
 //! or node is ever read as code, as a template or as markup. It holds no secret and no path of this machine.
 
 mod python;
+mod sites;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -13,10 +14,14 @@ use super::{Visible, counted};
 use crate::design::GroupName;
 use crate::plan::{Part, PartKind, Parts, Plan, PlanEffect, digest};
 use python::{Literal, text};
+pub use sites::{SitesOptions, sites_dag};
 
-/// The program; the constants stand in place of [`CONSTANTS`].
+/// The program of a plan, and what all programs have in common.
 const PROGRAM: &str = include_str!("run.py");
+const WORKER: &str = include_str!("worker.py");
+/// The places of constants and of [`WORKER`] in a program.
 const CONSTANTS: &str = "# The plan.\n";
+const WORKER_PLACE: &str = "# The worker.\n";
 /// How many digits of a digest tell plans of one site apart.
 const DIGITS: usize = 12;
 /// How many characters of the name of a site an id has.
@@ -89,15 +94,25 @@ pub fn dag(
     parts: &Parts,
     options: &AirflowOptions,
 ) -> fmt::Result {
-    let (before, behind) = PROGRAM.split_once(CONSTANTS).unwrap_or((PROGRAM, ""));
-    out.write_str(before)?;
-    out.write_str(CONSTANTS)?;
-    out.write_str("# fmt: off\n")?;
-    constants(out, plan, parts, options)?;
-    groups(out, parts)?;
-    table(out, plan, parts, options)?;
+    assemble(out, PROGRAM, &mut |out| {
+        constants(out, plan, parts, options)?;
+        groups(out, parts)?;
+        table(out, plan, parts, options)
+    })
+}
+
+/// Writes a program with its constants.
+fn assemble(
+    out: &mut dyn Write,
+    program: &str,
+    constants: &mut dyn FnMut(&mut dyn Write) -> fmt::Result,
+) -> fmt::Result {
+    let (before, behind) = program.split_once(CONSTANTS).unwrap_or((program, ""));
+    writeln!(out, "{before}{CONSTANTS}# fmt: off")?;
+    writeln!(out, "DEFAULT_CHECKOUT = {}", text(CHECKOUT))?;
+    constants(out)?;
     out.write_str("# fmt: on\n")?;
-    out.write_str(behind)
+    out.write_str(&behind.replacen(WORKER_PLACE, WORKER, 1))
 }
 
 fn constants(
@@ -121,7 +136,6 @@ fn constants(
     writeln!(out, "DOC = {}", text(&doc))?;
     writeln!(out, "SITE = {}", text(plan.site.as_str()))?;
     writeln!(out, "PLAN = str(Path(__file__).with_name({}))", text(&file))?;
-    writeln!(out, "DEFAULT_CHECKOUT = {}", text(CHECKOUT))?;
     writeln!(out, "NODES_PER_PART = {}", parts.nodes_per_part)?;
     writeln!(out, "EFFECT = {}", text(&PlanEffect::of(plan).digest()))?;
     writeln!(out, "WORKERS = {}", options.workers.max(1))?;

@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,14 +40,8 @@ NOTHING = "nothing to do"
 RETRIES = 5
 RETRY_DELAY = timedelta(seconds=int(os.environ.get("TRUEUP_RETRY_DELAY", "120")))
 LONGEST_DELAY = timedelta(minutes=15)
-# Seconds that a fetch may take, and between two looks for a free checkout.
-FETCH_TIMEOUT = 600
-FREE_CHECKOUT_INTERVAL = 2
 
-
-def setting(name: str, default: str) -> str:
-    """Returns a variable of Airflow, else of the environment."""
-    return Variable.get(name.lower(), default=None) or os.environ.get(name) or default
+# The worker.
 
 
 def run_of(dag_run: str) -> str:
@@ -57,12 +52,8 @@ def run_of(dag_run: str) -> str:
     )
 
 
-class Trueup(BaseOperator):
-    """One call of trueup, in a checkout that no other task of this machine uses."""
-
-    process: subprocess.Popen[bytes] | None = None
-    stopping = False
-    answer: str | None = None
+class Trueup(InCheckout):
+    """One call of trueup."""
 
     def __init__(self, *, words: list[str], **arguments) -> None:
         super().__init__(**arguments)
@@ -83,13 +74,15 @@ class Trueup(BaseOperator):
             words += ["--plan-digest", begun] if words[1] == "part" else []
         with self.checkout() as (folder, lock):
             self.fetch(folder)
-            code = self.call(words, folder, lock)
+            self.forward(folder)
+            code = self.call([f"--site={SITE}", *words], folder, lock)
         if self.task_id == "begin":
             context["ti"].xcom_push(key=CODE, value=code)
         said = f"`trueup {' '.join(words)}` ended with code {code}"
         if code == 0:
             if self.task_id == "begin":
-                begun = json.loads(self.answer or "{}").get(DIGEST)
+                answers = [line for line in self.said if line.startswith("{")]
+                begun = json.loads(answers[-1] if answers else "{}").get(DIGEST)
                 context["ti"].xcom_push(key=DIGEST, value=begun or NOTHING)
             return
         if code == SKIPPED:
@@ -97,77 +90,6 @@ class Trueup(BaseOperator):
         if code < 0 or code in RETRIED:
             raise AirflowException(said)
         raise AirflowFailException(said)
-
-    @contextmanager
-    def checkout(self) -> Iterator[tuple[str, int]]:
-        """Takes the first checkout that is free. Its lock is handed on to trueup, which may outlive this task."""
-        folders = setting("TRUEUP_CHECKOUT", DEFAULT_CHECKOUT).split(os.pathsep)
-        while not self.stopping:
-            for folder in folders:
-                lock = os.open(
-                    Path(self.git_folder(folder), "trueup-airflow.lock"),
-                    os.O_RDWR | os.O_CREAT,
-                    0o600,
-                )
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    os.close(lock)
-                    continue
-                try:
-                    yield folder, lock
-                finally:
-                    os.close(lock)
-                return
-            self.log.info("no checkout is free")
-            time.sleep(FREE_CHECKOUT_INTERVAL)
-        raise AirflowException("stopped before it was begun")
-
-    def git_folder(self, folder: str) -> str:
-        asked = ["git", "-C", folder, "rev-parse", "--absolute-git-dir"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if found.returncode:
-            raise AirflowFailException(
-                f"TRUEUP_CHECKOUT: `{folder}` is no checkout: {found.stderr.strip()}"
-            )
-        return found.stdout.rstrip("\n")
-
-    def fetch(self, folder: str) -> None:
-        environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-        asked = ["git", "-C", folder, "fetch", "--quiet"]
-        fetched = subprocess.run(
-            asked, env=environment, timeout=FETCH_TIMEOUT, check=False
-        )
-        if fetched.returncode:
-            raise AirflowException(
-                f"`git fetch` in `{folder}` ended with code {fetched.returncode}"
-            )
-
-    def call(self, words: list[str], folder: str, lock: int) -> int:
-        program = setting("TRUEUP_PROGRAM", "trueup")
-        # In a session of its own, trueup has time to stop when Airflow kills the process group of the task.
-        with subprocess.Popen(
-            [program, "--color=never", f"--site={SITE}", *words],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=[lock],
-        ) as self.process:
-            if self.stopping:
-                self.on_kill()
-            for line in self.process.stdout or ():
-                text = line.decode(errors="replace").rstrip("\n")
-                self.answer = text if text.startswith("{") else self.answer
-                self.log.info("%s", text)
-        return self.process.returncode
-
-    def on_kill(self) -> None:
-        """Airflow stops the task: trueup writes down what it has begun, and ends."""
-        self.stopping = True
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
 
 
 with DAG(

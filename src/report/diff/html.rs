@@ -8,7 +8,7 @@ use crate::diff::{DocumentDiff, FieldDiff, Line, LineKind, Reached, lines};
 use crate::document::Document;
 use crate::report::counted;
 use crate::report::escape::xml;
-use crate::report::html::{compared, page, parts};
+use crate::report::html::{OFFLINE, compared, page, parts};
 
 /// Lines around each difference in a text of several lines.
 const CONTEXT: usize = 3;
@@ -46,7 +46,7 @@ pub fn html(
         "documents"
     };
     let title = format!("Differences of site {}", sides.site);
-    page(out, &title, |out| {
+    page(out, OFFLINE, &title, |out| {
         writeln!(
             out,
             "<header class=\"top\"><p class=\"eyebrow\"><b>trueup</b> diff · site <b>{}</b> · {kind}</p>\n\

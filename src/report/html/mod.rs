@@ -1,4 +1,4 @@
-//! Pages of HTML, each one file: nothing is loaded from anywhere, and no script runs but the one written here.
+//! Pages of HTML, each one file: nothing is loaded from anywhere, and no script runs but the one written with it.
 //!
 //! The content security policy in the page allows its style and its script by their digests and nothing else. No
 //! attribute holds a style or a handler, so that text from a document could not bring one in even unescaped. The script
@@ -15,18 +15,38 @@ use crate::diff::{Line, LineKind, lines};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// The style and the script of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Style besides that of all pages.
+    pub(crate) style: &'static str,
+    /// The script.
+    pub(crate) script: &'static str,
+    /// Whether the script asks the service that the page comes from.
+    pub(crate) connects: bool,
+}
+
+/// The look of plans, runs and differences, which are read without a network.
+pub(super) const OFFLINE: Look = Look {
+    style: "",
+    script: SCRIPT,
+    connects: false,
+};
+
 /// Writes a page with a title and a body.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
-pub(super) fn page(
+pub(crate) fn page(
     out: &mut dyn Write,
+    look: Look,
     title: &str,
     body: impl FnOnce(&mut dyn Write) -> fmt::Result,
 ) -> fmt::Result {
-    let policy = policy();
+    let policy = policy(look);
     let title = xml(title);
+    let Look { style, script, .. } = look;
     write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -34,21 +54,29 @@ pub(super) fn page(
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"referrer\" content=\"no-referrer\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"generator\" content=\"trueup\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
+         <meta name=\"generator\" content=\"trueup\">\n<title>{title}</title>\n<style>{STYLE}{style}</style>\n\
          </head>\n<body>\n"
     )?;
     body(out)?;
-    write!(out, "<script>{SCRIPT}</script>\n</body>\n</html>\n")
+    write!(out, "<script>{script}</script>\n</body>\n</html>\n")
 }
 
 /// The content security policy of a page.
-fn policy() -> String {
-    let digest = |text: &str| BASE64.encode(&Sha256::digest(text.as_bytes()));
+fn policy(look: Look) -> String {
+    let digest = |texts: &[&str]| {
+        let mut hash = Sha256::new();
+        texts.iter().for_each(|text| hash.update(text));
+        BASE64.encode(&hash.finalize())
+    };
+    let connects = match look.connects {
+        true => " connect-src 'self';",
+        false => "",
+    };
     format!(
-        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'; \
-         require-trusted-types-for 'script'; trusted-types 'none'",
-        digest(STYLE),
-        digest(SCRIPT)
+        "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}';{connects} base-uri 'none'; \
+         form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+        digest(&[STYLE, look.style]),
+        digest(&[look.script])
     )
 }
 

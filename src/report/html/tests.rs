@@ -5,7 +5,10 @@ use crate::document::{is_command_mark, leading_command};
 
 fn framed(title: &str) -> String {
     let mut text = String::new();
-    page(&mut text, title, |out| out.write_str("<p>text</p>\n")).unwrap();
+    page(&mut text, OFFLINE, title, |out| {
+        out.write_str("<p>text</p>\n")
+    })
+    .unwrap();
     text
 }
 

@@ -42,4 +42,5 @@ pub struct View {
     pub steps: bool,
 }
 
-pub(super) use words::{duration, rounded};
+pub(super) use words::duration;
+pub(crate) use words::rounded;

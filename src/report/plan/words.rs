@@ -420,7 +420,7 @@ pub(super) fn effect(plan: &Plan) -> String {
 }
 
 /// A duration that is not known exactly, rounded to what can be said of it.
-pub(in crate::report) fn rounded(seconds: u64) -> String {
+pub(crate) fn rounded(seconds: u64) -> String {
     let unit = unit(seconds);
     duration((seconds + unit / 2) / unit * unit)
 }

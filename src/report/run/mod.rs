@@ -22,10 +22,10 @@ pub use event::line;
 pub use files::{report_junit, report_markdown};
 pub(super) use log::signature_words;
 pub use log::{RunRow, log, log_json, requested, show, show_json};
-pub use nodes::{NodeRow, nodes, nodes_json};
+pub use nodes::{NodeRow, node_rows, nodes, nodes_json};
 pub use progress::Progress;
 pub use reporter::{JsonLines, Lines, Reporter};
-pub use status::{StatusRow, status, status_json};
+pub use status::{StatusRow, differences, status, status_json};
 
 use crate::record::Outcome;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::FORMAT_VERSION;
-use crate::design::{Addresses, GroupName, NodeDesign, NodeName};
+use crate::design::{Addresses, Design, GroupName, NodeDesign, NodeName};
+use crate::record::NodeRecord;
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
 
@@ -22,6 +23,33 @@ pub struct NodeRow<'a> {
     pub retired: Option<&'a str>,
     /// The reason, where it is in maintenance.
     pub maintenance: Option<&'a str>,
+}
+
+/// All nodes of a design.
+pub fn node_rows<'a>(
+    design: &'a Design,
+    records: &'a BTreeMap<NodeName, NodeRecord>,
+    today: &str,
+) -> impl Iterator<Item = NodeRow<'a>> {
+    let mut groups: BTreeMap<&NodeName, Vec<&GroupName>> = BTreeMap::new();
+    for group in &design.groups {
+        for node in group.nodes(design) {
+            groups.entry(node).or_default().push(&group.name);
+        }
+    }
+    let retired = design.retired(today);
+    design.nodes.values().map(move |node| {
+        let record = records.get(&node.name);
+        NodeRow {
+            design: node,
+            retired: match retired.get(&node.name) {
+                Some(retirement) => Some(&*retirement.reason),
+                None => record.and_then(|record| record.retired.as_deref()),
+            },
+            maintenance: record.and_then(|record| record.maintenance.as_deref()),
+            groups: groups.remove(&node.name).unwrap_or_default(),
+        }
+    })
 }
 
 impl NodeRow<'_> {

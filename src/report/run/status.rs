@@ -9,7 +9,7 @@ use super::FORMAT_VERSION;
 use crate::design::NodeName;
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, ObservedNode};
-use crate::plan::{Approvals, UnfinishedRun};
+use crate::plan::{Approvals, Change, UnfinishedRun};
 use crate::record::{NodeRecord, Phase};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
@@ -27,6 +27,20 @@ pub struct StatusRow<'a> {
     pub observed: Option<&'a ObservedNode>,
     /// The differences, one phrase each; empty where it is as designed.
     pub differs: Vec<Arc<str>>,
+}
+
+/// The differences of a node, one phrase each: drift in words, edits by their field.
+#[must_use]
+pub fn differences(change: &Change) -> Vec<Arc<str>> {
+    let fields = change.fields.iter().map(|field| match field.accepted {
+        Some(_) => Arc::from(format!("{} differs, as accepted", field.path)),
+        None => Arc::from(format!("{} differs", field.path)),
+    });
+    let words: Vec<Arc<str>> = change.reasons.iter().cloned().chain(fields).collect();
+    if words.is_empty() {
+        return vec![Arc::from("differs from the applied design")];
+    }
+    words
 }
 
 /// Writes a line a node, and how many are as designed.

@@ -3,6 +3,7 @@
 mod common;
 mod differences;
 mod failures;
+mod list;
 mod plans;
 mod validation;
 
@@ -16,6 +17,7 @@ use super::{Palette, Role, Visible, counted};
 
 pub use differences::{Differences, DifferencesForm};
 pub use failures::SiteFailure;
+pub use list::{ListedSite, list, list_json};
 pub use plans::{PlanForm, PlanState, Plans};
 pub use validation::{Validated, Validation};
 

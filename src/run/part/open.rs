@@ -14,7 +14,7 @@ use crate::backend::Fence;
 use crate::design::RunId;
 use crate::journal::{Decision, Entry, Journal, Replay};
 use crate::plan::{Part, Parts};
-use crate::record::{Store, Workers};
+use crate::record::{State, Store, Workers};
 use crate::repository::{CommitId, Holder};
 use crate::run::error::{self, Error};
 use crate::run::files::RunFiles;
@@ -70,7 +70,7 @@ pub struct OpenedPart<'a> {
 /// # Errors
 ///
 /// [`Error::NotOfWorkers`]; [`Error::PartHeld`] where its owner is at work; [`Error::PartLost`] where another worker was faster, or
-/// the run is ending; [`Error::Untrusted`]; the remote or the journal cannot be read or written.
+/// the run is ending; [`Error::NotSigned`], [`Error::Untrusted`]; the remote or the journal cannot be read or written.
 pub fn open_part<'a>(process: Process<'a>, request: &PartRequest<'_>) -> Result<Opened<'a>, Error> {
     let opening = Opening::look(process, request)?;
     let part = opening.part;
@@ -86,6 +86,7 @@ pub fn open_part<'a>(process: Process<'a>, request: &PartRequest<'_>) -> Result<
     if !waits_for.is_empty() {
         return Ok(Opened::NotReady(waits_for));
     }
+    process.site.ready_for_progress(&opening.records)?;
     opening.open().map(|part| Opened::Begun(Box::new(part)))
 }
 
@@ -96,7 +97,7 @@ struct Opening<'a, 'r> {
     part: &'r Part,
     workers: Workers,
     store: Store<'a>,
-    base: Option<CommitId>,
+    records: State,
     /// The lock of the run.
     lock: CommitId,
     known: KnownParts,
@@ -123,10 +124,8 @@ impl<'a, 'r> Opening<'a, 'r> {
             });
         };
         let store = site.store()?;
-        let base = store
-            .read()
-            .map_err(error::records("read the records"))?
-            .tip;
+        let records = store.read().map_err(error::records("read the records"))?;
+        let base = records.tip;
         let refs = PartRefs {
             site,
             run: &record.run,
@@ -140,7 +139,7 @@ impl<'a, 'r> Opening<'a, 'r> {
             part,
             workers,
             store,
-            base,
+            records,
             lock: held.id,
             known,
             entries,
@@ -264,7 +263,7 @@ impl<'a, 'r> Opening<'a, 'r> {
             run,
             part: self.part.id.clone(),
             store: self.store,
-            base: self.base,
+            base: self.records.tip,
             lock: self.lock,
             pace: Pace {
                 // Without a remote no host is asked too often.

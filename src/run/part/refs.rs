@@ -9,6 +9,9 @@ use crate::repository::{self, CommitId, PushOutcome, RefUpdate};
 use crate::run::error::{self, Error};
 use crate::run::site_repository::SiteRepository;
 
+/// How often the parts are fetched that move at that instant.
+const TRIES: usize = 5;
+
 /// The refs of the parts of a run.
 #[derive(Clone, Copy)]
 pub(in crate::run) struct PartRefs<'a> {
@@ -36,8 +39,26 @@ impl PartRefs<'_> {
         error::repository(&self.site.name, attempt)
     }
 
-    /// Asks for the lock and the parts, and fetches the parts that are not here.
+    /// Asks for the lock and the parts, and fetches the parts that are not here: those that have moved meanwhile as they are
+    /// then.
     pub(in crate::run) fn list(&self) -> Result<Listed, Error> {
+        let mut listed = self.ask()?;
+        for _ in 1..TRIES {
+            let Err(error) = self.fetch(&mut listed) else {
+                return Ok(listed);
+            };
+            // A part that was given back is gone.
+            let now = self.ask()?;
+            if now.parts == listed.parts {
+                return Err(error);
+            }
+            listed = now;
+        }
+        self.fetch(&mut listed)?;
+        Ok(listed)
+    }
+
+    fn ask(&self) -> Result<Listed, Error> {
         let (folder, lock) = (self.folder()?, self.site.lock_ref()?);
         let repository = self.site.repository;
         let refs = match self.site.remote()? {
@@ -63,33 +84,40 @@ impl PartRefs<'_> {
                 listed.parts.insert(Arc::from(part), CommitId(id));
             }
         }
-        self.fetch(&listed)?;
         Ok(listed)
     }
 
-    /// Fetches the parts that are not here.
-    fn fetch(&self, listed: &Listed) -> Result<(), Error> {
+    fn fetch(&self, listed: &mut Listed) -> Result<(), Error> {
         let Some(remote) = self.site.remote()? else {
             return Ok(());
         };
-        let (folder, here) = (self.folder()?, self.copies()?);
-        let mut wanted = Vec::new();
+        let (folder, copies) = (self.folder()?, self.copies()?);
+        let repository = self.site.repository;
+        let finding = "find the parts of the run";
+        let mut wanted = BTreeMap::new();
         for (part, commit) in &listed.parts {
-            let has = self.site.repository.has(commit.0);
-            if !has.map_err(self.failed("find the parts of the run"))? {
-                wanted.push((format!("{folder}{part}"), format!("{here}{part}")));
+            if !repository.has(commit.0).map_err(self.failed(finding))? {
+                let refs = (format!("{folder}{part}"), format!("{copies}{part}"));
+                wanted.insert(part.clone(), refs);
             }
         }
         if wanted.is_empty() {
             return Ok(());
         }
-        let wanted: Vec<(&str, &str)> = wanted
-            .iter()
+        let refs: Vec<(&str, &str)> = wanted
+            .values()
             .map(|(there, here)| (there.as_str(), here.as_str()))
             .collect();
         remote
-            .fetch(&wanted)
-            .map_err(self.failed("fetch the parts of the run"))
+            .fetch(&refs)
+            .map_err(self.failed("fetch the parts of the run"))?;
+        for (part, (_, here)) in wanted {
+            let fetched = repository.read_ref(&here).map_err(self.failed(finding))?;
+            listed
+                .parts
+                .extend(fetched.map(|fetched| (part, CommitId(fetched))));
+        }
+        Ok(())
     }
 
     /// The folder of the copies of these refs in this clone.

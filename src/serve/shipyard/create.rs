@@ -18,9 +18,9 @@ use crate::plan::Leaving;
 use crate::record::{NamedAction, Requested, Store};
 use crate::repository::CommitId;
 use crate::run::{History, intermediate_commits};
-use crate::serve::actions::Order;
+use crate::serve::actions::{NodesTask, Order, Task};
 use crate::serve::answer::Refusal;
-use crate::serve::guard::RequestIds;
+use crate::serve::guard::{RequestIds, requested};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
 use crate::serve::promenade::{body, work};
@@ -80,27 +80,26 @@ pub(super) async fn create(
     let revision = checked.await??;
     let order = Order {
         action: action.action(),
-        nodes: parameters.nodes,
-        leaving: Leaving {
-            preserve_local_storage: parameters.preserve_local_storage,
-            ..Leaving::default()
-        },
-        gives_times: false,
-        allow_intermediate_commits: parameters.allow_intermediate_commits,
-        skip_blocked: parameters.continue_on_fail,
-        only_tests: action == ShipyardAction::TestSite,
-        design: parameters.design,
-        revision: Some(Arc::from(revision.to_string())),
+        task: Task::Nodes(NodesTask {
+            nodes: parameters.nodes,
+            leaving: Leaving {
+                preserve_local_storage: parameters.preserve_local_storage,
+                ..Leaving::default()
+            },
+            gives_times: false,
+            allow_intermediate_commits: parameters.allow_intermediate_commits,
+            skip_blocked: parameters.continue_on_fail,
+            only_tests: action == ShipyardAction::TestSite,
+            design: parameters.design,
+            revision: Some(Arc::from(revision.to_string())),
+        }),
         requested: Requested {
-            subject: subject.name,
-            by: Arc::from(subject.by),
-            id: ids.id,
-            marker: ids.marker,
             named: Some(Box::new(NamedAction {
                 name: Arc::from(action.as_str()),
                 parameters: named,
                 allow_intermediate_commits: parameters.allow_intermediate_commits,
             })),
+            ..requested(subject, ids)
         },
         accepted: shared.now(),
     };

@@ -11,7 +11,7 @@ use crate::plan::RunState;
 use crate::record::{NamedAction, Outcome, RunFile, RunRecord, State, Store};
 use crate::report::Visible;
 use crate::run::{RunReport, unfinished_run};
-use crate::serve::actions::Entry;
+use crate::serve::actions::{Entry, Task};
 use crate::serve::shared::Shared;
 use crate::workflow::{Checkout, Failure, follow};
 
@@ -53,6 +53,10 @@ pub(super) fn of_entry(entry: &Entry) -> ActionView {
     let progress = entry.progress();
     let order = &entry.order;
     let requested = &order.requested;
+    let task = match &order.task {
+        Task::Nodes(task) => Some(task),
+        Task::Plan(_) => None,
+    };
     let named = requested.named.as_deref();
     let standing = match &progress.ended {
         None => Standing::Running,
@@ -75,10 +79,10 @@ pub(super) fn of_entry(entry: &Entry) -> ActionView {
         parameters: named
             .map(|named| named.parameters.clone())
             .unwrap_or_default(),
-        allow_intermediate_commits: order.allow_intermediate_commits,
+        allow_intermediate_commits: task.is_some_and(|task| task.allow_intermediate_commits),
         user: requested.subject.clone(),
         marker: requested.marker.clone(),
-        revision: order.revision.clone(),
+        revision: task.and_then(|task| task.revision.clone()),
         run: progress.run,
         standing,
         steps: entry.with_steps(|steps| steps.clone()),

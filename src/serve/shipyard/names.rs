@@ -138,7 +138,7 @@ impl Parameters {
                 let text = "`target-revision` is `committed`, `successful-site-action` or `last-site-action`";
                 return Err(ApiError::new(400, UNABLE, text));
             }
-            _ => Ok(DesignRef::committed()),
+            _ => Ok(DesignRef::default()),
         };
         Ok(Self {
             nodes,

@@ -6,6 +6,7 @@ mod hardware_keys;
 mod refused;
 mod signed;
 mod spent;
+mod workers;
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

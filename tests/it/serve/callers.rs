@@ -13,13 +13,30 @@ use super::{Answer, Service, bytes, deployed, on};
 use crate::fixture::Fixture;
 
 /// Operations, and the least role that each needs, as a number.
-const MATRIX: [(&str, &str, usize); 26] = [
+const MATRIX: [(&str, &str, usize); 43] = [
     (
         "GET",
         "/api/v1.0/etcd-cluster-health-statuses?design_ref=committed",
         0,
     ),
     ("GET", "/api/v1/actions", 0),
+    ("GET", "/", 0),
+    ("GET", "/runs/01JB0000000000000000000000", 0),
+    ("GET", "/api/v1/openapi.json", 0),
+    ("GET", "/api/v1/sites", 0),
+    ("GET", "/api/v1/status", 0),
+    ("GET", "/api/v1/nodes", 0),
+    ("GET", "/api/v1/nodes/nothing", 0),
+    ("GET", "/api/v1/drift", 0),
+    ("GET", "/api/v1/drift?observed=now", 1),
+    ("GET", "/api/v1/plans", 0),
+    ("GET", "/api/v1/plans/01JB0000000000000000000000", 0),
+    ("POST", "/api/v1/plans", 1),
+    ("POST", "/api/v1/plans/01JB0000000000000000000000/apply", 2),
+    ("GET", "/api/v1/runs", 0),
+    ("GET", "/api/v1/runs/01JB0000000000000000000000", 0),
+    ("GET", "/api/v1/runs/01JB0000000000000000000000/progress", 0),
+    ("GET", "/api/v1/runs/01JB0000000000000000000000/events", 0),
     ("POST", "/api/v1.0/nodes/nothing/drain", 1),
     ("POST", "/api/v1.0/nodes/nothing/clear-labels", 1),
     ("POST", "/api/v1.0/nodes/nothing/remove-etcd", 2),

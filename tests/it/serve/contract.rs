@@ -341,7 +341,7 @@ fn whatever_is_not_there_is_a_status_object_too() {
     let service = Service::start(&fixture, &[]);
     let reason = |method: &str, path: &str| service.request(method, path, &[], "").reason();
     for path in [
-        "/",
+        "/runs",
         "/nothing",
         "/api/v1.0/nodes/compute11",
         "/api/v1/actions/x",

@@ -6,6 +6,7 @@ mod callers;
 mod client;
 mod contract;
 mod life;
+mod own;
 mod shipyard;
 
 pub(crate) use client::{Answer, Service, bytes, connect, exchange};

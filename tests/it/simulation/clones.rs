@@ -11,7 +11,7 @@ use trueup::run::{Process, catch_up, look_out, unpublished};
 use super::death::{Death, Places};
 use super::exhaustive::text;
 use super::hub::{How, Refusal};
-use super::ledger::{Ledger, Outcome};
+use super::ledger::Outcome;
 use super::{CLONES, End, RunCommand, Stage, actor, allowing_all, chain, request};
 
 /// Trips that are tried of each kind, spread evenly, unless `TRUEUP_TEST_CRASHES=all` asks for every one.
@@ -138,7 +138,7 @@ impl Story {
                 let report = report.unwrap_or_else(|| stage.last_report());
                 check_end(&mut stage, trip);
                 return Arrived {
-                    outcome: Outcome::of(&stage, &report),
+                    outcome: stage.outcome(&report),
                     places: places.unwrap(),
                     pushes,
                     refused: hub.refused(),
@@ -234,7 +234,7 @@ fn check_end(stage: &mut Stage, trip: &Trip) {
     assert_eq!(stage.tags_of_runs(), stage.tags().join(" "), "{trip:?}");
     // What was cut off so that nobody can see it may have told how a node was before it was drained.
     if !matches!(trip.damage, Some(Damage::Cut(_))) {
-        let left = Ledger::of(stage).left_behind(stage);
+        let left = stage.ledger().left_behind(&stage.records().1);
         assert!(left.is_empty(), "{trip:?}: {left:?}");
     }
 }

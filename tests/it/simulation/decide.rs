@@ -10,7 +10,6 @@ use trueup::step::StepKind;
 
 use super::death::Death;
 use super::exhaustive::{deployed, text};
-use super::ledger::{Ledger, Outcome};
 use super::{End, RunCommand, Stage, allowing_all, disturbance, request};
 
 /// Kinds of steps of which the simulator can be made to tell nothing: the machines', and the cluster's.
@@ -64,7 +63,7 @@ fn decided(stage: &Stage, action: Action, nodes: &[&str]) -> BTreeSet<(String, b
     let End::Ended(ended) = whole.end else {
         panic!("{:?}", whole.end)
     };
-    let expected = Outcome::of(&unbroken, &ended.0);
+    let expected = unbroken.outcome(&ended.0);
     let mut kinds = BTreeSet::new();
     for call in 0..whole.passed.calls {
         for death in [Death::Before(call), Death::Behind(call)] {
@@ -76,7 +75,7 @@ fn decided(stage: &Stage, action: Action, nodes: &[&str]) -> BTreeSet<(String, b
                     End::Died => {}
                     End::Ended(ended) if !ended.1.undecided.is_empty() => {
                         assert!(ended.1.interrupted, "{death:?}: it is guessed");
-                        let ledger = Ledger::of(&stage);
+                        let ledger = stage.ledger();
                         for (step, evidence) in &ended.1.undecided {
                             assert!(!evidence.is_empty());
                             let is_done = ledger.has(&ended.0.run, &step.to_string());
@@ -89,7 +88,7 @@ fn decided(stage: &Stage, action: Action, nodes: &[&str]) -> BTreeSet<(String, b
                         }
                     }
                     End::Ended(ended) => {
-                        let outcome = Outcome::of(&stage, &ended.0);
+                        let outcome = stage.outcome(&ended.0);
                         assert!(
                             outcome == expected,
                             "{action} {death:?}:\n{}",
@@ -170,7 +169,7 @@ fn a_process_that_was_taken_over_and_wakes_up_again_writes_nothing_more() {
             "{event}: {:?}",
             slept.end
         );
-        let ledger = Ledger::of(&second);
+        let ledger = second.ledger();
         ledger.check();
         let (state, _) = second.records();
         assert_eq!(
@@ -208,7 +207,7 @@ fn what_a_run_did_elsewhere_is_not_done_again_however_often_it_dies_here() {
             let End::Ended(ended) = life.end else {
                 panic!("{call} {commit}: {:?}", life.end)
             };
-            let ledger = Ledger::of(&stage);
+            let ledger = stage.ledger();
             ledger.check();
             if ended.0.outcome != trueup::record::Outcome::Succeeded {
                 // It was too far for some steps to tell, and is brought back by the next run.
@@ -217,7 +216,7 @@ fn what_a_run_did_elsewhere_is_not_done_again_however_often_it_dies_here() {
                 let life = stage.live(&RunCommand::Apply(&planned, false), None);
                 assert!(matches!(life.end, End::Ended(_)), "{:?}", life.end);
             }
-            let left = Ledger::of(&stage).left_behind(&stage);
+            let left = stage.ledger().left_behind(&stage.records().1);
             assert!(left.is_empty(), "{call} {commit}: {left:?}");
         }
     }

@@ -59,6 +59,23 @@ pub(super) fn text(dice: &mut Dice) -> Text {
     text
 }
 
+/// A site with faults that decide the same whoever carries a step out, and when.
+pub(super) fn fair(dice: &mut Dice) -> Text {
+    let mut text = text(dice);
+    let is_fair = |fault: &String| {
+        let outcome = [
+            "outcome: fail}",
+            "outcome: late, seconds: 5}",
+            "outcome: late, seconds: 90}",
+            "outcome: lost-answer}",
+        ];
+        outcome.iter().any(|outcome| fault.ends_with(outcome))
+    };
+    text.faults.retain(is_fair);
+    text.cluster_faults.retain(is_fair);
+    text
+}
+
 fn regroup(text: &mut Text, dice: &mut Dice) {
     text.groups.clear();
     let names: Vec<String> = text

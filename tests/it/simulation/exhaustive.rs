@@ -7,7 +7,7 @@ use trueup::plan::{Action, Options, Request};
 use trueup::step::StepKind;
 
 use super::death::{Death, Places};
-use super::ledger::{Ledger, Outcome};
+use super::ledger::Outcome;
 use super::sites::Text;
 use super::{End, RunCommand, Stage, allowing_all, request};
 
@@ -56,13 +56,13 @@ impl Story {
                         "{death:?} {next:?}: {:?} {:#?}",
                         finished.undecided, life.told
                     );
-                    let left = Ledger::of(&stage).left_behind(&stage);
+                    let left = stage.ledger().left_behind(&stage.records().1);
                     let is_built = matches!(
                         self.request.action,
                         Action::Update | Action::Redeploy | Action::Remediate
                     );
                     assert!(left.is_empty() || !is_built, "{death:?}: {left:?}");
-                    return (Outcome::of(&stage, &report), passed, kinds);
+                    return (stage.outcome(&report), passed, kinds);
                 }
                 End::Died => {
                     if next == Where::Elsewhere {
@@ -77,7 +77,7 @@ impl Story {
                     {
                         // It had ended, and only said so to nobody.
                         let report = stage.last_report();
-                        return (Outcome::of(&stage, &report), passed, kinds);
+                        return (stage.outcome(&report), passed, kinds);
                     }
                     let planned = stage.plan(&self.request, self.options.clone()).unwrap();
                     life = stage.live(&RunCommand::Apply(&planned, false), None);

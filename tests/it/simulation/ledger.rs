@@ -1,13 +1,14 @@
 //! What happened to the machines of a stage, and what must never have.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use trueup::backend::hardware::sim::{Effect, LedgerEntry, Machine, Settings, Simulator};
+use trueup::backend::hardware::sim::{
+    Answer, Effect, LedgerEntry, Machine, MachineRequest, Settings, Simulator,
+};
 use trueup::design::{NodeName, RunId, quorum};
 use trueup::lifecycle::PowerState;
-use trueup::record::Phase;
-
-use super::Stage;
+use trueup::record::{NodeRecord, Phase};
 
 /// All machines, and all that ever happened to them, in order.
 pub(super) struct Ledger {
@@ -23,7 +24,8 @@ struct Vote {
 }
 
 impl Ledger {
-    pub(super) fn of(stage: &Stage) -> Self {
+    /// The machines of these names in the file of a simulated site.
+    pub(super) fn read<'n>(file: &Path, names: impl IntoIterator<Item = &'n NodeName>) -> Self {
         // What is under way is read as of now, and time stands still while it is read.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -31,11 +33,10 @@ impl Ledger {
             .build()
             .unwrap();
         let _stands_still = runtime.enter();
-        let simulator = Simulator::open(&stage.machines(), Settings::default()).unwrap();
-        let names = stage.names.borrow();
+        let simulator = Simulator::open(file, Settings::default()).unwrap();
         let mut machines = BTreeMap::new();
         let mut entries = Vec::new();
-        for name in &*names {
+        for name in names {
             if let Some(machine) = simulator.machine(name).unwrap() {
                 let ledger = machine.ledger.entries();
                 entries.extend(ledger.map(|entry| (name.clone(), entry)));
@@ -172,9 +173,42 @@ impl Ledger {
         }
     }
 
+    /// No machine was asked to begin a step again that had not failed, nor for one that it had done.
+    pub(super) fn check_requests(&self, requests: &Path, log: &[String]) {
+        let text = std::fs::read_to_string(requests).unwrap();
+        let requests = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let requests: Vec<MachineRequest> = requests.collect();
+        let mut begun: BTreeMap<_, usize> = BTreeMap::new();
+        for request in &requests {
+            assert_ne!(request.answer, Answer::Repeated, "{request:?} {log:#?}");
+            if request.answer == Answer::Begun {
+                *begun
+                    .entry((&request.node, &request.run, &request.step))
+                    .or_default() += 1;
+            }
+        }
+        for ((node, run, step), count) in begun {
+            let failed = self.entries.iter().filter(|(each, entry)| {
+                (each, &entry.run, &entry.step) == (node, run, step)
+                    && matches!(entry.effect, Effect::Failed { .. })
+            });
+            let failed = failed.count();
+            assert!(
+                count <= 1 + failed,
+                "{step} of {node} was begun {count} times, and failed {failed} times: {text} {log:#?}"
+            );
+        }
+    }
+
+    /// The steps that failed.
+    pub(super) fn failed(&self) -> BTreeSet<String> {
+        let entries = self.entries.iter().map(|(_, entry)| entry);
+        let failed = entries.filter(|entry| matches!(entry.effect, Effect::Failed { .. }));
+        failed.map(|entry| entry.step.to_string()).collect()
+    }
+
     /// Machines that are off or cordoned though their records say that they are deployed; sorted.
-    pub(super) fn left_behind(&self, stage: &Stage) -> Vec<String> {
-        let (_, records) = stage.records();
+    pub(super) fn left_behind(&self, records: &BTreeMap<NodeName, NodeRecord>) -> Vec<String> {
         let mut left = Vec::new();
         for (name, machine) in &self.machines {
             let is_deployed = records.get(name).is_some_and(|record| {
@@ -240,8 +274,13 @@ impl Outcome {
         extra.chain(missing).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn of(stage: &Stage, report: &trueup::run::RunReport) -> Self {
-        let ledger = Ledger::of(stage);
+    /// `tags` are the names of the site's tags in full.
+    pub(super) fn of(
+        ledger: &Ledger,
+        records: BTreeMap<NodeName, NodeRecord>,
+        tags: &[String],
+        report: &trueup::run::RunReport,
+    ) -> Self {
         ledger.check();
         let machines = ledger.machines.iter().map(|(name, machine)| {
             let cluster = machine.cluster.as_ref();
@@ -261,7 +300,6 @@ impl Outcome {
             (name.clone(), says)
         });
         let machines = machines.collect();
-        let (_, records) = stage.records();
         let records = records.into_iter().map(|(name, record)| {
             let says = format!(
                 "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
@@ -276,7 +314,7 @@ impl Outcome {
             );
             (name, says)
         });
-        let kinds = stage.tags().into_iter().map(|tag| {
+        let kinds = tags.iter().map(|tag| {
             let kind = tag.split('/').nth(2).unwrap_or_default();
             kind.to_owned()
         });

@@ -48,6 +48,7 @@ use trueup::workflow::{
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
 use hub::Hub;
+use ledger::{Ledger, Outcome};
 
 /// The name of every simulated site.
 const SITE: &str = "stage";
@@ -282,6 +283,16 @@ impl Stage {
             std::fs::write(root.join(".git/refs/heads/main"), format!("{commit}\n")).unwrap();
         }
         commit.to_string().parse().unwrap()
+    }
+
+    /// The machines, and all that happened to them.
+    fn ledger(&self) -> Ledger {
+        Ledger::read(&self.machines(), &*self.names.borrow())
+    }
+
+    /// All that a run came to.
+    fn outcome(&self, report: &RunReport) -> Outcome {
+        Outcome::of(&self.ledger(), self.records().1, &self.tags(), report)
     }
 
     /// The file of the simulated machines.

@@ -28,7 +28,6 @@ use super::death::Death;
 use super::disturbance::{self, Disk};
 use super::drawn::{edit, text};
 use super::hub::{How, Refusal};
-use super::ledger::Ledger;
 use super::model;
 use super::sites::Text;
 use super::{End, Life, Planned, RunCommand, Stage, allowing_all, request};
@@ -248,7 +247,7 @@ impl Tale {
                 self.act(action, &nodes);
             }
         }
-        let lines = Ledger::of(&self.stage).lines();
+        let lines = self.stage.ledger().lines();
         for line in lines {
             self.tell(&line);
         }
@@ -318,7 +317,7 @@ impl Tale {
         }
         let end = self.outlived(lived, disturbance, &mut pursuit.fails);
         self.publishes();
-        Ledger::of(&self.stage).check();
+        self.stage.ledger().check();
         match end {
             End::Died => self.died(asked, pursuit),
             End::Nothing => {
@@ -551,7 +550,7 @@ impl Tale {
                 Action::Update | Action::Redeploy | Action::Remediate
             )
         {
-            let ledger = Ledger::of(&self.stage);
+            let ledger = self.stage.ledger();
             for change in &plan.changes {
                 let is_done = change.blocked.is_none() && !change.shown_only && !change.excluded;
                 let is_built = matches!(change.kind, ChangeKind::Create | ChangeKind::Redeploy)

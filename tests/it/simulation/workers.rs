@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use trueup::backend::hardware::sim::{Answer, Effect, MachineRequest, Settings, Simulator};
 use trueup::design::Policy;
 use trueup::plan::{Action, Options, Part, Parts};
 use trueup::record::Workers;
@@ -24,7 +23,6 @@ use trueup::workflow::{
 use super::death::{Death, Undertaker};
 use super::drawn;
 use super::hub::{How, Refusal};
-use super::ledger::Outcome;
 use super::sites::Text;
 use super::{
     CLONES, End, Moment, Planned, RunCommand, Stage, TODAY, actor, allowing_all, chain, request,
@@ -196,23 +194,6 @@ struct Sleep {
     death: Option<Death>,
 }
 
-/// A site with faults that decide the same whoever carries a step out, and when.
-fn text(dice: &mut Dice) -> Text {
-    let mut text = drawn::text(dice);
-    let is_fair = |fault: &String| {
-        let outcome = [
-            "outcome: fail}",
-            "outcome: late, seconds: 5}",
-            "outcome: late, seconds: 90}",
-            "outcome: lost-answer}",
-        ];
-        outcome.iter().any(|outcome| fault.ends_with(outcome))
-    };
-    text.faults.retain(is_fair);
-    text.cluster_faults.retain(is_fair);
-    text
-}
-
 /// A run that is divided among workers.
 struct Trial {
     dice: Dice,
@@ -331,56 +312,11 @@ impl Trial {
     }
 }
 
-/// No machine was asked to begin a step again that had not failed, nor for one that it had done.
-fn check_requests(stage: &Stage, log: &[String]) {
-    let simulator = Simulator::open(&stage.machines(), Settings::default()).unwrap();
-    let text = std::fs::read_to_string(stage.requests()).unwrap();
-    let requests = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    let requests: Vec<MachineRequest> = requests.collect();
-    let mut begun: BTreeMap<_, usize> = BTreeMap::new();
-    for request in &requests {
-        assert_ne!(request.answer, Answer::Repeated, "{request:?} {log:#?}");
-        if request.answer == Answer::Begun {
-            *begun
-                .entry((&request.node, &request.run, &request.step))
-                .or_default() += 1;
-        }
-    }
-    for ((node, run, step), count) in begun {
-        let machine = simulator.machine(node).unwrap().unwrap();
-        let failed = machine.ledger.entries().filter(|entry| {
-            (&entry.run, &entry.step) == (run, step)
-                && matches!(entry.effect, Effect::Failed { .. })
-        });
-        let failed = failed.count();
-        assert!(
-            count <= 1 + failed,
-            "{step} of {node} was begun {count} times, and failed {failed} times: {text} {log:#?}"
-        );
-    }
-}
-
-/// The steps that failed on a stage.
-fn failing(stage: &Stage) -> BTreeSet<String> {
-    let simulator = Simulator::open(&stage.machines(), Settings::default()).unwrap();
-    let names = stage.names.borrow();
-    let machines = names
-        .iter()
-        .filter_map(|name| simulator.machine(name).unwrap());
-    let mut failing = BTreeSet::new();
-    for machine in machines {
-        let entries = machine.ledger.entries();
-        let failed = entries.filter(|entry| matches!(entry.effect, Effect::Failed { .. }));
-        failing.extend(failed.map(|entry| entry.step.to_string()));
-    }
-    failing
-}
-
 /// Whether the trial could be compared: an apply of its plan comes to its end.
 fn is_the_same(seed: u64) -> bool {
     let mut dice = Dice(seed);
     let stage = Stage::shared();
-    let mut site = text(&mut dice);
+    let mut site = drawn::fair(&mut dice);
     let options = Options {
         parallelism: 1 + dice.below(4),
         ..allowing_all()
@@ -416,8 +352,8 @@ fn is_the_same(seed: u64) -> bool {
     if ended.1.interrupted {
         return false;
     }
-    let expected = Outcome::of(&alone, &ended.0);
-    let failing = failing(&alone);
+    let expected = alone.outcome(&ended.0);
+    let failing = alone.ledger().failed();
     std::fs::write(stage.requests(), "").unwrap();
     let nodes_per_part = 1 + dice.below(3);
     let workers = Workers {
@@ -453,8 +389,9 @@ fn is_the_same(seed: u64) -> bool {
     };
     trial.carry_out();
     let report = trial.end();
-    check_requests(&trial.stage, &trial.log);
-    let outcome = Outcome::of(&trial.stage, &report);
+    let ledger = trial.stage.ledger();
+    ledger.check_requests(&trial.stage.requests(), &trial.log);
+    let outcome = trial.stage.outcome(&report);
     if trial.disturbs_failures {
         return true;
     }

@@ -5,6 +5,7 @@ use std::process::{Child, Command};
 use super::{NAME, Site};
 use crate::cli_interrupted::{everything_happened_once, in_real_time};
 use crate::fixture::{Fixture, wait_until};
+use crate::git::Checkout;
 
 fn signal(child: &Child, name: &str) {
     let pid = child.id().to_string();
@@ -187,4 +188,107 @@ fn a_worker_in_a_clone_that_is_behind_fetches_what_it_needs() {
     site.carry_out_all();
     site.end().with(0);
     everything_happened_once(&site.first);
+}
+
+/// Answers a fetch, and then moves the ref of a part.
+const MOVES: &str = r#"#!/bin/sh
+git-upload-pack "$@"
+code=$?
+left=$(cat COUNT)
+echo $((left - 1)) > COUNT
+[ "$left" -eq 1 ] && git -C "$1" update-ref REF "$(cat NEXT)" || true
+exit $code
+"#;
+
+/// At least as many calls as a command makes.
+const CALLS: i32 = 8;
+
+#[test]
+fn a_part_that_moves_between_its_listing_and_its_fetch_is_read_as_it_is_then() {
+    let site = Site::begun(Fixture::one_rack(), 1);
+    let origin = &site.origin;
+    origin.git(&["config", "core.logAllRefUpdates", "always"]);
+    let part = site.parts().remove(0);
+    site.carry_out(0, &part).with(0);
+    let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
+    let end = format!("/{part}");
+    let name = refs.lines().find(|name| name.ends_with(&end)).unwrap();
+    let moves = origin.git(&["log", "--walk-reflogs", "--format=%H", name]);
+    let (last, first) = (moves.lines().next().unwrap(), moves.lines().last().unwrap());
+    assert_ne!(last, first);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let script = MOVES
+        .replace("COUNT", path("count").to_str().unwrap())
+        .replace("NEXT", path("next").to_str().unwrap())
+        .replace("REF", name);
+    std::fs::write(path("upload-pack"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(path("upload-pack"), mode).unwrap();
+    let mut gone = 0;
+    for (next, call) in [last, ""]
+        .into_iter()
+        .flat_map(|next| (1..=CALLS).map(move |call| (next, call)))
+    {
+        origin.git(&["update-ref", name, first]);
+        let clone = Fixture::of(Checkout::clone_of(&origin.url(), &[]), site.first.site());
+        let program = path("upload-pack");
+        clone.checkout.git(&[
+            "config",
+            "remote.origin.uploadpack",
+            program.to_str().unwrap(),
+        ]);
+        std::fs::write(path("count"), call.to_string()).unwrap();
+        let moved = if next.is_empty() {
+            "0".repeat(40)
+        } else {
+            next.to_owned()
+        };
+        std::fs::write(path("next"), moved).unwrap();
+        let status = clone
+            .run(&["run", "status", NAME, "--format", "json"])
+            .with(0)
+            .json();
+        let parts = status["parts"].as_array().unwrap();
+        let found = parts.iter().find(|each| each["part"] == *part).unwrap();
+        let left = std::fs::read_to_string(path("count")).unwrap();
+        assert!(
+            call < CALLS || left.trim() != "0",
+            "there may be more calls"
+        );
+        gone += usize::from(found["state"].is_null());
+    }
+    assert!(gone > 0);
+}
+
+#[test]
+fn a_begin_that_is_killed_anywhere_is_repeated() {
+    let mut site = Site::planned(Fixture::one_rack(), 2);
+    let plan = site.plan.to_str().unwrap().to_owned();
+    let mut killed = 0;
+    for delay in [20, 60, 100, 140, 180, 220, 260, 300, 350, 400] {
+        let begin = [
+            "run",
+            "begin",
+            &plan,
+            "--run",
+            NAME,
+            "--effect",
+            &site.effect,
+        ];
+        let more = ["--nodes-per-part", "2", "--pushes-per-minute", "0"];
+        let mut begin = site.first.start(&[&begin[..], &more].concat());
+        std::thread::sleep(std::time::Duration::from_millis(delay));
+        begin.kill().unwrap();
+        killed += usize::from(begin.wait().unwrap().code().is_none());
+    }
+    assert!(killed > 0);
+    let begun = site.begin(&[]).with(0).json();
+    let digest = begun["plan_digest"].as_str().unwrap();
+    digest.clone_into(&mut site.digest);
+    site.carry_out_all();
+    site.end().with(0);
+    everything_happened_once(&site.first);
+    let log = site.first.run(&["log", "--format", "json"]).with(0).json();
+    assert_eq!(log["runs"].as_array().unwrap().len(), 1, "{log}");
 }

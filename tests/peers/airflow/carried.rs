@@ -22,11 +22,11 @@ exit "${1:-0}"
 
 /// How each task ended, as the tasks themselves tell, and whether the run did well.
 fn dags_test(lab: &Lab, dag: &std::path::Path) -> (bool, String) {
-    let text = std::fs::read_to_string(dag).unwrap();
-    let id = text.lines().find_map(|line| line.strip_prefix("DAG_ID = "));
-    let id = id.unwrap().trim_matches('"').to_owned();
     let mut command = lab.command(lab.airflow.join("airflow"), ".");
-    let output = command.args(["dags", "test", &id]).output().unwrap();
+    let output = command
+        .args(["dags", "test", &super::dag_id(dag)])
+        .output()
+        .unwrap();
     (output.status.success(), said(&output))
 }
 

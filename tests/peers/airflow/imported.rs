@@ -72,13 +72,23 @@ fn the_tasks_of_a_dag_are_the_parts_with_their_order_between_a_begin_and_an_end(
 fn ruff_finds_nothing_in_a_dag_and_would_format_nothing() {
     let Some(lab) = Lab::new(3) else { return };
     let Some(programs) = python(RUFF) else { return };
-    let dag = lab.export("dags", &["--pool", "bmc", "--queue", "all=x"]);
+    let places = ["--pool", "bmc", "--queue", "all=x"];
+    let dag = lab.export("dags", &places);
+    let sites = lab.path("of-sites");
+    let all = [
+        "export",
+        "airflow",
+        "--all-sites",
+        "-o",
+        sites.to_str().unwrap(),
+    ];
+    lab.trueup("edge", &[&all[..], &places].concat());
     let ruff = |arguments: &[&str]| {
         let mut command = Command::new(programs.join("ruff"));
         let output = command
             .args(arguments)
             .arg("--isolated")
-            .arg(&dag)
+            .args([&dag, &sites])
             .output()
             .unwrap();
         (output.status.success(), said(&output))

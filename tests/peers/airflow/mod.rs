@@ -1,7 +1,23 @@
 //! Plans as DAGs of a real Airflow: imported, checked, and carried out.
 
+mod all_sites;
 mod carried;
+#[path = "../../it/simulation/drawn.rs"]
+#[expect(dead_code, reason = "what is edited later is for simulations")]
+mod drawn;
+mod equal;
+mod harm;
 mod imported;
+#[path = "../../it/simulation/ledger.rs"]
+#[expect(dead_code, reason = "some questions are asked of simulations only")]
+mod ledger;
+mod many;
+mod overhead;
+mod processes;
+mod scheduler;
+#[path = "../../it/simulation/sites.rs"]
+#[expect(dead_code, reason = "the site that is not drawn is for simulations")]
+mod sites;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -50,8 +66,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// The example of that many machines, published, and planned as `site.plan`.
-    fn new(machines: usize) -> Option<Self> {
+    /// An Airflow, and the remote of a repository.
+    fn empty() -> Option<Self> {
         let lab = Self {
             airflow: python(AIRFLOW)?,
             folder: TempDir::new().unwrap(),
@@ -74,6 +90,12 @@ impl Lab {
                 "origin.git",
             ],
         );
+        Some(lab)
+    }
+
+    /// The example of that many machines, published, and planned as `site.plan`.
+    fn new(machines: usize) -> Option<Self> {
+        let lab = Self::empty()?;
         lab.trueup(".", &["init", "edge"]);
         lab.git("edge", &["branch", "--move", "main"]);
         let networks = std::fs::read_to_string(lab.path("edge/networks.yaml")).unwrap();
@@ -185,6 +207,13 @@ impl Lab {
         let line = text.lines().find_map(|line| line.strip_prefix("MEASURED "));
         serde_json::from_str(line.unwrap()).unwrap()
     }
+}
+
+/// The id of the DAG in a file.
+fn dag_id(file: &Path) -> String {
+    let text = std::fs::read_to_string(file).unwrap();
+    let id = text.lines().find_map(|line| line.strip_prefix("DAG_ID = "));
+    id.unwrap().trim_matches('"').to_owned()
 }
 
 /// The documents of machines.

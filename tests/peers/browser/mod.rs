@@ -22,7 +22,7 @@ use super::harness::{modules, skip};
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/browser/look.mjs");
 
 /// The modules and the browser; `None`, said loudly, where they cannot be had.
-fn browser() -> Option<(PathBuf, PathBuf)> {
+pub(super) fn browser() -> Option<(PathBuf, PathBuf)> {
     let path = std::env::var_os("PATH")?;
     let find = |program: &str| {
         let folders = std::env::split_paths(&path);

@@ -6,5 +6,7 @@
     reason = "signals and headers are for the tests on simulated sites"
 )]
 mod client;
+mod generated;
 mod keystone;
 mod nodes;
+mod page;

@@ -48,7 +48,7 @@ pub fn html(out: &mut dyn Write, plan: &Plan, run: Option<RunPage<'_>>) -> fmt::
         Some(run) => format!("Run {} of site {site}", run.record.run),
         None => format!("Plan for site {site}: {}", plan.request.action),
     };
-    html::page(out, &title, |out| {
+    html::page(out, html::OFFLINE, &title, |out| {
         head::write(out, &model)?;
         classes::destructive(out, &model)?;
         head::cautions(out, &model)?;

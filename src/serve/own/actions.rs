@@ -1,20 +1,19 @@
-//! The service's own resources: actions to be followed.
+//! Actions to be followed, and the metrics.
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::get;
-use axum::{Extension, Router};
 use http::StatusCode;
 
-use super::actions::{View, url};
-use super::answer::{Refusal, json};
-use super::health;
-use super::listen::Peer;
-use super::policy::Operation;
-use super::query::Query;
-use super::shared::Shared;
+use super::super::actions::{View, url};
+use super::super::answer::{Refusal, json};
+use super::super::health;
+use super::super::listen::Peer;
+use super::super::policy::Operation;
+use super::super::shared::Shared;
+use super::{admit, head, is_id};
 use crate::record::{Outcome, RunRecord, Store};
 use crate::report::json::line;
 use crate::workflow::Failure;
@@ -22,25 +21,17 @@ use crate::workflow::Failure;
 /// The newest runs among which an action is looked for that the service does not remember.
 const NEWEST: usize = 1000;
 
-/// The length of an id.
-const ID: usize = 26;
-
-/// The routes.
-pub(super) fn routes() -> Router<Arc<Shared>> {
-    Router::new()
-        .route("/api/v1/actions", get(actions))
-        .route("/api/v1/actions/{id}", get(action))
-        .route("/metrics", get(metrics))
-}
-
-async fn actions(
+/// Lists the actions that the service remembers, the newest first.
+#[utoipa::path(get, path = "/api/v1/actions", tag = "actions", responses(
+    (status = 200, description = "The actions.", body = Vec<super::objects::ActionObject>),
+    (status = "default", response = super::objects::Refused),
+))]
+pub(super) async fn actions(
     State(shared): State<Arc<Shared>>,
     Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let subject = shared.subject(&peer, request.headers()).await?;
-    subject.may(Operation::ReadAction)?;
-    Query::parse(request.uri().query(), &[])?;
+    admit(&shared, &peer, head(&request), Operation::ReadAction, &[]).await?;
     let all: Vec<String> = shared
         .actions
         .all()
@@ -50,17 +41,22 @@ async fn actions(
     Ok(json(StatusCode::OK, format!("[{}]\n", all.join(","))))
 }
 
-async fn action(
+/// Tells how far an action is; also after a restart, where it began a run.
+#[utoipa::path(get, path = "/api/v1/actions/{id}", tag = "actions",
+    params(("id" = String, Path, description = "Its id.")),
+    responses(
+        (status = 200, description = "The action.", body = super::objects::ActionObject),
+        (status = "default", response = super::objects::Refused),
+    ))]
+pub(super) async fn action(
     State(shared): State<Arc<Shared>>,
     Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let subject = shared.subject(&peer, request.headers()).await?;
-    subject.may(Operation::ReadAction)?;
-    Query::parse(request.uri().query(), &[])?;
+    admit(&shared, &peer, head(&request), Operation::ReadAction, &[]).await?;
     let id = request.uri().path().rsplit('/').next().unwrap_or_default();
     let unknown = || Refusal::not_found("there is no such action");
-    if id.len() != ID || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    if !is_id(id) {
         return Err(unknown());
     }
     if let Some(entry) = shared.actions.find(id) {
@@ -106,6 +102,7 @@ fn of_record(record: &RunRecord) -> String {
         url: url(&request.id),
         action: &record.action,
         node: None,
+        plan: None,
         state: match record.outcome {
             Outcome::Succeeded => "succeeded",
             Outcome::Running => "running",
@@ -123,16 +120,15 @@ fn of_record(record: &RunRecord) -> String {
     line(&view).unwrap_or_default()
 }
 
-async fn metrics(
+pub(super) async fn metrics(
     State(shared): State<Arc<Shared>>,
     Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let subject = shared.subject(&peer, request.headers()).await?;
-    subject.may(Operation::ReadMetrics)?;
+    admit(&shared, &peer, head(&request), Operation::ReadMetrics, &[]).await?;
     let asking = shared.clone();
     let text = shared
-        .ask(move || asking.metrics.text(&*asking.host))
+        .ask(move || asking.metrics.text(&*asking.host, &asking.site))
         .await?;
     Ok(health::text(text))
 }

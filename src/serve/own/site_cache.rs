@@ -1,0 +1,227 @@
+//! The site by its committed design and its records, made once for each commit, state of the records and day.
+//!
+//! It is made of one plan that asks no machine: a request of status costs a glance at two refs and the bytes of its answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+
+use super::view::{NodeDrift, NodeStatus, NodeView, StatusView};
+use crate::design::NodeName;
+use crate::plan::{Change, ChangeKind, Plan, Request};
+use crate::record::{NodeRecord, Phase, Store};
+use crate::report::json::line;
+use crate::report::run::{NodeRow, differences, node_rows};
+use crate::run::Connection;
+use crate::serve::host::Host;
+use crate::site::At;
+use crate::workflow::{Checkout, Failure, Observed, PlanRequest, Planned, Planner};
+
+/// How long the site is taken for what it was without a look: a burst of requests costs one.
+const FRESH: Duration = Duration::from_millis(250);
+
+/// The commit, the records and the day that a view was made of.
+type Version = (String, String, Arc<str>);
+
+/// The site by its committed design and its records.
+#[derive(Debug)]
+pub(in crate::serve) struct SiteView {
+    pub(in crate::serve) status: StatusView,
+    pub(in crate::serve) drift: Vec<NodeDrift>,
+    pub(super) nodes: Vec<NodeView>,
+    phases: BTreeMap<&'static str, usize>,
+    pub(super) status_json: Bytes,
+    pub(super) nodes_json: Bytes,
+}
+
+impl SiteView {
+    /// How many nodes the records have in a phase.
+    pub(in crate::serve) fn in_phase(&self, phase: Phase) -> usize {
+        self.phases.get(phase.as_str()).copied().unwrap_or_default()
+    }
+
+    /// How many nodes differ from the design.
+    pub(in crate::serve) fn differing(&self) -> usize {
+        self.status.differing
+    }
+}
+
+#[derive(Debug)]
+struct Known {
+    version: Version,
+    checked: Instant,
+    view: Arc<SiteView>,
+}
+
+/// The newest view of the site.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct SiteCache(Mutex<Option<Known>>);
+
+impl SiteCache {
+    /// The site as it is now.
+    pub(in crate::serve) fn view(&self, host: &dyn Host) -> Result<Arc<SiteView>, Failure> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*known
+            && known.checked.elapsed() < FRESH
+        {
+            return Ok(known.view.clone());
+        }
+        let repository = host.repository()?;
+        let checkout = host.checkout(&repository)?;
+        let store = Store::open(&repository, &checkout.location.site)?;
+        let tip = store.read()?.tip;
+        let version = (
+            checkout.head()?.to_string(),
+            tip.map(|tip| tip.to_string()).unwrap_or_default(),
+            host.today(),
+        );
+        let checked = Instant::now();
+        if let Some(known) = &mut *known
+            && known.version == version
+        {
+            known.checked = checked;
+            return Ok(known.view.clone());
+        }
+        let view = Arc::new(view(host, &checkout, &version.0)?);
+        *known = Some(Known {
+            version,
+            checked: Instant::now(),
+            view: view.clone(),
+        });
+        Ok(view)
+    }
+}
+
+/// The plan of what is committed, by what is observed.
+pub(super) fn plan(
+    host: &dyn Host,
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+    observed: Observed,
+) -> Result<Planned, Failure> {
+    let plan_request = PlanRequest {
+        observed,
+        without_forecast: true,
+        only_looks: true,
+        ..host.plan_request()
+    };
+    let planner = Planner {
+        client: host.client(),
+        checkout,
+        at: At::Commit(checkout.head()?),
+        connection,
+        request: &Request::default(),
+        plan_request: &plan_request,
+    };
+    planner.plan()
+}
+
+fn view(host: &dyn Host, checkout: &Checkout<'_>, revision: &str) -> Result<SiteView, Failure> {
+    let planned = plan(host, checkout, &Connection::Alone, Observed::Nothing)?;
+    let (design, records) = (&planned.site.design, &planned.records);
+    let changes: BTreeMap<&NodeName, &Change> = planned
+        .plan
+        .changes
+        .iter()
+        .filter(|change| change.kind != ChangeKind::None)
+        .map(|change| (&change.node, change))
+        .collect();
+    let names: BTreeSet<&NodeName> = design.nodes.keys().chain(records.keys()).collect();
+    let today = &planned.plan.options.as_of;
+    let rows: Vec<NodeRow<'_>> = node_rows(design, records, today).collect();
+    let retired: BTreeMap<&NodeName, &str> = rows
+        .iter()
+        .filter_map(|row| Some((&row.design.name, row.retired?)))
+        .collect();
+    let statuses = names.into_iter().map(|name| {
+        let is_designed = design.nodes.contains_key(name);
+        let mut status = node_status(name, is_designed, records.get(name));
+        if let Some(reason) = retired.get(name) {
+            status.retired = Some((*reason).to_owned());
+        }
+        if let Some(change) = changes.get(name) {
+            status.differs = differences(change)
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+        }
+        status
+    });
+    let nodes: Vec<NodeView> = rows.iter().map(node_view).collect();
+    let drift = drifts(&planned.plan);
+    let status = StatusView {
+        site: checkout.location.site.to_string(),
+        revision: revision.to_owned(),
+        differing: drift.len(),
+        nodes: statuses.collect(),
+    };
+    let mut phases = BTreeMap::new();
+    for record in records.values() {
+        *phases.entry(record.phase.as_str()).or_default() += 1;
+    }
+    Ok(SiteView {
+        status_json: Bytes::from(line(&status)? + "\n"),
+        nodes_json: Bytes::from(line(&nodes)? + "\n"),
+        status,
+        drift,
+        nodes,
+        phases,
+    })
+}
+
+fn node_status(name: &NodeName, is_designed: bool, record: Option<&NodeRecord>) -> NodeStatus {
+    let of = |text: fn(&NodeRecord) -> Option<&str>| record.and_then(text).map(str::to_owned);
+    NodeStatus {
+        node: name.to_string(),
+        is_designed,
+        phase: record.map(|record| record.phase.as_str()),
+        revision: of(|record| record.revision.as_deref()),
+        run: of(|record| Some(record.run.as_str())),
+        retired: of(|record| record.retired.as_deref()),
+        maintenance: of(|record| record.maintenance.as_deref()),
+        last_error: of(|record| record.last_error.as_deref()),
+        differs: Vec::new(),
+    }
+}
+
+fn node_view(row: &NodeRow<'_>) -> NodeView {
+    let design = row.design;
+    NodeView {
+        name: design.name.to_string(),
+        rack: design.rack.as_deref().map(str::to_owned),
+        groups: row.groups.iter().map(ToString::to_string).collect(),
+        host_profiles: design
+            .host_profiles
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        hardware_profile: design.hardware_profile.as_deref().map(str::to_owned),
+        tags: design.tags.iter().map(ToString::to_string).collect(),
+        labels: design
+            .labels
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect(),
+    }
+}
+
+/// The nodes that a plan would change.
+pub(super) fn drifts(plan: &Plan) -> Vec<NodeDrift> {
+    let changes = plan.changes.iter();
+    let changes = changes.filter(|change| change.kind != ChangeKind::None);
+    changes
+        .map(|change| NodeDrift {
+            node: change.node.to_string(),
+            change: serde_json::to_value(change.kind)
+                .ok()
+                .and_then(|kind| kind.as_str().map(str::to_owned))
+                .unwrap_or_default(),
+            differs: differences(change)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        })
+        .collect()
+}

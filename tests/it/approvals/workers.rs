@@ -1,0 +1,78 @@
+//! Runs that are divided among workers, at sites that take signed runs only.
+
+use super::super::cli_interrupted::clone;
+use super::super::fixture::Fixture;
+use super::Team;
+
+const RUN: &str = "nightly";
+
+impl Team {
+    /// A clone for a worker with a key, or without one.
+    fn worker(&self, key: Option<&str>) -> Fixture {
+        let worker = clone(&self.site, &self.origin);
+        let machines = self.site.checkout.path().join(".git/trueup");
+        worker.checkout.git(&[
+            "config",
+            "trueup.simulatedSites",
+            machines.to_str().unwrap(),
+        ]);
+        if let Some(key) = key {
+            self.sign_as(&worker, key);
+        }
+        worker
+    }
+}
+
+#[test]
+fn the_signatures_of_allowed_workers_vouch_for_the_plan_and_for_their_parts() {
+    let team = Team::signed();
+    let plan = team.plan(&["power", "off", "edge-*"]);
+    let begin = ["run", "begin", &plan, "--run", RUN, "--nodes-per-part", "2"];
+    team.site
+        .run(&[&begin[..], &["--pushes-per-minute", "0"]].concat())
+        .with(0);
+    let status = ["run", "status", RUN, "--format", "json"];
+    let parts = team.site.run(&status).with(0).json()["parts"].clone();
+    let parts: Vec<String> = parts
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| part["part"].as_str().unwrap().to_owned())
+        .collect();
+    let part = |worker: &Fixture, part: &str| worker.run(&["run", "part", RUN, part]);
+    let (mallory, unsigned) = (team.worker(Some("mallory")), team.worker(None));
+    part(&mallory, &parts[0])
+        .with(4)
+        .saying("is not one of the allowed signers");
+    part(&unsigned, &parts[0])
+        .with(4)
+        .saying("no SSH key to sign with");
+    let (bob, carol) = (team.worker(Some("bob")), team.worker(Some("carol")));
+    // No digest is handed on: the signature of the records vouches for the plan.
+    part(&bob, &parts[0]).with(0);
+    // Who may push refs can say that a part has ended: then without a signature.
+    let refs = team.origin.git(&["for-each-ref", "--format=%(refname)"]);
+    let name = refs.lines().find(|name| name.contains("/run/")).unwrap();
+    let honest = team.origin.git(&["rev-parse", name]);
+    let tree = format!("{name}^{{tree}}");
+    let identity = ["-c", "user.name=Mallory", "-c", "user.email=m@example.org"];
+    let forge = ["commit-tree", "-m", "part", &tree];
+    let forged = team.origin.git(&[&identity[..], &forge].concat());
+    team.origin.git(&["update-ref", name, forged.trim()]);
+    part(&carol, &parts[1])
+        .with(4)
+        .saying("takes signed runs only");
+    carol
+        .run(&["run", "end", RUN])
+        .with(4)
+        .saying("takes signed runs only");
+    assert_eq!(team.site.effects("powered-off"), 0);
+    team.origin.git(&["update-ref", name, honest.trim()]);
+    for (number, id) in parts.iter().enumerate().skip(1) {
+        part(if number % 2 == 0 { &bob } else { &carol }, id).with(0);
+    }
+    mallory.run(&["run", "end", RUN]).with(4);
+    carol.run(&["run", "end", RUN]).with(0);
+    assert_eq!(team.site.effects("powered-off"), 3);
+    assert_eq!(team.signature()["by"], "carol@example.org");
+}
