@@ -198,7 +198,8 @@ fn certificates_have_the_roles_of_their_names_at_every_endpoint() {
         outside(&fixture, name, text);
     }
     let config = "tls: {certificate: server.pem, key: server.key, client_ca: ca.pem}\n\
-                  certificates: {'dns:viewer.example': viewer, 'dns:operator.example': operator, 'dns:admin.example': admin}\n";
+                  certificates: {'dns:viewer.example': viewer, 'dns:operator.example': operator, 'dns:admin.example': admin}\n\
+                  limits: {requests_per_second: 1000}\n";
     let service = start(&fixture, config, "127.0.0.1:0");
     for (position, role) in ROLES.into_iter().enumerate() {
         let identity = own.dns(&format!("{role}.example"));
