@@ -1,11 +1,8 @@
 //! `trueup render`: the documents after layering and substitution.
 
-use std::sync::Arc;
-
 use clap::{Args, ValueEnum};
 
-use crate::document::{JsonLayout, Map, Node, Value, write_json, write_yaml};
-use crate::render::Rendered;
+use crate::document::{JsonLayout, write_json, write_yaml};
 use crate::site::{Depth, Detail, Loader};
 
 use super::Failure;
@@ -48,7 +45,7 @@ pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<
     context.printer.stream(|out| {
         for (index, document) in documents.iter().enumerate() {
             text.clear();
-            let (begin, envelope) = (index == 0, envelope(document));
+            let (begin, envelope) = (index == 0, document.envelope());
             match arguments.format {
                 RenderFormat::Yaml => {
                     text.push_str("---\n");
@@ -76,20 +73,4 @@ pub(super) fn run(context: &mut Context, arguments: &RenderArguments) -> Result<
     std::mem::forget(site);
     std::mem::forget(loader);
     Ok(0)
-}
-
-/// The document as Deckhand gives it out: schema, metadata as it was written, data as rendered.
-fn envelope(rendered: &Rendered) -> Node {
-    let document = &rendered.document;
-    let mut map = Map::new();
-    map.set(
-        "schema",
-        Node::new(
-            Value::String(document.id.schema.clone()),
-            document.schema_mark,
-        ),
-    );
-    map.set("metadata", document.metadata.clone());
-    map.set("data", rendered.data.clone());
-    Node::new(Value::Map(Arc::new(map)), document.mark)
 }

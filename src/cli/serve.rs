@@ -13,7 +13,7 @@ use super::planning::{PlanArguments, RemoteArguments};
 use super::value::duration;
 use super::{Failure, FailureKind};
 use crate::repository::{Links, Repository, read_file};
-use crate::run::{Connection, Stop};
+use crate::run::{Connection, Stop, StopHandle};
 use crate::serve::{Address, Files, Host, Server, ServiceClock, Settings};
 use crate::workflow::{Checkout, Client, PlanRequest};
 
@@ -188,8 +188,8 @@ impl Host for ProcessHost {
         Some(Duration::from_secs(self.stop_grace))
     }
 
-    fn resume(&self) -> Result<(), Failure> {
-        resume_interrupted(&self.context, &self.remote, self.stop_grace)
+    fn resume(&self, begins: Arc<dyn Fn(StopHandle) + Send + Sync>) -> Result<(), Failure> {
+        resume_interrupted(&self.context, &self.remote, self.stop_grace, begins)
     }
 
     fn has_protected_guards(&self) -> bool {

@@ -166,3 +166,16 @@ pub struct Document {
     /// Where the value of `metadata.name` was written.
     pub name_mark: Mark,
 }
+
+impl Document {
+    /// The whole document with other data: schema and metadata as they were written.
+    #[must_use]
+    pub fn with_data(&self, data: Node) -> Node {
+        let mut map = Map::new();
+        let schema = Value::String(self.id.schema.clone());
+        map.set("schema", Node::new(schema, self.schema_mark));
+        map.set("metadata", self.metadata.clone());
+        map.set("data", data);
+        Node::new(Value::Map(Arc::new(map)), self.mark)
+    }
+}

@@ -320,6 +320,22 @@ pub struct Requested {
     /// The caller's own id, from `X-Context-Marker`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marker: Option<Arc<str>>,
+    /// The action by the name that the caller's API has for it, where that is not the name of the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub named: Option<Box<NamedAction>>,
+}
+
+/// An action by the vocabulary of another API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedAction {
+    /// Its name there.
+    pub name: Arc<str>,
+    /// Its parameters, as they were given.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub parameters: serde_json::Map<String, serde_json::Value>,
+    /// Whether commits between the last site action and this one were allowed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_intermediate_commits: bool,
 }
 
 /// A signed approval of a plan's effect.

@@ -107,6 +107,12 @@ impl Rendered {
     pub fn id(&self) -> &DocumentId {
         &self.document.id
     }
+
+    /// The whole document as Deckhand gives it out: schema, metadata as it was written, data as rendered.
+    #[must_use]
+    pub fn envelope(&self) -> Node {
+        self.document.with_data(self.data.clone())
+    }
 }
 
 /// All documents as they are in the end, how they depend on each other, and what is wrong with them.

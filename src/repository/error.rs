@@ -203,6 +203,15 @@ pub enum Error {
         /// The problem.
         reason: String,
     },
+    /// No branch is checked out that could be moved.
+    #[error("no branch is checked out")]
+    Detached,
+    /// Files of the worktree would be overwritten.
+    #[error("the worktree has changes that are not committed, in files that commit {} changes", to.short())]
+    WorktreeInTheWay {
+        /// The commit that was to be checked out.
+        to: CommitId,
+    },
     /// Any other failure of git.
     #[error("failed to {attempt}")]
     Git {
@@ -223,6 +232,10 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::Detached => "check out a branch: `git switch BRANCH`".to_owned(),
+            Self::WorktreeInTheWay { .. } => {
+                "`git status` lists them: commit them, or put them aside".to_owned()
+            }
             Self::NoRepository { .. } => {
                 "trueup keeps its records in git: run it inside the site's repository, or `git init` one"
                     .to_owned()

@@ -43,6 +43,18 @@ impl CommitSummary {
 }
 
 impl Repository {
+    /// The parents of a commit.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn parents(&self, commit: CommitId) -> Result<Vec<CommitId>, Error> {
+        self.with(|handle| {
+            let commit = self.find(handle, commit.git())?;
+            Ok(commit.parent_ids().map(CommitId::from).collect())
+        })
+    }
+
     /// A commit as it is listed.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod elsewhere;
 mod entry;
 mod error;
 mod folder;
+mod forward;
 mod history;
 mod identity;
 mod listings;

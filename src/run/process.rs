@@ -20,7 +20,8 @@ pub struct Committer {
 
 impl Committer {
     /// As the author of a commit at a time.
-    pub(super) fn at(&self, seconds: i64) -> Signature {
+    #[must_use]
+    pub fn at(&self, seconds: i64) -> Signature {
         Signature {
             name: self.name.clone(),
             email: self.email.clone(),

@@ -1,6 +1,7 @@
 //! The actions of a service: one at a time, the last ones remembered for those who follow them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -8,11 +9,13 @@ use tokio::sync::watch;
 
 use super::answer::Refusal;
 use super::design_ref::DesignRef;
+use super::shipyard::Steps;
 use crate::design::RunId;
 use crate::plan::{Action, Leaving};
 use crate::record::Requested;
 use crate::report::airship::Status;
-use crate::run::{Stop, StopHandle};
+use crate::run::{RunEvent, Stop, StopHandle};
+use crate::workflow::Failure;
 
 /// Actions that have ended and are remembered; the records have all that began a run.
 const REMEMBERED: usize = 200;
@@ -30,20 +33,28 @@ pub(super) struct Order {
 /// The subject of an action.
 #[derive(Debug)]
 pub(super) enum Task {
-    /// One node.
-    Node(NodeTask),
+    /// The site, or nodes of it.
+    Nodes(NodesTask),
     /// A plan that was made before.
     Plan(PlanTask),
 }
 
-/// An operation on a node.
-#[derive(Debug)]
-pub(super) struct NodeTask {
-    pub(super) node: Arc<str>,
+/// An action that is planned when it is asked for.
+#[derive(Debug, Default)]
+pub(super) struct NodesTask {
+    /// The nodes, by their names; none: the site.
+    pub(super) nodes: BTreeSet<Arc<str>>,
     pub(super) leaving: Leaving,
     /// Times of drains were given, which may contradict each other or the documents.
     pub(super) gives_times: bool,
+    pub(super) allow_intermediate_commits: bool,
+    /// The rest is carried out where a node is blocked.
+    pub(super) skip_blocked: bool,
+    /// Nothing is carried out: it succeeds where there is nothing to do.
+    pub(super) only_tests: bool,
     pub(super) design: DesignRef,
+    /// The commit of the design, where it is known already.
+    pub(super) revision: Option<Arc<str>>,
 }
 
 /// A plan that is kept, and the effect that its caller approves.
@@ -54,17 +65,34 @@ pub(super) struct PlanTask {
 }
 
 impl Task {
+    /// The node, where it is one.
     fn node(&self) -> Option<&str> {
         match self {
-            Self::Node(task) => Some(&task.node),
-            Self::Plan(_) => None,
+            Self::Nodes(NodesTask { nodes, .. }) if nodes.len() == 1 => {
+                nodes.first().map(|node| &**node)
+            }
+            Self::Nodes(_) | Self::Plan(_) => None,
         }
     }
 
     fn plan(&self) -> Option<&str> {
         match self {
-            Self::Node(_) => None,
+            Self::Nodes(_) => None,
             Self::Plan(task) => Some(&task.id),
+        }
+    }
+
+    /// The subject, in words.
+    fn subject(&self) -> String {
+        let nodes = match self {
+            Self::Plan(task) => return format!("plan {}", task.id),
+            Self::Nodes(task) => &task.nodes,
+        };
+        let nodes: Vec<String> = nodes.iter().map(|node| format!("`{node}`")).collect();
+        match &nodes[..] {
+            [] => "the site".to_owned(),
+            [node] => format!("node {node}"),
+            nodes => format!("nodes {}", nodes.join(", ")),
         }
     }
 }
@@ -86,6 +114,10 @@ pub(super) struct Entry {
     progress: watch::Sender<Progress>,
     /// Asks its run to stop.
     run_stop: Mutex<Option<StopHandle>>,
+    /// How far its steps are, in this process.
+    steps: Mutex<Steps>,
+    /// Once it has stopped, its run is aborted.
+    is_aborted: AtomicBool,
 }
 
 /// An action as JSON.
@@ -118,6 +150,17 @@ pub(super) fn url(id: &str) -> String {
 }
 
 impl Entry {
+    fn new(order: Order) -> Self {
+        Self {
+            order,
+            stop: Stop::new(),
+            progress: watch::channel(Progress::default()).0,
+            run_stop: Mutex::default(),
+            steps: Mutex::new(Steps::begun()),
+            is_aborted: AtomicBool::default(),
+        }
+    }
+
     /// How far it is.
     pub(super) fn progress(&self) -> Progress {
         self.progress.borrow().clone()
@@ -154,6 +197,32 @@ impl Entry {
     pub(super) fn run_is(&self, run: &RunId) {
         self.progress
             .send_modify(|progress| progress.run = Some(run.clone()));
+    }
+
+    /// Takes an event of its run in.
+    pub(super) fn hear(&self, event: &RunEvent) {
+        lock(&self.steps).hear(event);
+    }
+
+    /// Reads or changes its steps.
+    pub(super) fn with_steps<T>(&self, work: impl FnOnce(&mut Steps) -> T) -> T {
+        work(&mut lock(&self.steps))
+    }
+
+    /// Notes why no run of it began, or that none was needed.
+    pub(super) fn ends_without_run(&self, failure: Option<&Failure>, now: &Arc<str>) {
+        lock(&self.steps).end_without_run(failure, now);
+    }
+
+    /// Asks it to stop; `aborts`: its run is aborted then. Asked to abort, it stays so.
+    pub(super) fn stop(&self, aborts: bool) {
+        self.is_aborted.fetch_or(aborts, Ordering::SeqCst);
+        self.ask_to_stop();
+    }
+
+    /// Whether its run is to be aborted once it has stopped.
+    pub(super) fn is_aborted(&self) -> bool {
+        self.is_aborted.load(Ordering::SeqCst)
     }
 
     /// Writes it as JSON.
@@ -199,8 +268,42 @@ impl Entry {
 #[derive(Debug)]
 enum Work {
     Action(Arc<Entry>),
-    /// A run that was interrupted is resumed; it hears of signals itself.
-    Resume,
+    /// A run that was interrupted is resumed or aborted; it hears of signals itself.
+    Resume(Arc<Resuming>),
+}
+
+/// A run that is resumed.
+#[derive(Debug, Default)]
+pub(super) struct Resuming {
+    run_stop: Mutex<Option<StopHandle>>,
+    is_stopped: AtomicBool,
+    is_aborted: AtomicBool,
+}
+
+impl Resuming {
+    /// Notes that its run has begun, which `stop` asks to stop.
+    pub(super) fn begins(&self, stop: StopHandle) {
+        let mut run_stop = lock(&self.run_stop);
+        if self.is_stopped.load(Ordering::SeqCst) {
+            stop.stop();
+        }
+        *run_stop = Some(stop);
+    }
+
+    /// Asks it to stop; `aborts`: its run is aborted then.
+    pub(super) fn stop(&self, aborts: bool) {
+        self.is_aborted.fetch_or(aborts, Ordering::SeqCst);
+        let run_stop = lock(&self.run_stop);
+        self.is_stopped.store(true, Ordering::SeqCst);
+        if let Some(stop) = &*run_stop {
+            stop.stop();
+        }
+    }
+
+    /// Whether its run is to be aborted once it has stopped.
+    pub(super) fn is_aborted(&self) -> bool {
+        self.is_aborted.load(Ordering::SeqCst)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -208,6 +311,24 @@ struct Inner {
     running: Option<Work>,
     ended: VecDeque<Arc<Entry>>,
     is_stopping: bool,
+}
+
+impl Inner {
+    /// Ends an action, and remembers it.
+    fn remember(&mut self, entry: Arc<Entry>, status: Status, at: Arc<str>) {
+        let ended = Some((Arc::new(status), at));
+        entry
+            .progress
+            .send_modify(|progress| progress.ended = ended);
+        if entry.progress().run.is_some() {
+            // From now on the records tell them.
+            *lock(&entry.steps) = Steps::default();
+        }
+        self.ended.push_back(entry);
+        if self.ended.len() > REMEMBERED {
+            self.ended.pop_front();
+        }
+    }
 }
 
 /// All actions of a service.
@@ -233,19 +354,41 @@ impl Default for Actions {
 impl Actions {
     /// Takes the one place for an action.
     pub(super) fn begin(&self, order: Order) -> Result<Arc<Entry>, Refusal> {
-        let entry = Arc::new(Entry {
-            order,
-            stop: Stop::new(),
-            progress: watch::channel(Progress::default()).0,
-            run_stop: Mutex::default(),
-        });
+        let entry = Arc::new(Entry::new(order));
         self.take(Work::Action(entry.clone()))?;
         Ok(entry)
     }
 
+    /// Takes the one place for an action; an action that cannot have it is one that has failed, with what `refuse` makes
+    /// of it.
+    pub(super) fn begin_or_fail(
+        &self,
+        order: Order,
+        refuse: impl FnOnce(&Entry, &Refusal) -> (Status, Arc<str>),
+    ) -> Result<Arc<Entry>, Arc<Entry>> {
+        let entry = Arc::new(Entry::new(order));
+        let Err(refusal) = self.take(Work::Action(entry.clone())) else {
+            return Ok(entry);
+        };
+        let (status, at) = refuse(&entry, &refusal);
+        let mut inner = lock(&self.inner);
+        inner.remember(entry.clone(), status, at);
+        Err(entry)
+    }
+
     /// Takes the one place to resume a run.
-    pub(super) fn begin_resume(&self) -> Result<(), Refusal> {
-        self.take(Work::Resume)
+    pub(super) fn begin_resume(&self) -> Result<Arc<Resuming>, Refusal> {
+        let resuming = Arc::new(Resuming::default());
+        self.take(Work::Resume(resuming.clone()))?;
+        Ok(resuming)
+    }
+
+    /// The resumption that holds the place.
+    pub(super) fn resuming(&self) -> Option<Arc<Resuming>> {
+        match &lock(&self.inner).running {
+            Some(Work::Resume(resuming)) => Some(resuming.clone()),
+            _ => None,
+        }
     }
 
     fn take(&self, work: Work) -> Result<(), Refusal> {
@@ -255,7 +398,7 @@ impl Actions {
         }
         match &inner.running {
             Some(Work::Action(holder)) => return Err(Refusal::conflict(held(holder))),
-            Some(Work::Resume) => {
+            Some(Work::Resume(_)) => {
                 return Err(Refusal::conflict(
                     "an interrupted run of the site is being resumed",
                 ));
@@ -271,14 +414,7 @@ impl Actions {
     pub(super) fn end(&self, ended: Option<(Status, Arc<str>)>) {
         let mut inner = lock(&self.inner);
         if let (Some(Work::Action(entry)), Some((status, at))) = (inner.running.take(), ended) {
-            let ended = Some((Arc::new(status), at));
-            entry
-                .progress
-                .send_modify(|progress| progress.ended = ended);
-            inner.ended.push_back(entry);
-            if inner.ended.len() > REMEMBERED {
-                inner.ended.pop_front();
-            }
+            inner.remember(entry, status, at);
         }
         self.idle.send_replace(true);
     }
@@ -295,7 +431,7 @@ impl Actions {
         let inner = lock(&self.inner);
         let running = inner.running.as_ref().and_then(|work| match work {
             Work::Action(entry) => Some(entry),
-            Work::Resume => None,
+            Work::Resume(_) => None,
         });
         running
             .into_iter()
@@ -334,14 +470,12 @@ fn held(holder: &Entry) -> String {
         requested,
         accepted,
     } = &holder.order;
-    let subject = match task {
-        Task::Node(task) => format!("node `{}`", task.node),
-        Task::Plan(task) => format!("plan {}", task.id),
-    };
     let run = holder.progress().run;
     let run = run.map(|run| format!(", run {run}")).unwrap_or_default();
     format!(
-        "the site is held by `{action}` of {subject} for {}, since {accepted} (action {}{run})",
-        requested.subject, requested.id
+        "the site is held by `{action}` of {} for {}, since {accepted} (action {}{run})",
+        task.subject(),
+        requested.subject,
+        requested.id
     )
 }

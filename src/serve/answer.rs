@@ -15,6 +15,11 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
+    /// Its status object.
+    pub(super) fn status(&self) -> &Status {
+        &self.status
+    }
+
     fn new(word: &'static str, code: u16, message: impl Into<String>) -> Self {
         let message = message.into();
         Self {

@@ -21,6 +21,13 @@ const WORDS: [&str; 3] = ["committed", "successful-site-action", "last-site-acti
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DesignRef(String);
 
+impl Default for DesignRef {
+    /// The design that is checked out.
+    fn default() -> Self {
+        Self(WORDS[0].to_owned())
+    }
+}
+
 /// A reference as the body of a request has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,11 +39,6 @@ struct Body {
 }
 
 impl DesignRef {
-    /// The design that is checked out.
-    pub(super) fn committed() -> Self {
-        Self(WORDS[0].to_owned())
-    }
-
     /// Reads `git:REV` or a word for a revision.
     pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         let refused = |why: &str| {
@@ -63,7 +65,7 @@ impl DesignRef {
     /// one that is checked out.
     pub(super) fn of_body(body: &[u8]) -> Result<Self, Refusal> {
         if body.is_empty() {
-            return Ok(Self::committed());
+            return Ok(Self::default());
         }
         let read: Result<Body, _> = serde_json::from_slice(body);
         let read = read.map_err(|error| {

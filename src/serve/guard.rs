@@ -54,6 +54,7 @@ pub(super) fn requested(subject: Subject, ids: RequestIds) -> Requested {
         by: Arc::from(subject.by),
         id: ids.id,
         marker: ids.marker,
+        named: None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::apply::EventClock;
 use crate::repository::Repository;
-use crate::run::{Connection, Stop, Timekeeper};
+use crate::run::{Connection, Stop, StopHandle, Timekeeper};
 use crate::workflow::{Checkout, Client, Failure, PlanRequest};
 
 /// The clocks of a run.
@@ -61,12 +61,13 @@ pub trait Host: Send + Sync + 'static {
     /// How long running steps are waited for after the first request to stop; `None`: without limit.
     fn stop_grace(&self) -> Option<Duration>;
 
-    /// Resumes the run that was interrupted, where there is one; hears of signals itself.
+    /// Resumes the run that was interrupted, where there is one; hears of signals itself, and gives `begins` the way to
+    /// stop it.
     ///
     /// # Errors
     ///
     /// Those of the resumption.
-    fn resume(&self) -> Result<(), Failure>;
+    fn resume(&self, begins: Arc<dyn Fn(StopHandle) + Send + Sync>) -> Result<(), Failure>;
 
     /// Whether the documents may name a revision other than the one that is checked out: the guards of the site are
     /// taken from a protected revision.

@@ -27,9 +27,11 @@ mod policy;
 mod promenade;
 mod query;
 mod rate;
+mod resume;
 mod server;
 mod settings;
 mod shared;
+mod shipyard;
 mod subject;
 mod work;
 

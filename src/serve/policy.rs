@@ -37,6 +37,30 @@ pub(super) enum Operation {
     Observe,
     CreatePlan,
     ApplyPlan,
+    ListActions,
+    GetAction,
+    GetActionStep,
+    GetActionStepLogs,
+    GetActionValidation,
+    CreateAction,
+    DeploySite,
+    UpdateSite,
+    UpdateSoftware,
+    RedeployServer,
+    RelabelNodes,
+    TestSite,
+    ControlAction,
+    ListWorkflows,
+    GetWorkflow,
+    GetNoteDetails,
+    GetSiteStatuses,
+    GetConfigdocsStatus,
+    GetConfigdocs,
+    GetConfigdocsCleartext,
+    CreateConfigdocs,
+    CommitConfigdocs,
+    GetRenderedConfigdocs,
+    GetRenderedConfigdocsCleartext,
     EtcdHealth,
     Drain,
     ClearLabels,
@@ -58,6 +82,42 @@ impl Operation {
             Self::Observe => ("trueup:observe_site", Role::Operator),
             Self::CreatePlan => ("trueup:create_plan", Role::Operator),
             Self::ApplyPlan => ("trueup:apply_plan", Role::Admin),
+            Self::ListActions => ("workflow_orchestrator:list_actions", Role::Viewer),
+            Self::GetAction => ("workflow_orchestrator:get_action", Role::Viewer),
+            Self::GetActionStep => ("workflow_orchestrator:get_action_step", Role::Viewer),
+            Self::GetActionStepLogs => ("workflow_orchestrator:get_action_step_logs", Role::Viewer),
+            Self::GetActionValidation => {
+                ("workflow_orchestrator:get_action_validation", Role::Viewer)
+            }
+            Self::CreateAction => ("workflow_orchestrator:create_action", Role::Operator),
+            Self::DeploySite => ("workflow_orchestrator:action_deploy_site", Role::Admin),
+            Self::UpdateSite => ("workflow_orchestrator:action_update_site", Role::Admin),
+            Self::UpdateSoftware => ("workflow_orchestrator:action_update_software", Role::Admin),
+            Self::RedeployServer => ("workflow_orchestrator:action_redeploy_server", Role::Admin),
+            Self::RelabelNodes => ("workflow_orchestrator:action_relabel_nodes", Role::Operator),
+            Self::TestSite => ("workflow_orchestrator:action_test_site", Role::Operator),
+            Self::ControlAction => ("workflow_orchestrator:invoke_action_control", Role::Admin),
+            Self::ListWorkflows => ("workflow_orchestrator:list_workflows", Role::Viewer),
+            Self::GetWorkflow => ("workflow_orchestrator:get_workflow", Role::Viewer),
+            Self::GetNoteDetails => ("workflow_orchestrator:get_notedetails", Role::Viewer),
+            Self::GetSiteStatuses => ("workflow_orchestrator:get_site_statuses", Role::Viewer),
+            Self::GetConfigdocsStatus => {
+                ("workflow_orchestrator:get_configdocs_status", Role::Viewer)
+            }
+            Self::GetConfigdocs => ("workflow_orchestrator:get_configdocs", Role::Viewer),
+            Self::GetConfigdocsCleartext => (
+                "workflow_orchestrator:get_configdocs_cleartext",
+                Role::Admin,
+            ),
+            Self::CreateConfigdocs => ("workflow_orchestrator:create_configdocs", Role::Admin),
+            Self::CommitConfigdocs => ("workflow_orchestrator:commit_configdocs", Role::Admin),
+            Self::GetRenderedConfigdocs => {
+                ("workflow_orchestrator:get_renderedconfigdocs", Role::Viewer)
+            }
+            Self::GetRenderedConfigdocsCleartext => (
+                "workflow_orchestrator:get_renderedconfigdocs_cleartext",
+                Role::Admin,
+            ),
             Self::EtcdHealth => (
                 "kubernetes_provisioner:get_etcd_cluster_health",
                 Role::Viewer,

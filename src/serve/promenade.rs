@@ -12,7 +12,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
-use super::actions::{Entry, NodeTask, Order, Task, url};
+use super::actions::{Entry, NodesTask, Order, Task, url};
 use super::answer::{Refusal, json, of_status};
 use super::design_ref::DesignRef;
 use super::guard::{RequestIds, requested};
@@ -140,18 +140,19 @@ async fn on_node(
             check_type(&headers, &body)?;
             DesignRef::of_body(&body)?
         }
-        false if body.is_empty() => DesignRef::committed(),
+        false if body.is_empty() => DesignRef::default(),
         false => return Err(Refusal::bad_request("the operation takes no body")),
     };
     let entry = begin(
         &shared,
         Order {
             action: found.action,
-            task: Task::Node(NodeTask {
-                node,
+            task: Task::Nodes(NodesTask {
+                nodes: [node].into(),
                 leaving,
                 gives_times,
                 design,
+                ..NodesTask::default()
             }),
             requested: requested(subject, ids),
             accepted: shared.now(),
@@ -169,6 +170,12 @@ async fn on_node(
 /// Begins an action on a thread of its own.
 pub(super) fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Refusal> {
     let entry = shared.actions.begin(order)?;
+    work(shared, &entry);
+    Ok(entry)
+}
+
+/// Carries an action out that has begun, on a thread of its own.
+pub(super) fn work(shared: &Arc<Shared>, entry: &Arc<Entry>) {
     let (worker, working) = (shared.clone(), entry.clone());
     let spawned = std::thread::Builder::new()
         .name("action".to_owned())
@@ -197,7 +204,6 @@ pub(super) fn begin(shared: &Arc<Shared>, order: Order) -> Result<Arc<Entry>, Re
         );
         shared.actions.end(Some((status, shared.now())));
     }
-    Ok(entry)
 }
 
 /// The answer to a request whose caller does not wait.

@@ -14,9 +14,10 @@ use super::guard::{guard, panicked};
 use super::health::probes;
 use super::host::Host;
 use super::listen::{Limits, Listener, answer};
+use super::resume::resume;
 use super::settings::{Files, Settings};
 use super::shared::Shared;
-use super::{Error, own, page, promenade};
+use super::{Error, own, page, promenade, shipyard};
 use crate::run::Stop;
 
 /// A service that listens.
@@ -69,28 +70,8 @@ impl Server {
 
     /// Resumes the run that was interrupted, beside the answers to requests.
     pub fn resume_interrupted(&self) {
-        let shared = self.shared.clone();
-        if shared.actions.begin_resume().is_err() {
-            return;
-        }
-        let worker = shared.clone();
-        let spawned = std::thread::Builder::new()
-            .name("resume".to_owned())
-            .spawn(move || {
-                let resumed =
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| worker.host.resume()));
-                match resumed {
-                    Ok(Ok(())) => {}
-                    Ok(Err(failure)) if failure.message.is_empty() => {}
-                    Ok(Err(failure)) => worker.host.client().tell(&format!("error: {failure}")),
-                    Err(_) => log::error!("the resumption of a run failed by a defect"),
-                }
-                worker.actions.end(None);
-            });
-        if let Err(error) = spawned {
-            log::error!("no thread could be started to resume a run: {error}");
-            shared.actions.end(None);
-        }
+        // Where the place is taken, there is nothing to resume.
+        let _ = resume(&self.shared, None);
     }
 
     /// Answers until a stop is asked for; then begins nothing more, asks the running action to stop, and ends when it
@@ -125,6 +106,7 @@ fn router(shared: &Arc<Shared>) -> Router {
     let routes = promenade::routes()
         .merge(own::routes())
         .merge(page::routes())
+        .merge(shipyard::routes())
         .fallback(async || Refusal::not_found("there is no such resource"))
         .method_not_allowed_fallback(promenade::no_method)
         .with_state(shared.clone());

@@ -1,6 +1,8 @@
 //! The shared state of a service's requests.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -16,7 +18,9 @@ use super::metrics::Metrics;
 use super::own::{Feeds, SiteCache};
 use super::rate::Rates;
 use super::settings::Settings;
+use super::shipyard::Steps;
 use super::subject::Subject;
+use crate::design::RunId;
 
 /// Questions that are answered at once; further ones wait their turn.
 const QUESTIONS: usize = 4;
@@ -33,6 +37,12 @@ pub(super) struct Shared {
     pub(super) actions: Actions,
     pub(super) metrics: Metrics,
     pub(super) rates: Rates,
+    /// When the records of the remote were followed for a question, in seconds since 1970.
+    pub(super) followed: AtomicU64,
+    /// The steps of runs that have ended, without their logs: reading the events of a run takes a while.
+    pub(super) ended_steps: Mutex<BTreeMap<RunId, Steps>>,
+    /// The newest id that was given out.
+    last_id: Mutex<u128>,
     authenticator: Authenticator,
     questions: Semaphore,
     plans: Semaphore,
@@ -52,6 +62,9 @@ impl Shared {
             actions: Actions::default(),
             metrics: Metrics::default(),
             rates: Rates::new(settings.limits.requests_per_second),
+            followed: AtomicU64::default(),
+            ended_steps: Mutex::default(),
+            last_id: Mutex::default(),
             authenticator,
             questions: Semaphore::new(QUESTIONS),
             plans: Semaphore::new(PLANS),
@@ -82,10 +95,14 @@ impl Shared {
         self.host.clock(None).events().now()
     }
 
-    /// An id of its own.
+    /// An id of its own; ids are in the order in which they were given out.
     pub(super) fn new_id(&self) -> String {
         let milliseconds = self.host.seconds().saturating_mul(1000);
-        ulid::Ulid::from_parts(milliseconds, self.host.random()).to_string()
+        let id = ulid::Ulid::from_parts(milliseconds, self.host.random());
+        let mut last = self.last_id.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two ids of one second are in order, too; their last bits are left to the parts of an action.
+        *last = id.0.max(last.saturating_add(1 << 16));
+        ulid::Ulid(*last).to_string()
     }
 
     /// Answers a question that reads the repository or asks machines, beside the requests of others.

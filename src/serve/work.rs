@@ -1,12 +1,12 @@
 //! An action as the service carries it out: the command's workflow, from the lock to the records.
 
-use std::collections::BTreeMap;
-
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::actions::{Entry, NodeTask, Order, PlanTask, Task};
+use super::actions::{Entry, NodesTask, Order, PlanTask, Task};
 use super::host::{Host, ServiceClock};
 use super::own::{self, Feed};
+use super::resume::abort;
 use super::shared::Shared;
 use crate::apply::{self, EventClock};
 use crate::design::NodeName;
@@ -23,11 +23,64 @@ use crate::workflow::{
 
 /// Carries an action out; its status.
 pub(super) fn act(shared: &Shared, entry: &Entry) -> Status {
+    let host = &*shared.host;
     let Order { action, task, .. } = &entry.order;
-    carry(shared, entry).unwrap_or_else(|failure| match task {
-        Task::Node(_) => refused(*action, &failure),
-        Task::Plan(_) => own::refused(&failure).into_status(),
-    })
+    let ended = match task {
+        Task::Nodes(task) if task.only_tests => test(host, entry, task),
+        _ => carry(shared, entry),
+    };
+    let status = ended.unwrap_or_else(|failure| {
+        let now = host.clock(None).events().now();
+        entry.ends_without_run(Some(&failure), &now);
+        match task {
+            Task::Nodes(_) => refused(*action, &failure),
+            Task::Plan(_) => own::refused(&failure).into_status(),
+        }
+    });
+    if let Some(run) = entry.progress().run.filter(|_| entry.is_aborted()) {
+        // A run that has ended all the same cannot be aborted.
+        if let Err(failure) = abort(host, &run) {
+            log::info!("run {run} was not aborted: {failure}");
+        }
+    }
+    status
+}
+
+/// Tests whether the site is as it is designed: all of it is observed, and nothing is to be done.
+fn test(host: &dyn Host, entry: &Entry, task: &NodesTask) -> Result<Status, Failure> {
+    let client = host.client();
+    let repository = host.repository()?;
+    let checkout = host.checkout(&repository)?;
+    let connection = host.connection(&repository)?;
+    let order = &entry.order;
+    let plan_request = PlanRequest {
+        only_looks: true,
+        ..plan_request(host, task)
+    };
+    let planner = Planner {
+        client,
+        checkout: &checkout,
+        at: task.design.resolve(host, &checkout, &connection)?,
+        connection: &connection,
+        request: &request(order.action, task),
+        plan_request: &plan_request,
+    };
+    let plan = planner.plan()?.into_plan();
+    let differing = plan.changes.iter();
+    let differing = differing.filter(|change| change.kind != ChangeKind::None);
+    let details: Vec<String> = differing
+        .map(|change| {
+            let reasons: Vec<&str> = change.reasons.iter().map(|reason| &**reason).collect();
+            format!("{}: {}", change.node, reasons.join("; "))
+        })
+        .collect();
+    if details.is_empty() {
+        entry.ends_without_run(None, &host.clock(None).events().now());
+        return Ok(of_nothing(order.action, &plan));
+    }
+    let nodes = crate::report::counted(details.len(), "node is", "nodes are");
+    let text = format!("{nodes} not as designed");
+    Err(Failure::new(FailureKind::Failed, text).details(details))
 }
 
 /// The status of an action that did not come to a run. What would be wrong usage of a step is, in a composite, a step that
@@ -65,7 +118,7 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
         site: &site,
     };
     let ready = match &order.task {
-        Task::Node(task) => place.node(order.action, task)?,
+        Task::Nodes(task) => place.nodes(order.action, task)?,
         Task::Plan(task) => place.plan(task)?,
     };
     let ReadyPlan {
@@ -74,10 +127,12 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
         clearance,
     } = ready;
     if planned.plan.steps.is_empty() {
+        entry.ends_without_run(None, &clock.events().now());
         return Ok(of_nothing(order.action, &planned.plan));
     }
     time_left(clock.timekeeper(), &planned.site.design, &planned.plan)?;
     let equipped = planned.equipped()?;
+    entry.with_steps(|steps| steps.expect(&equipped.plan));
     let file = PlanFile::of(&equipped.plan)?;
     let (backends, refused) = (|| equipped.hardware.clone(), BTreeMap::new());
     let apply_request = ApplyRequest {
@@ -133,6 +188,7 @@ impl Listening<'_> {
             self.feed = Some(self.shared.feeds.begin(run, self.plan));
             self.entry.run_is(run);
         }
+        self.entry.hear(event);
         if let Some(feed) = &self.feed {
             feed.hear(event);
         }
@@ -178,8 +234,8 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The plan of an operation on a node.
-    fn node(&self, action: Action, task: &NodeTask) -> Result<ReadyPlan, Failure> {
+    /// The plan of an action on the site or on nodes of it.
+    fn nodes(&self, action: Action, task: &NodesTask) -> Result<ReadyPlan, Failure> {
         let connection = &self.site.connection;
         let at = task.design.resolve(self.host, self.checkout, connection)?;
         let (request, plan_request) = (request(action, task), plan_request(self.host, task));
@@ -192,7 +248,7 @@ impl Place<'_> {
             plan_request: &plan_request,
         };
         let today = self.host.today();
-        planner.ready(self.site, &today, |plan| is_about(plan, &task.node))
+        planner.ready(self.site, &today, |plan| is_about(plan, &task.nodes))
     }
 
     /// A plan that is kept, made again: it does nothing that the kept one does not show.
@@ -256,20 +312,22 @@ impl Operator for Approval<'_> {
     }
 }
 
-/// The request of a plan: one node, by its name.
-fn request(action: Action, task: &NodeTask) -> Request {
+/// The request of a plan: the nodes by their names.
+fn request(action: Action, task: &NodesTask) -> Request {
     Request {
         action,
-        nodes: [task.node.clone()].into(),
+        nodes: task.nodes.clone(),
         ..Request::default()
     }
 }
 
-fn plan_request(host: &dyn Host, task: &NodeTask) -> PlanRequest {
+fn plan_request(host: &dyn Host, task: &NodesTask) -> PlanRequest {
     let base = host.plan_request();
     PlanRequest {
         options: Options {
             leaving: task.leaving.clone(),
+            allow_intermediate_commits: task.allow_intermediate_commits,
+            skip_blocked: task.skip_blocked,
             ..base.options
         },
         gives_times: task.gives_times,
@@ -277,26 +335,32 @@ fn plan_request(host: &dyn Host, task: &NodeTask) -> PlanRequest {
     }
 }
 
-/// Refuses a plan that is about anything but the node itself: its id may be the name of a group, a rack or a tag, which
-/// would select others.
-fn is_about(plan: &Plan, node: &str) -> Result<(), Failure> {
-    let mut changes = plan.changes.iter();
-    let is_other = |name: &NodeName| name.as_str() != node;
-    let has_other = plan
-        .changes
-        .iter()
-        .any(|change| change.kind != ChangeKind::None && is_other(&change.node));
-    let has_steps_elsewhere = plan
-        .steps
-        .iter()
-        .any(|step| step.id.node.as_ref().is_some_and(is_other));
-    if has_other || has_steps_elsewhere || !changes.any(|change| !is_other(&change.node)) {
-        return Err(Failure::new(
+/// Refuses a plan that is about anything but the nodes themselves: the id of one may be the name of a group, a rack or a
+/// tag, which would select others.
+fn is_about(plan: &Plan, nodes: &BTreeSet<Arc<str>>) -> Result<(), Failure> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let is_other = |name: &NodeName| !nodes.contains(name.as_str());
+    let changes = || plan.changes.iter();
+    let has_other =
+        changes().any(|change| change.kind != ChangeKind::None && is_other(&change.node));
+    let mut steps = plan.steps.iter();
+    let has_steps_elsewhere = steps.any(|step| step.id.node.as_ref().is_some_and(is_other));
+    let is_missing = |node: &&Arc<str>| !changes().any(|change| *change.node.as_str() == ***node);
+    let missing = nodes.iter().find(is_missing);
+    let unknown = match (missing, has_other || has_steps_elsewhere) {
+        (Some(node), _) => Some(node),
+        (None, true) => nodes.first(),
+        (None, false) => None,
+    };
+    match unknown {
+        None => Ok(()),
+        Some(node) => Err(Failure::new(
             FailureKind::NotFound,
             format!("there is no node `{node}`"),
-        ));
+        )),
     }
-    Ok(())
 }
 
 /// The service, as a run lives in it.

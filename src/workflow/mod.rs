@@ -12,6 +12,7 @@ mod backends;
 mod carry_out;
 mod checkout;
 mod client;
+mod collections;
 mod consent;
 mod equip;
 mod error;
@@ -40,6 +41,10 @@ pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use carry_out::{Caller, Carried, Execution, RunHost, RunLimits, Steps, drive_on};
 pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards, recorded};
 pub use client::{Client, Observing};
+pub use collections::{
+    BufferMode, CollectionChange, CollectionError, Collections, CommitRequest, Committed,
+    Comparison, Problem, Version,
+};
 pub use consent::{Consent, Operator, admitted, listed};
 pub use equip::{Equipped, equip, in_history};
 pub use error::Error;

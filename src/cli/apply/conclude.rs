@@ -121,6 +121,7 @@ impl RunHost for CommandHost<'_> {
 
     fn begins(&self, stop: StopHandle) {
         self.command.hooks.begin(stop.clone());
+        self.command.beginning.begins(&stop);
         let _ = self.stop.set(stop);
     }
 

@@ -10,6 +10,7 @@ pub(in crate::cli) mod saved;
 mod watch;
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
@@ -28,7 +29,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
 use crate::record::{RunRecord, Workers};
 use crate::report::airship::{self, Status};
-use crate::run::{self, Process};
+use crate::run::{self, Process, StopHandle};
 use crate::site::At;
 use crate::workflow::Checkout;
 use crate::workflow::{self, Equipped, Planner, ReadyPlan, signing_site, time_left};
@@ -85,6 +86,26 @@ pub(in crate::cli) struct ApplyCommand {
     /// The workers that carry the plan out; `None`: this process does.
     #[arg(skip)]
     pub(in crate::cli) workers: Option<Workers>,
+    #[arg(skip)]
+    beginning: Beginning,
+}
+
+/// Hears that the run has begun, and how it is stopped.
+#[derive(Clone, Default)]
+struct Beginning(Option<Arc<dyn Fn(StopHandle) + Send + Sync>>);
+
+impl std::fmt::Debug for Beginning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Beginning")
+    }
+}
+
+impl Beginning {
+    fn begins(&self, stop: &StopHandle) {
+        if let Some(begins) = &self.0 {
+            begins(stop.clone());
+        }
+    }
 }
 
 /// How failed machines are watched for.
@@ -192,6 +213,7 @@ pub(in crate::cli) fn resume_interrupted(
     context: &Context,
     remote: &RemoteArguments,
     stop_grace: u64,
+    begins: Arc<dyn Fn(StopHandle) + Send + Sync>,
 ) -> Result<(), Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
@@ -203,6 +225,7 @@ pub(in crate::cli) fn resume_interrupted(
     let command = ApplyCommand {
         resume: true,
         stop_grace: Some(stop_grace),
+        beginning: Beginning(Some(begins)),
         ..ApplyCommand::of(Vec::new(), false, arguments)
     };
     resume(context, &command, &checkout, &site).map(|_| ())
@@ -229,6 +252,7 @@ impl ApplyCommand {
             hooks: watch::Hooks::default(),
             asked: OnceCell::new(),
             workers: None,
+            beginning: Beginning::default(),
         }
     }
 

@@ -147,6 +147,7 @@ pub fn requested(request: &Requested) -> String {
         by,
         id,
         marker,
+        named: _,
     } = request;
     let marker = marker.as_deref().map(|marker| format!(", marker {marker}"));
     format!(

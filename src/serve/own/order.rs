@@ -39,7 +39,7 @@ impl Asked {
         let design = match (&order.revision, action.has_target_revision()) {
             (Some(revision), _) => DesignRef::parse(revision)?,
             (None, true) => DesignRef::parse("successful-site-action")?,
-            (None, false) => DesignRef::committed(),
+            (None, false) => DesignRef::default(),
         };
         let request = Request {
             action,
@@ -165,9 +165,9 @@ mod tests {
             (drain.request.action, drain.request.nodes.len()),
             (Action::Drain, 2)
         );
-        assert_eq!(drain.design, DesignRef::committed());
+        assert_eq!(drain.design, DesignRef::default());
         let redeploy = asked(r#"{"action": "redeploy", "nodes": ["a"]}"#).unwrap();
-        assert_ne!(redeploy.design, DesignRef::committed());
+        assert_ne!(redeploy.design, DesignRef::default());
         for wrong in [
             "[]",
             "x",

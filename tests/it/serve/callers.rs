@@ -13,7 +13,7 @@ use super::{Answer, Service, bytes, deployed, on};
 use crate::fixture::Fixture;
 
 /// Operations, and the least role that each needs, as a number.
-const MATRIX: [(&str, &str, usize); 25] = [
+const MATRIX: [(&str, &str, usize); 43] = [
     (
         "GET",
         "/api/v1.0/etcd-cluster-health-statuses?design_ref=committed",
@@ -43,7 +43,87 @@ const MATRIX: [(&str, &str, usize); 25] = [
     ("POST", "/api/v1.0/nodes/nothing/shutdown-kubelet", 2),
     ("POST", "/api/v1.0/nodes/nothing/remove-from-cluster", 2),
     ("POST", "/api/v1.0/nodes/nothing/decommission", 2),
+    ("GET", "/api/v1.0/actions", 0),
+    ("POST", "/api/v1.0/actions", 1),
+    ("GET", "/api/v1.0/actions/01JB0000000000000000000000", 0),
+    (
+        "GET",
+        "/api/v1.0/actions/01JB0000000000000000000000/validations/x",
+        0,
+    ),
+    (
+        "GET",
+        "/api/v1.0/actions/01JB0000000000000000000000/steps/plan",
+        0,
+    ),
+    (
+        "GET",
+        "/api/v1.0/actions/01JB0000000000000000000000/steps/plan/logs",
+        0,
+    ),
+    (
+        "POST",
+        "/api/v1.0/actions/01JB0000000000000000000000/control/stop",
+        2,
+    ),
+    ("GET", "/api/v1.0/notedetails/01JB0000000000000000000000", 0),
+    ("GET", "/api/v1.0/workflows", 0),
+    ("GET", "/api/v1.0/workflows/x__y", 0),
+    ("GET", "/api/v1.0/site_statuses", 0),
+    ("GET", "/api/v1.0/configdocs", 0),
+    ("GET", "/api/v1.0/configdocs/racks?version=committed", 0),
+    (
+        "GET",
+        "/api/v1.0/configdocs/racks?version=committed&cleartext-secrets=true",
+        2,
+    ),
+    ("POST", "/api/v1.0/configdocs/racks", 2),
+    ("POST", "/api/v1.0/commitconfigdocs", 2),
+    ("GET", "/api/v1.0/renderedconfigdocs?version=committed", 0),
+    (
+        "GET",
+        "/api/v1.0/renderedconfigdocs?version=committed&cleartext-secrets=true",
+        2,
+    ),
 ];
+
+/// Shipyard's actions, and the least role that each needs.
+const ACTIONS: [(&str, usize); 6] = [
+    ("deploy_site", 2),
+    ("update_site", 2),
+    ("update_software", 2),
+    ("redeploy_server", 2),
+    ("relabel_nodes", 1),
+    ("test_site", 1),
+];
+
+/// The code of a refusal and its word, which Promenade's status object has as its reason, and Shipyard's as its message.
+#[track_caller]
+fn why(path: &str, answer: &Answer) -> (u16, String) {
+    let shipyard = [
+        "actions",
+        "configdocs",
+        "workflows",
+        "notedetails",
+        "site_statuses",
+    ];
+    let below = path.strip_prefix("/api/v1.0/");
+    match below.is_some_and(|path| {
+        shipyard.iter().any(|name| path.starts_with(name)) || path.contains("configdocs")
+    }) {
+        true => {
+            let body = answer.json();
+            assert!(
+                body["code"]
+                    .as_str()
+                    .unwrap()
+                    .starts_with(&answer.code.to_string())
+            );
+            (answer.code, body["message"].as_str().unwrap().to_owned())
+        }
+        false => answer.reason(),
+    }
+}
 
 const ROLES: [&str; 3] = ["viewer", "operator", "admin"];
 
@@ -81,10 +161,56 @@ fn each_role_does_what_it_may_and_no_more() {
                 let is_refused = answer.code == 403;
                 assert_eq!(is_refused, position < least, "{role} {path}: {answer:?}");
                 if is_refused {
-                    assert_eq!(answer.reason(), (403, "Forbidden".to_owned()));
+                    assert_eq!(why(path, &answer), (403, "Forbidden".to_owned()));
                 }
                 assert_ne!(answer.code, 401, "{role} {path}: {answer:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn each_action_of_shipyard_s_has_a_least_role_of_its_own() {
+    let fixture = deployed("");
+    for (position, role) in ROLES.into_iter().enumerate() {
+        let service = start(&fixture, &format!("loopback: {role}"), "127.0.0.1:0");
+        for (name, least) in ACTIONS {
+            // Parameters that would be refused: nothing is begun.
+            let body =
+                format!("{{\"name\": \"{name}\", \"parameters\": {{\"continue-on-fail\": 7}}}}");
+            let answer = service.request("POST", "/api/v1.0/actions", &[], &body);
+            let code = if position < least { 403 } else { 400 };
+            assert_eq!(answer.code, code, "{role} {name}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn certificates_have_the_roles_of_their_names_at_every_endpoint() {
+    let fixture = deployed("");
+    let own = Authority::new();
+    let (certificate, key) = own.dns("localhost");
+    for (name, text) in [
+        ("server.pem", &certificate),
+        ("server.key", &key),
+        ("ca.pem", &own.pem),
+    ] {
+        outside(&fixture, name, text);
+    }
+    let config = "tls: {certificate: server.pem, key: server.key, client_ca: ca.pem}\n\
+                  certificates: {'dns:viewer.example': viewer, 'dns:operator.example': operator, 'dns:admin.example': admin}\n\
+                  limits: {requests_per_second: 1000}\n";
+    let service = start(&fixture, config, "127.0.0.1:0");
+    for (position, role) in ROLES.into_iter().enumerate() {
+        let identity = own.dns(&format!("{role}.example"));
+        for (method, path, least) in MATRIX {
+            let request = bytes(method, path, &[], "");
+            let answer = over_tls(service.address(), &own.pem, Some(&identity), &request).unwrap();
+            assert_eq!(
+                answer.code == 403,
+                position < least,
+                "{role} {path}: {answer:?}"
+            );
         }
     }
 }
@@ -102,11 +228,8 @@ fn whoever_is_not_known_is_refused_and_may_ask_for_health() {
     ];
     for (method, path, _) in MATRIX.into_iter().chain([("GET", "/metrics", 0)]) {
         let answer = service.request(method, path, &forged, "");
-        assert_eq!(
-            answer.reason(),
-            (401, "Unauthenticated".to_owned()),
-            "{path}"
-        );
+        let wanted = (401, "Unauthenticated".to_owned());
+        assert_eq!(why(path, &answer), wanted, "{path}");
         assert!(answer.header("www-authenticate").is_some());
     }
     for token in [

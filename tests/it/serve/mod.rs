@@ -7,6 +7,7 @@ mod client;
 mod contract;
 mod life;
 mod own;
+mod shipyard;
 
 pub(crate) use client::{Answer, Service, bytes, connect, exchange};
 

@@ -1,0 +1,99 @@
+//! Controls an action: pauses its run, resumes it, or ends it for good.
+//!
+//! A run that is paused is one that was interrupted: it keeps the site until it is resumed or stopped.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+
+use super::action::{ActionView, Standing};
+use super::answer::ApiError;
+use super::caller::{Query, caller, parts};
+use super::read::found;
+use crate::serve::listen::Peer;
+use crate::serve::policy::Operation;
+use crate::serve::resume::{Instead, resume};
+use crate::serve::shared::Shared;
+
+/// The control of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Pause,
+    Unpause,
+    Stop,
+}
+
+impl Verb {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "pause" => Some(Self::Pause),
+            "unpause" => Some(Self::Unpause),
+            "stop" => Some(Self::Stop),
+            _ => None,
+        }
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Unpause => "unpause",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+pub(super) async fn control(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let subject = caller(&shared, &peer, request.headers(), Operation::ControlAction).await?;
+    Query::parse(&request, &[])?;
+    let parts = parts(&request);
+    let verb = Verb::named(&parts[3]).ok_or_else(|| {
+        let text = format!("Unknown control {}", crate::report::Visible(&parts[3]));
+        ApiError::new(404, "Control not supported", text)
+    })?;
+    let view = found(&shared, &parts[1]).await?;
+    log::info!(
+        "{} of action {} for {}",
+        verb.as_str(),
+        view.id,
+        subject.name
+    );
+    act(&shared, &view, verb)?;
+    Ok(StatusCode::ACCEPTED.into_response())
+}
+
+fn act(shared: &Arc<Shared>, view: &ActionView, verb: Verb) -> Result<(), ApiError> {
+    let unable = |why: &str| {
+        let title = format!("Unable to {} action", verb.as_str());
+        ApiError::new(409, title, why)
+    };
+    match (verb, view.standing) {
+        (Verb::Pause | Verb::Stop, Standing::Running) => {
+            let aborts = verb == Verb::Stop;
+            let entry = shared.actions.find(&view.id);
+            match (entry, shared.actions.resuming()) {
+                (Some(entry), _) if entry.progress().ended.is_none() => entry.stop(aborts),
+                (_, Some(resuming)) => resuming.stop(aborts),
+                _ => return Err(unable("another process carries it out")),
+            }
+            Ok(())
+        }
+        (Verb::Unpause | Verb::Stop, Standing::Paused) => {
+            let run = view.run.clone();
+            let run = run.ok_or_else(|| unable("it has no run"))?;
+            let instead = match verb {
+                Verb::Stop => Instead::Abort(run),
+                _ => Instead::AbortIfStopped(run),
+            };
+            resume(shared, Some(instead)).map_err(|refusal| unable(&refusal.status().message))
+        }
+        (Verb::Unpause, _) => Err(unable("it is not paused")),
+        (Verb::Pause | Verb::Stop, _) => Err(unable("it is not running")),
+    }
+}

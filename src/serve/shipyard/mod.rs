@@ -1,0 +1,71 @@
+//! Shipyard's API, version 1.0, for its own client and command line.
+//!
+//! Its actions are runs: what the API tells of them is in the records, so that another process, or another service on
+//! another clone, tells the same. Its documents are files of the site, and its buffer is a branch.
+
+mod action;
+mod answer;
+mod caller;
+mod control;
+mod create;
+mod documents;
+mod found;
+mod names;
+mod read;
+mod statuses;
+mod steps;
+mod times;
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use http::header::{HeaderName, HeaderValue};
+
+use super::guard::RequestIds;
+use super::shared::Shared;
+
+pub(super) use steps::Steps;
+
+/// The routes.
+pub(super) fn routes() -> Router<Arc<Shared>> {
+    let base = "/api/v1.0";
+    let at = |path: &str| format!("{base}{path}");
+    Router::new()
+        .route(&at("/actions"), get(read::actions).post(create::create))
+        .route(&at("/actions/{id}"), get(read::action))
+        .route(
+            &at("/actions/{id}/validations/{validation}"),
+            get(read::validation),
+        )
+        .route(&at("/actions/{id}/steps/{step}"), get(read::step))
+        .route(&at("/actions/{id}/steps/{step}/logs"), get(read::logs))
+        .route(&at("/actions/{id}/control/{verb}"), post(control::control))
+        .route(&at("/notedetails/{id}"), get(read::note))
+        .route(&at("/workflows"), get(read::workflows))
+        .route(&at("/workflows/{id}"), get(read::workflow))
+        .route(&at("/site_statuses"), get(statuses::site_statuses))
+        .route(&at("/configdocs"), get(documents::status))
+        .route(
+            &at("/configdocs/{collection}"),
+            get(documents::collection).post(documents::put),
+        )
+        .route(&at("/commitconfigdocs"), post(documents::commit))
+        .route(&at("/renderedconfigdocs"), get(documents::rendered))
+        .layer(middleware::from_fn(named))
+}
+
+/// Names the request in the answer as Shipyard does: by a UUID, which has the bits of its id.
+async fn named(request: Request, next: Next) -> Response {
+    let ids = request.extensions().get::<RequestIds>().cloned();
+    let mut response = next.run(request).await;
+    let value = ids.and_then(|ids| HeaderValue::from_str(&action::as_uuid(&ids.id)).ok());
+    if let Some(value) = value {
+        let name = HeaderName::from_static("x-shipyard-req");
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
