@@ -105,17 +105,29 @@ impl Workers {
         self.clones[clone].start(&self.words(part), &[], Stdio::inherit())
     }
 
-    /// Carries a part on to its end; where the progress of a machine is unknown, a person has found its new system.
-    fn carry_on(&self, clone: usize, part: &str) {
-        let mut words = self.words(part);
-        let ended = self.clones[clone].trueup(&words, &[]);
+    /// Carries a part on to its end; where the progress of a machine is unknown, a person has found its new system, or
+    /// that it was never reset.
+    fn carry_on(&self, clone: usize, part: &str, peer: &Peer) {
+        let ended = self.clones[clone].trueup(&self.words(part), &[]);
         if ended.code == 0 {
             return;
         }
         let ended = ended.with(8);
-        for asked in ended.stderr.split("--decide ").skip(1) {
-            words.extend(["--decide", asked.split('`').next().unwrap()]);
-        }
+        let reset: Vec<String> = requests(peer, &["POST"]).into_keys().collect();
+        let decided = ended.stderr.split("--decide ").skip(1).map(|asked| {
+            let step = asked.split('=').next().unwrap();
+            let id = format!("{:0>12}/", step.rsplit('-').next().unwrap());
+            match reset.iter().any(|path| path.contains(&id)) {
+                true => format!("--decide={step}=done"),
+                false => format!("--decide={step}=not-begun"),
+            }
+        });
+        let decided: Vec<String> = decided.collect();
+        let words = [
+            self.words(part),
+            decided.iter().map(String::as_str).collect(),
+        ]
+        .concat();
         self.clones[clone].trueup(&words, &[]).with(0);
     }
 }
@@ -154,7 +166,7 @@ fn no_machine_is_reset_twice_by_workers_that_are_killed_or_have_the_same_part() 
             assert!(matches!(code, Some(0 | 6 | 8)), "{part}: {code:?}");
         }
         if workers.left().contains(&part) {
-            workers.carry_on(2, &part);
+            workers.carry_on(2, &part, &peer);
         }
     }
     assert!(killed >= 2, "only {killed} workers were killed");
