@@ -25,7 +25,7 @@ use crate::plan::{
 };
 use crate::record::{NodeRecord, SiteState, State};
 use crate::rego::RuleFile;
-use crate::repository::{CommitId, Links, Tree, open_file};
+use crate::repository::{CommitId, Links, open_file};
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 
@@ -237,11 +237,11 @@ impl<'a> Planner<'a> {
     ) -> Result<(Plan, Option<Outlook>), Failure> {
         let head = self.checkout.repository.head()?;
         let head = head.map(|commit| {
-            let files = match self.at {
-                At::Worktree => Some(loader.tree(&site.location, At::Commit(commit))?),
+            let digest = match self.at {
+                At::Worktree => Some(loader.tree(&site.location, At::Commit(commit))?.digest()),
                 At::Commit(_) => None,
             };
-            Ok::<_, Failure>(Head { commit, files })
+            Ok::<_, Failure>(Head { commit, digest })
         });
         let (ground, snapshot) = (self.ground()?, self.snapshot()?);
         let planned = self.made_of(loader, site, ground, head.transpose()?, snapshot)?;
@@ -311,7 +311,7 @@ impl<'a> Planner<'a> {
         let reasons = NodeReasons::new(loader.sources(), &revisions, now);
         let mut plan = plan::make(&plan::Input {
             request: request.clone(),
-            target: self.target(&site, head.as_ref()),
+            target: self.target(&site, head.as_ref())?,
             after: &design,
             designs: &designs,
             base: base(&state.site),
@@ -460,17 +460,17 @@ impl<'a> Planner<'a> {
         Ok(Some(Some(observations)))
     }
 
-    /// The commit that is checked out, and where the worktree is planned the site's files in it.
+    /// The commit that is checked out, and where the worktree is planned the digest of the site's files in it.
     fn head(&self, location: &Location) -> Result<Option<Head>, Failure> {
         let repository = self.checkout.repository;
         let Some(commit) = repository.head()? else {
             return Ok(None);
         };
-        let files = match self.at {
-            At::Worktree => Some(repository.tree_at(commit, &location.selection)?),
+        let digest = match self.at {
+            At::Worktree => Some(repository.tree_at(commit, &location.selection)?.digest()),
             At::Commit(_) => None,
         };
-        Ok(Some(Head { commit, files }))
+        Ok(Some(Head { commit, digest }))
     }
 
     /// Explains the machines that the design has otherwise than their records, and loads the sites that these name.
@@ -519,28 +519,24 @@ impl<'a> Planner<'a> {
     }
 
     /// The target of the plan; where it is the worktree, that is the commit that is checked out where nothing differs.
-    fn target(&self, site: &Site, head: Option<&Head>) -> Target {
+    fn target(&self, site: &Site, head: Option<&Head>) -> Result<Target, Failure> {
+        let files = site.files.iter();
         let (revision, dirty): (Option<CommitId>, Vec<Arc<str>>) = match (self.at, head) {
             (At::Commit(commit), _) => (Some(commit), Vec::new()),
-            (
-                At::Worktree,
-                Some(Head {
-                    commit,
-                    files: Some(committed),
-                }),
-            ) => {
-                let files = site.files.iter();
+            (At::Worktree, Some(head)) if head.digest.as_ref() == Some(&site.digest) => {
+                (Some(head.commit), Vec::new())
+            }
+            (At::Worktree, Some(head)) => {
                 let files = files.map(|file| (&file.path, file.mode, file.blob));
-                let differing = self.checkout.repository.differing(committed, files);
+                let selection = &site.location.selection;
+                let repository = self.checkout.repository;
+                let differing = repository.differing(head.commit, selection, files)?;
                 let dirty: Vec<_> = differing.into_iter().map(|file| file.path).collect();
-                (Some(*commit).filter(|_| dirty.is_empty()), dirty)
+                (Some(head.commit).filter(|_| dirty.is_empty()), dirty)
             }
-            (At::Worktree, _) => {
-                let paths = site.files.iter().map(|file| file.path.clone());
-                (None, paths.collect())
-            }
+            (At::Worktree, None) => (None, files.map(|file| file.path.clone()).collect()),
         };
-        Target {
+        Ok(Target {
             revision: revision.map(|commit| Arc::from(commit.to_string())),
             site_digest: site.digest.clone(),
             dirty,
@@ -551,7 +547,7 @@ impl<'a> Planner<'a> {
                 .iter()
                 .map(|other| (other.name.clone(), Arc::from(other.commit.to_string())))
                 .collect(),
-        }
+        })
     }
 
     /// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
@@ -612,8 +608,8 @@ fn base(state: &SiteState) -> Option<Base> {
 /// The commit that is checked out.
 struct Head {
     commit: CommitId,
-    /// The site's files in it, where they are compared.
-    files: Option<Tree>,
+    /// The digest of the site's files in it, where they are compared.
+    digest: Option<Arc<str>>,
 }
 
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
