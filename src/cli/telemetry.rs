@@ -184,7 +184,7 @@ fn trust(environment: Environment<'_>) -> Result<Trust, String> {
         };
         let failed = |why: String| format!("the file of `OTEL_EXPORTER_OTLP_{name}`: {why}");
         let bytes = read_file(Path::new(&path), LARGEST, Links::Followed);
-        let text = String::from_utf8(bytes.map_err(|error| failed(error.to_string()))?);
+        let text = String::from_utf8(bytes.map_err(|error| failed(chain(&error)))?);
         let text = text.map_err(|_| failed("it is no PEM".to_owned()))?;
         Ok(Some(Secret::new(text)))
     };

@@ -34,10 +34,9 @@ pub struct ExportSettings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The endpoint is no URL, or the compression is not supported. The error of the library repeats the endpoint, which
-    /// may hold a credential, and is left out.
-    #[error("the endpoint is no URL, or the compression is neither `gzip` nor `none`")]
-    Settings,
+    /// The library refuses the endpoint. Its error repeats it, and is left out: it may hold a credential.
+    #[error("the endpoint cannot be used")]
+    Endpoint,
     /// The HTTP client cannot be built.
     #[error("the HTTP client cannot be set up")]
     Client(#[source] reqwest::Error),
@@ -73,7 +72,7 @@ impl Export {
             .with_http_client(CollectorClient::new(tls, timeout, tally.clone())?)
             .with_retry_policy(retries)
             .build()
-            .map_err(|_| ExportError::Settings)?;
+            .map_err(|_| ExportError::Endpoint)?;
         let batches = BatchConfigBuilder::default().with_max_queue_size(queue);
         let sender = BatchSpanProcessor::new(
             CountingExporter {

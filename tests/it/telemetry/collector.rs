@@ -112,10 +112,9 @@ impl Collector {
         self.heard.lock().unwrap().heads.clone()
     }
 
-    /// All that came, as text.
-    pub(crate) fn text(&self) -> String {
-        let heard = self.heard.lock().unwrap();
-        heard.heads.concat() + &String::from_utf8_lossy(&heard.bodies)
+    /// All bodies that came, as text.
+    pub(crate) fn bodies(&self) -> String {
+        String::from_utf8_lossy(&self.heard.lock().unwrap().bodies).into_owned()
     }
 
     /// The spans of a name.
