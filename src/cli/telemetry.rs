@@ -114,7 +114,7 @@ fn exported(
     let export = Export::begin(ExportSettings {
         tls: trust(environment)?
             .config()
-            .map_err(|error| chain(&error))?,
+            .map_err(|error| format!("the certificates for the collector: {}", chain(&error)))?,
         timeout: Duration::from_millis(number(of_traces(environment, "TIMEOUT"), TIMEOUT).max(1)),
         queue: number(environment("OTEL_BSP_MAX_QUEUE_SIZE"), QUEUE).clamp(1, LONGEST_QUEUE),
         notice,

@@ -85,7 +85,7 @@ mod tests {
             &format!("cc{}-{}", &GOOD[2..], "a".repeat(600)),
             &format!("00-{zeros}-00f067aa0ba902b7-01"),
             &format!("00-{id}-0000000000000000-01"),
-            &format!("00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+            "00-+bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
             "00-4bf92f3577b34da6a3ce929d0e0e473é-00f067aa0ba902b7-01",
         ] {
             assert_eq!(trace(bad, None), None, "{bad}");

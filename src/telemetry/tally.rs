@@ -106,7 +106,8 @@ impl Tally {
     pub(super) fn losses(&self) -> Option<Losses> {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (ended, rejected) = (count(&self.ended), count(&self.rejected));
-        let lost = ended.saturating_sub(count(&self.delivered)) + rejected;
+        let kept = count(&self.delivered).saturating_sub(rejected);
+        let lost = ended.saturating_sub(kept);
         if lost == 0 || self.is_told.load(Ordering::Relaxed) {
             return None;
         }

@@ -449,6 +449,16 @@ fn no_worker_shows_a_secret_and_none_leaves_one_behind() {
     spans_show_nothing(true);
 }
 
+/// Runs commands that have nothing to act on.
+fn fail(fixture: &Fixture, run_id: &str) {
+    let ended = run(fixture, &["migrate"]);
+    assert_ne!(ended.code, 0, "there is no remote");
+    for command in ["abort", "unlock"] {
+        let ended = run(fixture, &[command, run_id]);
+        assert_ne!(ended.code, 0, "nothing was interrupted");
+    }
+}
+
 #[test]
 fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     with_traces();
@@ -541,12 +551,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     for format in ["text", "json"] {
         run(&fixture, &["trust", "--list", "--format", format]).with(0);
     }
-    let ended = run(&fixture, &["migrate"]);
-    assert_ne!(ended.code, 0, "there is no remote");
-    for command in ["abort", "unlock"] {
-        let ended = run(&fixture, &[command, &run_id]);
-        assert_ne!(ended.code, 0, "nothing was interrupted");
-    }
+    fail(&fixture, &run_id);
     #[cfg(unix)]
     serve(&fixture);
     assert!(

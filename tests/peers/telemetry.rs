@@ -5,7 +5,7 @@
     dead_code,
     reason = "a collector that behaves badly, and what it keeps of requests, are for tests of commands"
 )]
-mod collector;
+pub(crate) mod collector;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -59,10 +59,13 @@ fn pipeline(behind: &Collector) -> Option<Peer> {
             .args(["--debug-log-verbosity", "detailed"]);
         command
     })?;
-    wait_until("the collector listens", || {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, peer.ports().at(0))).is_ok()
-    });
+    wait_until("the collector listens", || listens(peer.ports().at(0)));
     Some(peer)
+}
+
+/// Whether something listens on a port of loopback.
+fn listens(port: u16) -> bool {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 #[test]
@@ -125,7 +128,7 @@ fn a_real_collector_takes_the_trace_of_an_apply_and_of_the_service() {
 }
 
 /// Checks metrics as Prometheus's own tool does; says loudly where it is not there.
-fn check(metrics: &str) {
+pub(crate) fn check(metrics: &str) {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped());
     let started = command
@@ -194,6 +197,7 @@ fn a_real_prometheus_scrapes_the_service() {
     });
     let Some(prometheus) = prometheus else { return };
     let port = prometheus.ports().at(0);
+    wait_until("it listens", || listens(port));
     wait_until("it is scraped", || {
         value(port, "up{job=\"trueup\"}") == Some(1.0)
             && value(port, "trueup_nodes{state=\"deployed\"}").is_some()

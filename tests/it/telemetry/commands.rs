@@ -30,6 +30,32 @@ fn below(span: &Span, above: &Span) {
     assert!(span.end <= above.end + tolerance, "{span:?} {above:?}");
 }
 
+/// Checks that there is one span a step, as it was told when it ended, and no other.
+#[track_caller]
+fn one_a_step(collector: &Collector, finished: &[Value], of_run: &Span) -> BTreeMap<String, Span> {
+    let spans = steps(collector);
+    assert_eq!(spans.len(), finished.len());
+    let all = collector.spans().into_iter();
+    let all = all.filter(|span| span.attributes.contains_key("trueup.step"));
+    assert_eq!(all.count(), finished.len());
+    for event in finished {
+        let span = &spans[event["step"].as_str().unwrap()];
+        below(span, of_run);
+        let step = event["step"].as_str().unwrap();
+        let kind = step.split('/').next().unwrap();
+        assert_eq!(span.name, kind);
+        assert_eq!(span.attribute("trueup.step.kind"), kind);
+        assert_eq!(span.attribute("trueup.outcome"), event["outcome"]);
+        assert_eq!(span.attribute("trueup.run"), of_run.attribute("trueup.run"));
+        let node = span.attributes.get("trueup.node").map(|node| &**node);
+        assert_eq!(node, event["node"].as_str());
+        let time = event["time"].as_str().unwrap();
+        let time: jiff::Timestamp = time.parse().unwrap();
+        assert_eq!(i128::from(span.end), time.as_nanosecond());
+    }
+    spans
+}
+
 #[test]
 fn an_apply_is_a_trace_of_its_phases_and_of_each_step() {
     let fixture = Fixture::one_rack();
@@ -64,28 +90,7 @@ fn an_apply_is_a_trace_of_its_phases_and_of_each_step() {
     }
     assert_eq!(of_run.attribute("trueup.outcome"), "succeeded");
     assert_eq!(of_run.attribute("trueup.resumed"), "false");
-    // One span a step, no more and no less.
-    let finished = events(&ended, "step-finished");
-    let spans = steps(&collector);
-    assert_eq!(spans.len(), finished.len());
-    let all = collector.spans().into_iter();
-    let all = all.filter(|span| span.attributes.contains_key("trueup.step"));
-    assert_eq!(all.count(), finished.len());
-    for event in finished {
-        let span = &spans[event["step"].as_str().unwrap()];
-        below(span, &of_run);
-        let step = event["step"].as_str().unwrap();
-        let kind = step.split('/').next().unwrap();
-        assert_eq!(span.name, kind);
-        assert_eq!(span.attribute("trueup.step.kind"), kind);
-        assert_eq!(span.attribute("trueup.outcome"), event["outcome"]);
-        assert_eq!(span.attribute("trueup.run"), started["run"]);
-        let node = span.attributes.get("trueup.node").map(|node| &**node);
-        assert_eq!(node, event["node"].as_str());
-        let time = event["time"].as_str().unwrap();
-        let time: jiff::Timestamp = time.parse().unwrap();
-        assert_eq!(i128::from(span.end), time.as_nanosecond());
-    }
+    let spans = one_a_step(&collector, &events(&ended, "step-finished"), &of_run);
     let deploy = spans.values().find(|span| span.name == "deploy").unwrap();
     assert!(deploy.attributes.contains_key("trueup.group"), "{deploy:?}");
     let gates = of_run.events.iter().filter(|(name, _)| name == "gate");
