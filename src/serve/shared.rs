@@ -21,6 +21,7 @@ use super::settings::Settings;
 use super::shipyard::Steps;
 use super::subject::Subject;
 use crate::design::RunId;
+use crate::telemetry::in_same_span;
 
 /// Questions that are answered at once; further ones wait their turn.
 const QUESTIONS: usize = 4;
@@ -132,7 +133,7 @@ async fn in_turn<T: Send + 'static>(
             "too many questions are being answered",
         ));
     };
-    let answered = tokio::task::spawn_blocking(question).await;
+    let answered = tokio::task::spawn_blocking(in_same_span(question)).await;
     answered.map_err(|_| Refusal::internal())
 }
 

@@ -25,6 +25,7 @@ mod recheck;
 mod records;
 mod resume;
 mod rules;
+mod run_spans;
 mod saved;
 mod sites;
 mod sound;

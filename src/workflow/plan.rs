@@ -28,6 +28,7 @@ use crate::rego::RuleFile;
 use crate::repository::{CommitId, Links, open_file};
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
+use crate::telemetry::{Phase, Scope, in_phase};
 
 /// Where what is known of machines and clusters comes from.
 #[derive(Clone, Debug, Default)]
@@ -291,6 +292,7 @@ impl<'a> Planner<'a> {
                 let nodes = subjects(&design, &applied);
                 let named = plan::named(&design, &records, request);
                 let observed = observe_nodes(hardware, &nodes, self.look(), named.as_ref());
+                let _observing = Scope::phase(Phase::Observe);
                 Some(client.drive(&runtime, Box::pin(observed)))
             }
             (None, snapshot) => snapshot.flatten(),
@@ -309,7 +311,7 @@ impl<'a> Planner<'a> {
             design: &design,
         };
         let reasons = NodeReasons::new(loader.sources(), &revisions, now);
-        let mut plan = plan::make(&plan::Input {
+        let input = plan::Input {
             request: request.clone(),
             target: self.target(&site, head.as_ref())?,
             after: &design,
@@ -322,8 +324,9 @@ impl<'a> Planner<'a> {
             history,
             signers_changed: gate.signers_changed,
             reasons: &reasons,
-        })
-        .map_err(|error| self.refused(&error))?;
+        };
+        let mut plan =
+            in_phase(Phase::Plan, || plan::make(&input)).map_err(|error| self.refused(&error))?;
         plan.approvals = gate.shown(self.approving(), &plan)?;
         let outlook = match self.plan_request.without_forecast {
             true => None,

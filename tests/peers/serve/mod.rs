@@ -5,8 +5,8 @@
     dead_code,
     reason = "signals and headers are for the tests on simulated sites"
 )]
-mod client;
+pub(crate) mod client;
 mod generated;
-mod keystone;
+pub(crate) mod keystone;
 mod nodes;
 mod page;
