@@ -15,7 +15,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message as _;
 use tokio::runtime::Runtime;
 
-use super::export::ExportError;
+use super::error::ExportError;
 use super::tally::Tally;
 use crate::diagnostic::chain;
 

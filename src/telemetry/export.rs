@@ -12,6 +12,7 @@ use opentelemetry_sdk::trace::{
 };
 
 use super::collector::CollectorClient;
+use super::error::ExportError;
 use super::tally::{Losses, Notice, Tally};
 
 /// How often a batch is sent again, after pauses of tenths of a second: a collector that is down costs the end of a
@@ -28,21 +29,6 @@ pub struct ExportSettings {
     pub queue: usize,
     /// Told of the first loss, where that cannot wait until the end.
     pub notice: Option<Notice>,
-}
-
-/// Why spans cannot be exported.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExportError {
-    /// The library refuses the endpoint. Its error repeats it, and is left out: it may hold a credential.
-    #[error("the endpoint cannot be used")]
-    Endpoint,
-    /// The HTTP client cannot be built.
-    #[error("the HTTP client cannot be set up")]
-    Client(#[source] reqwest::Error),
-    /// No runtime can be started for it.
-    #[error("the runtime of the HTTP client cannot be started")]
-    Runtime(#[source] std::io::Error),
 }
 
 /// The export of the spans of this process.
@@ -118,7 +104,7 @@ fn resource() -> Resource {
     builder.build()
 }
 
-/// Lets spans into the queue as far as there is room, and counts those that are lost.
+/// Lets spans into the queue as far as it has space, and counts those that are lost.
 #[derive(Debug)]
 struct BoundedProcessor {
     inner: BatchSpanProcessor,

@@ -28,7 +28,7 @@ pub fn parent(traceparent: Option<&str>, tracestate: Option<&str>) -> Context {
     TraceContextPropagator::new().extract_with_context(&none, &fields)
 }
 
-/// Whether a text is of the form `VERSION-TRACE-SPAN-FLAGS`; a version to come may go on behind another dash.
+/// Whether a text is of the form `VERSION-TRACE-SPAN-FLAGS`; a version to come may have more behind another dash.
 fn is_traceparent(text: &str) -> bool {
     let bytes = text.as_bytes();
     let is_fine = |(position, byte): (usize, &u8)| match position {

@@ -55,7 +55,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Begins a span below the one of this thread; `None` where there is none: a phase alone tells nothing.
+    /// Begins a span below the one of this thread; `None` without one: a phase alone tells nothing.
     #[must_use]
     pub fn child(name: &'static str) -> Option<Self> {
         let parent = Context::current();

@@ -53,7 +53,7 @@ impl Tally {
         }
     }
 
-    /// Counts a span that has ended; whether there is room for it to wait.
+    /// Counts a span that has ended; whether it may wait.
     pub(super) fn ends(&self) -> bool {
         self.ended.fetch_add(1, Ordering::Relaxed);
         if self.waiting.fetch_add(1, Ordering::AcqRel) < self.capacity {

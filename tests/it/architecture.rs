@@ -251,6 +251,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "serve",
             "site",
             "step",
+            "telemetry",
             "workflow",
         ],
     ),
