@@ -115,6 +115,7 @@ fn exported(
         tls: trust(environment)?
             .config()
             .map_err(|error| format!("the certificates for the collector: {}", chain(&error)))?,
+        proxied: !is_here(environment),
         timeout: Duration::from_millis(number(of_traces(environment, "TIMEOUT"), TIMEOUT).max(1)),
         queue: number(environment("OTEL_BSP_MAX_QUEUE_SIZE"), QUEUE).clamp(1, LONGEST_QUEUE),
         notice,
@@ -174,6 +175,13 @@ fn check(environment: Environment<'_>, endpoint: &str) -> Result<(), String> {
         return Err(text.to_owned());
     }
     Ok(())
+}
+
+/// Whether the collector is on this machine: no proxy may come between, which would get what is meant for it.
+fn is_here(environment: Environment<'_>) -> bool {
+    let endpoint = of_traces(environment, "ENDPOINT");
+    let url = endpoint.map(|endpoint| reqwest::Url::parse(&endpoint));
+    url.is_none_or(|url| url.is_ok_and(|url| url.host_str().is_some_and(is_loopback)))
 }
 
 /// Whom the connection to the collector trusts.

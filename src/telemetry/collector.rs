@@ -39,10 +39,16 @@ impl fmt::Debug for CollectorClient {
 impl CollectorClient {
     pub(super) fn new(
         tls: rustls::ClientConfig,
+        proxied: bool,
         timeout: Duration,
         tally: Arc<Tally>,
     ) -> Result<Self, ExportError> {
-        let inner = reqwest::Client::builder()
+        let builder = reqwest::Client::builder();
+        let builder = match proxied {
+            true => builder,
+            false => builder.no_proxy(),
+        };
+        let inner = builder
             .tls_backend_preconfigured(tls)
             .http1_only()
             .referer(false)

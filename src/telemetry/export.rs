@@ -23,6 +23,8 @@ const RETRIES: usize = 2;
 pub struct ExportSettings {
     /// Whom the connection to the collector trusts.
     pub tls: rustls::ClientConfig,
+    /// Whether the proxies of the environment are used.
+    pub proxied: bool,
     /// How long a request may take.
     pub timeout: Duration,
     /// Most spans that wait to be sent; further ones are lost.
@@ -47,6 +49,7 @@ impl Export {
     pub fn begin(settings: ExportSettings) -> Result<Self, ExportError> {
         let ExportSettings {
             tls,
+            proxied,
             timeout,
             queue,
             notice,
@@ -55,7 +58,7 @@ impl Export {
         let retries = RetryPolicy::recommended().with_max_retries(RETRIES);
         let exporter = SpanExporter::builder()
             .with_http()
-            .with_http_client(CollectorClient::new(tls, timeout, tally.clone())?)
+            .with_http_client(CollectorClient::new(tls, proxied, timeout, tally.clone())?)
             .with_retry_policy(retries)
             .build()
             .map_err(|_| ExportError::Endpoint)?;

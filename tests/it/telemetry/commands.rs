@@ -305,6 +305,33 @@ fn the_variables_of_opentelemetry_are_honoured() {
 }
 
 #[test]
+fn no_proxy_gets_what_is_meant_for_this_machine() {
+    let fixture = Fixture::one_rack();
+    let (collector, proxy) = (Collector::start(), Collector::start());
+    let (endpoint, proxy_url) = (collector.endpoint(), proxy.endpoint());
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2"),
+        ("http_proxy", &*proxy_url),
+        ("ALL_PROXY", &*proxy_url),
+    ];
+    run(&fixture, &["validate"], &variables).with(0);
+    collector.one("trueup validate");
+    assert_eq!(proxy.heads(), [""; 0]);
+    let variables = [
+        &variables[1..],
+        &[("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c.invalid")],
+    ];
+    let unauthorized = &variables.concat()[1..];
+    run(&fixture, &["validate"], unauthorized).with(0);
+    let head = proxy.heads().remove(0);
+    assert!(
+        head.starts_with("POST http://c.invalid/v1/traces "),
+        "{head}"
+    );
+}
+
+#[test]
 fn a_collector_with_a_certificate_is_trusted_by_its_authority_only() {
     let key = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let der = rustls::pki_types::PrivateKeyDer::try_from(key.signing_key.serialize_der()).unwrap();
