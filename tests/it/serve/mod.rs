@@ -1,5 +1,6 @@
 //! `trueup serve`, on simulated sites.
 
+mod attack;
 mod bearer;
 mod bounds;
 mod callers;
@@ -9,6 +10,7 @@ mod life;
 mod own;
 mod shipyard;
 
+pub(crate) use callers::{Authority, over_tls_as};
 pub(crate) use client::{Answer, Service, bytes, connect, exchange};
 
 use crate::fixture::Fixture;
