@@ -6,6 +6,7 @@ mod bounds;
 mod callers;
 mod client;
 mod contract;
+mod deckhand;
 mod life;
 mod own;
 mod shipyard;
