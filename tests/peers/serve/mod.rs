@@ -8,5 +8,6 @@
 mod client;
 mod generated;
 mod keystone;
+mod manifests;
 mod nodes;
 mod page;
