@@ -3,6 +3,7 @@
 //! The modules, in the order in which data flows:
 //!
 //! - [`diagnostic`]: problems in documents, and the texts they point into.
+//! - [`telemetry`]: OpenTelemetry: spans, and their way to a collector.
 //! - [`cache`]: recomputable data, in files.
 //! - [`repository`]: git, bytes only: trees, refs by compare-and-swap, tags, the lock, the remote.
 //! - [`document`]: YAML to documents with identity and provenance.
@@ -58,4 +59,5 @@ pub mod site;
 #[path = "../tests/it/skipped.rs"]
 mod skipped;
 pub mod step;
+pub mod telemetry;
 pub mod workflow;

@@ -2,13 +2,13 @@
 //! when there are too many.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use data_encoding::HEXLOWER;
-use flate2::Crc;
+use flate2::{Crc, CrcWriter};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -18,6 +18,9 @@ const LARGEST: u64 = 1 << 30;
 const KEPT: usize = 4;
 /// The age at which a temporary file has no writer any more.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
+
+/// Bytes that are written at once.
+const BUFFER: usize = 1 << 16;
 
 /// The bytes of a checksum, which stand behind the value.
 const CHECKSUM: usize = 4;
@@ -72,6 +75,18 @@ fn sum(bytes: &[u8]) -> [u8; CHECKSUM] {
     let mut crc = Crc::new();
     crc.update(bytes);
     crc.sum().to_le_bytes()
+}
+
+/// Writes a new file with a value and its checksum; the bytes are never in memory as a whole.
+fn write_segment<T: Serialize + ?Sized>(path: &Path, value: &T) -> io::Result<()> {
+    let file = CrcWriter::new(fs::File::create_new(path)?);
+    let written = postcard::to_io(value, BufWriter::with_capacity(BUFFER, file));
+    let written = written.map_err(io::Error::other)?;
+    let file = written
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)?;
+    let checksum = file.crc().sum().to_le_bytes();
+    file.into_inner().write_all(&checksum)
 }
 
 /// A folder of segments.
@@ -133,16 +148,11 @@ impl Cache {
         let Some(folder) = &self.folder else {
             return false;
         };
-        let Ok(mut segment) = postcard::to_allocvec(value) else {
-            return false;
-        };
-        segment.extend(sum(&segment));
         if fs::create_dir_all(folder).is_err() {
             return false;
         }
         let temporary = folder.join(format!("{TEMPORARY}{}", unique()));
-        let written = fs::File::create_new(&temporary)
-            .and_then(|mut file| file.write_all(&segment))
+        let written = write_segment(&temporary, value)
             .and_then(|()| fs::rename(&temporary, folder.join(key.file_name())));
         if written.is_err() {
             // What is left behind is swept later.

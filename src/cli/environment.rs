@@ -153,5 +153,16 @@ mod tests {
         ] {
             assert_eq!(is_among(OsStr::new(name), &USUAL), passes, "{name}");
         }
+        // The headers of OpenTelemetry's exporter hold credentials of the collector.
+        for name in [
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "TRACEPARENT",
+        ] {
+            let names = [&USUAL[..], &GIT, &CLOUDS];
+            let passes = names.iter().any(|names| is_among(OsStr::new(name), names));
+            assert!(!passes, "{name}");
+        }
     }
 }

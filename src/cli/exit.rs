@@ -51,6 +51,11 @@ pub(super) fn code(failure: &Failure) -> u8 {
     }
 }
 
+/// Whether a command that ends with a code has failed.
+pub(super) fn is_failure(code: u8) -> bool {
+    code != 0 && !OF_PLANS.contains(&code)
+}
+
 /// The codes of plans with `--detailed-exitcode`: changes, and changes of which some are destructive.
 const OF_PLANS: [u8; 2] = [2, 3];
 

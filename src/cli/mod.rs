@@ -42,6 +42,7 @@ mod selection;
 mod serve;
 mod sites;
 mod status;
+mod telemetry;
 mod trust;
 mod validate;
 mod value;
@@ -57,6 +58,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use crate::report::Visible;
 pub use crate::workflow::{Failure, FailureKind};
 use context::{Context, Printer};
+use telemetry::Telemetry;
 
 /// Reconciles a bare-metal site with its design.
 #[derive(Debug, Parser)]
@@ -333,8 +335,11 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     }
     let parsed = command
         .try_get_matches_from(&arguments)
-        .and_then(|matches| CommandLine::from_arg_matches(&matches));
-    let parsed = match parsed {
+        .and_then(|matches| {
+            let parsed = CommandLine::from_arg_matches(&matches)?;
+            Ok((parsed, name(&matches)))
+        });
+    let (parsed, name) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
             print_usage(&error);
@@ -355,42 +360,74 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     verbose::begin(parsed.global.verbose, context.printer);
-    let result = match parsed.command {
-        Command::Validate(arguments) => validate::run(&mut context, &arguments),
-        Command::Render(arguments) => render::run(&mut context, &arguments),
-        Command::Diff(command) => diff::run(&mut context, &command),
-        Command::Plan(command) => match command.sites.scope() {
-            Some(scope) => plan_sites::run(&context, &command, &scope),
-            None => plan::run(&mut context, &command),
-        },
-        Command::Apply(command) => apply::run(&mut context, &command),
-        Command::Run(command) => run::run(&mut context, &command),
-        Command::Approve(command) => approve::run(&mut context, &command),
-        Command::Log(command) => log::log(&mut context, &command),
-        Command::Show(command) => log::show(&mut context, &command),
-        Command::Init(command) => init::run(&mut context, &command),
-        Command::Status(command) => status::run(&mut context, &command),
-        Command::Nodes(command) => nodes::run(&mut context, &command),
-        Command::Etcd(command) => etcd::run(&mut context, &command),
-        Command::Accept(command) => accept::run(&mut context, &command),
-        Command::Abort(command) => interrupted::run_abort(&mut context, &command),
-        Command::Unlock(command) => interrupted::run_unlock(&mut context, &command),
-        Command::Migrate(command) => migrate::run(&mut context, &command),
-        Command::Trust(command) => trust::run(&mut context, &command),
-        Command::Serve(command) => serve::run(&mut context, &command),
-        Command::Demo(command) => demo::run(&mut context, &command),
-        Command::Doctor(command) => doctor::run(&mut context, &command),
-        Command::Export(command) => export::run(&mut context, &command),
-        Command::Sites(command) => list_sites::run(&mut context, &command),
-        Command::Policy(command) => policy::run(&mut context, &command),
-        Command::Comment(command) => comment::run(&mut context, &command),
-        Command::Schemas(command) => schemas::run(&mut context, &command),
-        Command::Actions => manual::actions(&mut context),
-        Command::Completions(arguments) => manual::completions(&mut context, &arguments),
-        Command::Man(arguments) => manual::man(&mut context, &arguments),
+    let telemetry = Telemetry::begin(name, context.printer, parsed.command.stays());
+    let result = parsed.command.run(&mut context);
+    let (code, message) = match &result {
+        Ok(code) => (*code, None),
+        Err(failure) => (context.printer.fail(failure), Some(&*failure.message)),
     };
-    match result {
-        Ok(code) => code,
-        Err(failure) => context.printer.fail(&failure),
+    if let Some(telemetry) = telemetry {
+        telemetry.end(code, message);
+    }
+    code
+}
+
+/// The name of a command, with those above it.
+fn name(matches: &clap::ArgMatches) -> String {
+    let mut name = "trueup".to_owned();
+    let mut next = matches.subcommand();
+    while let Some((word, below)) = next {
+        name.push(' ');
+        name.push_str(word);
+        next = below.subcommand();
+    }
+    name
+}
+
+impl Command {
+    /// Whether its process does not end by itself.
+    fn stays(&self) -> bool {
+        match self {
+            Self::Serve(_) => true,
+            Self::Apply(command) => command.stays(),
+            _ => false,
+        }
+    }
+
+    fn run(self, context: &mut Context) -> Result<u8, Failure> {
+        match self {
+            Self::Validate(arguments) => validate::run(context, &arguments),
+            Self::Render(arguments) => render::run(context, &arguments),
+            Self::Diff(command) => diff::run(context, &command),
+            Self::Plan(command) => match command.sites.scope() {
+                Some(scope) => plan_sites::run(context, &command, &scope),
+                None => plan::run(context, &command),
+            },
+            Self::Apply(command) => apply::run(context, &command),
+            Self::Run(command) => run::run(context, &command),
+            Self::Approve(command) => approve::run(context, &command),
+            Self::Log(command) => log::log(context, &command),
+            Self::Show(command) => log::show(context, &command),
+            Self::Init(command) => init::run(context, &command),
+            Self::Status(command) => status::run(context, &command),
+            Self::Nodes(command) => nodes::run(context, &command),
+            Self::Etcd(command) => etcd::run(context, &command),
+            Self::Accept(command) => accept::run(context, &command),
+            Self::Abort(command) => interrupted::run_abort(context, &command),
+            Self::Unlock(command) => interrupted::run_unlock(context, &command),
+            Self::Migrate(command) => migrate::run(context, &command),
+            Self::Trust(command) => trust::run(context, &command),
+            Self::Serve(command) => serve::run(context, &command),
+            Self::Demo(command) => demo::run(context, &command),
+            Self::Doctor(command) => doctor::run(context, &command),
+            Self::Export(command) => export::run(context, &command),
+            Self::Sites(command) => list_sites::run(context, &command),
+            Self::Policy(command) => policy::run(context, &command),
+            Self::Comment(command) => comment::run(context, &command),
+            Self::Schemas(command) => schemas::run(context, &command),
+            Self::Actions => manual::actions(context),
+            Self::Completions(arguments) => manual::completions(context, &arguments),
+            Self::Man(arguments) => manual::man(context, &arguments),
+        }
     }
 }

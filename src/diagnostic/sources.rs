@@ -65,6 +65,12 @@ pub struct SourceLine<'a> {
 #[derive(Clone, Debug)]
 struct Source {
     path: Arc<str>,
+    /// `None` where it is not held.
+    text: Option<Box<Text>>,
+}
+
+#[derive(Clone, Debug)]
+struct Text {
     text: Arc<str>,
     line_starts: OnceLock<Vec<u32>>,
     /// How many characters stand before each stretch of [`STRETCH`] bytes, of a text with long lines.
@@ -81,7 +87,7 @@ fn characters(bytes: &[u8]) -> u32 {
     bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u32
 }
 
-impl Source {
+impl Text {
     /// How many characters there are between two places of the text.
     fn characters_between(&self, start: usize, end: usize) -> u32 {
         let bytes = self.text.as_bytes();
@@ -142,16 +148,33 @@ impl Sources {
 
     /// Adds a text under its path in the repository.
     pub fn add(&mut self, path: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> SourceId {
-        let id = SourceId(self.list.len() as u32);
-        self.list.push(Source {
-            path: path.into(),
+        let text = Text {
             text: text.into(),
             line_starts: OnceLock::new(),
             characters: OnceLock::new(),
             secret: Vec::new(),
             is_unquotable: false,
-        });
+        };
+        self.push(path.into(), Some(Box::new(text)))
+    }
+
+    /// Adds a path whose text is not held: all of its marks are at the beginning of the file.
+    pub fn add_path(&mut self, path: Arc<str>) -> SourceId {
+        self.push(path, None)
+    }
+
+    fn push(&mut self, path: Arc<str>, text: Option<Box<Text>>) -> SourceId {
+        let id = SourceId(self.list.len() as u32);
+        self.list.push(Source { path, text });
         id
+    }
+
+    fn held(&self, source: SourceId) -> Option<&Text> {
+        self.list.get(source.0 as usize)?.text.as_deref()
+    }
+
+    fn held_mut(&mut self, source: SourceId) -> Option<&mut Text> {
+        self.list.get_mut(source.0 as usize)?.text.as_deref_mut()
     }
 
     /// How many texts there are.
@@ -168,19 +191,19 @@ impl Sources {
 
     /// Marks the bytes from `start` up to `end` as secret: their lines are never given out.
     pub fn hide(&mut self, source: SourceId, start: u32, end: u32) {
-        if let Some(source) = self.list.get_mut(source.0 as usize) {
+        if let Some(source) = self.held_mut(source) {
             source.secret.push((start, end));
         }
     }
 
     /// Marks a text as one of which no line is given out.
     pub fn never_quote(&mut self, source: SourceId) {
-        if let Some(source) = self.list.get_mut(source.0 as usize) {
+        if let Some(source) = self.held_mut(source) {
             source.is_unquotable = true;
         }
     }
 
-    /// The path of a source.
+    /// The path of a source; empty where it is unknown.
     #[must_use]
     pub fn path(&self, source: SourceId) -> Arc<str> {
         self.list
@@ -191,17 +214,17 @@ impl Sources {
     /// The text of a source.
     #[must_use]
     pub fn text(&self, source: SourceId) -> Arc<str> {
-        self.list
-            .get(source.0 as usize)
+        self.held(source)
             .map_or_else(|| Arc::from(""), |source| source.text.clone())
     }
 
     /// Path, line and column of a mark.
     #[must_use]
     pub fn place(&self, mark: Mark) -> Place {
-        let Some(source) = self.list.get(mark.source.0 as usize) else {
+        let path = self.path(mark.source);
+        let Some(source) = self.held(mark.source) else {
             return Place {
-                path: Arc::from(""),
+                path,
                 line: 1,
                 column: 1,
             };
@@ -212,7 +235,7 @@ impl Sources {
         let end = (mark.offset as usize).min(source.text.len());
         let column = source.characters_between(start.min(end), end);
         Place {
-            path: source.path.clone(),
+            path,
             line: index as u32 + 1,
             column: column + 1,
         }
@@ -222,7 +245,7 @@ impl Sources {
     /// not to be quoted.
     #[must_use]
     pub fn lines(&self, mark: Mark, around: u32) -> Vec<SourceLine<'_>> {
-        let source = self.list.get(mark.source.0 as usize);
+        let source = self.held(mark.source);
         let Some(source) = source.filter(|source| !source.is_unquotable) else {
             return Vec::new();
         };

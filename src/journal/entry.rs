@@ -86,6 +86,20 @@ pub enum StepOutcome {
     NotNeeded,
 }
 
+impl StepOutcome {
+    /// The name in metrics and traces.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed { .. } => "failed",
+            Self::Unknown { .. } => "unknown",
+            Self::Skipped { .. } => "skipped",
+            Self::NotNeeded => "not-needed",
+        }
+    }
+}
+
 /// Where entries become durable: the [`Journal`], or something else in tests.
 pub trait Log {
     /// Adds an entry, which is durable after the next commit.

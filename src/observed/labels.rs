@@ -17,6 +17,9 @@ use crate::design::Recent;
 /// Labels that were read lately and are given again.
 const SLOTS: usize = 1 << 12;
 
+/// Lists of labels that were read lately and are given again.
+const LISTS: usize = 1 << 8;
+
 #[derive(Debug, PartialEq, Eq)]
 struct Label {
     key: Arc<str>,
@@ -169,9 +172,9 @@ impl<'de> Visitor<'de> for AnyLabels {
             is_sorted = is_sorted && labels.last().is_none_or(|last| last.key < label.key);
             labels.push(label);
         }
-        labels.shrink_to_fit();
         if is_sorted {
-            return Ok(Labels(Arc::new(labels)));
+            labels.shrink_to_fit();
+            return Ok(Labels(shared_list(labels)));
         }
         let mut result = Labels::default();
         for label in labels {
@@ -242,6 +245,17 @@ fn shared(key: &str, value: &str, new: impl FnOnce() -> Label) -> Arc<Label> {
     RECENT.with_borrow_mut(|recent| recent.get(&(key, value), is_it, new))
 }
 
+/// Labels of one node; those of another that were read lately and are the same, where there are such.
+fn shared_list(labels: Vec<Arc<Label>>) -> Arc<Vec<Arc<Label>>> {
+    thread_local! {
+        static RECENT: RefCell<Recent<Vec<Arc<Label>>, LISTS>> = const { RefCell::new(Recent::new()) };
+    }
+    let ends = [labels.first(), labels.last()].map(|label| label.map(Arc::as_ptr));
+    let (key, labels) = ((labels.len(), ends), RefCell::new(labels));
+    let is_it = |known: &Vec<Arc<Label>>| *known == *labels.borrow();
+    RECENT.with_borrow_mut(|recent| recent.get(&key, is_it, || labels.take()))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -260,7 +274,9 @@ mod tests {
         let json = r#"{"a":"1","b":"2"}"#;
         let one: Labels = serde_json::from_str(json).unwrap();
         let other: Labels = serde_json::from_str(json).unwrap();
-        assert!(Arc::ptr_eq(&one.0[0], &other.0[0]));
+        assert!(Arc::ptr_eq(&one.0, &other.0));
+        let longer: Labels = serde_json::from_str(r#"{"a":"1","b":"2","c":"3"}"#).unwrap();
+        assert!(Arc::ptr_eq(&one.0[0], &longer.0[0]));
         assert!(serde_json::from_str::<Labels>(r#"{"a":1}"#).is_err());
         assert!(serde_json::from_str::<Labels>("[]").is_err());
     }

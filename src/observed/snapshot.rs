@@ -252,7 +252,7 @@ impl Block {
     }
 }
 
-/// Lets a machine have in common with the one before it what is the same.
+/// Lets a machine take no more memory than it needs, and have in common with the one before it what is the same.
 fn share(line: &mut Line<'_>, before: &Line<'_>) {
     let (
         Line::Node { observed, .. },
@@ -264,6 +264,9 @@ fn share(line: &mut Line<'_>, before: &Line<'_>) {
         return;
     };
     let node = observed.to_mut();
+    if let Fact::Known(disks) = &mut node.disks {
+        disks.shrink_to_fit();
+    }
     if node.clean_steps == other.clean_steps {
         node.clean_steps = other.clean_steps.clone();
     }

@@ -46,12 +46,15 @@ pub(super) fn read_all(
         .min(8);
     let part = shards.len().div_ceil(threads).max(16);
     let parts = in_parts(shards.chunks(part), |shards| {
-        let mut records = Vec::new();
+        let mut records: Vec<(NodeName, NodeRecord)> = Vec::new();
         for (name, blob) in shards {
             let path = format!("{FOLDER}/{name}");
             let bytes = read(repository, *blob)?;
             for line in lines(&bytes) {
-                let record = parse(line, &path)?;
+                let mut record = parse(line, &path)?;
+                if let Some((_, before)) = records.last() {
+                    share(&mut record, before);
+                }
                 records.push((record.node.clone(), record));
             }
         }
@@ -63,6 +66,16 @@ pub(super) fn read_all(
     }
     records.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     Ok(records.into_iter().collect())
+}
+
+/// Lets a record have in common with the one before it what is the same.
+fn share(record: &mut NodeRecord, before: &NodeRecord) {
+    if record.run == before.run {
+        record.run = before.run.clone();
+    }
+    if record.revision == before.revision {
+        record.revision.clone_from(&before.revision);
+    }
 }
 
 /// The record of one node at a commit of the state.

@@ -165,6 +165,15 @@ pub fn site_digest<'a>(files: impl IntoIterator<Item = (&'a str, Mode, BlobId)>)
     Arc::from(HEXLOWER.encode(&hash.finalize()))
 }
 
+impl Tree {
+    /// The digest of its files, as far as the ids of their bytes are known.
+    #[must_use]
+    pub fn digest(&self) -> Arc<str> {
+        let entries = self.entries.iter();
+        site_digest(entries.filter_map(|entry| Some((&*entry.path, entry.mode, entry.blob?))))
+    }
+}
+
 /// The folders of a revision, read from git's objects.
 struct RevisionFolders<'a> {
     repository: &'a Repository,

@@ -122,7 +122,7 @@ impl Repository {
             files.push((&entry.path, entry.mode, blob));
         }
         match self.head()? {
-            Some(head) => Ok(self.differing(&self.tree_at(head, selection)?, files)),
+            Some(head) => self.differing(head, selection, files),
             None => {
                 let added = files.into_iter().map(|(path, ..)| Dirty {
                     path: path.clone(),
@@ -133,15 +133,21 @@ impl Repository {
         }
     }
 
-    /// Of some files, which are all that is selected and sorted by path, those that are not as they are
-    /// committed, and those that are committed beside them.
+    /// Of some files, which are all that is selected and sorted by path, those that are not as a commit has them,
+    /// and those that it has beside them.
+    ///
+    /// # Errors
+    ///
+    /// The commit cannot be read.
     pub fn differing<'a>(
         &self,
-        committed: &Tree,
+        commit: CommitId,
+        selection: &Selection,
         files: impl IntoIterator<Item = (&'a Arc<str>, Mode, BlobId)>,
-    ) -> Vec<Dirty> {
+    ) -> Result<Vec<Dirty>, Error> {
         let mut dirty = Vec::new();
-        let mut committed = committed.entries.iter().peekable();
+        let committed = self.tree_at(commit, selection)?.entries;
+        let mut committed = committed.iter().peekable();
         let differs = |path: &Arc<str>, change| Dirty {
             path: path.clone(),
             change,
@@ -161,7 +167,7 @@ impl Repository {
             }
         }
         dirty.extend(committed.map(|gone| differs(&gone.path, WorktreeChange::Deleted)));
-        dirty
+        Ok(dirty)
     }
 }
 

@@ -8,11 +8,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Version};
+use opentelemetry::context::FutureExt as _;
 
 use super::answer::Refusal;
 use super::listen::Peer;
 use super::shared::Shared;
 use super::shipyard::as_uuid;
+use super::spans;
 use super::subject::Subject;
 use crate::record::Requested;
 use crate::report::Visible;
@@ -77,12 +79,13 @@ pub(super) async fn guard(
     };
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
+    let span = spans::begin(&request, &ids.id);
     let mut response = match checked {
         Err(refusal) => refusal.into_response(),
         Ok(()) => {
             drop_identity(request.headers_mut());
             request.extensions_mut().insert(ids.clone());
-            next.run(request).await
+            next.run(request).with_context(span.clone()).await
         }
     };
     let headers = response.headers_mut();
@@ -98,6 +101,7 @@ pub(super) async fn guard(
             headers.insert(name, value);
         }
     }
+    spans::end(&span, response.status());
     let path = Visible(&path);
     log::info!(
         "{method} {path} by {peer:?}: {}, request {}",

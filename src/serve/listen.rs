@@ -73,6 +73,10 @@ pub(super) enum Peer {
     },
 }
 
+/// Whether a connection is `http` or `https`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scheme(pub(super) &'static str);
+
 enum Socket {
     #[cfg(unix)]
     Unix(UnixListener, Arc<Path>),
@@ -249,8 +253,10 @@ async fn connection(
     stop: watch::Receiver<bool>,
 ) {
     let Some(tls) = tls else {
+        let router = router.layer(Extension(Scheme("http")));
         return requests(stream, peer, router, limits, stop).await;
     };
+    let router = router.layer(Extension(Scheme("https")));
     match timeout(limits.header_time, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
             let certificates = stream.get_ref().1.peer_certificates();

@@ -57,16 +57,13 @@ impl Metrics {
         else {
             return;
         };
-        let outcome = match outcome {
-            StepOutcome::Succeeded => "succeeded",
-            StepOutcome::Failed { .. } => "failed",
-            StepOutcome::Unknown { .. } => "unknown",
-            StepOutcome::Skipped { .. } => "skipped",
-            StepOutcome::NotNeeded => return,
-        };
+        if *outcome == StepOutcome::NotNeeded {
+            return;
+        }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.outcomes.entry((kind.as_str(), outcome)).or_default() += 1;
-        if outcome == "skipped" {
+        let key = (kind.as_str(), outcome.as_str());
+        *counts.outcomes.entry(key).or_default() += 1;
+        if matches!(outcome, StepOutcome::Skipped { .. }) {
             return;
         }
         let durations = counts.durations.entry(kind.as_str()).or_default();

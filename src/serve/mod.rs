@@ -34,6 +34,7 @@ mod server;
 mod settings;
 mod shared;
 mod shipyard;
+mod spans;
 mod subject;
 mod work;
 

@@ -29,6 +29,7 @@ use crate::report::airship::{Message, MessageKind, Reason, Status};
 use crate::report::etcd;
 use crate::site::{Depth, Detail, Settings};
 use crate::step::FailureReason;
+use crate::telemetry::{Scope, in_same_span};
 use crate::workflow::{AS_APPLIED, Failure, FailureKind, observe_etcd};
 
 /// How long a body may take.
@@ -185,7 +186,8 @@ pub(super) fn work(shared: &Arc<Shared>, entry: &Arc<Entry>) {
     let (worker, working) = (shared.clone(), entry.clone());
     let spawned = std::thread::Builder::new()
         .name("action".to_owned())
-        .spawn(move || {
+        .spawn(in_same_span(move || {
+            let span = Scope::child("action");
             let acted = std::panic::AssertUnwindSafe(|| act(&worker, &working));
             let status = std::panic::catch_unwind(acted).unwrap_or_else(|_| {
                 let text = "the action failed by a defect of the service; its log has more";
@@ -197,8 +199,12 @@ pub(super) fn work(shared: &Arc<Shared>, entry: &Arc<Entry>) {
             worker
                 .metrics
                 .action_ended(working.order.action, status.reason.code);
+            if let Some(span) = &span {
+                tell(span, &working.order, &status);
+            }
+            drop(span);
             worker.actions.end(Some((status, worker.now())));
-        });
+        }));
     if let Err(error) = spawned {
         log::error!("no thread could be started for an action: {error}");
         let status = refused(
@@ -209,6 +215,16 @@ pub(super) fn work(shared: &Arc<Shared>, entry: &Arc<Entry>) {
             ),
         );
         shared.actions.end(Some((status, shared.now())));
+    }
+}
+
+/// Tells an action and its end in its span.
+fn tell(span: &Scope, order: &Order, status: &Status) {
+    span.set("trueup.action", order.action.as_str());
+    span.set("trueup.request", order.requested.id.to_string());
+    span.set("trueup.action.code", i64::from(status.reason.code));
+    if status.reason.code >= 400 {
+        span.fail(&status.message);
     }
 }
 

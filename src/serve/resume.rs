@@ -7,6 +7,7 @@ use super::host::Host;
 use super::shared::Shared;
 use crate::design::RunId;
 use crate::run::Process;
+use crate::telemetry::in_same_span;
 use crate::workflow::{self, AbortRequest, Failure, signing_site};
 
 /// The end of a run that was interrupted.
@@ -52,7 +53,7 @@ pub(super) fn resume(shared: &Arc<Shared>, instead: Option<Instead>) -> Result<(
         worker.actions.end(None);
     };
     let thread = std::thread::Builder::new().name("resume".to_owned());
-    if let Err(error) = thread.spawn(work) {
+    if let Err(error) = thread.spawn(in_same_span(work)) {
         log::error!("no thread could be started to resume a run: {error}");
         shared.actions.end(None);
     }

@@ -22,6 +22,7 @@ use super::settings::Settings;
 use super::shipyard::Steps;
 use super::subject::Subject;
 use crate::design::RunId;
+use crate::telemetry::in_same_span;
 
 /// Questions that are answered at once; further ones wait their turn.
 const QUESTIONS: usize = 4;
@@ -136,7 +137,7 @@ async fn in_turn<T: Send + 'static>(
             "too many questions are being answered",
         ));
     };
-    let answered = tokio::task::spawn_blocking(question).await;
+    let answered = tokio::task::spawn_blocking(in_same_span(question)).await;
     answered.map_err(|_| Refusal::internal())
 }
 

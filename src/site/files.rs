@@ -74,10 +74,9 @@ impl<'a> Files<'a> {
 
     /// Names files whose text is not held: what marks into them have.
     pub(super) fn name<'p>(&mut self, paths: impl Iterator<Item = &'p Arc<str>>) -> Range<u32> {
-        let nothing: Arc<str> = Arc::from("");
         let first = self.sources.len() as u32;
         for path in paths {
-            self.sources.add(path.clone(), nothing.clone());
+            self.sources.add_path(path.clone());
         }
         first..self.sources.len() as u32
     }

@@ -18,6 +18,7 @@ use crate::diagnostic::{Diagnostics, Mark, Sources};
 use crate::document::{Document, LoadedFile};
 use crate::render::{Rendering, render_with};
 use crate::repository::{BlobId, CommitId, Entry, Moment, Repository, Tree};
+use crate::telemetry::{Phase, in_phase};
 
 use super::cached;
 use super::common::Common;
@@ -131,6 +132,10 @@ impl<'a> Loader<'a> {
     ///
     /// Git fails.
     pub fn load(&mut self, location: &Location, at: At, settings: Settings) -> Result<Site, Error> {
+        in_phase(Phase::Load, || self.load_one(location, at, settings))
+    }
+
+    fn load_one(&mut self, location: &Location, at: At, settings: Settings) -> Result<Site, Error> {
         let wanted = Wanted {
             location,
             at,

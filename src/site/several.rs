@@ -13,6 +13,7 @@ use super::wanted::{Wanted, load_settings};
 use super::{At, Error, Location, Settings, Site};
 use crate::design;
 use crate::repository::{Entry, Tree};
+use crate::telemetry::{Phase, Scope};
 
 /// A site on its way.
 struct Begun<'l> {
@@ -57,6 +58,7 @@ impl Loader<'_> {
         at: At,
         settings: Settings,
     ) -> Vec<Result<Site, Error>> {
+        let _loading = Scope::phase(Phase::Load);
         let trees: Vec<_> = sites.iter().map(|site| self.tree(site, at)).collect();
         self.read_ahead(sites, &trees);
         let sites = sites.iter().zip(trees);

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::run_spans::RunSpans;
 use super::{Error, time_left};
 use crate::apply::{
     self, DispatchRequest, EventClock, ExpectedDurations, PreconditionChecker, Preconditions,
@@ -19,6 +20,7 @@ use crate::run::{
     Begun, Durations, EventKind, Finished, GitWork, LeaseHolder, Process, Recorder, RunEvent,
     RunListener, RunReport, Session, Stop, StopHandle, Timekeeper, with_heartbeat,
 };
+use crate::telemetry::{Phase, in_phase};
 
 /// The interval at which a run checks its lock and its records.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -149,6 +151,18 @@ pub(super) fn carry_out<'a>(
     caller: Caller<'_>,
     resumed: bool,
 ) -> Result<Carried<'a>, Error> {
+    in_phase(Phase::Apply, || {
+        dispatch(process, begun, execution, caller, resumed)
+    })
+}
+
+fn dispatch<'a>(
+    process: Process<'_>,
+    begun: Begun<'a>,
+    execution: &Execution<'_>,
+    caller: Caller<'_>,
+    resumed: bool,
+) -> Result<Carried<'a>, Error> {
     let Begun {
         session,
         journal,
@@ -158,7 +172,13 @@ pub(super) fn carry_out<'a>(
     let stop = Stop::new();
     session.stop_when_lost(stop.handle());
     host.begins(stop.handle());
-    let mut sink = |event: &RunEvent| events(&session, event);
+    let mut spans = RunSpans::begin();
+    let mut sink = |event: &RunEvent| {
+        if let Some(spans) = &mut spans {
+            spans.hear(event);
+        }
+        events(&session, event);
+    };
     let steps = execution.plan.steps.len();
     let plan = execution.plan;
     sink(&run_started(

@@ -8,6 +8,7 @@ use crate::backend::cluster::choose_etcd;
 use crate::design::{ClusterName, Design};
 use crate::observed::EtcdSeen;
 use crate::site::{At, Settings, Site};
+use crate::telemetry::{Phase, Scope};
 
 /// Loads a site, and where `check` lets it asks every etcd cluster of its design.
 ///
@@ -37,6 +38,7 @@ pub fn observe_etcd(
         return Ok((site, BTreeMap::new()));
     };
     let none = BTreeSet::new();
+    let _observing = Scope::phase(Phase::Observe);
     let seen = runtime(&site.design)?.block_on(cluster.observe(&none, look));
     Ok((site, seen.etcd))
 }

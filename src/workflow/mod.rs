@@ -26,6 +26,7 @@ mod records;
 mod rendered;
 mod resume;
 mod rules;
+mod run_spans;
 mod saved;
 mod sites;
 mod sound;

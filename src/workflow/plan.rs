@@ -25,9 +25,10 @@ use crate::plan::{
 };
 use crate::record::{NodeRecord, SiteState, State};
 use crate::rego::RuleFile;
-use crate::repository::{CommitId, Links, Tree, open_file};
+use crate::repository::{CommitId, Links, open_file};
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
+use crate::telemetry::{Phase, Scope, in_phase};
 
 /// Where what is known of machines and clusters comes from.
 #[derive(Clone, Debug, Default)]
@@ -158,6 +159,28 @@ struct Ground {
     records: BTreeMap<NodeName, NodeRecord>,
 }
 
+/// The designs that a plan compares.
+struct Designs {
+    /// The design that it reaches.
+    after: Arc<Design>,
+    /// The revisions that nodes were applied at which differ from it.
+    old: BTreeMap<Arc<str>, Site>,
+    /// The designs of these.
+    before: BTreeMap<Arc<str>, Arc<Design>>,
+    /// The design that was applied last, of each node that has one in these.
+    applied: BTreeMap<NodeName, Arc<NodeDesign>>,
+}
+
+/// All that a plan is made of.
+struct Basis<'p> {
+    site: &'p Site,
+    ground: &'p Ground,
+    head: Option<&'p Head>,
+    designs: &'p Designs,
+    observations: Option<&'p Observations>,
+    gate: &'p Gate,
+}
+
 /// A snapshot; `Some(None)`: nothing is to be observed.
 type Snapshot = Option<Option<Observations>>;
 
@@ -237,11 +260,11 @@ impl<'a> Planner<'a> {
     ) -> Result<(Plan, Option<Outlook>), Failure> {
         let head = self.checkout.repository.head()?;
         let head = head.map(|commit| {
-            let files = match self.at {
-                At::Worktree => Some(loader.tree(&site.location, At::Commit(commit))?),
+            let digest = match self.at {
+                At::Worktree => Some(loader.tree(&site.location, At::Commit(commit))?.digest()),
                 At::Commit(_) => None,
             };
-            Ok::<_, Failure>(Head { commit, files })
+            Ok::<_, Failure>(Head { commit, digest })
         });
         let (ground, snapshot) = (self.ground()?, self.snapshot()?);
         let planned = self.made_of(loader, site, ground, head.transpose()?, snapshot)?;
@@ -252,52 +275,113 @@ impl<'a> Planner<'a> {
         &self,
         loader: &mut Loader<'_>,
         mut site: Site,
-        ground: Ground,
+        mut ground: Ground,
         head: Option<Head>,
         snapshot: Snapshot,
     ) -> Result<Planned, Failure> {
-        let Self {
-            client,
-            checkout,
-            request,
-            ..
-        } = *self;
-        let Ground {
-            state,
-            durations,
-            mut records,
-        } = ground;
-        share_digests(&mut records, &site.design);
-        let backends = client.backends(checkout, &site.location)?;
-        backends.identities.record(identities(&records));
+        share_digests(&mut ground.records, &site.design);
+        let backends = self.client.backends(self.checkout, &site.location)?;
+        backends.identities.record(identities(&ground.records));
         let commit = commit_of(self.at).or(head.as_ref().map(|head| head.commit));
-        let gate = Gate::open(checkout, self.connection, &site, &state.site, commit)?;
-        self.trusted(&gate, &state)?;
+        let state = &ground.state;
+        let gate = Gate::open(self.checkout, self.connection, &site, &state.site, commit)?;
+        self.trusted(&gate, state)?;
         let hardware = match &snapshot {
             None => Some(choose(loader, &site, &backends)?),
             Some(_) => None,
         };
-        let old = self.explained(loader, &mut site, &records)?;
-        let design = self.strictest(loader, &site, head.as_ref())?;
-        let designs: BTreeMap<Arc<str>, Arc<Design>> = old
+        let designs = self.designs(loader, &mut site, &ground.records, head.as_ref())?;
+        allow_applied(&backends, &designs.after, &ground.records, &designs.applied);
+        let runtime = runtime(&designs.after)?;
+        let observations = match (&hardware, snapshot) {
+            (Some(hardware), _) => Some(self.observe(&runtime, hardware, &designs, &ground)),
+            (None, snapshot) => snapshot.flatten(),
+        };
+        let plan = self.make(
+            loader,
+            &Basis {
+                site: &site,
+                ground: &ground,
+                head: head.as_ref(),
+                designs: &designs,
+                observations: observations.as_ref(),
+                gate: &gate,
+            },
+        )?;
+        let outlook = match self.plan_request.without_forecast {
+            true => None,
+            false => Some(Outlook {
+                design: designs.after.clone(),
+                durations: ground.durations,
+                rules: self.rules(&designs.after.policy)?,
+            }),
+        };
+        Ok(Planned {
+            plan,
+            site,
+            state: ground.state.site,
+            records: ground.records,
+            observations,
+            applied: designs.applied,
+            runtime,
+            hardware,
+            gate,
+            outlook,
+            old: designs.old,
+        })
+    }
+
+    /// The designs that are compared; machines that differ from their records are explained in the site.
+    fn designs(
+        &self,
+        loader: &mut Loader<'_>,
+        site: &mut Site,
+        records: &BTreeMap<NodeName, NodeRecord>,
+        head: Option<&Head>,
+    ) -> Result<Designs, Failure> {
+        let old = self.explained(loader, site, records)?;
+        let after = self.strictest(loader, site, head)?;
+        let before: BTreeMap<Arc<str>, Arc<Design>> = old
             .iter()
             .map(|(revision, site)| (revision.clone(), site.design.clone()))
             .collect();
-        let applied = applied(&records, &designs);
-        allow_applied(&backends, &design, &records, &applied);
-        let runtime = runtime(&design)?;
-        let observations = match (&hardware, snapshot) {
-            (Some(hardware), _) => {
-                let nodes = subjects(&design, &applied);
-                let named = plan::named(&design, &records, request);
-                let observed = observe_nodes(hardware, &nodes, self.look(), named.as_ref());
-                Some(client.drive(&runtime, Box::pin(observed)))
-            }
-            (None, snapshot) => snapshot.flatten(),
-        };
-        let options = self.plan_request.options(&design.policy);
-        let (intermediate_commits, history) = self.history(&state.site, head.as_ref())?;
-        let revisions: Vec<Revision<'_>> = old
+        Ok(Designs {
+            applied: applied(records, &before),
+            after,
+            old,
+            before,
+        })
+    }
+
+    /// Observes the machines and clusters of all designs.
+    fn observe(
+        &self,
+        runtime: &tokio::runtime::Runtime,
+        hardware: &Backends,
+        designs: &Designs,
+        ground: &Ground,
+    ) -> Observations {
+        let nodes = subjects(&designs.after, &designs.applied);
+        let named = plan::named(&designs.after, &ground.records, self.request);
+        let observed = observe_nodes(hardware, &nodes, self.look(), named.as_ref());
+        let _observing = Scope::phase(Phase::Observe);
+        self.client.drive(runtime, Box::pin(observed))
+    }
+
+    /// Makes the plan, with the approvals that it needs and has.
+    fn make(&self, loader: &Loader<'_>, basis: &Basis<'_>) -> Result<Plan, Failure> {
+        let Basis {
+            site,
+            ground,
+            head,
+            designs,
+            observations,
+            gate,
+        } = *basis;
+        let state = &ground.state.site;
+        let (intermediate_commits, history) = self.history(state, head)?;
+        let revisions: Vec<Revision<'_>> = designs
+            .old
             .values()
             .map(|site| Revision {
                 rendering: &site.rendering,
@@ -306,46 +390,27 @@ impl<'a> Planner<'a> {
             .collect();
         let now = Revision {
             rendering: &site.rendering,
-            design: &design,
+            design: &designs.after,
         };
         let reasons = NodeReasons::new(loader.sources(), &revisions, now);
-        let mut plan = plan::make(&plan::Input {
-            request: request.clone(),
-            target: self.target(&site, head.as_ref()),
-            after: &design,
-            designs: &designs,
-            base: base(&state.site),
-            records: &records,
-            observations: observations.as_ref(),
-            options,
+        let input = plan::Input {
+            request: self.request.clone(),
+            target: self.target(site, head)?,
+            after: &designs.after,
+            designs: &designs.before,
+            base: base(state),
+            records: &ground.records,
+            observations,
+            options: self.plan_request.options(&designs.after.policy),
             intermediate_commits,
             history,
             signers_changed: gate.signers_changed,
             reasons: &reasons,
-        })
-        .map_err(|error| self.refused(&error))?;
-        plan.approvals = gate.shown(self.approving(), &plan)?;
-        let outlook = match self.plan_request.without_forecast {
-            true => None,
-            false => Some(Outlook {
-                design: design.clone(),
-                durations,
-                rules: self.rules(&design.policy)?,
-            }),
         };
-        Ok(Planned {
-            plan,
-            site,
-            state: state.site,
-            records,
-            observations,
-            applied,
-            runtime,
-            hardware,
-            gate,
-            outlook,
-            old,
-        })
+        let plan = in_phase(Phase::Plan, || plan::make(&input));
+        let mut plan = plan.map_err(|error| self.refused(&error))?;
+        plan.approvals = gate.shown(self.approving(), &plan)?;
+        Ok(plan)
     }
 
     /// Checks that the records may be planned from.
@@ -460,17 +525,17 @@ impl<'a> Planner<'a> {
         Ok(Some(Some(observations)))
     }
 
-    /// The commit that is checked out, and where the worktree is planned the site's files in it.
+    /// The commit that is checked out, and where the worktree is planned the digest of the site's files in it.
     fn head(&self, location: &Location) -> Result<Option<Head>, Failure> {
         let repository = self.checkout.repository;
         let Some(commit) = repository.head()? else {
             return Ok(None);
         };
-        let files = match self.at {
-            At::Worktree => Some(repository.tree_at(commit, &location.selection)?),
+        let digest = match self.at {
+            At::Worktree => Some(repository.tree_at(commit, &location.selection)?.digest()),
             At::Commit(_) => None,
         };
-        Ok(Some(Head { commit, files }))
+        Ok(Some(Head { commit, digest }))
     }
 
     /// Explains the machines that the design has otherwise than their records, and loads the sites that these name.
@@ -519,28 +584,24 @@ impl<'a> Planner<'a> {
     }
 
     /// The target of the plan; where it is the worktree, that is the commit that is checked out where nothing differs.
-    fn target(&self, site: &Site, head: Option<&Head>) -> Target {
+    fn target(&self, site: &Site, head: Option<&Head>) -> Result<Target, Failure> {
+        let files = site.files.iter();
         let (revision, dirty): (Option<CommitId>, Vec<Arc<str>>) = match (self.at, head) {
             (At::Commit(commit), _) => (Some(commit), Vec::new()),
-            (
-                At::Worktree,
-                Some(Head {
-                    commit,
-                    files: Some(committed),
-                }),
-            ) => {
-                let files = site.files.iter();
+            (At::Worktree, Some(head)) if head.digest.as_ref() == Some(&site.digest) => {
+                (Some(head.commit), Vec::new())
+            }
+            (At::Worktree, Some(head)) => {
                 let files = files.map(|file| (&file.path, file.mode, file.blob));
-                let differing = self.checkout.repository.differing(committed, files);
+                let selection = &site.location.selection;
+                let repository = self.checkout.repository;
+                let differing = repository.differing(head.commit, selection, files)?;
                 let dirty: Vec<_> = differing.into_iter().map(|file| file.path).collect();
-                (Some(*commit).filter(|_| dirty.is_empty()), dirty)
+                (Some(head.commit).filter(|_| dirty.is_empty()), dirty)
             }
-            (At::Worktree, _) => {
-                let paths = site.files.iter().map(|file| file.path.clone());
-                (None, paths.collect())
-            }
+            (At::Worktree, None) => (None, files.map(|file| file.path.clone()).collect()),
         };
-        Target {
+        Ok(Target {
             revision: revision.map(|commit| Arc::from(commit.to_string())),
             site_digest: site.digest.clone(),
             dirty,
@@ -551,7 +612,7 @@ impl<'a> Planner<'a> {
                 .iter()
                 .map(|other| (other.name.clone(), Arc::from(other.commit.to_string())))
                 .collect(),
-        }
+        })
     }
 
     /// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
@@ -612,8 +673,8 @@ fn base(state: &SiteState) -> Option<Base> {
 /// The commit that is checked out.
 struct Head {
     commit: CommitId,
-    /// The site's files in it, where they are compared.
-    files: Option<Tree>,
+    /// The digest of the site's files in it, where they are compared.
+    digest: Option<Arc<str>>,
 }
 
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::carry_out::{Caller, Carried, Dispatch, Execution, carry_out, run_started};
+use super::run_spans::RunSpans;
 use super::{Error, Failure, FailureKind};
 use crate::apply::{PartScope, steps_to_act};
 use crate::backend;
@@ -20,6 +21,7 @@ use crate::run::{
     Process, RunEvent, SiteRepository, Stop,
 };
 use crate::step::StepId;
+use crate::telemetry::{Phase, in_phase};
 
 /// A part that is to be carried out.
 pub struct PartOrder<'a> {
@@ -93,7 +95,10 @@ pub fn carry_out_part(
         Opened::NotReady(parts) => return Ok(PartEnd::NotReady(parts)),
         Opened::Begun(opened) => *opened,
     };
-    drive_part(process, order, opened, &own, caller).map(PartEnd::CarriedOut)
+    let driven = in_phase(Phase::Apply, || {
+        drive_part(process, order, opened, &own, caller)
+    });
+    driven.map(PartEnd::CarriedOut)
 }
 
 /// The steps that have to act, given the known entries.
@@ -130,8 +135,15 @@ fn drive_part(
     host.begins(stop.handle());
     let steps = own.iter().filter(|own| **own).count();
     let mut ends = Ends::of(plan, own, &replay.entries);
+    let mut spans = RunSpans::begin();
+    if let Some(spans) = &spans {
+        spans.set("trueup.part", &order.parts.parts[order.part].id);
+    }
     let mut sink = |event: &RunEvent| {
         ends.hear(event);
+        if let Some(spans) = &mut spans {
+            spans.hear(event);
+        }
         events(&session, event);
     };
     sink(&run_started(

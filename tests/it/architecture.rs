@@ -11,6 +11,7 @@ use super::source_files::{is_test, root, source_files, without_tests};
 /// A module, and the modules that it may use.
 const MODULES: &[(&str, &[&str])] = &[
     ("diagnostic", &[]),
+    ("telemetry", &["diagnostic"]),
     ("cache", &[]),
     ("repository", &["cache", "diagnostic"]),
     ("document", &["diagnostic", "repository"]),
@@ -39,6 +40,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "document",
             "render",
             "repository",
+            "telemetry",
         ],
     ),
     (
@@ -163,6 +165,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "run",
             "site",
             "step",
+            "telemetry",
         ],
     ),
     // All values; nothing that acts but the events of `run`, which are its vocabulary.
@@ -203,6 +206,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "run",
             "site",
             "step",
+            "telemetry",
             "workflow",
         ],
     ),

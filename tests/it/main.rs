@@ -132,6 +132,8 @@ mod skipped;
 #[cfg(test)]
 mod source_files;
 #[cfg(test)]
+mod telemetry;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod verbose;

@@ -15,11 +15,14 @@ use std::path::{Path, PathBuf};
 use trueup::plan::Action;
 
 use super::fixture::{Ended, Fixture};
+use super::telemetry::Collector;
 
 /// Commands that read no site.
 const WITHOUT_A_SITE: [&str; 6] = ["init", "demo", "schemas", "actions", "completions", "man"];
 
 thread_local! {
+    /// Takes the spans of the commands of a test that has one.
+    static COLLECTOR: RefCell<Option<Collector>> = const { RefCell::new(None) };
     /// The commands that were run by this test, each with its format where one was asked for.
     static RAN: RefCell<BTreeSet<(String, Option<String>)>> = const { RefCell::new(BTreeSet::new()) };
 }
@@ -72,10 +75,17 @@ fn unseen(what: &str, text: &str) {
     }
 }
 
-/// Runs a command, whatever it ends with, and looks at what it printed.
+/// Runs a command, whatever it ends with, and looks at what it printed, and at what it sent to a collector of traces.
 #[track_caller]
 fn run(fixture: &Fixture, arguments: &[&str]) -> Ended {
-    let ended = fixture.run(&[arguments, &["-vvv"]].concat());
+    let mut command = fixture.command(&[arguments, &["-vvv"]].concat());
+    traced(&mut command);
+    let ended: Ended = command.output().unwrap().into();
+    COLLECTOR.with_borrow(|collector| {
+        if let Some(collector) = collector {
+            unseen("a span", &collector.bodies());
+        }
+    });
     let format = arguments.iter().position(|each| *each == "--format");
     let format = format.map(|at| arguments[at + 1].to_owned());
     RAN.with_borrow_mut(|ran| ran.insert((arguments[0].to_owned(), format)));
@@ -88,6 +98,39 @@ fn run(fixture: &Fixture, arguments: &[&str]) -> Ended {
         ended.stderr
     );
     ended
+}
+
+/// Has the commands of this test send their spans to a collector.
+fn with_traces() {
+    COLLECTOR.replace(Some(Collector::start()));
+}
+
+/// Has a command send its spans to the collector of the test, which asks for a credential.
+fn traced(command: &mut std::process::Command) {
+    COLLECTOR.with_borrow(|collector| {
+        let endpoint = collector.as_ref().map(Collector::endpoint);
+        command.envs(endpoint.map(|endpoint| ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)));
+        command.env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2-header");
+    });
+}
+
+/// No span has a secret; `has_steps`: there are spans of steps.
+fn spans_show_nothing(has_steps: bool) {
+    let collector = COLLECTOR.take().unwrap();
+    let credential = "authorization: hunter2-header";
+    for head in collector.heads() {
+        assert!(head.contains(credential), "{head}");
+        let rest = head.replace(credential, "");
+        unseen("a request to the collector", &rest);
+    }
+    unseen("a span", &collector.bodies());
+    let spans = collector.spans();
+    let has = |attribute| {
+        let mut spans = spans.iter();
+        spans.any(|span| span.attributes.contains_key(attribute))
+    };
+    assert!(has("process.exit.code"));
+    assert!(has("trueup.step") || !has_steps);
 }
 
 /// Every command was run, and in every format that it has.
@@ -205,7 +248,9 @@ fn comment(fixture: &Fixture) {
 /// Asks the service for everything, and has it act.
 #[cfg(unix)]
 fn serve(fixture: &Fixture) {
-    let mut service = super::serve::Service::start(fixture, &["-vv"]);
+    let mut command = fixture.command(&["serve", "-v", "-vv"]);
+    traced(&mut command);
+    let mut service = super::serve::Service::spawn(&mut command);
     for path in [
         "/api/v1.0/etcd-cluster-health-statuses?design_ref=committed",
         "/api/v1/actions",
@@ -372,6 +417,7 @@ fn divide(fixture: &Fixture) {
 
 #[test]
 fn no_worker_shows_a_secret_and_none_leaves_one_behind() {
+    with_traces();
     let fixture = site();
     fixture.checkout.commit("Secrets");
     run(&fixture, &["plan", "-o", "saved.plan"]).with(0);
@@ -400,10 +446,22 @@ fn no_worker_shows_a_secret_and_none_leaves_one_behind() {
     }
     run(&fixture, &["run", "end", "r", "--format", "json"]).with(0);
     assert!(look_at_what_was_left(&fixture) > 2, "there are records");
+    spans_show_nothing(true);
+}
+
+/// Runs commands that have nothing to act on.
+fn fail(fixture: &Fixture, run_id: &str) {
+    let ended = run(fixture, &["migrate"]);
+    assert_ne!(ended.code, 0, "there is no remote");
+    for command in ["abort", "unlock"] {
+        let ended = run(fixture, &[command, run_id]);
+        assert_ne!(ended.code, 0, "nothing was interrupted");
+    }
 }
 
 #[test]
 fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
+    with_traces();
     let fixture = site();
     assert!(
         fixture
@@ -493,12 +551,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     for format in ["text", "json"] {
         run(&fixture, &["trust", "--list", "--format", format]).with(0);
     }
-    let ended = run(&fixture, &["migrate"]);
-    assert_ne!(ended.code, 0, "there is no remote");
-    for command in ["abort", "unlock"] {
-        let ended = run(&fixture, &[command, &run_id]);
-        assert_ne!(ended.code, 0, "nothing was interrupted");
-    }
+    fail(&fixture, &run_id);
     #[cfg(unix)]
     serve(&fixture);
     assert!(
@@ -506,6 +559,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
         "the records are there to be looked at"
     );
     everything_was_run();
+    spans_show_nothing(true);
 }
 
 #[test]
@@ -699,6 +753,7 @@ fn a_secret_is_in_no_field_that_is_printed_recorded_or_a_name() {
 
 #[test]
 fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
+    with_traces();
     let fixture = site();
     fixture.checkout.write("password", "hunter2-file\n");
     let references = [
@@ -725,6 +780,7 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
         ] {
             let mut command = fixture.command(&[arguments, &["-vvv"]].concat());
             command.env("TRUEUP_TEST_PASSWORD", "hunter2-environment");
+            traced(&mut command);
             let ended: Ended = command.output().unwrap().into();
             // What the document itself says is in plain sight.
             let said = [ended.stdout, ended.stderr]
@@ -734,6 +790,7 @@ fn secrets_behind_references_are_never_shown_whatever_they_are_needed_for() {
             unseen(&format!("{arguments:?} with {reference}"), &said);
         }
     }
+    spans_show_nothing(false);
 }
 
 /// Answers every request of every connection with what it was sent: its credentials as they came, decoded, and
@@ -817,6 +874,7 @@ esac
 
 #[test]
 fn what_a_service_repeats_of_its_credentials_is_not_shown() {
+    with_traces();
     let port = echo();
     let fixture = Fixture::one_rack();
     fixture.on_loopback();
@@ -881,6 +939,7 @@ fn what_a_service_repeats_of_its_credentials_is_not_shown() {
             command
                 .env("TRUEUP_TEST_PASSWORD", "hunter2-sent/ü")
                 .env("PATH", &path);
+            traced(&mut command);
             let ended: Ended = command.output().unwrap().into();
             let said = [ended.stdout, ended.stderr].concat();
             unseen(&format!("{arguments:?} with {kind}"), &said);
@@ -888,4 +947,5 @@ fn what_a_service_repeats_of_its_credentials_is_not_shown() {
         unseen("the file of observations", &fixture.read("observed.json"));
         look_at_what_was_left(&fixture);
     }
+    spans_show_nothing(false);
 }

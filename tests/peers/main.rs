@@ -55,3 +55,5 @@ mod site;
 #[cfg(test)]
 #[path = "../it/skipped.rs"]
 mod skipped;
+#[cfg(test)]
+mod telemetry;

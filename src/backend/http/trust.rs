@@ -129,7 +129,11 @@ impl Trust {
     }
 
     /// The TLS configuration, on the ring provider.
-    pub(super) fn config(&self) -> Result<ClientConfig, TrustError> {
+    ///
+    /// # Errors
+    ///
+    /// The certificates or keys that are to be used cannot be read.
+    pub fn config(&self) -> Result<ClientConfig, TrustError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let believed = if !self.verify {
             Believed::All

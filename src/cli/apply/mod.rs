@@ -256,6 +256,11 @@ impl ApplyCommand {
         }
     }
 
+    /// Whether its process does not end by itself.
+    pub(in crate::cli) fn stays(&self) -> bool {
+        self.watching.watch
+    }
+
     /// The action that was asked for, also where its flags are wrong; `None` where it is not known.
     fn action(&self) -> Option<Action> {
         if let Some(asked) = self.asked.get() {

@@ -9,7 +9,7 @@ use super::examples::{examples, takes_actions};
 use crate::cli::{action, exit};
 
 /// Variables that every command reads.
-const VARIABLES: [(&str, &str); 4] = [
+const VARIABLES: [(&str, &str); 6] = [
     ("NO_COLOR", "Do not colour output, where it is not empty."),
     (
         "TRUEUP_TRUST_FILE",
@@ -22,6 +22,14 @@ const VARIABLES: [(&str, &str); 4] = [
     (
         "HTTPS_PROXY, NO_PROXY",
         "The proxy to backends and remotes, and the hosts that are reached without it.",
+    ),
+    (
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "The collector that traces are sent to; other variables of OpenTelemetry are honoured, too.",
+    ),
+    (
+        "TRACEPARENT, TRACESTATE",
+        "The span of a trace that the command belongs to.",
     ),
 ];
 

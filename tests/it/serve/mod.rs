@@ -38,7 +38,7 @@ data:
 ";
 
 /// The example site with an etcd cluster and a simulated Kubernetes cluster of these settings, deployed.
-fn deployed(cluster: &str) -> Fixture {
+pub(crate) fn deployed(cluster: &str) -> Fixture {
     let fixture = Fixture::one_rack();
     fixture.checkout.write("etcd.yaml", ETCD);
     settings(&fixture, "clock: virtual", cluster);

@@ -277,6 +277,11 @@ impl Lab {
     }
 
     pub(super) fn watcher(&self, port: u16) -> Watcher {
+        self.watcher_with(port, &[])
+    }
+
+    /// The same, with variables.
+    pub(super) fn watcher_with(&self, port: u16, variables: &[(&str, &str)]) -> Watcher {
         let listen = format!("127.0.0.1:{port}");
         let arguments = [
             "apply",
@@ -287,7 +292,7 @@ impl Lab {
             "--listen",
             &listen,
         ];
-        Watcher(begin(&self.site, &arguments, Stdio::inherit()))
+        Watcher(self.site.start(&arguments, variables, Stdio::inherit()))
     }
 }
 

@@ -9,6 +9,9 @@ use serde_json::json;
 
 use super::NAMESPACE;
 use super::lab::{Lab, QUICK, get, terminated, until};
+use crate::harness::Ports;
+use crate::telemetry::check;
+use crate::telemetry::collector::Collector;
 
 #[tokio::test]
 async fn a_machine_that_asks_for_it_is_remediated_and_every_annotation_is_gone_after_it() {
@@ -347,4 +350,43 @@ async fn a_watcher_that_was_stopped_changes_nothing_when_it_wakes_after_a_takeov
     let _ = active.kill();
     active.wait().unwrap();
     assert_eq!(terminated(second), Some(0));
+}
+
+#[tokio::test]
+async fn each_round_of_a_watcher_is_a_trace_and_its_metrics_are_those_that_prometheus_reads() {
+    let Some(lab) = Lab::start(3, QUICK).await else {
+        return;
+    };
+    let (collector, ports) = (Collector::start(), Ports::claim());
+    let endpoint = collector.endpoint();
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint),
+        ("OTEL_BSP_SCHEDULE_DELAY", "100"),
+    ];
+    let mut watcher = lab.watcher_with(ports.at(0), &variables);
+    let old = lab.uid("n1").await;
+    lab.ask("n1").await;
+    until("nobody remediates", async || {
+        let metrics = get(ports.at(0), "/metrics");
+        metrics.contains("trueup_remediations_total{outcome=\"succeeded\"} 1")
+    })
+    .await;
+    lab.is_healed("n1", &old).await;
+    let metrics = get(ports.at(0), "/metrics");
+    let (_, metrics) = metrics.split_once("\r\n\r\n").unwrap();
+    check(metrics);
+    // The round that has remediated is over, and the watcher stays.
+    let is_told = || {
+        let rounds = collector.named("remediation round");
+        let mut runs = collector.named("apply").into_iter();
+        runs.any(|run| rounds.iter().any(|round| round.id == run.parent))
+    };
+    until("the round is not told", async || is_told()).await;
+    let step = collector.one("remediate");
+    assert_eq!(step.attribute("trueup.node"), "n1");
+    assert_eq!(step.attribute("trueup.outcome"), "succeeded");
+    let round = collector.named("remediation round").into_iter();
+    let mut round = round.filter(|round| round.trace == step.trace);
+    assert_eq!(round.next().unwrap().parent, "");
+    assert!(watcher.try_wait().unwrap().is_none());
 }

@@ -15,7 +15,7 @@ use crate::site::Site;
 const VALID: u64 = 12;
 
 /// The example site of one rack, on a simulator without faults, deployed.
-pub(super) fn deployed() -> Site {
+pub(crate) fn deployed() -> Site {
     let mut files = Vec::new();
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/one-rack");
     read(&example, &example, &mut files);

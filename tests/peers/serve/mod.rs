@@ -5,9 +5,9 @@
     dead_code,
     reason = "signals and headers are for the tests on simulated sites"
 )]
-mod client;
+pub(crate) mod client;
 mod generated;
-mod keystone;
+pub(crate) mod keystone;
 mod manifests;
 mod nodes;
 mod page;

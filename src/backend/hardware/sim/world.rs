@@ -145,6 +145,8 @@ impl Entry {
 pub(super) struct World {
     path: PathBuf,
     machines: FxHashMap<NodeName, Box<Machine>>,
+    /// The run that asked for the last operation.
+    run: Option<RunId>,
     /// The number of the next effect.
     sequence: u64,
     time: Arc<SiteClock>,
@@ -212,6 +214,7 @@ impl World {
         Self {
             path: path.to_owned(),
             machines: FxHashMap::default(),
+            run: None,
             sequence: 1,
             time,
             file: None,
@@ -392,7 +395,8 @@ impl World {
         if courses.next().is_some() {
             return Err(self.broken("its fields do not fit together"));
         }
-        if let Some(machine) = machine {
+        if let Some(mut machine) = machine {
+            machine.disks.shrink_to_fit();
             let last = machine.ledger.last();
             if last > FURTHEST || begun.is_some() || course.is_some() || fault.is_some() {
                 return Err(self.broken("its fields do not fit together"));
@@ -405,7 +409,14 @@ impl World {
             return Err(self.broken(&format!("there is no machine `{node}` yet")));
         };
         match (begun, course, fault) {
-            (Some(operation), None, None) if machine.operation.is_none() => {
+            (Some(mut operation), None, None) if machine.operation.is_none() => {
+                // One run asks for many.
+                let run = self.run.get_or_insert_with(|| operation.run.clone());
+                if *run == operation.run {
+                    operation.run = run.clone();
+                } else {
+                    run.clone_from(&operation.run);
+                }
                 machine.begin(operation);
             }
             (None, Some((course, first)), None)

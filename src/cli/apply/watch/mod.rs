@@ -24,6 +24,7 @@ use crate::report::Visible;
 use crate::run::{self, RunEvent, Stop, StopHandle, find_interrupted};
 use crate::serve::{self, Address, Limits, Listener, Vitals, answer, health};
 use crate::site::At;
+use crate::telemetry::Scope;
 use crate::workflow::{self, Checkout, Client};
 
 use metrics::Metrics;
@@ -342,6 +343,16 @@ impl Rounds<'_> {
 
     /// One round: an interrupted run is resumed, else requests are planned and remediated.
     fn round(&self) -> Result<u8, Failure> {
+        // A trace a round: that of the command would have no end.
+        let span = Scope::root("remediation round", &Default::default());
+        let result = self.remediate();
+        if let Err(failure) = &result {
+            span.fail(&failure.message);
+        }
+        result
+    }
+
+    fn remediate(&self) -> Result<u8, Failure> {
         let Self {
             context,
             checkout,
