@@ -132,6 +132,11 @@ fn settings(
             .map(|path| read(&folder.join(path)))
             .transpose()?;
     }
+    let authorities = settings.deckhand.as_ref();
+    let authorities = authorities.and_then(|deckhand| deckhand.ca.as_ref());
+    files.deckhand_ca = authorities
+        .map(|path| read(&folder.join(path)))
+        .transpose()?;
     Ok((settings, files))
 }
 

@@ -22,6 +22,8 @@ const METADATA: &[&str] = &[
     "replacement",
     "substitutions",
 ];
+/// The fields of a document; those behind the third are of documents that another program has rendered.
+const ENVELOPE: [&str; 5] = ["schema", "metadata", "data", "id", "status"];
 /// Schemas whose documents are control documents where they do not say.
 const CONTROL: &[&str] = &[
     "deckhand/LayeringPolicy/",
@@ -36,14 +38,20 @@ const CONTROL: &[&str] = &[
 pub fn from_envelope(raw: Node, settings: &LoadSettings) -> (Option<Document>, Vec<Diagnostic>) {
     let mut reader = Reader {
         flat: settings.flat,
+        rendered: settings.rendered,
         diagnostics: Vec::new(),
     };
     let document = reader.unwrap(raw, false, settings.limits.depth);
+    let document = document.map(|document| match settings.rendered {
+        true => document.without_layering(),
+        false => document,
+    });
     (document, reader.diagnostics)
 }
 
 struct Reader {
     flat: bool,
+    rendered: bool,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -115,7 +123,8 @@ impl Reader {
             self.error("envelope-wrong-type", raw.mark, message);
             return None;
         };
-        self.only(envelope, &["schema", "metadata", "data"], "a document");
+        let known = if self.rendered { 5 } else { 3 };
+        self.only(envelope, &ENVELOPE[..known], "a document");
         let schema = self.text(envelope, raw.mark, "schema", "schema");
         if let Some((text, mark)) = &schema {
             self.check_schema(text, *mark);

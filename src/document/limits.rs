@@ -106,6 +106,9 @@ pub struct LoadSettings {
     /// Whether the site is a flat folder: `metadata.schema`, `metadata.layeringDefinition` and
     /// `metadata.storagePolicy` may then be left out (layer `site`, concrete, cleartext).
     pub flat: bool,
+    /// Whether the documents were rendered by another program, which gives them out with an `id` and a `status`: what is
+    /// said there about layering and substitution was done already.
+    pub rendered: bool,
 }
 
 #[cfg(test)]

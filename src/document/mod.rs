@@ -167,7 +167,23 @@ pub struct Document {
     pub name_mark: Mark,
 }
 
+/// The layer of documents without layering.
+const ONE_LAYER: &str = "site";
+
 impl Document {
+    /// The document as one that was rendered: it has no parent, takes nothing from others, and is in the layer of all such.
+    #[must_use]
+    fn without_layering(self) -> Self {
+        Self {
+            layer: self.layer.map(|_| Arc::from(ONE_LAYER)),
+            is_replacement: false,
+            parent_selector: None,
+            actions: Vec::new(),
+            substitutions: Vec::new(),
+            ..self
+        }
+    }
+
     /// The whole document with other data: schema and metadata as they were written.
     #[must_use]
     pub fn with_data(&self, data: Node) -> Node {

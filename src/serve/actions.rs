@@ -34,7 +34,7 @@ pub(super) struct Order {
 #[derive(Debug)]
 pub(super) enum Task {
     /// The site, or nodes of it.
-    Nodes(NodesTask),
+    Nodes(Box<NodesTask>),
     /// A plan that was made before.
     Plan(PlanTask),
 }
@@ -68,9 +68,7 @@ impl Task {
     /// The node, where it is one.
     fn node(&self) -> Option<&str> {
         match self {
-            Self::Nodes(NodesTask { nodes, .. }) if nodes.len() == 1 => {
-                nodes.first().map(|node| &**node)
-            }
+            Self::Nodes(task) if task.nodes.len() == 1 => task.nodes.first().map(|node| &**node),
             Self::Nodes(_) | Self::Plan(_) => None,
         }
     }

@@ -149,6 +149,11 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     host.is_some_and(|host| is_loopback(host.host()))
 }
 
+/// The token of Keystone's that a request brings, which was validated where its caller is known.
+pub(super) fn token_of(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
+    one(headers, TOKEN)
+}
+
 /// The one value of a header.
 fn one<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, Refusal> {
     let mut values = headers.get_all(name).iter();

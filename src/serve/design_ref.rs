@@ -2,85 +2,107 @@
 //!
 //! It never supplies Backends, Policy or any other guard of the site: those are of the commit that is checked out, or of
 //! the revision that the operator protects. Without such a revision the only design is the one that is checked out.
+//! Documents of Deckhand supply nothing at all: they are held against the design that is checked out.
 
-use serde::Deserialize;
+use std::sync::Arc;
 
 use super::answer::Refusal;
 use super::host::Host;
+use crate::design::Design;
 use crate::run::Connection;
 use crate::site::At;
-use crate::workflow::{Checkout, Failure, FailureKind, commit_of, follow, in_history};
+use crate::workflow::{
+    Checkout, Failure, FailureKind, RenderedDesign, commit_of, follow, in_history,
+};
 
 /// The longest reference, in bytes.
-const LONGEST: usize = 512;
+pub(super) const LONGEST: usize = 512;
 
 /// The words for revisions besides those of git.
 const WORDS: [&str; 3] = ["committed", "successful-site-action", "last-site-action"];
 
-/// A reference to a design.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DesignRef(String);
+/// The beginning of a reference to documents of Deckhand.
+pub(super) const DECKHAND: &str = "deckhand+";
+
+/// A reference to a design of this repository.
+#[derive(Clone, Debug)]
+pub(super) struct DesignRef {
+    /// A revision of git, or a word for one.
+    revision: String,
+    /// The documents that the design has to agree with.
+    rendered: Option<Arc<RenderedDesign>>,
+}
 
 impl Default for DesignRef {
     /// The design that is checked out.
     fn default() -> Self {
-        Self(WORDS[0].to_owned())
+        Self::of(WORDS[0])
     }
 }
 
-/// A reference as the body of a request has it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Body {
-    rel: Option<String>,
-    href: String,
-    #[serde(rename = "type")]
-    kind: Option<String>,
+pub(super) fn is_unreadable(text: &str) -> bool {
+    text.chars().any(|sign| sign.is_control() || sign == ' ')
+}
+
+pub(super) fn refused(why: &str) -> Refusal {
+    let words = WORDS.map(|word| format!("`{word}`")).join(", ");
+    Refusal::bad_request(format!(
+        "the design reference {why}: it is `git:REV`, {words}, or of a node endpoint also \
+         `deckhand+https://HOST/…/revisions/N/rendered-documents`"
+    ))
 }
 
 impl DesignRef {
-    /// Reads `git:REV` or a word for a revision.
-    pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
-        let refused = |why: &str| {
-            let words = WORDS.map(|word| format!("`{word}`")).join(", ");
-            Err(Refusal::bad_request(format!(
-                "the design reference {why}: it is `git:REV`, {words}"
-            )))
-        };
-        if text.len() > LONGEST || text.chars().any(|sign| sign.is_control() || sign == ' ') {
-            return refused("cannot be read");
-        }
-        match text.strip_prefix("git:") {
-            Some("") => refused("names no revision"),
-            Some(revision) => Ok(Self(revision.to_owned())),
-            None if WORDS.contains(&text) => Ok(Self(text.to_owned())),
-            None if text.starts_with("deckhand+") => refused(
-                "leads to documents that Deckhand has rendered, and this service plans from those in git",
-            ),
-            None => refused("has no scheme that is taken"),
+    fn of(revision: &str) -> Self {
+        Self {
+            revision: revision.to_owned(),
+            rendered: None,
         }
     }
 
-    /// Reads the body `{"rel": "design", "href": REFERENCE, "type": "application/x-yaml"}`; without one the design is the
-    /// one that is checked out.
-    pub(super) fn of_body(body: &[u8]) -> Result<Self, Refusal> {
-        if body.is_empty() {
-            return Ok(Self::default());
+    /// Reads `git:REV` or a word for a revision.
+    pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
+        if text.len() > LONGEST || is_unreadable(text) {
+            return Err(refused("cannot be read"));
         }
-        let read: Result<Body, _> = serde_json::from_slice(body);
-        let read = read.map_err(|error| {
-            Refusal::bad_request(format!("the body is no reference to a design: {error}"))
-        })?;
-        let is_design = read.rel.as_deref().is_none_or(|rel| rel == "design");
-        let is_yaml = read
-            .kind
-            .as_deref()
-            .is_none_or(|kind| kind == "application/x-yaml");
-        if !is_design || !is_yaml {
-            let text = "the body must have `rel: design` and `type: application/x-yaml`";
-            return Err(Refusal::bad_request(text));
+        match text.strip_prefix("git:") {
+            Some("") => Err(refused("names no revision")),
+            Some(revision) => Ok(Self::of(revision)),
+            None if WORDS.contains(&text) => Ok(Self::of(text)),
+            None if text.starts_with(DECKHAND) => Err(refused("leads to documents of Deckhand")),
+            None => Err(refused("has no scheme that is taken")),
         }
-        Self::parse(&read.href)
+    }
+
+    /// The revision, or the word for one.
+    #[cfg(test)]
+    pub(super) fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// The design that is checked out, where it agrees with documents of Deckhand.
+    pub(super) fn agreeing(rendered: RenderedDesign) -> Self {
+        Self {
+            rendered: Some(Arc::new(rendered)),
+            ..Self::default()
+        }
+    }
+
+    /// The documents of Deckhand that the design has to agree with.
+    pub(super) fn rendered(&self) -> Option<&RenderedDesign> {
+        self.rendered.as_deref()
+    }
+
+    /// Refuses an action on nodes of which the documents of Deckhand say something else.
+    pub(super) fn agrees_on<'n>(
+        &self,
+        mut nodes: impl Iterator<Item = &'n Arc<str>>,
+        design: &Design,
+    ) -> Result<(), Failure> {
+        match self.rendered() {
+            None => Ok(()),
+            Some(rendered) => nodes.try_for_each(|node| rendered.agrees_on(node, design)),
+        }
     }
 
     /// The revision.
@@ -90,14 +112,14 @@ impl DesignRef {
         checkout: &Checkout<'_>,
         connection: &Connection<'_>,
     ) -> Result<At, Failure> {
-        if Checkout::is_of_site(&self.0) {
+        if Checkout::is_of_site(&self.revision) {
             follow(host.client(), checkout, connection)?;
         }
         let wrong = |failure: Failure| Failure {
             kind: FailureKind::Usage,
             ..failure
         };
-        let at = checkout.resolve(&self.0).map_err(wrong)?;
+        let at = checkout.resolve(&self.revision).map_err(wrong)?;
         let head = checkout.head()?;
         let commit = commit_of(at).unwrap_or(head);
         if commit != head {
@@ -105,7 +127,7 @@ impl DesignRef {
                 let text = format!(
                     "the design reference `{}` names another commit than the one that is checked out, and the service \
                      was started without `--backends-from`",
-                    self.0
+                    self.revision
                 );
                 return Err(Failure::new(FailureKind::Usage, text));
             }
@@ -121,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_reference_is_a_revision_of_git() {
-        let parse = |text: &str| DesignRef::parse(text).ok().map(|found| found.0);
+        let parse = |text: &str| DesignRef::parse(text).ok().map(|found| found.revision);
         assert_eq!(parse("git:v1").as_deref(), Some("v1"));
         assert_eq!(parse("committed").as_deref(), Some("committed"));
         assert_eq!(
@@ -142,28 +164,6 @@ mod tests {
             &format!("git:{}", "a".repeat(600)),
         ] {
             assert_eq!(parse(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_body_is_the_specification_s_object_or_nothing() {
-        let body = |text: &str| {
-            DesignRef::of_body(text.as_bytes())
-                .ok()
-                .map(|found| found.0)
-        };
-        let whole = r#"{"rel": "design", "href": "git:v1", "type": "application/x-yaml"}"#;
-        assert_eq!(body(whole).as_deref(), Some("v1"));
-        assert_eq!(body("").as_deref(), Some("committed"));
-        for wrong in [
-            "{}",
-            "[]",
-            "x",
-            r#"{"rel": "other", "href": "git:v1"}"#,
-            r#"{"href": "git:v1", "type": "text/plain"}"#,
-            r#"{"href": "git:v1", "more": 1}"#,
-        ] {
-            assert_eq!(body(wrong), None, "{wrong}");
         }
     }
 }

@@ -13,6 +13,7 @@ use opentelemetry::context::FutureExt as _;
 use super::answer::Refusal;
 use super::listen::Peer;
 use super::shared::Shared;
+use super::shipyard::as_uuid;
 use super::spans;
 use super::subject::Subject;
 use crate::record::Requested;
@@ -20,6 +21,9 @@ use crate::report::Visible;
 
 /// The header of a request's id, in answers.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-trueup-req");
+
+/// The same as Shipyard has it: by a UUID, which has the bits of the id.
+const SHIPYARD_ID: HeaderName = HeaderName::from_static("x-shipyard-req");
 
 /// The header of the caller's own id.
 const MARKER: HeaderName = HeaderName::from_static("x-context-marker");
@@ -84,6 +88,19 @@ pub(super) async fn guard(
             next.run(request).with_context(span.clone()).await
         }
     };
+    let headers = response.headers_mut();
+    let own = Some(ids.id.to_string());
+    let of_shipyard = names_as_shipyard(&path).then(|| as_uuid(&ids.id));
+    let marker = ids.marker.as_deref().map(str::to_owned);
+    for (name, value) in [
+        (REQUEST_ID, own),
+        (SHIPYARD_ID, of_shipyard),
+        (MARKER, marker),
+    ] {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+            headers.insert(name, value);
+        }
+    }
     spans::end(&span, response.status());
     let path = Visible(&path);
     log::info!(
@@ -92,11 +109,6 @@ pub(super) async fn guard(
         ids.id
     );
     let headers = response.headers_mut();
-    for (name, value) in [(REQUEST_ID, Some(&ids.id)), (MARKER, ids.marker.as_ref())] {
-        if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
-            headers.insert(name, value);
-        }
-    }
     headers.insert(
         HeaderName::from_static("x-content-type-options"),
         HeaderValue::from_static("nosniff"),
@@ -106,6 +118,11 @@ pub(super) async fn guard(
         HeaderValue::from_static("no-store"),
     );
     response
+}
+
+/// Whether a resource is one of the originals', whose answers Shipyard names.
+fn names_as_shipyard(path: &str) -> bool {
+    path.starts_with("/api/v1.0/") || path == "/versions"
 }
 
 fn ids(shared: &Shared, headers: &HeaderMap) -> RequestIds {
@@ -131,6 +148,16 @@ fn check(request: &Request) -> Result<(), Refusal> {
     let needed = usize::from(request.version() >= Version::HTTP_11);
     if count(&HOST) < needed || count(&HOST) > 1 {
         return Err(Refusal::bad_request("the request must have one `Host`").closing());
+    }
+    let authority = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str());
+    let host = headers.get(HOST).map(HeaderValue::as_bytes);
+    let is_elsewhere =
+        |authority: &str| host.is_none_or(|host| !host.eq_ignore_ascii_case(authority.as_bytes()));
+    if authority.is_some_and(is_elsewhere) {
+        return Err(Refusal::bad_request("the target of the request is not its `Host`").closing());
     }
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD);
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);

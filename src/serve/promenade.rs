@@ -19,8 +19,10 @@ use super::guard::{RequestIds, requested};
 use super::listen::Peer;
 use super::policy::Operation;
 use super::query::Query;
+use super::reference::Reference;
 use super::shared::Shared;
 use super::work::{act, refused};
+use crate::design::{Design, EtcdCluster};
 use crate::observed::EtcdSeen;
 use crate::plan::{Action, Leaving};
 use crate::report::airship::{Message, MessageKind, Reason, Status};
@@ -139,22 +141,26 @@ async fn on_node(
     let design = match found.has_design {
         true => {
             check_type(&headers, &body)?;
-            DesignRef::of_body(&body)?
+            Reference::of_body(&body)?
         }
-        false if body.is_empty() => DesignRef::default(),
+        false if body.is_empty() => Reference::default(),
         false => return Err(Refusal::bad_request("the operation takes no body")),
+    };
+    let design = match design.fetched(&shared, &headers).await? {
+        Ok(design) => design,
+        Err(failure) => return Ok(of_status(&refused(found.action, &failure))),
     };
     let entry = begin(
         &shared,
         Order {
             action: found.action,
-            task: Task::Nodes(NodesTask {
+            task: Task::Nodes(Box::new(NodesTask {
                 nodes: [node].into(),
                 leaving,
                 gives_times,
                 design,
                 ..NodesTask::default()
-            }),
+            })),
             requested: requested(subject, ids),
             accepted: shared.now(),
         },
@@ -335,20 +341,25 @@ async fn etcd_health(
     let Some(reference) = query.text("design_ref").filter(|text| !text.is_empty()) else {
         return Err(Refusal::missing_design_ref());
     };
-    let design = DesignRef::parse(reference)?;
-    let asking = shared.clone();
-    let status = shared
-        .ask(move || {
-            etcd_status(&asking, &design).unwrap_or_else(|failure| {
-                let mut status = refused(Action::CheckEtcd, &failure);
-                if status.reason == FailureReason::DisassociateStepFailure.into() {
-                    status.reason = FailureReason::EtcdNotAccessible.into();
-                }
-                status
-            })
-        })
-        .await?;
+    let design = Reference::parse(reference)?;
+    let status = match design.fetched(&shared, request.headers()).await? {
+        Ok(design) => {
+            let asking = shared.clone();
+            let asked = shared.ask(move || etcd_status(&asking, &design));
+            asked.await?.unwrap_or_else(|failure| no_health(&failure))
+        }
+        Err(failure) => no_health(&failure),
+    };
     Ok(of_status(&status))
+}
+
+/// The status where no cluster could be asked.
+fn no_health(failure: &Failure) -> Status {
+    let mut status = refused(Action::CheckEtcd, failure);
+    if status.reason == FailureReason::DisassociateStepFailure.into() {
+        status.reason = FailureReason::EtcdNotAccessible.into();
+    }
+    status
 }
 
 fn etcd_status(shared: &Shared, design: &DesignRef) -> Result<Status, Failure> {
@@ -362,28 +373,33 @@ fn etcd_status(shared: &Shared, design: &DesignRef) -> Result<Status, Failure> {
         detail: Detail::Designs,
         ..AS_APPLIED
     };
-    let (site, seen) = observe_etcd(
-        host.client(),
-        &checkout,
-        at,
-        settings,
-        |design| match design.etcd_clusters.is_empty() {
-            true => {
-                let text = "the design has no etcd clusters";
-                Err(Failure::new(FailureKind::NotFound, text))
-            }
-            false => Ok(()),
-        },
-    )?;
+    let (site, seen) = observe_etcd(host.client(), &checkout, at, settings, |found| {
+        clusters(design, found).map(|_| ())
+    })?;
     let nothing = EtcdSeen::default();
-    let clusters = site.design.etcd_clusters.iter();
-    let rows: Vec<etcd::Row<'_>> = clusters
+    let rows: Vec<etcd::Row<'_>> = clusters(design, &site.design)?
+        .into_iter()
         .map(|cluster| etcd::Row {
             cluster,
             seen: seen.get(&cluster.name).unwrap_or(&nothing),
         })
         .collect();
     Ok(etcd::status(&rows))
+}
+
+/// The etcd clusters that a reference to a design means.
+fn clusters<'d>(
+    reference: &DesignRef,
+    design: &'d Design,
+) -> Result<Vec<&'d EtcdCluster>, Failure> {
+    if let Some(rendered) = reference.rendered() {
+        return rendered.clusters(design);
+    }
+    if design.etcd_clusters.is_empty() {
+        let text = "the design has no etcd clusters";
+        return Err(Failure::new(FailureKind::NotFound, text));
+    }
+    Ok(design.etcd_clusters.iter().collect())
 }
 
 /// A method that a resource does not take.

@@ -10,6 +10,7 @@ use super::address::Address;
 use super::answer::Refusal;
 use super::authenticate::Authenticator;
 use super::certificate::acceptor;
+use super::deckhand::Deckhand;
 use super::guard::{guard, panicked};
 use super::health::probes;
 use super::host::Host;
@@ -45,13 +46,17 @@ impl Server {
             settings.admits(address)?;
         }
         let authenticator = Authenticator::new(settings, own_uid)?;
+        let deckhand = settings.deckhand.as_ref();
+        let deckhand = deckhand
+            .map(|listed| Deckhand::new(listed, files))
+            .transpose()?;
         let tls = acceptor(files, settings.has_tokens())?;
         let mut listeners = Vec::with_capacity(addresses.len());
         for address in addresses {
             let is_shared = !settings.peers.is_empty() || settings.has_tokens();
             listeners.push(Listener::bind(address, tls.clone(), is_shared).await?);
         }
-        let shared = Shared::new(host, settings, authenticator);
+        let shared = Shared::new(host, settings, (authenticator, deckhand));
         Ok(Self {
             shared: Arc::new(shared),
             listeners,

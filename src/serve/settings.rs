@@ -9,6 +9,9 @@ use serde::Deserialize;
 use super::address::Address;
 use super::{Error, Role};
 
+/// The longest time for a set of documents, in seconds.
+const LONGEST: u64 = 3600;
+
 /// The settings, as the operator's file has them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,6 +25,8 @@ pub struct Settings {
     pub certificates: BTreeMap<String, Role>,
     /// Tokens of Keystone.
     pub keystone: Option<KeystoneSettings>,
+    /// Where design references may lead besides this repository.
+    pub deckhand: Option<DeckhandSettings>,
     /// Bearer tokens of OpenID Connect.
     pub oidc: Option<OidcSettings>,
     /// The role of all users of this machine who connect to a port of loopback.
@@ -64,6 +69,38 @@ fn keystone_roles() -> BTreeMap<String, Role> {
     ]
     .map(|(name, role)| (name.to_owned(), role))
     .into()
+}
+
+/// The Deckhands whose rendered documents a design reference may name, each asked with the token of the caller.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeckhandSettings {
+    /// Scheme, host and port of each, as `https://HOST:PORT`; `http` only where it is written.
+    pub hosts: Vec<String>,
+    /// The authorities of their certificates, as PEM, besides those of the system.
+    pub ca: Option<PathBuf>,
+    /// How long a set of documents may take, in seconds.
+    #[serde(default = "deckhand_timeout")]
+    pub timeout: u64,
+}
+
+impl DeckhandSettings {
+    fn check(&self, has_keystone: bool) -> Result<(), Error> {
+        let text = match () {
+            () if !has_keystone => {
+                "`deckhand` needs `keystone`: it is asked with the tokens of callers"
+            }
+            () if self.hosts.is_empty() => "`deckhand.hosts` is empty",
+            () if !(1..=LONGEST).contains(&self.timeout) => "`deckhand.timeout` is from 1 to 3600",
+            () => return Ok(()),
+        };
+        Err(Error::Settings(text.to_owned()))
+    }
+}
+
+/// As Promenade waits.
+fn deckhand_timeout() -> u64 {
+    600
 }
 
 /// How bearer tokens are validated.
@@ -119,6 +156,8 @@ pub struct Files {
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
     /// The authorities of callers' certificates.
     pub client_ca: Option<Vec<u8>>,
+    /// The authorities of Deckhand's certificate.
+    pub deckhand_ca: Option<Vec<u8>>,
 }
 
 impl Settings {
@@ -147,6 +186,9 @@ impl Settings {
         if let Some(name) = stray {
             let text = format!("`certificates`: `{name}` is neither `dns:NAME` nor `uri:NAME`");
             return Err(Error::Settings(text));
+        }
+        if let Some(deckhand) = &settings.deckhand {
+            deckhand.check(settings.keystone.is_some())?;
         }
         let LimitSettings {
             connections,
@@ -253,6 +295,9 @@ mod tests {
             "tls: {certificate: c, key: k, client_ca: a}\ncertificates: {a: admin}",
             "limits: {connections: 0}",
             "keystone: {url: 'https://k/v3'}",
+            "deckhand: {hosts: ['https://d']}",
+            "deckhand: {hosts: []}\nkeystone: {url: 'https://k/v3', project: p}",
+            "deckhand: {hosts: ['https://d'], timeout: 0}\nkeystone: {url: 'https://k/v3', project: p}",
             "[]",
         ] {
             assert!(Settings::parse(wrong).is_err(), "{wrong}");

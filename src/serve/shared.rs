@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use super::actions::Actions;
 use super::answer::Refusal;
 use super::authenticate::Authenticator;
+use super::deckhand::Deckhand;
 use super::health::Vitals;
 use super::host::Host;
 use super::listen::Peer;
@@ -45,6 +46,8 @@ pub(super) struct Shared {
     /// The newest id that was given out.
     last_id: Mutex<u128>,
     authenticator: Authenticator,
+    /// Where design references may lead besides the repository.
+    pub(super) deckhand: Option<Deckhand>,
     questions: Semaphore,
     plans: Semaphore,
     pub(super) feeds: Feeds,
@@ -56,7 +59,7 @@ impl Shared {
     pub(super) fn new(
         host: Arc<dyn Host>,
         settings: &Settings,
-        authenticator: Authenticator,
+        (authenticator, deckhand): (Authenticator, Option<Deckhand>),
     ) -> Self {
         Self {
             host,
@@ -67,6 +70,7 @@ impl Shared {
             ended_steps: Mutex::default(),
             last_id: Mutex::default(),
             authenticator,
+            deckhand,
             questions: Semaphore::new(QUESTIONS),
             plans: Semaphore::new(PLANS),
             feeds: Feeds::new(settings.limits.streams.min(settings.limits.connections - 1)),

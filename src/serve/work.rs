@@ -248,7 +248,10 @@ impl Place<'_> {
             plan_request: &plan_request,
         };
         let today = self.host.today();
-        planner.ready(self.site, &today, |plan| is_about(plan, &task.nodes))
+        let ready = planner.ready(self.site, &today, |plan| is_about(plan, &task.nodes))?;
+        let nodes = task.nodes.iter();
+        task.design.agrees_on(nodes, &ready.planned.site.design)?;
+        Ok(ready)
     }
 
     /// A plan that is kept, made again: it does nothing that the kept one does not show.

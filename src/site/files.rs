@@ -278,7 +278,7 @@ fn known(file: SiteFile, content: &Arc<LoadedFile>, limits: &SiteLimits) -> Fetc
 }
 
 /// The error for a site that is more than may be loaded; none of it is.
-fn too_large() -> Diagnostic {
+pub(super) fn too_large() -> Diagnostic {
     let message = format!(
         "the files of this site have more than {} MiB or {} values together, those that aliases stand for among them",
         SiteLimits::BYTES >> 20,

@@ -56,7 +56,7 @@ pub struct Loader<'a> {
 pub(super) struct Contents {
     pub(super) files: Vec<SiteFile>,
     pub(super) loaded: Vec<Arc<LoadedFile>>,
-    diagnostics: Diagnostics,
+    pub(super) diagnostics: Diagnostics,
 }
 
 /// The results of the files that are no units.

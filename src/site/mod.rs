@@ -16,6 +16,7 @@ mod load;
 mod machines;
 mod mask;
 mod names;
+mod rendered;
 mod several;
 mod unit;
 mod units;
@@ -35,6 +36,7 @@ pub use find::{FoundSite, locate, locate_all, site_names};
 pub use guards::Guards;
 pub use load::Loader;
 pub use names::Names;
+pub use rendered::RenderedText;
 pub use units::Sizes;
 
 /// Which revision of the files is meant.

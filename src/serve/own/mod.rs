@@ -40,7 +40,8 @@ pub(super) use runs::{follow, recorded_run, recorded_runs};
 pub(super) use site::{current, site_views};
 pub(super) use site_cache::{SiteCache, SiteView};
 pub(super) use view::{
-    GroupProgress, NodeProgress, PlanView, RunProgress, RunView, SiteActionView, SiteListed,
+    GroupProgress, NodeProgress, NodeStatus, PlanView, RunProgress, RunView, SiteActionView,
+    SiteListed,
 };
 
 /// The reason of a run that did not succeed.

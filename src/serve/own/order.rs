@@ -165,9 +165,9 @@ mod tests {
             (drain.request.action, drain.request.nodes.len()),
             (Action::Drain, 2)
         );
-        assert_eq!(drain.design, DesignRef::default());
+        assert_eq!(drain.design.revision(), "committed");
         let redeploy = asked(r#"{"action": "redeploy", "nodes": ["a"]}"#).unwrap();
-        assert_ne!(redeploy.design, DesignRef::default());
+        assert_eq!(redeploy.design.revision(), "successful-site-action");
         for wrong in [
             "[]",
             "x",

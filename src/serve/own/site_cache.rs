@@ -30,7 +30,8 @@ type Version = (String, String, Arc<str>);
 pub(in crate::serve) struct SiteView {
     pub(in crate::serve) status: StatusView,
     pub(in crate::serve) drift: Vec<NodeDrift>,
-    pub(super) nodes: Vec<NodeView>,
+    /// The designs of nodes, sorted by name.
+    pub(in crate::serve) nodes: Vec<NodeView>,
     phases: BTreeMap<&'static str, usize>,
     pub(super) status_json: Bytes,
     pub(super) nodes_json: Bytes,

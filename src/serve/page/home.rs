@@ -48,9 +48,12 @@ pub(super) fn write(
     navigation(out)?;
     top(out, site, lists)?;
     writeln!(out, "<main id=\"main\">")?;
-    running(out, lists)?;
+    let unfinished = unfinished(lists);
+    if let Some(run) = unfinished {
+        running(out, run)?;
+    }
     if let Ok(site) = site {
-        drift(out, site)?;
+        drift(out, site, unfinished.is_some_and(is_running))?;
     }
     plans(out, &lists.plans)?;
     runs(out, &lists.runs)?;
@@ -79,18 +82,17 @@ fn top(out: &mut dyn Write, site: &Result<Arc<SiteView>, String>, lists: &Lists)
         }
     };
     let (all, differing) = (site.status.nodes.len(), site.differing());
-    let (verdict, pill) = match differing {
-        0 => (
-            format!("{} as designed", counted(all, "node is", "nodes are")),
-            "<span class=\"pill go\">No drift</span>",
+    let verdict = match differing {
+        0 => format!("{} as designed", counted(all, "node is", "nodes are")),
+        _ => format!(
+            "{differing} of {} from the design",
+            counted(all, "node differs", "nodes differ")
         ),
-        _ => (
-            format!(
-                "{differing} of {} from the design",
-                counted(all, "node differs", "nodes differ")
-            ),
-            "<span class=\"pill warn\">To be applied</span>",
-        ),
+    };
+    let pill = match (unfinished(lists).is_some_and(is_running), differing) {
+        (true, _) => "<span class=\"pill\">A run is in progress</span>",
+        (false, 0) => "<span class=\"pill go\">No drift</span>",
+        (false, _) => "<span class=\"pill warn\">To be applied</span>",
     };
     writeln!(out, "<h1>{verdict}</h1>\n<p>{pill}</p>")?;
     figures(out, site, lists)?;
@@ -102,11 +104,16 @@ fn top(out: &mut dyn Write, site: &Result<Arc<SiteView>, String>, lists: &Lists)
 }
 
 fn figures(out: &mut dyn Write, site: &SiteView, lists: &Lists) -> fmt::Result {
-    let figure = |out: &mut dyn Write, class: &str, name: &str, value: usize, more: &str| {
+    let figure = |out: &mut dyn Write,
+                  class: &str,
+                  (name, state): (&str, &str),
+                  value: usize,
+                  more: &str| {
         let class = if value == 0 { "quiet" } else { class };
         writeln!(
             out,
-            "<div class=\"figure {class}\"><dt>{name}</dt><dd class=\"value\">{value}</dd><dd>{}</dd></div>",
+            "<div class=\"figure {class}\"><dt><a href=\"/nodes?state={state}\">{name}</a></dt>\
+             <dd class=\"value\">{value}</dd><dd>{}</dd></div>",
             xml(more)
         )
     };
@@ -116,7 +123,7 @@ fn figures(out: &mut dyn Write, site: &SiteView, lists: &Lists) -> fmt::Result {
     figure(
         out,
         "k-create",
-        "Deployed",
+        ("Deployed", "deployed"),
         deployed,
         &format!("of {}", counted(all, "node", "nodes")),
     )?;
@@ -124,15 +131,25 @@ fn figures(out: &mut dyn Write, site: &SiteView, lists: &Lists) -> fmt::Result {
     figure(
         out,
         "k-attention",
-        "Differ",
+        ("Differ", "differs"),
         differing,
         "from the committed design",
     )?;
     let failed = site.in_phase(Phase::Failed);
-    figure(out, "k-destroy", "Failed", failed, "in their last run")?;
+    figure(
+        out,
+        "k-destroy",
+        ("Failed", "failed"),
+        failed,
+        "in their last run",
+    )?;
     let unknown = site.in_phase(Phase::Unknown);
     if unknown > 0 {
-        figure(out, "k-attention", "Unknown", unknown, "need a look")?;
+        let more = match unfinished(lists).is_some_and(is_running) {
+            true => "a run is in progress",
+            false => "need to be observed",
+        };
+        figure(out, "k-attention", ("Unknown", "unknown"), unknown, more)?;
     }
     let served = lists.sites.iter().find(|site| site.is_served);
     let success = served.and_then(|site| site.last_success.as_ref());
@@ -148,13 +165,17 @@ fn figures(out: &mut dyn Write, site: &SiteView, lists: &Lists) -> fmt::Result {
     writeln!(out, "</dl>")
 }
 
-/// The run that is at work, or that was interrupted.
-fn running(out: &mut dyn Write, lists: &Lists) -> fmt::Result {
-    let unfinished = lists
-        .runs
-        .iter()
-        .find(|run| matches!(&*run.outcome, "running" | "interrupted") && run.ended.is_none());
-    let Some(run) = unfinished else { return Ok(()) };
+/// The run that has not ended: it is in progress, or was interrupted.
+fn unfinished(lists: &Lists) -> Option<&RunView> {
+    let mut runs = lists.runs.iter();
+    runs.find(|run| matches!(&*run.outcome, "running" | "interrupted") && run.ended.is_none())
+}
+
+fn is_running(run: &RunView) -> bool {
+    &*run.outcome == "running"
+}
+
+fn running(out: &mut dyn Write, run: &RunView) -> fmt::Result {
     let (id, action) = (xml(&run.id), xml(&run.action));
     writeln!(
         out,
@@ -174,7 +195,7 @@ fn by(run: &RunView) -> &str {
         .unwrap_or("an unknown actor")
 }
 
-fn drift(out: &mut dyn Write, site: &SiteView) -> fmt::Result {
+fn drift(out: &mut dyn Write, site: &SiteView, is_running: bool) -> fmt::Result {
     writeln!(
         out,
         "<section id=\"drift\" aria-labelledby=\"h-drift\"><h2 id=\"h-drift\">Drift</h2>"
@@ -185,6 +206,12 @@ fn drift(out: &mut dyn Write, site: &SiteView) -> fmt::Result {
             "<p class=\"empty\">Every node is as it is designed, by its record.</p>"
         )?;
         return writeln!(out, "</section>");
+    }
+    if is_running {
+        writeln!(
+            out,
+            "<p class=\"note\">A run is in progress: the state of its nodes is not known before it has ended.</p>"
+        )?;
     }
     writeln!(
         out,

@@ -1,10 +1,11 @@
-//! The page of the service: the site, its drift, plans and runs, and a run as it happens.
+//! The page of the service: the site, its drift, nodes, plans and runs, and a run as it happens.
 //!
 //! It reads, and changes nothing. All of it is written by the service, so that it is read without scripts; the script
 //! only keeps the page of a running run up to date. Plans, and runs that have ended, are the pages that `trueup plan` and
 //! `trueup show` write.
 
 mod home;
+mod nodes;
 mod run;
 mod words;
 
@@ -38,6 +39,7 @@ const LOOK: Look = Look {
 pub(super) fn routes() -> Router<Arc<Shared>> {
     Router::new()
         .route("/", get(home))
+        .route("/nodes", get(nodes))
         .route("/runs/{id}", get(run))
 }
 
@@ -67,6 +69,26 @@ async fn home(
     };
     let title = format!("Site {}", lists.site);
     written(&title, |out| home::write(out, &site, &lists))
+}
+
+async fn nodes(
+    State(shared): State<Arc<Shared>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let head = head(&request);
+    let (_, query) = admit(
+        &shared,
+        &peer,
+        head,
+        Operation::ReadSite,
+        &nodes::PARAMETERS,
+    )
+    .await?;
+    let wanted = nodes::Wanted::of(&query)?;
+    let site = current(&shared).await?;
+    let title = format!("Nodes of site {}", site.status.site);
+    written(&title, |out| nodes::write(out, &site, &wanted))
 }
 
 async fn run(

@@ -59,8 +59,13 @@
     by("overall").value = state.steps_ended;
     by("steps").textContent = `${state.steps_ended} of ${state.steps}`;
     by("failed-count").textContent = state.failed.length;
+    by("failed-count").parentElement.className = "figure " + (state.failed.length ? "k-destroy" : "quiet");
     by("work-count").textContent = state.in_work.length;
-    by("remaining").textContent = state.remaining_ms === undefined ? "–" : about(state.remaining_ms);
+    by("work-count").parentElement.className = "figure " + (state.in_work.length ? "k-change" : "quiet");
+    const isOver = state.outcome !== "running";
+    by("time-word").textContent = isOver ? "Took" : "Left, about";
+    const left = state.remaining_ms === undefined ? "–" : about(state.remaining_ms);
+    by("remaining").textContent = isOver ? about(state.elapsed_ms) : left;
     by("group-rows").replaceChildren(...state.groups.map(group));
     list("work", state.in_work.slice(0, most).map(node));
     list("failed", state.failed.slice(0, most).map(node));

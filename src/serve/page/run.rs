@@ -89,9 +89,15 @@ fn top(out: &mut dyn Write, view: &View<'_>, is_running: bool) -> fmt::Result {
         progress.steps.max(1),
         progress.steps_ended
     )?;
-    let remaining = match progress.remaining_ms {
-        Some(milliseconds) => xml(&rounded(milliseconds / 1000)),
-        None => "–".to_owned(),
+    let (word, time_of_it) = match (is_running, progress.remaining_ms) {
+        (false, _) => ("Took", xml(&rounded(progress.elapsed_ms / 1000))),
+        (true, Some(milliseconds)) => ("Left, about", xml(&rounded(milliseconds / 1000))),
+        (true, None) => ("Left, about", "–".to_owned()),
+    };
+    let in_work = if progress.in_work.is_empty() {
+        "quiet"
+    } else {
+        "k-change"
     };
     let failed = if progress.failed.is_empty() {
         "quiet"
@@ -102,9 +108,9 @@ fn top(out: &mut dyn Write, view: &View<'_>, is_running: bool) -> fmt::Result {
         out,
         "<dl class=\"figures\">\
          <div class=\"figure\"><dt>Steps</dt><dd class=\"value\" id=\"steps\">{} of {}</dd></div>\
-         <div class=\"figure k-change\"><dt>Nodes in work</dt><dd class=\"value\" id=\"work-count\">{}</dd></div>\
+         <div class=\"figure {in_work}\"><dt>Nodes in work</dt><dd class=\"value\" id=\"work-count\">{}</dd></div>\
          <div class=\"figure {failed}\"><dt>Nodes failed</dt><dd class=\"value\" id=\"failed-count\">{}</dd></div>\
-         <div class=\"figure\"><dt>Left, about</dt><dd class=\"value\" id=\"remaining\">{remaining}</dd></div></dl>",
+         <div class=\"figure\"><dt id=\"time-word\">{word}</dt><dd class=\"value\" id=\"remaining\">{time_of_it}</dd></div></dl>",
         progress.steps_ended,
         progress.steps,
         progress.in_work.len(),

@@ -9,7 +9,7 @@ pub(super) fn navigation(out: &mut dyn Write) -> fmt::Result {
     writeln!(
         out,
         "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n<nav class=\"top\" aria-label=\"Service\">\
-         <a class=\"brand\" href=\"/\">trueup</a><a href=\"/#drift\">Drift</a><a href=\"/#plans\">Plans</a>\
+         <a class=\"brand\" href=\"/\">trueup</a><a href=\"/nodes\">Nodes</a><a href=\"/#drift\">Drift</a><a href=\"/#plans\">Plans</a>\
          <a href=\"/#runs\">Runs</a><a href=\"/#sites\">Sites</a><a href=\"/api/v1/openapi.json\">API</a></nav>"
     )
 }
@@ -21,6 +21,21 @@ pub(super) fn time(time: &str) -> String {
         _ => time.to_owned(),
     };
     format!("<time datetime=\"{}\">{}</time>", xml(time), xml(&shown))
+}
+
+/// The state of a node; `None`: nothing was recorded.
+pub(super) fn phase(phase: Option<&str>) -> String {
+    let phase = phase.unwrap_or("not-started");
+    let class = match phase {
+        "deployed" => "pill go",
+        "failed" => "pill stop",
+        "unknown" => "pill warn",
+        _ => "pill",
+    };
+    format!(
+        "<span class=\"{class}\">{}</span>",
+        xml(&phase.replace('-', " "))
+    )
 }
 
 /// The outcome of a run.

@@ -85,7 +85,7 @@ pub(super) fn is_part_of(action: &str, id: &str) -> bool {
 }
 
 /// An id as a UUID: both are 128 bits.
-pub(super) fn as_uuid(id: &str) -> String {
+pub(in crate::serve) fn as_uuid(id: &str) -> String {
     Ulid::from_string(id).map_or_else(
         |_| id.to_owned(),
         |id| uuid::Uuid::from_u128(id.0).to_string(),

@@ -50,7 +50,8 @@ impl Query {
                     let wrong = || ApiError::parameter("verbosity", "it is a number from 0 to 5");
                     query.verbosity = number.ok_or_else(wrong)?;
                 }
-                "versions" if known.contains(&"versions") => {
+                // Its documentation writes `version=A,B`, its client `versions=A&versions=B`.
+                "versions" | "version" if known.contains(&"versions") => {
                     let listed = value.split(',').filter(|word| !word.is_empty());
                     query.versions.extend(listed.map(str::to_owned));
                 }

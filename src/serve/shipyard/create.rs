@@ -80,7 +80,7 @@ pub(super) async fn create(
     let revision = checked.await??;
     let order = Order {
         action: action.action(),
-        task: Task::Nodes(NodesTask {
+        task: Task::Nodes(Box::new(NodesTask {
             nodes: parameters.nodes,
             leaving: Leaving {
                 preserve_local_storage: parameters.preserve_local_storage,
@@ -92,7 +92,7 @@ pub(super) async fn create(
             only_tests: action == ShipyardAction::TestSite,
             design: parameters.design,
             revision: Some(Arc::from(revision.to_string())),
-        }),
+        })),
         requested: Requested {
             named: Some(Box::new(NamedAction {
                 name: Arc::from(action.as_str()),

@@ -18,16 +18,12 @@ mod times;
 
 use std::sync::Arc;
 
-use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::Router;
 use axum::routing::{get, post};
-use axum::{Router, middleware};
-use http::header::{HeaderName, HeaderValue};
 
-use super::guard::RequestIds;
 use super::shared::Shared;
 
+pub(super) use action::as_uuid;
 pub(super) use steps::Steps;
 
 /// The routes.
@@ -55,17 +51,4 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         )
         .route(&at("/commitconfigdocs"), post(documents::commit))
         .route(&at("/renderedconfigdocs"), get(documents::rendered))
-        .layer(middleware::from_fn(named))
-}
-
-/// Names the request in the answer as Shipyard does: by a UUID, which has the bits of its id.
-async fn named(request: Request, next: Next) -> Response {
-    let ids = request.extensions().get::<RequestIds>().cloned();
-    let mut response = next.run(request).await;
-    let value = ids.and_then(|ids| HeaderValue::from_str(&action::as_uuid(&ids.id)).ok());
-    if let Some(value) = value {
-        let name = HeaderName::from_static("x-shipyard-req");
-        response.headers_mut().insert(name, value);
-    }
-    response
 }

@@ -200,3 +200,149 @@ fn keys_that_cannot_be_read_are_no_reason_to_believe_a_token() {
     );
     assert_eq!(answer.reason(), (503, "ServiceUnavailable".to_owned()));
 }
+
+/// A key of RSA, by the program `openssl`: ring makes none.
+struct RsaKey {
+    pair: ring::signature::RsaKeyPair,
+}
+
+impl RsaKey {
+    fn new() -> Option<Self> {
+        let made = std::process::Command::new("openssl")
+            .args(["genpkey", "-quiet", "-algorithm", "RSA", "-outform", "DER"])
+            .output();
+        let der = made.ok().filter(|made| made.status.success())?.stdout;
+        // Some versions write PKCS #8, others the key alone.
+        let pair = ring::signature::RsaKeyPair::from_pkcs8(&der)
+            .or_else(|_| ring::signature::RsaKeyPair::from_der(&der))
+            .unwrap();
+        Some(Self { pair })
+    }
+
+    fn published(&self) -> Value {
+        let public = ring::rsa::PublicKeyComponents::<Vec<u8>>::from(self.pair.public());
+        let part = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
+        json!({"kty": "RSA", "kid": "rsa", "use": "sig", "n": part(&public.n), "e": part(&public.e)})
+    }
+
+    fn sign(&self, header: &Value, claims: &Value) -> String {
+        let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+        let message = format!("{}.{}", part(header), part(claims));
+        let mut signature = vec![0; self.pair.public().modulus_len()];
+        let padding = &ring::signature::RSA_PKCS1_SHA256;
+        self.pair
+            .sign(
+                padding,
+                &SystemRandom::new(),
+                message.as_bytes(),
+                &mut signature,
+            )
+            .unwrap();
+        format!("{message}.{}", BASE64URL_NOPAD.encode(&signature))
+    }
+}
+
+#[test]
+fn a_public_key_is_no_shared_secret_and_a_token_brings_no_keys_of_its_own() {
+    let Some(rsa) = RsaKey::new() else {
+        return crate::skipped::skipped("openssl makes no RSA key");
+    };
+    let fixture = deployed("");
+    let (own, encrypts) = (Key::new("one"), Key::new("two"));
+    let mut for_encryption = encrypts.published();
+    for_encryption["use"] = json!("enc");
+    let shared_secret =
+        json!({"kty": "oct", "kid": "shared", "k": BASE64URL_NOPAD.encode(b"a shared secret")});
+    let set = json!({"keys": [rsa.published(), own.published(), for_encryption, shared_secret]});
+    let (jwks, asked) = publish(&set);
+    let (other, others_asked) = publish(&json!({"keys": [Key::new("evil").published()]}));
+    let service = start(&fixture, &jwks);
+    let path = on("nothing", "drain");
+    let whole = claims(&json!({}));
+    let valid = json!({"alg": "RS256", "kid": "rsa"});
+    assert_eq!(ask(&service, &path, &rsa.sign(&valid, &whole)).code, 404);
+    let by_hmac = |key: &[u8], kid: &str| {
+        let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
+        let message = format!(
+            "{}.{}",
+            part(&json!({"alg": "HS256", "kid": kid})),
+            part(&whole)
+        );
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, key);
+        let signature = ring::hmac::sign(&key, message.as_bytes());
+        format!("{message}.{}", BASE64URL_NOPAD.encode(signature.as_ref()))
+    };
+    let modulus = rsa.published()["n"].as_str().unwrap().to_owned();
+    let evil = Key::new("evil");
+    let header = |changed: Value| {
+        let mut header = json!({"alg": "ES256", "kid": "evil", "typ": "JWT"});
+        for (name, value) in changed.as_object().unwrap() {
+            header[name] = value.clone();
+        }
+        header
+    };
+    for token in [
+        by_hmac(modulus.as_bytes(), "rsa"),
+        by_hmac(rsa.pair.public().as_ref(), "rsa"),
+        by_hmac(b"a shared secret", "shared"),
+        // The right key by another algorithm, or a key for something else.
+        rsa.sign(&json!({"alg": "PS256", "kid": "rsa"}), &whole),
+        rsa.sign(&json!({"alg": "RS512", "kid": "rsa"}), &whole),
+        rsa.sign(&json!({"alg": "RS256", "kid": "one"}), &whole),
+        own.sign(&json!({"alg": "ES256", "kid": "rsa"}), &whole),
+        own.sign(&json!({"alg": "ES384", "kid": "one"}), &whole),
+        encrypts.token(&whole),
+        // No id, and several keys that may be meant; ids that are no ids.
+        evil.sign(&json!({"alg": "ES256"}), &whole),
+        evil.sign(&header(json!({"kid": "../../../etc/passwd"})), &whole),
+        evil.sign(&header(json!({"kid": ["one"]})), &whole),
+        evil.sign(&header(json!({"kid": "one\u{0}"})), &whole),
+        evil.sign(&header(json!({"kid": ""})), &whole),
+        // Keys that the token brings, or says where they are.
+        evil.sign(&header(json!({"jwk": evil.published()})), &whole),
+        evil.sign(&header(json!({"jku": other})), &whole),
+        evil.sign(&header(json!({"x5u": other})), &whole),
+        evil.sign(&header(json!({"alg": "None"})), &whole),
+        evil.sign(&header(json!({"alg": ["ES256"]})), &whole),
+        evil.sign(
+            &header(json!({"crit": ["b64"], "b64": false, "kid": "one"})),
+            &whole,
+        ),
+    ] {
+        let answer = ask(&service, &path, &token);
+        assert_eq!(
+            answer.reason(),
+            (401, "Unauthenticated".to_owned()),
+            "{token}"
+        );
+    }
+    assert_eq!(others_asked.load(Ordering::SeqCst), 0);
+    assert!(asked.load(Ordering::SeqCst) <= 2, "{asked:?}");
+}
+
+#[test]
+fn a_token_that_expires_in_the_middle_counts_no_longer_and_its_action_ends() {
+    let fixture = super::slow();
+    let key = Key::new("one");
+    let (jwks, _) = publish(&json!({"keys": [key.published()]}));
+    let service = start(&fixture, &jwks);
+    let token = key.token(&claims(&json!({"exp": now() + 3})));
+    let bearer = format!("Bearer {token}");
+    let headers = [("Authorization", &*bearer), ("Prefer", "respond-async")];
+    let begun = service.request("POST", &on("compute11", "drain"), &headers, "");
+    assert_eq!(begun.code, 202, "{begun:?}");
+    let url = begun.json()["details"]["action"]["url"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let get = |token: &str| {
+        let bearer = format!("Bearer {token}");
+        service.request("GET", &url, &[("Authorization", &bearer)], "")
+    };
+    assert_eq!(get(&token).code, 200);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(get(&token).reason(), (401, "Unauthenticated".to_owned()));
+    crate::fixture::wait_until("the drain does not end", || {
+        get(&key.token(&claims(&json!({})))).json()["state"] == "succeeded"
+    });
+}

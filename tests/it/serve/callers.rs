@@ -5,7 +5,10 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    SanType,
+};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
@@ -13,7 +16,7 @@ use super::{Answer, Service, bytes, deployed, on};
 use crate::fixture::Fixture;
 
 /// Operations, and the least role that each needs, as a number.
-const MATRIX: [(&str, &str, usize); 43] = [
+const MATRIX: [(&str, &str, usize); 44] = [
     (
         "GET",
         "/api/v1.0/etcd-cluster-health-statuses?design_ref=committed",
@@ -21,6 +24,7 @@ const MATRIX: [(&str, &str, usize); 43] = [
     ),
     ("GET", "/api/v1/actions", 0),
     ("GET", "/", 0),
+    ("GET", "/nodes", 0),
     ("GET", "/runs/01JB0000000000000000000000", 0),
     ("GET", "/api/v1/openapi.json", 0),
     ("GET", "/api/v1/sites", 0),
@@ -312,13 +316,13 @@ fn a_service_never_listens_openly() {
 }
 
 /// Certificates for a service and its callers.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(crate) pem: String,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::default();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -334,15 +338,62 @@ impl Authority {
 
     /// A certificate with its key.
     fn issue(&self, names: Vec<SanType>) -> (String, String) {
+        self.issue_with(names, |_| {})
+    }
+
+    /// The same with something else about it.
+    fn issue_with(
+        &self,
+        names: Vec<SanType>,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::default();
         parameters.subject_alt_names = names;
+        change(&mut parameters);
         let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
         (certificate.pem(), key.serialize_pem())
     }
 
-    fn dns(&self, name: &str) -> (String, String) {
+    pub(crate) fn dns(&self, name: &str) -> (String, String) {
         self.issue(vec![SanType::DnsName(name.try_into().unwrap())])
+    }
+
+    /// Answers requests over TLS under a name, one on each connection; the port.
+    pub(super) fn serve_once_each(
+        &self,
+        name: &str,
+        answer: impl Fn(&str) -> Vec<u8> + Send + 'static,
+    ) -> u16 {
+        let (certificate, key) = self.dns(name);
+        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let config = Arc::new(config);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                let session = rustls::ServerConnection::new(config.clone()).unwrap();
+                let mut stream = rustls::StreamOwned::new(session, socket.unwrap());
+                let mut read = [0; 4096];
+                // A client that does not trust the certificate sends nothing.
+                let Ok(length) = stream.read(&mut read) else {
+                    continue;
+                };
+                let head = String::from_utf8_lossy(&read[..length]).into_owned();
+                let _ = stream.write_all(&answer(&head));
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            }
+        });
+        port
     }
 }
 
@@ -350,6 +401,16 @@ impl Authority {
 fn over_tls(
     address: &str,
     ca: &str,
+    identity: Option<&(String, String)>,
+    request: &[u8],
+) -> Option<Answer> {
+    over_tls_as(address, ("localhost", ca), identity, request)
+}
+
+/// The same to a service of another name.
+pub(crate) fn over_tls_as(
+    address: &str,
+    (name, ca): (&str, &str),
     identity: Option<&(String, String)>,
     request: &[u8],
 ) -> Option<Answer> {
@@ -370,7 +431,7 @@ fn over_tls(
             builder.with_client_auth_cert(chain, key).unwrap()
         }
     };
-    let name = ServerName::try_from("localhost").unwrap();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
     let mut session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
     let mut socket = TcpStream::connect(address).unwrap();
     let mut stream = rustls::Stream::new(&mut session, &mut socket);
@@ -429,4 +490,68 @@ fn a_certificate_proves_its_holder() {
     assert!(!plain.contains("HTTP/1.1 2"), "{plain}");
     let recorded = fixture.run(&["log", "--format", "json"]).with(0).json();
     assert!(recorded["runs"][0]["requested"].is_null());
+}
+
+#[test]
+fn a_certificate_counts_in_its_time_and_for_its_use() {
+    let fixture = deployed("");
+    let own = Authority::new();
+    let (certificate, key) = own.dns("localhost");
+    for (name, text) in [
+        ("server.pem", &certificate),
+        ("server.key", &key),
+        ("ca.pem", &own.pem),
+    ] {
+        outside(&fixture, name, text);
+    }
+    let config = "tls: {certificate: server.pem, key: server.key, client_ca: ca.pem}\n\
+                  certificates: {'dns:ship.example': admin}\n";
+    let service = start(&fixture, config, "127.0.0.1:0");
+    let ask = |identity: &(String, String)| {
+        let request = bytes("GET", "/api/v1/actions", &[], "");
+        let answer = over_tls(service.address(), &own.pem, Some(identity), &request);
+        answer.map(|answer| answer.code)
+    };
+    let ship = || vec![SanType::DnsName("ship.example".try_into().unwrap())];
+    let with = |change: &dyn Fn(&mut CertificateParams)| own.issue_with(ship(), change);
+    let for_use = |usage: ExtendedKeyUsagePurpose| {
+        with(&move |parameters| parameters.extended_key_usages = vec![usage.clone()])
+    };
+    assert_eq!(ask(&with(&|_| {})), Some(200));
+    assert_eq!(
+        ask(&for_use(ExtendedKeyUsagePurpose::ClientAuth)),
+        Some(200)
+    );
+    for (what, identity) in [
+        (
+            "expired",
+            with(&|each| each.not_after = rcgen::date_time_ymd(2020, 1, 1)),
+        ),
+        (
+            "not valid yet",
+            with(&|each| each.not_before = rcgen::date_time_ymd(2999, 1, 1)),
+        ),
+        ("of a server", for_use(ExtendedKeyUsagePurpose::ServerAuth)),
+        (
+            "of a program",
+            for_use(ExtendedKeyUsagePurpose::CodeSigning),
+        ),
+        (
+            "of an authority",
+            with(&|each| each.is_ca = IsCa::Ca(BasicConstraints::Unconstrained)),
+        ),
+    ] {
+        assert_eq!(ask(&identity), None, "{what}");
+    }
+    // A name that only looks like the one that is known.
+    for name in ["*.example", "ship.example.evil.example", "SHIP.example.org"] {
+        let other = own.dns(name);
+        assert_eq!(ask(&other), Some(401), "{name}");
+    }
+    // The common name is no name.
+    let common = own.issue_with(Vec::new(), |each| {
+        each.distinguished_name
+            .push(DnType::CommonName, "ship.example");
+    });
+    assert_eq!(ask(&common), Some(401));
 }

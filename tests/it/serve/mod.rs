@@ -1,14 +1,17 @@
 //! `trueup serve`, on simulated sites.
 
+mod attack;
 mod bearer;
 mod bounds;
 mod callers;
 mod client;
 mod contract;
+mod deckhand;
 mod life;
 mod own;
 mod shipyard;
 
+pub(crate) use callers::{Authority, over_tls_as};
 pub(crate) use client::{Answer, Service, bytes, connect, exchange};
 
 use crate::fixture::Fixture;

@@ -8,5 +8,6 @@
 pub(crate) mod client;
 mod generated;
 pub(crate) mod keystone;
+mod manifests;
 mod nodes;
 mod page;

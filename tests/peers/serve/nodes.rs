@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::client::{Answer, Service};
+use super::manifests;
 use crate::etcd::Real;
 use crate::harness::wait_until;
 use crate::kubernetes::{Fixture, until};
@@ -43,11 +44,14 @@ impl Cluster {
         for node in ["n1", "n2"] {
             fixture.register(node).await;
         }
+        // With the rights of the manifests, and no others.
+        manifests::apply(&fixture).await;
+        let kubeconfig = manifests::kubeconfig(&fixture);
         let backends = format!(
             "schema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {{kind: sim, sim: {{clock: real, \
              durations: {{prepare: 0.1, deploy: 0.1, destroy: 0.1, relabel: 0.1, power: 0.1}}}}}}\n  \
              clusters: {{kubernetes: {{kubeconfig: {{file: {}}}, shutdown_image: 'example.org/tools:1'}}}}\n",
-            fixture.kubeconfig().display()
+            kubeconfig.display()
         );
         let (site, service) = tokio::task::spawn_blocking(move || {
             let site = Site::new(&[

@@ -47,7 +47,7 @@ const close = async (page) => {
 };
 
 for (const [name, look] of Object.entries(looks)) {
-  for (const [what, address] of [["home", "/"], ["run", "/runs/" + run]]) {
+  for (const [what, address] of [["home", "/"], ["nodes", "/nodes?state=deployed"], ["run", "/runs/" + run]]) {
     const page = await open(address, look);
     await judge(page, `${what} ${name}`);
     await close(page);

@@ -84,7 +84,7 @@ fn a_run_is_followed_on_the_page() {
         assert_eq!(seen[nothing], json!([]), "{nothing}");
     }
     let looks = seen["axe"].as_object().unwrap();
-    assert_eq!(looks.len(), 7);
+    assert_eq!(looks.len(), 10);
     for (look, violations) in looks {
         assert_eq!(*violations, json!([]), "{look}");
         assert_eq!(seen["wide"][look], false, "{look}: it scrolls sideways");

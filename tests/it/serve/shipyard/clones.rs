@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{Service, deployed};
+use super::super::{Service, deployed, settings};
 use super::{document, error, state_of};
 use crate::fixture::Fixture;
 use crate::git::{Checkout, Origin};
@@ -118,4 +118,48 @@ fn a_branch_that_takes_no_pushes_takes_no_commit() {
     assert_eq!(one.checkout.git(&["status", "--porcelain"]), "");
     std::fs::remove_file(hook).unwrap();
     assert_eq!(service.commit("").code, 200);
+}
+
+#[test]
+fn an_action_of_one_service_keeps_the_other_out_even_after_it_was_killed() {
+    let (_origin, one, two) = two();
+    let fast = "durations: {change: 0.2}, pods: [{name: web, nodes: [compute11], ends_after: 6}]";
+    settings(&one, "clock: real", fast);
+    one.checkout.commit("In real time");
+    one.checkout.git(&["push", "--quiet", "origin", "main"]);
+    two.checkout
+        .git(&["pull", "--quiet", "--ff-only", "origin", "main"]);
+    let (mut first, second) = (Service::start(&one, &[]), Service::start(&two, &[]));
+    let redeploy = json!({"target_nodes": "compute11", "target-revision": "committed"});
+    let id = first.begin("redeploy_server", &redeploy);
+    first.wait_for_step(&id, "drain", "running");
+    let is_kept_out = |word: &str| {
+        let other = second.begin("relabel_nodes", &json!({"target_nodes": "compute12"}));
+        let found = second.wait_for(&other, "Failed");
+        let state = state_of(&found, "dag_concurrency_check");
+        assert_eq!(state.as_deref(), Some("failed"), "{word}: {found}");
+        let answer = second.post(&super::super::on("compute12", "drain"));
+        assert_eq!(
+            answer.reason(),
+            (409, "Conflict".to_owned()),
+            "{word}: {answer:?}"
+        );
+    };
+    is_kept_out("while it runs");
+    first.signal("KILL");
+    first.wait();
+    is_kept_out("after it was killed");
+    let first = Service::start(&one, &["--resume-interrupted"]);
+    first.wait_for(&id, "Complete");
+    let found = second.wait_for(&id, "Complete");
+    assert_eq!(found["parameters"], redeploy);
+    let other = second.begin("relabel_nodes", &json!({"target_nodes": "compute12"}));
+    second.wait_for(&other, "Complete");
+    let log = two.run(&["log", "--format", "json"]).with(0).json();
+    let runs = log["runs"].as_array().unwrap().iter();
+    assert_eq!(
+        runs.filter(|run| run["action"] == "redeploy").count(),
+        1,
+        "{log}"
+    );
 }

@@ -14,7 +14,7 @@ use crate::fixture::wait_until;
 const BASE: &str = "/api/v1.0";
 
 /// A document that no node is made of.
-fn document(name: &str) -> String {
+pub(super) fn document(name: &str) -> String {
     format!(
         "---\nschema: deckhand/Passphrase/v1\nmetadata:\n  schema: metadata/Document/v1\n  name: {name}\n  \
          layeringDefinition: {{abstract: false, layer: site}}\n  storagePolicy: cleartext\ndata: hello\n"
@@ -37,7 +37,7 @@ impl Service {
     }
 
     /// Puts documents into the buffer.
-    fn put(&self, collection: &str, mode: &str, text: &str) -> Answer {
+    pub(super) fn put(&self, collection: &str, mode: &str, text: &str) -> Answer {
         let path = format!("{BASE}/configdocs/{collection}?buffermode={mode}&verbosity=1");
         self.request(
             "POST",
@@ -48,7 +48,7 @@ impl Service {
     }
 
     /// Commits the buffer.
-    fn commit(&self, parameters: &str) -> Answer {
+    pub(super) fn commit(&self, parameters: &str) -> Answer {
         self.post(&format!("{BASE}/commitconfigdocs?{parameters}"))
     }
 
@@ -69,7 +69,7 @@ impl Service {
 
     /// Begins an action; its id.
     #[track_caller]
-    fn begin(&self, name: &str, parameters: &Value) -> String {
+    pub(super) fn begin(&self, name: &str, parameters: &Value) -> String {
         let answer = self.ask_for(name, parameters);
         assert_eq!(answer.code, 201, "{answer:?}");
         let id = answer.json()["id"].as_str().unwrap().to_owned();
@@ -78,7 +78,7 @@ impl Service {
         id
     }
 
-    fn described(&self, id: &str) -> Value {
+    pub(super) fn described(&self, id: &str) -> Value {
         self.shipyard(&format!("/actions/{id}")).json()
     }
 
@@ -88,7 +88,7 @@ impl Service {
 
     /// Waits until an action is at a point of its life.
     #[track_caller]
-    fn wait_for(&self, id: &str, lifecycle: &str) -> Value {
+    pub(super) fn wait_for(&self, id: &str, lifecycle: &str) -> Value {
         for _ in 0..600 {
             let found = self.described(id);
             if found["action_lifecycle"] == lifecycle {
