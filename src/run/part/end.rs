@@ -8,6 +8,8 @@ use super::collect::{Collected, collected};
 use crate::design::{NodeDesign, NodeName};
 use crate::journal::Entry;
 use crate::plan::Plan;
+use crate::record::RunRecord;
+use crate::repository::Lock;
 use crate::run::error::{self, Error};
 use crate::run::event::EventKind;
 use crate::run::interrupted::Interrupted;
@@ -39,12 +41,23 @@ pub fn end_run<'a>(
     let (site, record) = (process.site, &interrupted.record);
     let state = site.store()?.read();
     site.ready(&state.map_err(error::records("read the records"))?)?;
-    let held = take(process, interrupted)?;
-    let found = gather(process, interrupted).and_then(|found| {
+    let judged = || {
+        let found = gather(process, interrupted)?;
         let is_over = found.open.is_empty() && is_complete(&found.entries)?;
         Ok((found, is_over))
-    });
-    let found = match found {
+    };
+    // The lock is not touched while workers are at work: they stop where it moves.
+    if site
+        .lock()?
+        .is_some_and(|left| is_of_workers(&left, record))
+    {
+        let (found, is_over) = judged()?;
+        if !is_over {
+            return Ok(Ending::Unfinished(found.open));
+        }
+    }
+    let held = take(process, interrupted)?;
+    let found = match judged() {
         Ok((found, true)) => found,
         unfinished => {
             give(process, &record.run, &held, &interrupted.plan)?;
@@ -81,6 +94,10 @@ pub(super) fn take(process: Process<'_>, interrupted: &Interrupted) -> Result<He
         Some(left) => return Err(site.held(left)),
     };
     process.take(left, run, &interrupted.plan)
+}
+
+fn is_of_workers(lock: &Lock, record: &RunRecord) -> bool {
+    lock.holder.of_workers && lock.holder.run == record.run.as_str()
 }
 
 fn gather(process: Process<'_>, interrupted: &Interrupted) -> Result<Collected, Error> {

@@ -199,7 +199,7 @@ impl<'a, 'r> Opening<'a, 'r> {
 
     /// Waits until the owner before can send nothing more; whether its last request may still be on its way.
     fn wait_for_owner(&self, before: Option<&KnownPart>) -> Result<bool, Error> {
-        let Some(before) = before.filter(|before| before.status.state == PartState::Running) else {
+        let Some(before) = before.filter(|before| before.status.state.is_open()) else {
             return Ok(false);
         };
         let (time, holder) = (self.process.time, &before.status.holder);
@@ -369,7 +369,7 @@ impl Own {
         let mark = Some(&before.status.journal);
         let found = files.read()?.unwrap_or_default();
         let is_newest = found.is_of(mark) && found.damage.is_none() && !found.is_shorter_than(mark);
-        let is_whole = before.status.state != PartState::Running;
+        let is_whole = !before.status.state.is_open();
         Ok(match is_newest && found.entries.len() >= published {
             true => Self {
                 is_incomplete: found.incomplete,

@@ -33,6 +33,8 @@ use crate::dice::Dice;
 const TRIALS: u64 = 20;
 /// The name of the run.
 const RUN: &str = "airflow";
+/// The clock reads in which an abort may die: behind them it is complete.
+const LOOKS_OF_ABORT: usize = 60;
 /// Lives of a part that are disturbed; later ones are left in peace.
 const DISTURBED: usize = 3;
 
@@ -141,6 +143,38 @@ impl Stage {
         self.lived(&undertaker, end)
     }
 
+    /// The life of a process that aborts the run; whether it came to its end. Where it did not, the lock is the workers' again.
+    fn abort_of_workers(&self, death: Option<Death>) -> bool {
+        let undertaker = Undertaker::new(death);
+        let end = undertaker.attend(&self.clock, || {
+            let (site, actor) = (self.site(), actor());
+            let process = Process::new(&site, &actor, &self.clock);
+            let record = run::find_shared(&site, RUN)?.unwrap();
+            let interrupted = find_interrupted(&site, Some(&record.run))?;
+            match workflow::abort_run(process, &interrupted, "") {
+                Ok(_) => Ok(()),
+                Err(workflow::Error::Run(error)) => Err(error),
+                Err(error) => panic!("{}", chain(&error)),
+            }
+        });
+        if let Some(end) = end {
+            end.unwrap_or_else(|error| panic!("{}", chain(&error)));
+            return true;
+        }
+        if self.lock().is_some_and(|lock| !lock.holder.of_workers) {
+            self.bury();
+        }
+        let (site, actor) = (self.site(), actor());
+        let process = Process::new(&site, &actor, &self.clock);
+        let record = run::find_shared(&site, RUN).unwrap().unwrap();
+        if self.lock().is_none() || record.outcome == trueup::record::Outcome::Abandoned {
+            return true;
+        }
+        let interrupted = find_interrupted(&site, Some(&record.run)).unwrap();
+        run::leave_to_workers(process, &record, &interrupted.plan).unwrap();
+        false
+    }
+
     fn lived<T>(&self, undertaker: &Undertaker, end: Option<Result<Option<T>, Error>>) -> Lived<T> {
         self.elsewhere.borrow_mut().clear();
         *self.part.borrow_mut() = None;
@@ -155,33 +189,43 @@ impl Stage {
 
     /// The part is given to another worker, too, at an event, after which the process may have slept. It is gone on with when
     /// the other one has ended, and acts before it hears of that.
-    fn is_overtaken(
-        &self,
-        parts: &Arc<Parts>,
-        part: usize,
-        sleep: Sleep,
-    ) -> Receiver<Lived<PartEnd>> {
-        let (sender, receiver) = channel();
+    fn is_overtaken(&self, parts: &Arc<Parts>, part: usize, sleep: Sleep) -> Receiver<Overtaken> {
         let parts = parts.clone();
+        self.meanwhile(sleep.event, sleep.time, true, move |other| {
+            if let Some(death) = sleep.abort
+                && other.abort_of_workers(death)
+            {
+                return Overtaken::ByAbort(requests(&other.requests()));
+            }
+            Overtaken::ByWorker(other.work(&parts, part, sleep.death))
+        })
+    }
+
+    /// Has another process, in another clone, do something at an event of the life of this one, which acts before it hears of
+    /// that where it is hasty then.
+    fn meanwhile<T: Send + 'static>(
+        &self,
+        event: usize,
+        sleeps: Duration,
+        is_hasty: bool,
+        does: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Receiver<T> {
+        let (sender, receiver) = channel();
         let happens = move |stage: &Self| {
-            stage.clock.pause(sleep.time);
-            stage.is_hasty.set(true);
+            stage.clock.pause(sleeps);
+            stage.is_hasty.set(is_hasty);
             let mut other = stage.alias();
             other.move_to((stage.clone + 1) % CLONES.len());
             let now = stage.clock.now();
             other.clock.pause(now.saturating_sub(other.clock.now()));
-            let life = std::thread::spawn(move || {
-                let lived = other.work(&parts, part, sleep.death);
-                (lived, other.clock.now())
-            });
-            let (lived, until) = life.join().unwrap();
+            let life = std::thread::spawn(move || (does(&other), other.clock.now()));
+            let (done, until) = life.join().unwrap();
             stage.clock.pause(until.saturating_sub(now));
-            let _ = sender.send(lived);
+            let _ = sender.send(done);
         };
-        let moment = Moment::Event(sleep.event);
         self.elsewhere
             .borrow_mut()
-            .push((moment, Box::new(happens)));
+            .push((Moment::Event(event), Box::new(happens)));
         receiver
     }
 }
@@ -191,7 +235,34 @@ impl Stage {
 struct Sleep {
     event: usize,
     time: Duration,
+    /// An abort of the run before, and its death.
+    abort: Option<Option<Death>>,
     death: Option<Death>,
+}
+
+/// What a worker was overtaken by.
+#[derive(Debug)]
+enum Overtaken {
+    ByWorker(Lived<PartEnd>),
+    /// The run is aborted; how many requests machines had got until then.
+    ByAbort(usize),
+}
+
+/// How many requests machines have got.
+fn requests(file: &std::path::Path) -> usize {
+    std::fs::read_to_string(file).unwrap().lines().count()
+}
+
+/// What is done to the life of a worker.
+enum Disturbance {
+    Nothing,
+    Dies(Death),
+    /// It is overtaken.
+    Overtaken(Receiver<Overtaken>),
+    /// The run is to be ended meanwhile.
+    EndedEarly(Receiver<Lived<Option<RunReport>>>),
+    /// Pushes are refused.
+    Refused,
 }
 
 /// A run that is divided among workers.
@@ -203,6 +274,10 @@ struct Trial {
     /// The lives of each part.
     lives: BTreeMap<usize, usize>,
     log: Vec<String>,
+    /// The report of an end that came when nothing was left but decisions.
+    report: Option<RunReport>,
+    /// The run was aborted; how many requests machines had got until then.
+    aborted: Option<usize>,
     /// The parts with a step that fails.
     failing: BTreeSet<usize>,
     /// Whether those are disturbed, too. A step that failed, and whose worker could not publish that, is found failed by the next
@@ -219,7 +294,7 @@ impl Trial {
     /// Carries all parts out.
     fn carry_out(&mut self) {
         let count = self.parts.parts.len();
-        while self.done.len() < count {
+        while self.done.len() < count && self.report.is_none() && self.aborted.is_none() {
             let any = self.dice.chance(10);
             let parts = (0..count)
                 .filter(|part| any || (!self.done.contains(part) && self.is_ready(*part)));
@@ -242,36 +317,75 @@ impl Trial {
         *lives += 1;
         let may_be_disturbed = self.disturbs_failures || !self.failing.contains(&part);
         let is_disturbed = may_be_disturbed && *lives <= DISTURBED && self.dice.chance(60);
-        let hub = self.stage.hub.clone().unwrap();
-        let (mut dies, mut overtaken) = (None, None);
-        if is_disturbed {
-            match self.dice.below(4) {
-                0 | 1 => dies = Some(death(&mut self.dice)),
-                2 => hub.refuse(Some(Refusal {
-                    from: self.dice.below(4),
-                    count: self.dice.pick(&[1, 2, 5, 1000]),
-                    how: self.dice.pick(&[How::Refused, How::Away, How::AnswerLost]),
-                })),
-                _ => {
-                    let sleep = Sleep {
-                        event: self.dice.below(6),
-                        time: Duration::from_secs(self.dice.pick(&[0, 10, 290, 1800])),
-                        death: self.dice.chance(30).then(|| death(&mut self.dice)),
-                    };
-                    overtaken = Some(self.stage.is_overtaken(&self.parts, part, sleep));
+        let disturbance = match is_disturbed {
+            true => self.disturbance(part),
+            false => Disturbance::Nothing,
+        };
+        let dies = match disturbance {
+            Disturbance::Dies(death) => Some(death),
+            _ => None,
+        };
+        let lived = self.stage.work(&self.parts, part, dies);
+        self.stage.hub.clone().unwrap().refuse(None);
+        let id = self.parts.parts[part].id.clone();
+        self.log
+            .push(format!("{id} in {}: {dies:?} {lived:?}", self.stage.clone));
+        match disturbance {
+            Disturbance::Nothing => self.take_in(part, false, lived),
+            Disturbance::Dies(_) | Disturbance::Refused => self.take_in(part, true, lived),
+            Disturbance::EndedEarly(ended) => {
+                let ended = ended.try_recv().ok();
+                self.log.push(format!("meanwhile the end: {ended:?}"));
+                // Where nothing but decisions was left, the end takes them.
+                self.report = ended.and_then(|ended| ended?.unwrap());
+                self.take_in(part, self.report.is_some(), lived);
+            }
+            Disturbance::Overtaken(other) => {
+                let other = other.try_recv().ok();
+                self.log.push(format!("meanwhile {other:?}"));
+                self.take_in(part, true, lived);
+                match other {
+                    Some(Overtaken::ByWorker(other)) => self.take_in(part, true, other),
+                    Some(Overtaken::ByAbort(requests)) => self.aborted = Some(requests),
+                    None => {}
                 }
             }
         }
-        let lived = self.stage.work(&self.parts, part, dies);
-        hub.refuse(None);
-        let other = overtaken.and_then(|other| other.try_recv().ok());
-        let id = &self.parts.parts[part].id;
-        self.log.push(format!(
-            "{id} in {}: {dies:?} {lived:?}; meanwhile {other:?}",
-            self.stage.clone
-        ));
-        for lived in [Some(lived), other].into_iter().flatten() {
-            self.take_in(part, is_disturbed, lived);
+    }
+
+    /// Draws what is done to the life of a worker.
+    fn disturbance(&mut self, part: usize) -> Disturbance {
+        let (dice, stage) = (&mut self.dice, &self.stage);
+        match dice.below(6) {
+            0 | 1 => Disturbance::Dies(death(dice)),
+            2 => {
+                stage.hub.clone().unwrap().refuse(Some(Refusal {
+                    from: dice.below(4),
+                    count: dice.pick(&[1, 2, 5, 1000]),
+                    how: dice.pick(&[How::Refused, How::Away, How::AnswerLost]),
+                }));
+                Disturbance::Refused
+            }
+            3 => Disturbance::EndedEarly(stage.meanwhile(
+                dice.below(6),
+                Duration::ZERO,
+                false,
+                |other| other.end_of_workers(None),
+            )),
+            _ => {
+                let abort = match dice.below(10) {
+                    0 => Some(None),
+                    1..4 => Some(Some(Death::Looking(dice.below(LOOKS_OF_ABORT)))),
+                    _ => None,
+                };
+                let sleep = Sleep {
+                    event: dice.below(6),
+                    time: Duration::from_secs(dice.pick(&[0, 10, 290, 1800])),
+                    abort,
+                    death: dice.chance(30).then(|| death(dice)),
+                };
+                Disturbance::Overtaken(stage.is_overtaken(&self.parts, part, sleep))
+            }
         }
     }
 
@@ -312,11 +426,10 @@ impl Trial {
     }
 }
 
-/// Whether the trial could be compared: an apply of its plan comes to its end.
-fn is_the_same(seed: u64) -> bool {
-    let mut dice = Dice(seed);
+/// A random site and a plan of it that has steps.
+fn drawn_site(dice: &mut Dice) -> Option<(Stage, Planned)> {
     let stage = Stage::shared();
-    let mut site = drawn::fair(&mut dice);
+    let mut site = drawn::fair(dice);
     let options = Options {
         parallelism: 1 + dice.below(4),
         ..allowing_all()
@@ -338,12 +451,16 @@ fn is_the_same(seed: u64) -> bool {
         }
     }
     stage.commit(&site.to_string());
-    let Some(planned) = stage.plan(&request(Action::Update, &[]), options) else {
+    let planned = stage.plan(&request(Action::Update, &[]), options)?;
+    (!planned.plan.steps.is_empty()).then_some((stage, planned))
+}
+
+/// Whether the trial could be compared: an apply of its plan comes to its end.
+fn is_the_same(seed: u64) -> bool {
+    let mut dice = Dice(seed);
+    let Some((stage, planned)) = drawn_site(&mut dice) else {
         return false;
     };
-    if planned.plan.steps.is_empty() {
-        return false;
-    }
     let alone = stage.copy();
     let applied = alone.live(&RunCommand::Apply(&planned, false), None);
     let End::Ended(ended) = applied.end else {
@@ -386,9 +503,27 @@ fn is_the_same(seed: u64) -> bool {
         done: BTreeSet::new(),
         lives: BTreeMap::new(),
         log: Vec::new(),
+        report: None,
+        aborted: None,
     };
     trial.carry_out();
-    let report = trial.end();
+    if let Some(until) = trial.aborted {
+        let sent = requests(&trial.stage.requests());
+        assert_eq!(
+            sent, until,
+            "a worker acts behind the abort: {:#?}",
+            trial.log
+        );
+        trial
+            .stage
+            .ledger()
+            .check_requests(&trial.stage.requests(), &trial.log);
+        return true;
+    }
+    let report = match trial.report.take() {
+        Some(report) => report,
+        None => trial.end(),
+    };
     let ledger = trial.stage.ledger();
     ledger.check_requests(&trial.stage.requests(), &trial.log);
     let outcome = trial.stage.outcome(&report);
