@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::begin::give;
 use super::collect::{Collected, collected};
+use super::pace::{PUSHES_OF_END, Pace};
 use crate::design::{NodeDesign, NodeName};
 use crate::journal::Entry;
 use crate::plan::Plan;
@@ -16,6 +18,7 @@ use crate::run::interrupted::Interrupted;
 use crate::run::process::{Held, Process};
 use crate::run::resume::{open_journal, open_session, take_in};
 use crate::run::session::{ApprovedPlan, Begun, Session, lock};
+use crate::run::site_repository::Connection;
 
 /// How a run was found that is to be ended.
 pub enum Ending<'a> {
@@ -55,6 +58,7 @@ pub fn end_run<'a>(
         if !is_over {
             return Ok(Ending::Unfinished(found.open));
         }
+        wait_for_turn(process, record, &found);
     }
     let held = take(process, interrupted)?;
     let found = match judged() {
@@ -94,6 +98,26 @@ pub(super) fn take(process: Process<'_>, interrupted: &Interrupted) -> Result<He
         Some(left) => return Err(site.held(left)),
     };
     process.take(left, run, &interrupted.plan)
+}
+
+/// Waits until the pushes of the end keep the run within its pace.
+fn wait_for_turn(process: Process<'_>, record: &RunRecord, found: &Collected) {
+    let (Some(workers), Connection::Shared { .. }) = (&record.workers, &process.site.connection)
+    else {
+        return;
+    };
+    let pace = Pace {
+        pushes_per_minute: workers.pushes_per_minute,
+    };
+    let (now, published) = (process.time.seconds(), found.known.published());
+    let seconds = pace.wait(now, &published, PUSHES_OF_END);
+    if seconds > 0 {
+        process.time.explain(&format!(
+            "for {seconds} s: so that the run makes no more than {} pushes a minute",
+            workers.pushes_per_minute
+        ));
+        process.time.pause(Duration::from_secs(seconds));
+    }
 }
 
 fn is_of_workers(lock: &Lock, record: &RunRecord) -> bool {

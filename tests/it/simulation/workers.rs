@@ -111,6 +111,43 @@ impl Stage {
         self.lived(&undertaker, end)
     }
 
+    /// An undisturbed life of a worker with a part.
+    pub(super) fn worked(
+        &self,
+        parts: &Arc<Parts>,
+        part: usize,
+    ) -> Result<PartEnd, workflow::Error> {
+        let undertaker = Undertaker::new(None);
+        let (site, actor) = (self.site(), actor());
+        let process = Process::new(&site, &actor, &self.clock);
+        let record = run::find_shared(&site, RUN).unwrap().unwrap();
+        let interrupted = find_interrupted(&site, Some(&record.run)).unwrap();
+        let planned = self.interrupted(&interrupted);
+        *self.part.borrow_mut() = Some(parts.parts[part].id.clone());
+        let carried = self.carried(
+            &planned,
+            &undertaker,
+            &mut Vec::new(),
+            |execution, caller| {
+                let order = PartOrder {
+                    interrupted: &interrupted,
+                    execution,
+                    parts,
+                    part,
+                    decisions: BTreeMap::new(),
+                };
+                Ok(workflow::carry_out_part(process, &order, caller))
+            },
+        );
+        *self.part.borrow_mut() = None;
+        carried.unwrap().unwrap()
+    }
+
+    /// Lets time pass.
+    pub(super) fn passes(&self, time: Duration) {
+        self.clock.pause(time);
+    }
+
     /// The life of a process that ends the run; without a report where parts are unfinished.
     fn end_of_workers(&self, death: Option<Death>) -> Lived<Option<RunReport>> {
         let undertaker = Undertaker::new(death);
@@ -266,10 +303,10 @@ enum Disturbance {
 }
 
 /// A run that is divided among workers.
-struct Trial {
+pub(super) struct Trial {
     dice: Dice,
-    stage: Stage,
-    parts: Arc<Parts>,
+    pub(super) stage: Stage,
+    pub(super) parts: Arc<Parts>,
     done: BTreeSet<usize>,
     /// The lives of each part.
     lives: BTreeMap<usize, usize>,
@@ -286,6 +323,54 @@ struct Trial {
 }
 
 impl Trial {
+    /// The run of a plan that has begun; `failing` are the steps that fail.
+    fn begun(mut dice: Dice, stage: Stage, planned: &Planned, failing: &BTreeSet<String>) -> Self {
+        let nodes_per_part = 1 + dice.below(3);
+        let mut trial = Self::of(dice, stage, planned, nodes_per_part);
+        let steps = &planned.plan.steps;
+        let fails = |part: &Part| {
+            let mut own = part
+                .steps
+                .iter()
+                .map(|step| steps[step.0 as usize].id.to_string());
+            own.any(|step| failing.contains(&step))
+        };
+        let numbered = trial.parts.parts.iter().enumerate();
+        let failing = numbered.filter(|(_, part)| fails(part));
+        trial.failing = failing.map(|(position, _)| position).collect();
+        trial.disturbs_failures = trial.dice.chance(25);
+        trial
+    }
+
+    /// The run of a plan that has begun, in parts of at most so many nodes.
+    pub(super) fn of(
+        mut dice: Dice,
+        stage: Stage,
+        planned: &Planned,
+        nodes_per_part: usize,
+    ) -> Self {
+        std::fs::write(stage.requests(), "").unwrap();
+        let workers = Workers {
+            name: RUN.into(),
+            plan: trueup::plan::saved::digest(&planned.plan),
+            nodes_per_part,
+            pushes_per_minute: dice.pick(&[0, 6]),
+        };
+        stage.begin_for_workers(planned, &workers);
+        Self {
+            failing: BTreeSet::new(),
+            disturbs_failures: false,
+            dice,
+            stage,
+            parts: Arc::new(Parts::of(&planned.plan, nodes_per_part)),
+            done: BTreeSet::new(),
+            lives: BTreeMap::new(),
+            log: Vec::new(),
+            report: None,
+            aborted: None,
+        }
+    }
+
     fn is_ready(&self, part: usize) -> bool {
         let after = &self.parts.parts[part].after;
         after.iter().all(|before| self.done.contains(before))
@@ -406,7 +491,7 @@ impl Trial {
     }
 
     /// Ends the run.
-    fn end(&mut self) -> RunReport {
+    pub(super) fn end(&mut self) -> RunReport {
         for life in 0..12 {
             let dies = (life < DISTURBED && self.dice.chance(50)).then(|| death(&mut self.dice));
             let ended = self.stage.end_of_workers(dies);
@@ -458,11 +543,17 @@ fn drawn_site(dice: &mut Dice) -> Option<(Stage, Planned)> {
 /// Whether the trial could be compared: an apply of its plan comes to its end.
 fn is_the_same(seed: u64) -> bool {
     let mut dice = Dice(seed);
-    let Some((stage, planned)) = drawn_site(&mut dice) else {
-        return false;
-    };
+    let drawn = drawn_site(&mut dice);
+    drawn.is_some_and(|(stage, planned)| {
+        is_as_applied(&format!("seed {seed}"), dice, stage, &planned)
+    })
+}
+
+/// Has disturbed workers carry a plan out that an apply carries out on a copy of the stage, and compares what came of both; whether the
+/// apply comes to its end.
+pub(super) fn is_as_applied(name: &str, dice: Dice, stage: Stage, planned: &Planned) -> bool {
     let alone = stage.copy();
-    let applied = alone.live(&RunCommand::Apply(&planned, false), None);
+    let applied = alone.live(&RunCommand::Apply(planned, false), None);
     let End::Ended(ended) = applied.end else {
         return false;
     };
@@ -471,53 +562,19 @@ fn is_the_same(seed: u64) -> bool {
     }
     let expected = alone.outcome(&ended.0);
     let failing = alone.ledger().failed();
-    std::fs::write(stage.requests(), "").unwrap();
-    let nodes_per_part = 1 + dice.below(3);
-    let workers = Workers {
-        name: RUN.into(),
-        plan: trueup::plan::saved::digest(&planned.plan),
-        nodes_per_part,
-        pushes_per_minute: dice.pick(&[0, 6]),
-    };
-    stage.begin_for_workers(&planned, &workers);
-    let parts = Arc::new(Parts::of(&planned.plan, nodes_per_part));
-    let steps = &planned.plan.steps;
-    let fails = |part: &Part| {
-        let mut own = part
-            .steps
-            .iter()
-            .map(|step| steps[step.0 as usize].id.to_string());
-        own.any(|step| failing.contains(&step))
-    };
-    let numbered = parts.parts.iter().enumerate();
-    let failing = numbered
-        .filter(|(_, part)| fails(part))
-        .map(|(position, _)| position)
-        .collect();
-    let mut trial = Trial {
-        failing,
-        disturbs_failures: dice.chance(25),
-        dice,
-        stage,
-        parts,
-        done: BTreeSet::new(),
-        lives: BTreeMap::new(),
-        log: Vec::new(),
-        report: None,
-        aborted: None,
-    };
+    let mut trial = Trial::begun(dice, stage, planned, &failing);
     trial.carry_out();
+    let log = std::mem::take(&mut trial.log);
     if let Some(until) = trial.aborted {
         let sent = requests(&trial.stage.requests());
         assert_eq!(
             sent, until,
-            "a worker acts behind the abort: {:#?}",
-            trial.log
+            "{name}: a worker acts behind the abort: {log:#?}"
         );
         trial
             .stage
             .ledger()
-            .check_requests(&trial.stage.requests(), &trial.log);
+            .check_requests(&trial.stage.requests(), &log);
         return true;
     }
     let report = match trial.report.take() {
@@ -525,34 +582,40 @@ fn is_the_same(seed: u64) -> bool {
         None => trial.end(),
     };
     let ledger = trial.stage.ledger();
-    ledger.check_requests(&trial.stage.requests(), &trial.log);
+    ledger.check_requests(&trial.stage.requests(), &log);
     let outcome = trial.stage.outcome(&report);
     if trial.disturbs_failures {
         return true;
     }
     let difference = outcome.difference(&expected);
-    assert_eq!(difference, "", "seed {seed}: {:#?}", trial.log);
+    assert_eq!(difference, "", "{name}: {log:#?}");
     true
 }
 
-/// Tries every second seed, from the first or the second on.
+/// A number in the environment.
+pub(super) fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap())
+}
+
+/// Compares half of the trials, of every second seed from the first or the second on. Seeds whose run ends otherwise than by itself are
+/// passed over.
 fn compare(first: usize) {
-    let number = |name: &str| {
-        let text = std::env::var(name).ok()?;
-        Some(text.parse::<u64>().unwrap())
-    };
-    let seeds = match number("TRUEUP_TEST_WORKERS_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TRUEUP_TEST_WORKERS").unwrap_or(TRIALS),
-    };
-    let seeds: Vec<u64> = seeds.skip(first).step_by(2).collect();
-    let compared = seeds.iter().filter(|seed| is_the_same(**seed)).count();
-    let count = seeds.len();
-    eprintln!("{compared} of {count} runs were compared");
-    assert!(
-        compared * 2 >= count,
-        "only {compared} of {count} runs could be compared"
-    );
+    if let Some(seed) = number("TRUEUP_TEST_WORKERS_SEED") {
+        assert!(first == 1 || is_the_same(seed), "it cannot be compared");
+        return;
+    }
+    let wanted = number("TRUEUP_TEST_WORKERS").unwrap_or(TRIALS) / 2;
+    let mut compared = 0;
+    let seeds = (0..4 * wanted).skip(first).step_by(2);
+    let tried = seeds.take_while(|seed| {
+        let goes_on = compared < wanted;
+        compared += u64::from(goes_on && is_the_same(*seed));
+        goes_on
+    });
+    let tried = tried.count();
+    eprintln!("{compared} runs of {tried} sites were compared");
+    assert_eq!(compared, wanted, "of {tried} sites");
 }
 
 #[test]
