@@ -75,7 +75,7 @@ def site(folder: Path, options: argparse.Namespace) -> None:
     folder.mkdir(parents=True)
     git(folder, "init", "--quiet", "--bare", "--initial-branch=main", "origin.git")
     hook = folder / "origin.git/hooks/pre-receive"
-    hook.write_text(f"#!/bin/sh\necho >> '{folder.resolve()}/pushes'\n")
+    hook.write_text(f"#!/bin/sh\ndate +%s.%N >> '{folder.resolve()}/pushes'\n")
     hook.chmod(0o755)
     trueup(folder, "init", "edge")
     edge = folder / "edge"
@@ -151,6 +151,13 @@ def workers(folder: Path, plan: Path, options: argparse.Namespace) -> float:
     return time.monotonic() - begun
 
 
+def most_in_a_minute(times: list[float]) -> int:
+    """The most pushes that the remote got in any minute."""
+    return max(
+        (sum(1 for other in times if 0 <= other - time < 60) for time in times), default=0
+    )
+
+
 def main() -> None:
     options = arguments()
     folder = options.folder.resolve()
@@ -163,11 +170,11 @@ def main() -> None:
     trueup(planner, "plan", "--parallelism", str(options.parallelism), "-o", str(plan))
     (folder / "pushes").write_text("")
     took = workers(folder, plan, options)
-    pushes = len((folder / "pushes").read_text().splitlines())
+    pushes = [float(line) for line in (folder / "pushes").read_text().splitlines()]
     print(f"ideal: {ideal} s")
     print(
         f"{options.workers} workers of {options.parallelism}: {took:.0f} s, "
-        f"{took / ideal:.2f} of the ideal, {pushes} pushes"
+        f"{took / ideal:.2f} of the ideal, {len(pushes)} pushes, at most {most_in_a_minute(pushes)} a minute"
     )
     git(folder, "clone", "--quiet", "--mirror", "edge", "alone.git")
     git(folder, "clone", "--quiet", "alone.git", "alone")

@@ -57,9 +57,8 @@ fn fence(process: Process<'_>, interrupted: &Interrupted) -> Result<Option<Durat
         let mut is_whole = true;
         for (part, found) in &known.0 {
             let status = &found.status;
-            match status.state {
-                PartState::Interrupted | PartState::Ended => continue,
-                PartState::Running | PartState::Fenced => {}
+            if !status.state.is_open() {
+                continue;
             }
             let is_gone = status.holder.is_gone(&process.holder(run));
             let bound = Duration::from_secs(if is_gone { 0 } else { status.bound });

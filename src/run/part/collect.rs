@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::known::KnownParts;
 use super::refs::PartRefs;
-use super::status::{PartState, progress};
+use super::status::progress;
 use crate::journal::Entry;
 use crate::plan::{Parts, Plan, saved};
 use crate::record::{RunFile, RunRecord, State, Store};
@@ -54,7 +54,7 @@ pub(in crate::run) fn collected(
             continue;
         };
         let done = progress(site.repository, found.commit, &[], true)?;
-        let is_open = matches!(found.status.state, PartState::Running | PartState::Fenced);
+        let is_open = found.status.state.is_open();
         collected.entries.extend(done.entries.iter().cloned());
         collected.events.extend(done.events);
         if is_open {

@@ -2,18 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::begin::give;
 use super::collect::{Collected, collected};
+use super::pace::{PUSHES_OF_END, Pace};
 use crate::design::{NodeDesign, NodeName};
 use crate::journal::Entry;
 use crate::plan::Plan;
+use crate::record::RunRecord;
+use crate::repository::Lock;
 use crate::run::error::{self, Error};
 use crate::run::event::EventKind;
 use crate::run::interrupted::Interrupted;
 use crate::run::process::{Held, Process};
 use crate::run::resume::{open_journal, open_session, take_in};
 use crate::run::session::{ApprovedPlan, Begun, Session, lock};
+use crate::run::site_repository::Connection;
 
 /// How a run was found that is to be ended.
 pub enum Ending<'a> {
@@ -39,12 +44,24 @@ pub fn end_run<'a>(
     let (site, record) = (process.site, &interrupted.record);
     let state = site.store()?.read();
     site.ready(&state.map_err(error::records("read the records"))?)?;
-    let held = take(process, interrupted)?;
-    let found = gather(process, interrupted).and_then(|found| {
+    let judged = || {
+        let found = gather(process, interrupted)?;
         let is_over = found.open.is_empty() && is_complete(&found.entries)?;
         Ok((found, is_over))
-    });
-    let found = match found {
+    };
+    // The lock is not touched while workers are at work: they stop where it moves.
+    if site
+        .lock()?
+        .is_some_and(|left| is_of_workers(&left, record))
+    {
+        let (found, is_over) = judged()?;
+        if !is_over {
+            return Ok(Ending::Unfinished(found.open));
+        }
+        wait_for_turn(process, record, &found);
+    }
+    let held = take(process, interrupted)?;
+    let found = match judged() {
         Ok((found, true)) => found,
         unfinished => {
             give(process, &record.run, &held, &interrupted.plan)?;
@@ -81,6 +98,30 @@ pub(super) fn take(process: Process<'_>, interrupted: &Interrupted) -> Result<He
         Some(left) => return Err(site.held(left)),
     };
     process.take(left, run, &interrupted.plan)
+}
+
+/// Waits until the pushes of the end keep the run within its pace.
+fn wait_for_turn(process: Process<'_>, record: &RunRecord, found: &Collected) {
+    let (Some(workers), Connection::Shared { .. }) = (&record.workers, &process.site.connection)
+    else {
+        return;
+    };
+    let pace = Pace {
+        pushes_per_minute: workers.pushes_per_minute,
+    };
+    let (now, published) = (process.time.seconds(), found.known.published());
+    let seconds = pace.wait(now, &published, PUSHES_OF_END);
+    if seconds > 0 {
+        process.time.explain(&format!(
+            "for {seconds} s: so that the run makes no more than {} pushes a minute",
+            workers.pushes_per_minute
+        ));
+        process.time.pause(Duration::from_secs(seconds));
+    }
+}
+
+fn is_of_workers(lock: &Lock, record: &RunRecord) -> bool {
+    lock.holder.of_workers && lock.holder.run == record.run.as_str()
 }
 
 fn gather(process: Process<'_>, interrupted: &Interrupted) -> Result<Collected, Error> {

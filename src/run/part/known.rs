@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::refs::{Listed, PartRefs};
 use super::status::{PartState, PartStatus, progress};
 use crate::journal::Entry;
+use crate::plan::{Part, Parts};
 use crate::repository::{BlobId, CommitId};
 use crate::run::error::Error;
 
@@ -78,6 +79,16 @@ impl KnownParts {
     pub(in crate::run) fn running(&self) -> usize {
         let states = self.0.values().map(|known| known.status.state);
         states.filter(|state| *state == PartState::Running).count()
+    }
+
+    /// How many parts are carried out now, or could be.
+    pub(in crate::run) fn ready(&self, parts: &Parts) -> usize {
+        let has_ended = |part: &Part| self.state(&part.id) == Some(PartState::Ended);
+        let is_ready = |part: &&Part| {
+            let mut after = part.after.iter().map(|before| &parts.parts[*before]);
+            !has_ended(part) && after.all(has_ended)
+        };
+        parts.parts.iter().filter(is_ready).count()
     }
 
     /// When parts were published lately.

@@ -15,7 +15,7 @@ use crate::design::RunId;
 use crate::journal::{Decision, Entry, Journal, Replay};
 use crate::plan::{Part, Parts};
 use crate::record::{State, Store, Workers};
-use crate::repository::{CommitId, Holder};
+use crate::repository::{Holder, Lock};
 use crate::run::error::{self, Error};
 use crate::run::files::RunFiles;
 use crate::run::interrupted::Interrupted;
@@ -99,7 +99,7 @@ struct Opening<'a, 'r> {
     store: Store<'a>,
     records: State,
     /// The lock of the run.
-    lock: CommitId,
+    lock: Lock,
     known: KnownParts,
     /// The entries of other parts.
     entries: Vec<Entry>,
@@ -140,7 +140,7 @@ impl<'a, 'r> Opening<'a, 'r> {
             workers,
             store,
             records,
-            lock: held.id,
+            lock: held,
             known,
             entries,
         })
@@ -199,7 +199,7 @@ impl<'a, 'r> Opening<'a, 'r> {
 
     /// Waits until the owner before can send nothing more; whether its last request may still be on its way.
     fn wait_for_owner(&self, before: Option<&KnownPart>) -> Result<bool, Error> {
-        let Some(before) = before.filter(|before| before.status.state == PartState::Running) else {
+        let Some(before) = before.filter(|before| before.status.state.is_open()) else {
             return Ok(false);
         };
         let (time, holder) = (self.process.time, &before.status.holder);
@@ -264,7 +264,8 @@ impl<'a, 'r> Opening<'a, 'r> {
             part: self.part.id.clone(),
             store: self.store,
             base: self.records.tip,
-            lock: self.lock,
+            lock: self.lock.id,
+            begun: self.lock.renewed,
             pace: Pace {
                 // Without a remote no host is asked too often.
                 pushes_per_minute: match &process.site.connection {
@@ -281,8 +282,10 @@ impl<'a, 'r> Opening<'a, 'r> {
             git: GitThread::default(),
             owned: Mutex::new(Owned {
                 tip: before.map(|before| before.commit),
-                sent: None,
+                sent: Vec::new(),
                 status,
+                confirmed: process.time.monotonic(),
+                missed: Vec::new(),
                 // Until it is claimed, there is nothing to renew.
                 next: Duration::MAX,
                 failures: 0,
@@ -307,8 +310,7 @@ impl<'a, 'r> Opening<'a, 'r> {
 fn claim(session: &PartSession<'_>, must_wait: bool, longest: Duration) -> Result<(), Error> {
     let process = session.process;
     let before = lock(&session.owned).tip;
-    session.wait_for_turn();
-    match session.publish(PartState::Running) {
+    match session.publish_in_turn(PartState::Running) {
         Err(error) if is_moved(&error) => return Err(session.lost()),
         other => other?,
     }
@@ -369,7 +371,7 @@ impl Own {
         let mark = Some(&before.status.journal);
         let found = files.read()?.unwrap_or_default();
         let is_newest = found.is_of(mark) && found.damage.is_none() && !found.is_shorter_than(mark);
-        let is_whole = before.status.state != PartState::Running;
+        let is_whole = !before.status.state.is_open();
         Ok(match is_newest && found.entries.len() >= published {
             true => Self {
                 is_incomplete: found.incomplete,

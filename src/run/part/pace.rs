@@ -1,7 +1,9 @@
 //! How often the workers of a run publish: together at most as often as the remote's host takes it.
 //!
-//! Forges ask for a few pushes a minute. Each worker knows from the parts when the others published last, and waits for its
-//! turn. The renewals of leases get half of the pushes, so that their interval grows with the number of workers.
+//! Forges ask for a few pushes a minute. Each worker lists the parts right before it pushes, knows from them when the others
+//! have, and waits for its turn; a push that another one has come before is refused, and the parts are listed again. One push of
+//! each minute is left to such refusals. The renewals of leases get half of the pushes, so that their interval grows with the
+//! number of workers.
 
 use std::time::Duration;
 
@@ -9,8 +11,12 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_secs(60);
 /// In how many intervals a lease ends that is not renewed.
 const INTERVALS: u32 = 5;
-/// The seconds in which pushes are counted.
-const MINUTE: i64 = 60;
+/// The seconds in which pushes are counted: a minute, and what their times are rounded by and one takes longer to arrive than another.
+const MINUTE: i64 = 62;
+/// The pushes of a begin: the lock, the records, and the lock that is left to the workers.
+pub(in crate::run) const PUSHES_OF_BEGIN: usize = 3;
+/// The pushes of an end: the lock, the records with the tag, and what is left of the run.
+pub(in crate::run) const PUSHES_OF_END: usize = 3;
 
 /// The pace of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +26,11 @@ pub(in crate::run) struct Pace {
 }
 
 impl Pace {
+    /// Whether workers may push as often as they like.
+    pub(in crate::run) const fn is_unlimited(self) -> bool {
+        self.pushes_per_minute == 0
+    }
+
     /// How often one of `workers` workers renews its lease.
     pub(in crate::run) fn interval(self, workers: usize) -> Duration {
         if self.pushes_per_minute == 0 {
@@ -35,8 +46,33 @@ impl Pace {
         interval * INTERVALS
     }
 
-    /// How many seconds a worker waits before it publishes, `now`, given when the workers published.
-    pub(in crate::run) fn wait(self, now: i64, published: &[i64]) -> u64 {
+    /// The longest time by which workers that wait for the same turn are spread.
+    pub(in crate::run) fn spread(self) -> Duration {
+        Duration::from_secs(60) / self.pushes_per_minute.max(1)
+    }
+
+    /// Whether workers that publish at the same time would come into each other's way, where so many may.
+    pub(in crate::run) fn is_crowded(self, now: i64, published: &[i64], workers: usize) -> bool {
+        let limit = usize::try_from(self.pushes_per_minute).unwrap_or(usize::MAX);
+        let recent = published
+            .iter()
+            .filter(|at| (0..MINUTE).contains(&(now - **at)));
+        // Each but the first may be refused once.
+        workers > 1 && recent.count() + 2 * workers > limit
+    }
+
+    /// How many pushes a worker that publishes leaves to others and to refusals.
+    fn left_by_worker(self) -> usize {
+        if self.pushes_per_minute > 1 { 2 } else { 1 }
+    }
+
+    /// How many seconds a worker waits, `now`, before it publishes, given when the workers published.
+    pub(in crate::run) fn wait_of_worker(self, now: i64, published: &[i64]) -> u64 {
+        self.wait(now, published, self.left_by_worker())
+    }
+
+    /// How many seconds a process waits, `now`, before it pushes so many times, given when the workers published.
+    pub(in crate::run) fn wait(self, now: i64, published: &[i64], pushes: usize) -> u64 {
         let Ok(limit) = usize::try_from(self.pushes_per_minute) else {
             return 0;
         };
@@ -45,11 +81,12 @@ impl Pace {
             .copied()
             .filter(|at| (0..MINUTE).contains(&(now - at)))
             .collect();
-        if limit == 0 || recent.len() < limit {
+        let others = limit.saturating_sub(pushes.max(1));
+        if limit == 0 || recent.len() <= others {
             return 0;
         }
         recent.sort_unstable();
-        let first = recent[recent.len() - limit];
+        let first = recent[recent.len() - others - 1];
         u64::try_from(first + MINUTE - now).unwrap_or_default()
     }
 
@@ -82,30 +119,46 @@ mod tests {
         let free = Pace {
             pushes_per_minute: 0,
         };
-        assert_eq!((free.interval(400), free.wait(0, &[0; 50])), (SHORTEST, 0));
+        let wait = free.wait(0, &[0; 50], 1);
+        assert_eq!((free.interval(400), wait), (SHORTEST, 0));
     }
 
     #[test]
     fn a_push_waits_until_the_oldest_of_the_last_six_is_a_minute_old() {
-        assert_eq!(FORGE.wait(100, &[50, 60, 70, 80, 90]), 0);
-        assert_eq!(FORGE.wait(100, &[50, 60, 70, 80, 90, 95]), 10);
-        assert_eq!(FORGE.wait(100, &[39, 50, 60, 70, 80, 90, 95]), 10);
-        assert_eq!(FORGE.wait(100, &[50, 55, 60, 70, 80, 90, 95]), 15);
+        assert_eq!(FORGE.wait(100, &[50, 60, 70, 80, 90], 1), 0);
+        assert_eq!(FORGE.wait(100, &[50, 60, 70, 80, 90, 95], 1), 12);
+        assert_eq!(FORGE.wait(100, &[37, 50, 60, 70, 80, 90, 95], 1), 12);
+        assert_eq!(FORGE.wait(100, &[50, 55, 60, 70, 80, 90, 95], 1), 17);
+        // Three pushes wait until three of six are left; more than there may be, until none is.
+        assert_eq!(FORGE.wait(100, &[70, 80, 90], 3), 0);
+        assert_eq!(FORGE.wait(100, &[60, 70, 80, 90], 3), 22);
+        assert_eq!(FORGE.wait(100, &[60, 70], 9), 32);
         // Another worker's clock may be wrong: what lies in the future does not count.
-        assert_eq!(FORGE.wait(100, &[500; 9]), 0);
+        assert_eq!(FORGE.wait(100, &[500; 9], 1), 0);
         assert_eq!(FORGE.recent(100, &[30, 40, 50, 300]), [50, 100]);
     }
 
     #[test]
-    fn simulated_workers_push_at_most_six_times_in_any_minute() {
+    fn workers_are_spread_where_all_of_them_could_be_too_many() {
+        assert_eq!(FORGE.spread(), Duration::from_secs(10));
+        assert!(!FORGE.is_crowded(100, &[90; 9], 1));
+        assert!(!FORGE.is_crowded(100, &[30, 90, 95], 2));
+        assert!(FORGE.is_crowded(100, &[90, 91, 95], 2));
+        assert!(FORGE.is_crowded(100, &[], 4));
+    }
+
+    #[test]
+    fn simulated_workers_push_five_times_in_any_minute_and_leave_one_to_a_refusal() {
         let mut published: Vec<i64> = Vec::new();
         for now in 0..600 {
-            if FORGE.wait(now, &published) == 0 {
+            if FORGE.wait_of_worker(now, &published) == 0 {
                 published.push(now);
             }
             let last = published.iter().filter(|at| now - **at < MINUTE).count();
-            assert!(last <= 6, "second {now}");
+            assert!(last <= 5, "second {now}");
         }
-        assert_eq!(published.len(), 60);
+        assert_eq!(published.len(), 50);
+        let shortest = published.windows(6).map(|six| six[5] - six[0]).min();
+        assert_eq!(shortest, Some(MINUTE));
     }
 }

@@ -11,6 +11,8 @@ use crate::run::site_repository::SiteRepository;
 
 /// How often the parts are fetched that move at that instant.
 const TRIES: usize = 5;
+/// The ref that each push of a worker moves, beside those of the parts; no part has this name.
+const PUSHES: &str = "pushes";
 
 /// The refs of the parts of a run.
 #[derive(Clone, Copy)]
@@ -24,7 +26,18 @@ pub(in crate::run) struct PartRefs<'a> {
 pub(in crate::run) struct Listed {
     /// The commit of the lock.
     pub(in crate::run) lock: Option<CommitId>,
+    /// The commit that the last push of a worker has published.
+    pub(in crate::run) pushes: Option<CommitId>,
     pub(in crate::run) parts: BTreeMap<Arc<str>, CommitId>,
+}
+
+/// How a push in turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) enum InTurn {
+    /// The part is published.
+    Published,
+    /// Another worker has pushed since the parts were listed: they have to be listed again.
+    Missed,
 }
 
 impl PartRefs<'_> {
@@ -80,8 +93,14 @@ impl PartRefs<'_> {
         for (name, id) in refs {
             if name == lock {
                 listed.lock = Some(CommitId(id));
-            } else if let Some(part) = name.strip_prefix(&folder) {
-                listed.parts.insert(Arc::from(part), CommitId(id));
+                continue;
+            }
+            match name.strip_prefix(&folder) {
+                Some(PUSHES) => listed.pushes = Some(CommitId(id)),
+                Some(part) => {
+                    listed.parts.insert(Arc::from(part), CommitId(id));
+                }
+                None => {}
             }
         }
         Ok(listed)
@@ -169,6 +188,50 @@ impl PartRefs<'_> {
         }
     }
 
+    /// Moves the ref of a part, where it still has the value that was observed and no other worker has pushed since the parts were
+    /// `listed`: so each push is made with all earlier ones known, and the pace of all workers can be observed.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PartRefs::replace`].
+    pub(in crate::run) fn replace_in_turn(
+        &self,
+        part: &str,
+        seen: Option<CommitId>,
+        new: CommitId,
+        listed: &Listed,
+    ) -> Result<InTurn, Error> {
+        let Some(remote) = self.site.remote()? else {
+            self.replace(part, seen, new)?;
+            return Ok(InTurn::Published);
+        };
+        let folder = self.folder()?;
+        let update = |name: &str, old: Option<CommitId>| RefUpdate {
+            name: format!("{folder}{name}"),
+            old: old.map(|old| old.0),
+            new: Some(new.0),
+        };
+        // First the one that may only be missed: a remote may take refs one by one.
+        let updates = [update(PUSHES, listed.pushes), update(part, seen)];
+        let attempt = "publish the progress of the part";
+        match remote.push(&updates).map_err(self.failed(attempt))? {
+            PushOutcome::Published => Ok(InTurn::Published),
+            PushOutcome::LostRace { name, .. } if name == updates[0].name => Ok(InTurn::Missed),
+            PushOutcome::LostRace {
+                name,
+                expected,
+                found,
+            } => Err(Error::Repository {
+                attempt,
+                source: repository::Error::RefMoved {
+                    name,
+                    expected,
+                    found,
+                },
+            }),
+        }
+    }
+
     /// Gives a part back that was taken and in which nothing was done. Where that fails, the next worker waits longer.
     pub(in crate::run) fn give_back(&self, part: &str, own: CommitId, before: Option<CommitId>) {
         let given = match before {
@@ -199,9 +262,11 @@ impl PartRefs<'_> {
     /// The updates that remove the refs of the run at the remote.
     pub(in crate::run) fn removal(&self) -> Result<Vec<RefUpdate>, Error> {
         let folder = self.folder()?;
-        let parts = self.list()?.parts.into_iter();
-        let removed = parts.map(|(part, commit)| RefUpdate {
-            name: format!("{folder}{part}"),
+        let listed = self.list()?;
+        let pushes = listed.pushes.map(|pushes| (Arc::from(PUSHES), pushes));
+        let all = listed.parts.into_iter().chain(pushes);
+        let removed = all.map(|(name, commit)| RefUpdate {
+            name: format!("{folder}{name}"),
             old: Some(commit.0),
             new: None,
         });

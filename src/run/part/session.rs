@@ -1,12 +1,13 @@
 //! A part that a worker carries out: its lease, its progress, and what the other parts publish meanwhile.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::collect::in_order;
 use super::known::KnownParts;
-use super::pace::Pace;
-use super::refs::{Listed, PartRefs, is_moved};
+use super::pace::{PUSHES_OF_BEGIN, Pace};
+use super::refs::{InTurn, Listed, PartRefs, is_moved};
 use super::status::{PartState, PartStatus};
 use crate::backend::Fence;
 use crate::design::RunId;
@@ -28,6 +29,8 @@ const GLANCE: Duration = Duration::from_secs(20);
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// How often the end of a part is tried to be published.
 const ATTEMPTS: u32 = 6;
+/// How often a worker that other workers come before lists the parts again, before it publishes out of turn.
+const TURNS: u64 = 100;
 
 /// A part of a run that this process carries out.
 pub struct PartSession<'a> {
@@ -39,6 +42,8 @@ pub struct PartSession<'a> {
     pub(super) base: Option<CommitId>,
     /// The lock of the run, which does not move while parts may be carried out.
     pub(super) lock: CommitId,
+    /// When the lock was left to the workers, in seconds since 1970.
+    pub(super) begun: i64,
     pub(super) pace: Pace,
     pub(super) parts: Arc<Parts>,
     pub(super) fence: Fence,
@@ -53,9 +58,13 @@ pub struct PartSession<'a> {
 /// The part as it was published last.
 pub(super) struct Owned {
     pub(super) tip: Option<CommitId>,
-    /// A commit that was sent, and of which no answer came.
-    pub(super) sent: Option<CommitId>,
+    /// Commits that were sent, and of which no answer came.
+    pub(super) sent: Vec<CommitId>,
     pub(super) status: PartStatus,
+    /// When it was published last.
+    pub(super) confirmed: Duration,
+    /// When pushes were refused since then that others came before, in seconds since 1970.
+    pub(super) missed: Vec<i64>,
     /// When it is published again.
     pub(super) next: Duration,
     pub(super) failures: u32,
@@ -122,10 +131,9 @@ impl PartSession<'_> {
             if self.fence.is_lost() {
                 return Err(self.lost());
             }
-            self.wait_for_turn();
-            match self.publish(state) {
+            match self.publish_in_turn(state) {
                 Ok(()) => return Ok(()),
-                Err(error) if is_moved(&error) => return Err(self.lost()),
+                Err(error) if is_moved(&error) || self.fence.is_lost() => return Err(self.lost()),
                 Err(error) if attempt == ATTEMPTS || self.process.time.is_stopped() => {
                     return Err(Error::Unpublished {
                         run: self.run.clone(),
@@ -179,23 +187,83 @@ impl PartSession<'_> {
         lock(&self.notices).push(EventKind::Warning { message });
     }
 
-    /// Waits until a push of this worker keeps all workers within their pace.
-    pub(super) fn wait_for_turn(&self) {
-        let published = {
-            let owned = lock(&self.owned);
-            let others = lock(&self.others);
-            let mut published = others.known.published();
-            published.extend(&owned.status.published);
-            published
-        };
-        let seconds = self.pace.wait(self.process.time.seconds(), &published);
-        if seconds > 0 {
-            self.process.time.pause(Duration::from_secs(seconds));
+    /// Publishes the part in a state once that keeps all workers within their pace.
+    pub(super) fn publish_in_turn(&self, state: PartState) -> Result<(), Error> {
+        for turn in 0..TURNS {
+            if self.pace.is_unlimited() {
+                break;
+            }
+            let Some(listed) = self.turn(turn > 0)? else {
+                break;
+            };
+            if self.publish(state, Some(&listed))? == InTurn::Published {
+                return Ok(());
+            }
+        }
+        self.publish(state, None).map(drop)
+    }
+
+    /// Waits until a push keeps all workers within their pace; the parts as they are then. `None`: this process is to stop, and does not
+    /// wait.
+    fn turn(&self, is_missed: bool) -> Result<Option<Listed>, Error> {
+        let time = self.process.time;
+        let mut is_spread = !is_missed && !self.is_crowded();
+        loop {
+            if time.is_stopped() {
+                return Ok(None);
+            }
+            let listed = self.refs().list()?;
+            self.take_in_listed(&listed);
+            if self.fence.is_lost() {
+                return Err(self.lost());
+            }
+            let seconds = self.seconds_to_turn();
+            if seconds == 0 && is_spread {
+                return Ok(Some(listed));
+            }
+            is_spread = true;
+            time.pause(Duration::from_secs(seconds) + self.spread());
         }
     }
 
-    /// Publishes the part in a state, with what is new.
-    pub(super) fn publish(&self, state: PartState) -> Result<(), Error> {
+    /// When all workers published lately, by the parts as they were listed last, and with what this one missed.
+    fn published(&self) -> Vec<i64> {
+        let mut published = lock(&self.others).known.published();
+        published.extend(&lock(&self.owned).missed);
+        published.extend([self.begun; PUSHES_OF_BEGIN]);
+        published
+    }
+
+    /// How many seconds a push has to wait.
+    fn seconds_to_turn(&self) -> u64 {
+        let published = self.published();
+        self.pace
+            .wait_of_worker(self.process.time.seconds(), &published)
+    }
+
+    /// Whether other workers may publish at the same time: they have parts, or parts are ready for them.
+    fn is_crowded(&self) -> bool {
+        let ready = lock(&self.others).known.ready(&self.parts);
+        let published = self.published();
+        let now = self.process.time.seconds();
+        self.pace.is_crowded(now, &published, ready)
+    }
+
+    /// A time by which this worker waits longer than others.
+    fn spread(&self) -> Duration {
+        let mut hasher = DefaultHasher::new();
+        let Process { actor, time, .. } = self.process;
+        (actor.random, &*self.part, time.monotonic()).hash(&mut hasher);
+        let longest = u64::try_from(self.pace.spread().as_millis()).unwrap_or(u64::MAX);
+        Duration::from_millis(hasher.finish() % longest.max(1))
+    }
+
+    /// Publishes the part in a state, with what is new; where the parts were `listed` for that, only in turn.
+    pub(super) fn publish(
+        &self,
+        state: PartState,
+        listed: Option<&Listed>,
+    ) -> Result<InTurn, Error> {
         let workers = lock(&self.others).known.running().max(1);
         let interval = self.pace.interval(workers);
         let bound = Pace::bound(interval);
@@ -214,28 +282,30 @@ impl PartSession<'_> {
         status.state = state;
         status.bound = bound.as_secs();
         status.journal.entries = journal;
+        status.published.append(&mut owned.missed.clone());
         status.published = self.pace.recent(seconds, &status.published);
         // What is published first may be what counts, whether its answer comes or not.
         self.fence.narrow(bound);
         let asked = self.process.time.monotonic();
-        let sent = self.send(&mut owned, &status, (&entries, &events));
-        match sent {
-            Ok(tip) => {
-                owned.tip = Some(tip);
-                owned.sent = None;
-                owned.status = status;
-                owned.failures = 0;
-                owned.next = asked + interval;
-                self.fence.confirm_for(asked, bound);
-                Ok(())
-            }
-            Err(error) => {
-                let mut progress = lock(&self.progress);
-                progress.entries.splice(..0, entries);
-                progress.events.splice(..0, events);
-                Err(error)
-            }
+        let sent = self.send(&mut owned, &status, (&entries, &events), listed);
+        if let Ok((_, InTurn::Missed)) = sent {
+            owned.missed.push(seconds);
         }
+        if let Ok((tip, InTurn::Published)) = sent {
+            owned.tip = Some(tip);
+            owned.sent.clear();
+            owned.missed.clear();
+            owned.status = status;
+            owned.failures = 0;
+            owned.confirmed = asked;
+            owned.next = asked + interval;
+            self.fence.confirm_for(asked, bound);
+        } else {
+            let mut progress = lock(&self.progress);
+            progress.entries.splice(..0, entries);
+            progress.events.splice(..0, events);
+        }
+        sent.map(|(_, in_turn)| in_turn)
     }
 
     /// Sends a status; one that was sent before and arrived unnoticed is followed.
@@ -244,7 +314,8 @@ impl PartSession<'_> {
         owned: &mut Owned,
         status: &PartStatus,
         news: (&[Entry], &[RunEvent]),
-    ) -> Result<CommitId, Error> {
+        listed: Option<&Listed>,
+    ) -> Result<(CommitId, InTurn), Error> {
         let repository = self.process.site.repository;
         let signature = self.process.signature();
         let commit = status.commit(repository, owned.tip, news, signature)?;
@@ -252,19 +323,29 @@ impl PartSession<'_> {
             .store
             .write_shared(commit)
             .map_err(error::records("publish the part"))?;
-        let moved = self.refs().replace(&self.part, owned.tip, commit);
-        let moved = match (moved, owned.sent) {
-            (Err(error), Some(sent)) if is_moved(&error) => {
-                self.refs().replace(&self.part, Some(sent), commit)
-            }
-            (moved, _) => moved,
+        let refs = self.refs();
+        let replace = |seen| match listed {
+            Some(listed) => refs.replace_in_turn(&self.part, seen, commit, listed),
+            None => refs
+                .replace(&self.part, seen, commit)
+                .map(|()| InTurn::Published),
         };
-        if let Err(error) = &moved
-            && !is_moved(error)
-        {
-            owned.sent = Some(commit);
+        let mut moved = replace(owned.tip);
+        for sent in owned.sent.iter().rev() {
+            if !moved.as_ref().is_err_and(is_moved) {
+                break;
+            }
+            moved = replace(Some(*sent));
         }
-        moved.map(|()| commit)
+        // Also a push that another one came before may have arrived, if its answer was lost.
+        let is_answered = match &moved {
+            Ok(in_turn) => *in_turn == InTurn::Published,
+            Err(error) => is_moved(error),
+        };
+        if !is_answered {
+            owned.sent.push(commit);
+        }
+        moved.map(|in_turn| (commit, in_turn))
     }
 
     /// Asks for the other parts, and whether the lock and this part are still what they were.
@@ -273,29 +354,32 @@ impl PartSession<'_> {
             return;
         }
         lock(&self.others).next = now + GLANCE;
-        let refs = self.refs();
         // The dispatcher does not wait for the remote.
-        let listed = match refs.list() {
-            Ok(listed) => listed,
-            Err(error) => return log::info!("the other parts: {}", chain(&error)),
-        };
+        match self.refs().list() {
+            Ok(listed) => self.take_in_listed(&listed),
+            Err(error) => log::info!("the other parts: {}", chain(&error)),
+        }
+    }
+
+    /// Takes in the parts as they are listed.
+    fn take_in_listed(&self, listed: &Listed) {
         let mut others = lock(&self.others);
         let found = others
             .known
-            .update(refs, &listed, self.base, Some(&self.part));
+            .update(self.refs(), listed, self.base, Some(&self.part));
         match found {
             Ok(news) => others.news.extend(in_order(&self.parts, news)),
             Err(error) => self.warn(format!("the other parts: {}", chain(&error))),
         }
         drop(others);
-        self.check_place(&listed);
+        self.check_place(listed);
     }
 
     /// Stops where the lock of the run or this part is another's.
     pub(super) fn check_place(&self, listed: &Listed) {
         let owned = lock(&self.owned);
         let here = listed.parts.get(&self.part).copied();
-        let is_own = here == owned.tip || (here.is_some() && here == owned.sent);
+        let is_own = here == owned.tip || here.is_some_and(|here| owned.sent.contains(&here));
         drop(owned);
         if !is_own || listed.lock != Some(self.lock) {
             self.lose();
@@ -306,7 +390,7 @@ impl PartSession<'_> {
         if lock(&self.owned).next > now || self.fence.is_lost() {
             return;
         }
-        match self.publish(PartState::Running) {
+        match self.publish_renewal(now) {
             Ok(()) => {}
             Err(error) if is_moved(&error) => self.lose(),
             Err(error) => {
@@ -321,6 +405,29 @@ impl PartSession<'_> {
                 ));
             }
         }
+    }
+
+    /// Renews the lease when that keeps all workers within their pace, else a little later; in time in any case.
+    fn publish_renewal(&self, now: Duration) -> Result<(), Error> {
+        let is_late = {
+            let owned = lock(&self.owned);
+            let bound = Duration::from_secs(owned.status.bound);
+            now.saturating_sub(owned.confirmed) > bound / 2
+        };
+        if is_late || self.pace.is_unlimited() {
+            return self.publish(PartState::Running, None).map(drop);
+        }
+        let listed = self.refs().list()?;
+        self.take_in_listed(&listed);
+        if self.fence.is_lost() {
+            return Ok(());
+        }
+        let seconds = self.seconds_to_turn();
+        if seconds == 0 && self.publish(PartState::Running, Some(&listed))? == InTurn::Published {
+            return Ok(());
+        }
+        lock(&self.owned).next = now + Duration::from_secs(seconds) + self.spread();
+        Ok(())
     }
 
     /// Another process has the part or the run: nothing more starts, and running steps are cancelled.
@@ -354,7 +461,7 @@ impl LeaseHolder for PartSession<'_> {
 
     fn run_task(&self, task: GitTask) {
         if let GitTask::Publish = task {
-            if let Err(error) = self.publish(PartState::Running) {
+            if let Err(error) = self.publish_in_turn(PartState::Running) {
                 self.warn(format!(
                     "the part could not be published: {}",
                     chain(&error)

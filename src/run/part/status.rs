@@ -33,8 +33,15 @@ pub enum PartState {
     Interrupted,
     /// All of its steps have ended.
     Ended,
-    /// The run is being aborted: no worker carries it out any more.
+    /// The run is being aborted, or was to be: its worker may not have heard of that yet.
     Fenced,
+}
+
+impl PartState {
+    /// Whether a worker may be at work on it, or was killed while it was: something may have begun of which nothing is published.
+    pub(in crate::run) const fn is_open(self) -> bool {
+        matches!(self, Self::Running | Self::Fenced)
+    }
 }
 
 /// The status of a part, as its last owner has published it.

@@ -1,8 +1,8 @@
-//! Runs that are divided among workers, at sites that take signed runs only.
+//! Runs that are divided among workers: with the approvals that their plan needs, and at sites that take signed runs only.
 
 use super::super::cli_interrupted::clone;
 use super::super::fixture::Fixture;
-use super::Team;
+use super::{REDEPLOY, Team};
 
 const RUN: &str = "nightly";
 
@@ -75,4 +75,45 @@ fn the_signatures_of_allowed_workers_vouch_for_the_plan_and_for_their_parts() {
     carol.run(&["run", "end", RUN]).with(0);
     assert_eq!(team.site.effects("powered-off"), 3);
     assert_eq!(team.signature()["by"], "carol@example.org");
+}
+
+#[test]
+fn a_run_begins_with_the_approvals_that_its_plan_needs_and_not_without() {
+    let team = Team::new();
+    let plan = team.plan(&REDEPLOY);
+    let begin = [
+        "run",
+        "begin",
+        &plan,
+        "--run",
+        RUN,
+        "--pushes-per-minute",
+        "0",
+    ];
+    let shown = team.site.run(&["show", &plan, "--format", "json"]).with(0);
+    let effect = shown.json()["effect"].as_str().unwrap().to_owned();
+    // Nor does the effect that an engine pins replace another person.
+    for pinned in [&[][..], &["--effect", &effect]] {
+        team.site
+            .run(&[&begin[..], pinned].concat())
+            .with(4)
+            .saying("`redeploy` needs 1: 1 missing");
+    }
+    let refs = team.origin.git(&["for-each-ref", "--format=%(refname)"]);
+    assert!(!refs.contains("/lock") && !refs.contains("/run/"), "{refs}");
+    team.site.run(&["run", "part", RUN, "site"]).with(99);
+    team.approve(&plan, "ada", &[]).with(0);
+    team.site.run(&begin).with(4);
+    team.approve(&plan, "bob", &[]).with(0);
+    team.site.run(&begin).with(0);
+    let status = ["run", "status", RUN, "--format", "json"];
+    let status = team.site.run(&status).with(0).json();
+    for part in status["parts"].as_array().unwrap() {
+        let part = part["part"].as_str().unwrap();
+        team.site.run(&["run", "part", RUN, part]).with(0);
+    }
+    team.site.run(&["run", "end", RUN]).with(0);
+    assert_eq!(team.site.effects("deployed"), 4);
+    let runs = team.site.run(&["log", "--format", "json"]).with(0).json();
+    assert_eq!(runs["runs"][0]["approvals"][0]["by"], "bob@example.org");
 }

@@ -14,6 +14,38 @@ use super::{End, RunCommand, Stage, allowing_all, request};
 /// Deaths that are tried in each chapter, spread evenly, unless `TRUEUP_TEST_CRASHES=all` asks for every one.
 const DEATHS: usize = 24;
 
+/// An action on nodes.
+pub(super) type Chapter = (Action, &'static [&'static str]);
+
+/// Actions on machines, one after the other.
+pub(super) const ON_MACHINES: [Chapter; 11] = [
+    (Action::SetMaintenance, &["w1"]),
+    (Action::UnsetMaintenance, &["w1"]),
+    (Action::PowerOff, &["w1"]),
+    (Action::PowerOn, &["w1"]),
+    (Action::Retire, &["w1"]),
+    (Action::Unretire, &["w1"]),
+    (Action::Teardown, &["w1", "w2"]),
+    (Action::Manage, &["w2"]),
+    (Action::Clean, &["w2"]),
+    (Action::Provide, &["w2"]),
+    (Action::Forget, &["w1"]),
+];
+
+/// Actions on the cluster, one after the other.
+pub(super) const ON_CLUSTER: [Chapter; 10] = [
+    (Action::Drain, &["w1", "w2"]),
+    (Action::Uncordon, &["w1"]),
+    (Action::ClearLabels, &["w2"]),
+    (Action::Relabel, &["w1"]),
+    (Action::ShutdownKubelet, &["w2"]),
+    (Action::RemoveFromCluster, &["w2"]),
+    (Action::RemoveEtcd, &["c1"]),
+    (Action::CheckEtcd, &[]),
+    (Action::Decommission, &["w1"]),
+    (Action::Destroy, &["w2"]),
+];
+
 /// Where the run of a process that died is gone on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
@@ -133,14 +165,41 @@ pub(super) fn text() -> Text {
 
 /// The same, deployed.
 pub(super) fn deployed(text: &Text) -> Stage {
-    let stage = Stage::new();
+    deployed_on(Stage::new(), text)
+}
+
+/// The same on a stage that is empty.
+pub(super) fn deployed_on(stage: Stage, text: &Text) -> Stage {
     stage.commit(&text.to_string());
     done(&stage, Action::Update, &[]);
     stage
 }
 
+/// A stage whose next update has many kinds of changes.
+pub(super) fn to_be_mixed(stage: Stage) -> Stage {
+    let mut text = text();
+    let mut fourth = text.machines[4].clone();
+    fourth.name = "w3".to_owned();
+    fourth.address = 17;
+    text.machines.push(fourth.clone());
+    let stage = deployed_on(stage, &text);
+    // One is relabelled, one is retired, one leaves, one comes, one has moved, one was switched off, and one was
+    // deployed by somebody else.
+    done(&stage, Action::PowerOff, &["w1"]);
+    done(&stage, Action::Forget, &["c3"]);
+    text.machines[0].label = Some("new".to_owned());
+    text.machines[1].rack = "r9".to_owned();
+    text.machines[5].name = "w4".to_owned();
+    text.machines[5].address = 18;
+    text.more = "---\nschema: trueup/NodeRetirement/v1\nmetadata: {name: old}\ndata:\n  \
+                 retirements: [{node_names: [w2], reason: old}]\n"
+        .to_owned();
+    stage.commit(&text.to_string());
+    stage
+}
+
 /// Does something on a stage that has to go well.
-fn done(stage: &Stage, action: Action, nodes: &[&str]) {
+pub(super) fn done(stage: &Stage, action: Action, nodes: &[&str]) {
     let planned = stage.plan(&request(action, nodes), allowing_all()).unwrap();
     let life = stage.live(&RunCommand::Apply(&planned, false), None);
     let End::Ended(ended) = life.end else {
@@ -224,24 +283,7 @@ fn a_redeploy_of_a_member_of_etcd_that_dies_anywhere_ends_as_if_it_had_not() {
 
 #[test]
 fn an_update_of_many_kinds_that_dies_anywhere_ends_as_if_it_had_not() {
-    let mut text = text();
-    let mut fourth = text.machines[4].clone();
-    fourth.name = "w3".to_owned();
-    fourth.address = 17;
-    text.machines.push(fourth.clone());
-    let stage = deployed(&text);
-    // One is relabelled, one is retired, one leaves, one comes, one has moved, one was switched off, and one was
-    // deployed by somebody else.
-    done(&stage, Action::PowerOff, &["w1"]);
-    done(&stage, Action::Forget, &["c3"]);
-    text.machines[0].label = Some("new".to_owned());
-    text.machines[1].rack = "r9".to_owned();
-    text.machines[5].name = "w4".to_owned();
-    text.machines[5].address = 18;
-    text.more = "---\nschema: trueup/NodeRetirement/v1\nmetadata: {name: old}\ndata:\n  \
-                 retirements: [{node_names: [w2], reason: old}]\n"
-        .to_owned();
-    stage.commit(&text.to_string());
+    let stage = to_be_mixed(Stage::new());
     let kinds = tells(stage, &[(Action::Update, &[])]);
     use StepKind::{Adopt, Deploy, Destroy, PowerOn, Record, Relabel, SetRetired};
     has(
@@ -261,22 +303,7 @@ fn a_remediation_that_dies_anywhere_ends_as_if_it_had_not() {
 
 #[test]
 fn actions_on_machines_that_die_anywhere_end_as_if_they_had_not() {
-    let kinds = tells(
-        deployed(&text()),
-        &[
-            (Action::SetMaintenance, &["w1"]),
-            (Action::UnsetMaintenance, &["w1"]),
-            (Action::PowerOff, &["w1"]),
-            (Action::PowerOn, &["w1"]),
-            (Action::Retire, &["w1"]),
-            (Action::Unretire, &["w1"]),
-            (Action::Teardown, &["w1", "w2"]),
-            (Action::Manage, &["w2"]),
-            (Action::Clean, &["w2"]),
-            (Action::Provide, &["w2"]),
-            (Action::Forget, &["w1"]),
-        ],
-    );
+    let kinds = tells(deployed(&text()), &ON_MACHINES);
     use StepKind::{
         Clean, Forget, Manage, PowerOff, PowerOn, Provide, SetMaintenance, SetRetired,
         UnsetMaintenance, UnsetRetired,
@@ -300,21 +327,7 @@ fn actions_on_machines_that_die_anywhere_end_as_if_they_had_not() {
 
 #[test]
 fn actions_on_the_cluster_that_die_anywhere_end_as_if_they_had_not() {
-    let kinds = tells(
-        deployed(&text()),
-        &[
-            (Action::Drain, &["w1", "w2"]),
-            (Action::Uncordon, &["w1"]),
-            (Action::ClearLabels, &["w2"]),
-            (Action::Relabel, &["w1"]),
-            (Action::ShutdownKubelet, &["w2"]),
-            (Action::RemoveFromCluster, &["w2"]),
-            (Action::RemoveEtcd, &["c1"]),
-            (Action::CheckEtcd, &[]),
-            (Action::Decommission, &["w1"]),
-            (Action::Destroy, &["w2"]),
-        ],
-    );
+    let kinds = tells(deployed(&text()), &ON_CLUSTER);
     use StepKind::{
         CheckEtcd, ClearLabels, Destroy, Drain, RemoveEtcd, RemoveFromCluster, ShutdownKubelet,
         Uncordon,

@@ -18,6 +18,7 @@ mod processes;
 mod seeds;
 mod sites;
 mod workers;
+mod workers_kinds;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -138,6 +138,38 @@ fn an_aborted_run_fences_its_workers_and_names_what_may_be_half_done() {
 }
 
 #[test]
+fn a_part_that_an_abort_has_fenced_before_it_was_killed_is_not_taken_while_its_worker_may_act() {
+    let site = Site::begun(hanging(), 2);
+    up_to(&site, PART);
+    let mut worker = site.clones[0].start(&site.part(PART));
+    wait_until("the other machine is deployed", || {
+        site.first.ledger().contains_key("control02 deployed")
+    });
+    // It sleeps, and may send a request of its own when it wakes up before its bound is over.
+    signal(&worker, "STOP");
+    let mut abort = site.first.start(&["run", "abort", NAME]);
+    wait_until("the part is fenced", || site.state(PART) == "fenced");
+    abort.kill().unwrap();
+    abort.wait().unwrap();
+    // The begin, repeated, leaves the lock of the killed process to the workers again.
+    site.begin(&[]).with(0);
+    let mut second = site.clones[1].start(&site.part(PART));
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let state = site.state(PART);
+    second.kill().unwrap();
+    let ended = crate::fixture::Ended::from(second.wait_with_output().unwrap());
+    assert_eq!(state, "fenced", "another worker has taken it: {ended:?}");
+    ended.saying("may the worker on");
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    // Nothing tells the successor in another clone of the deploy that had begun: it observes each machine first.
+    site.carry_out(1, PART).with(0);
+    site.carry_out_all();
+    site.end().with(0);
+    everything_happened_once(&site.first);
+}
+
+#[test]
 fn an_end_that_is_killed_anywhere_is_repeated() {
     let site = Site::begun(Fixture::one_rack(), 1);
     site.carry_out_all();

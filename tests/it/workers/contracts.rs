@@ -134,3 +134,44 @@ fn without_a_remote_workers_share_a_checkout() {
     );
     assert_eq!(fixture.tags().len(), 1);
 }
+
+/// A policy whose only maintenance window is far from now.
+fn closed_window() -> String {
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let hour = since.as_secs() / 3600;
+    let (from, to) = ((hour + 6) % 24, (hour + 8) % 24);
+    format!(
+        "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{maintenance_windows: [{{from: '{from:02}:00', to: '{to:02}:00'}}]}}\n"
+    )
+}
+
+#[test]
+fn outside_of_maintenance_windows_no_run_begins_and_no_part_but_on_purpose() {
+    let fixture = Fixture::one_rack();
+    fixture.checkout.write("policy.yaml", closed_window());
+    fixture.checkout.git(&["add", "--all"]);
+    let amend = ["commit", "--quiet", "--amend", "-m", "Change at night only"];
+    fixture.checkout.git(&amend);
+    let mut site = Site::planned(fixture, 1);
+    let closed = "no maintenance window is open now";
+    site.begin(&[]).with(4).saying(closed);
+    assert!(
+        site.refs().iter().all(|name| !name.ends_with("/lock")),
+        "nothing has begun"
+    );
+    let begun = site.begin(&["--outside-windows"]).with(0).json();
+    let digest = begun["plan_digest"].as_str().unwrap();
+    digest.clone_into(&mut site.digest);
+    let parts = site.parts();
+    site.carry_out(0, &parts[0]).with(4).saying(closed);
+    assert!(!site.first.simulated_site().exists());
+    assert_eq!(site.state(&parts[0]), serde_json::Value::Null);
+    for part in &parts {
+        let words = [&site.part(part)[..], &["--outside-windows"]].concat();
+        site.clones[0].run(&words).with(0);
+    }
+    // Nothing is left that acts.
+    site.end().with(0);
+    assert_eq!(site.first.effects("deployed"), 13);
+}
