@@ -12,7 +12,7 @@ const SHORTEST: Duration = Duration::from_secs(60);
 /// In how many intervals a lease ends that is not renewed.
 const INTERVALS: u32 = 5;
 /// The seconds in which pushes are counted: a minute, and what their times are rounded by and one takes longer to arrive than another.
-const MINUTE: i64 = 62;
+const WINDOW: i64 = 62;
 /// The pushes of a begin: the lock, the records, and the lock that is left to the workers.
 pub(in crate::run) const PUSHES_OF_BEGIN: usize = 3;
 /// The pushes of an end: the lock, the records with the tag, and what is left of the run.
@@ -56,7 +56,7 @@ impl Pace {
         let limit = usize::try_from(self.pushes_per_minute).unwrap_or(usize::MAX);
         let recent = published
             .iter()
-            .filter(|at| (0..MINUTE).contains(&(now - **at)));
+            .filter(|at| (0..WINDOW).contains(&(now - **at)));
         // Each but the first may be refused once.
         workers > 1 && recent.count() + 2 * workers > limit
     }
@@ -79,7 +79,7 @@ impl Pace {
         let mut recent: Vec<i64> = published
             .iter()
             .copied()
-            .filter(|at| (0..MINUTE).contains(&(now - at)))
+            .filter(|at| (0..WINDOW).contains(&(now - at)))
             .collect();
         let others = limit.saturating_sub(pushes.max(1));
         if limit == 0 || recent.len() <= others {
@@ -87,7 +87,7 @@ impl Pace {
         }
         recent.sort_unstable();
         let first = recent[recent.len() - others - 1];
-        u64::try_from(first + MINUTE - now).unwrap_or_default()
+        u64::try_from(first + WINDOW - now).unwrap_or_default()
     }
 
     /// The times that still count, with `now`.
@@ -95,7 +95,7 @@ impl Pace {
         let recent = published
             .iter()
             .copied()
-            .filter(|at| (0..MINUTE).contains(&(now - at)));
+            .filter(|at| (0..WINDOW).contains(&(now - at)));
         recent.chain([now]).collect()
     }
 }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(FORGE.wait(100, &[60, 70], 9), 32);
         // Another worker's clock may be wrong: what lies in the future does not count.
         assert_eq!(FORGE.wait(100, &[500; 9], 1), 0);
-        assert_eq!(FORGE.recent(100, &[30, 40, 50, 300]), [50, 100]);
+        assert_eq!(FORGE.recent(100, &[30, 38, 50, 300]), [50, 100]);
     }
 
     #[test]
@@ -154,11 +154,11 @@ mod tests {
             if FORGE.wait_of_worker(now, &published) == 0 {
                 published.push(now);
             }
-            let last = published.iter().filter(|at| now - **at < MINUTE).count();
+            let last = published.iter().filter(|at| now - **at < WINDOW).count();
             assert!(last <= 5, "second {now}");
         }
         assert_eq!(published.len(), 50);
         let shortest = published.windows(6).map(|six| six[5] - six[0]).min();
-        assert_eq!(shortest, Some(MINUTE));
+        assert_eq!(shortest, Some(WINDOW));
     }
 }
