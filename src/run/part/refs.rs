@@ -159,64 +159,45 @@ impl PartRefs<'_> {
         seen: Option<CommitId>,
         new: CommitId,
     ) -> Result<(), Error> {
-        let attempt = "publish the progress of the part";
-        let name = format!("{}{part}", self.folder()?);
-        let repository = self.site.repository;
-        let Some(remote) = self.site.remote()? else {
-            let moved = repository.update_ref(&name, seen.map(|seen| seen.0), new.0);
-            return moved.map_err(self.failed(attempt));
-        };
-        let update = RefUpdate {
-            name,
-            old: seen.map(|seen| seen.0),
-            new: Some(new.0),
-        };
-        match remote.push(&[update]).map_err(self.failed(attempt))? {
-            PushOutcome::Published => Ok(()),
-            PushOutcome::LostRace {
-                name,
-                expected,
-                found,
-            } => Err(Error::Repository {
-                attempt,
-                source: repository::Error::RefMoved {
-                    name,
-                    expected,
-                    found,
-                },
-            }),
-        }
+        self.publish(part, seen, new, None).map(drop)
     }
 
-    /// Moves the ref of a part, where it still has the value that was observed and no other worker has pushed since the parts were
-    /// `listed`: so each push is made with all earlier ones known, and the pace of all workers can be observed.
+    /// The same, where no other worker has pushed since the parts were `listed`: so each push is made with all earlier ones
+    /// known, and the pace of all workers can be observed.
     ///
     /// # Errors
     ///
     /// Those of [`PartRefs::replace`].
-    pub(in crate::run) fn replace_in_turn(
+    pub(in crate::run) fn publish(
         &self,
         part: &str,
         seen: Option<CommitId>,
         new: CommitId,
-        listed: &Listed,
+        listed: Option<&Listed>,
     ) -> Result<InTurn, Error> {
-        let Some(remote) = self.site.remote()? else {
-            self.replace(part, seen, new)?;
-            return Ok(InTurn::Published);
-        };
+        let attempt = "publish the progress of the part";
         let folder = self.folder()?;
         let update = |name: &str, old: Option<CommitId>| RefUpdate {
             name: format!("{folder}{name}"),
             old: old.map(|old| old.0),
             new: Some(new.0),
         };
+        let own = update(part, seen);
+        let Some(remote) = self.site.remote()? else {
+            let moved = self.site.repository.update_ref(&own.name, own.old, new.0);
+            return moved
+                .map(|()| InTurn::Published)
+                .map_err(self.failed(attempt));
+        };
+        let turn = listed.map(|listed| update(PUSHES, listed.pushes));
+        let turn_name = turn.as_ref().map(|turn| turn.name.clone());
         // First the one that may only be missed: a remote may take refs one by one.
-        let updates = [update(PUSHES, listed.pushes), update(part, seen)];
-        let attempt = "publish the progress of the part";
+        let updates: Vec<RefUpdate> = turn.into_iter().chain([own]).collect();
         match remote.push(&updates).map_err(self.failed(attempt))? {
             PushOutcome::Published => Ok(InTurn::Published),
-            PushOutcome::LostRace { name, .. } if name == updates[0].name => Ok(InTurn::Missed),
+            PushOutcome::LostRace { name, .. } if Some(&name) == turn_name.as_ref() => {
+                Ok(InTurn::Missed)
+            }
             PushOutcome::LostRace {
                 name,
                 expected,

@@ -324,18 +324,13 @@ impl PartSession<'_> {
             .write_shared(commit)
             .map_err(error::records("publish the part"))?;
         let refs = self.refs();
-        let replace = |seen| match listed {
-            Some(listed) => refs.replace_in_turn(&self.part, seen, commit, listed),
-            None => refs
-                .replace(&self.part, seen, commit)
-                .map(|()| InTurn::Published),
-        };
-        let mut moved = replace(owned.tip);
+        let publish = |seen| refs.publish(&self.part, seen, commit, listed);
+        let mut moved = publish(owned.tip);
         for sent in owned.sent.iter().rev() {
             if !moved.as_ref().is_err_and(is_moved) {
                 break;
             }
-            moved = replace(Some(*sent));
+            moved = publish(Some(*sent));
         }
         // Also a push that another one came before may have arrived, if its answer was lost.
         let is_answered = match &moved {

@@ -23,7 +23,13 @@ fn up_to(site: &Site, wanted: &str) {
 const PART: &str = "control-nodes.deploy-1";
 
 fn hanging() -> Fixture {
-    in_real_time("[{nodes: [control01], step: deploy, outcome: late, seconds: 3}]")
+    hanging_for(3)
+}
+
+fn hanging_for(seconds: u32) -> Fixture {
+    in_real_time(&format!(
+        "[{{nodes: [control01], step: deploy, outcome: late, seconds: {seconds}}}]"
+    ))
 }
 
 #[test]
@@ -139,7 +145,8 @@ fn an_aborted_run_fences_its_workers_and_names_what_may_be_half_done() {
 
 #[test]
 fn a_part_that_an_abort_has_fenced_before_it_was_killed_is_not_taken_while_its_worker_may_act() {
-    let site = Site::begun(hanging(), 2);
+    // So long that the worker is still at work when it is stopped, however busy the machine is.
+    let site = Site::begun(hanging_for(20), 2);
     up_to(&site, PART);
     let mut worker = site.clones[0].start(&site.part(PART));
     wait_until("the other machine is deployed", || {
