@@ -3,6 +3,7 @@
 //! The differences are the changes of a plan of this moment, so that status and plan never disagree.
 
 use std::collections::BTreeMap;
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -67,7 +68,8 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         request: &Request::default(),
         plan_request: &plan_request,
     };
-    let planned = planner.plan()?;
+    // Taking it apart piece by piece at the end would only cost time.
+    let planned = ManuallyDrop::new(planner.plan()?);
     let (design, records) = (&planned.site.design, &planned.records);
     let today = &planned.plan.options.as_of;
     let wanted = select(&command.selection, design, records, today)?;

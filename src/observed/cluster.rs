@@ -24,6 +24,7 @@ pub struct ClusterNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned_by: Option<Arc<str>>,
     /// Its labels.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// Keys of the labels that the kubelet or a cloud controller manages: clear-labels leaves them, and
     /// remove-from-cluster does not mind them.

@@ -1,8 +1,8 @@
 //! The labels of a node of a cluster, kept small.
 //!
 //! The nodes of a large site have dozens of labels each, nearly all of them alike. A label is therefore
-//! one shared value. A reader that makes labels for many nodes, one after the other, gets labels that
-//! were read lately instead of new ones; the result is the same.
+//! one shared value, and so is the list of those that a node has in common with others. A reader that makes
+//! labels for many nodes, one after the other, gets what was read lately instead of new values; the result is the same.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,44 +26,85 @@ struct Label {
     value: Arc<str>,
 }
 
-/// Labels, sorted by key, each key once; clones share them until one is changed.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Labels(Arc<Vec<Arc<Label>>>);
+/// The label that no two nodes have alike.
+const HOST_NAME: &str = "kubernetes.io/hostname";
+
+/// Labels, sorted by key, each key once. Those that nodes have in common are shared.
+#[derive(Clone, Default)]
+pub struct Labels {
+    /// Labels that other nodes may have, too, sorted by key.
+    common: Arc<Vec<Arc<Label>>>,
+    /// The others, sorted by key, each of a key that is not among those.
+    own: Vec<Arc<Label>>,
+}
+
+/// Two sorted lists of labels, as one.
+struct Merged<'a>([&'a [Arc<Label>]; 2]);
+
+impl<'a> Iterator for Merged<'a> {
+    type Item = &'a Arc<Label>;
+
+    fn next(&mut self) -> Option<&'a Arc<Label>> {
+        let [one, other] = &mut self.0;
+        let is_other = match (one.first(), other.first()) {
+            (Some(first), Some(second)) => second.key < first.key,
+            (first, _) => first.is_none(),
+        };
+        let from = if is_other { other } else { one };
+        let (label, rest) = from.split_first()?;
+        *from = rest;
+        Some(label)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let length = self.0.iter().map(|list| list.len()).sum();
+        (length, Some(length))
+    }
+}
+
+impl ExactSizeIterator for Merged<'_> {}
+
+fn find(labels: &[Arc<Label>], key: &str) -> Result<usize, usize> {
+    labels.binary_search_by(|label| (*label.key).cmp(key))
+}
 
 impl Labels {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.common.len() + self.own.len()
     }
 
     /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 
-    fn find(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|label| (*label.key).cmp(key))
+    fn all(&self) -> Merged<'_> {
+        Merged([&self.common, &self.own])
     }
 
     /// The value of a label.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Arc<str>> {
-        let position = self.find(key).ok()?;
-        self.0.get(position).map(|label| &label.value)
+        let lists = [&self.own, &*self.common];
+        lists.into_iter().find_map(|labels| {
+            let position = find(labels, key).ok()?;
+            labels.get(position).map(|label| &label.value)
+        })
     }
 
     /// Whether there is a label of this key.
     #[must_use]
     pub fn contains_key(&self, key: &str) -> bool {
-        self.find(key).is_ok()
+        self.get(key).is_some()
     }
 
     /// Whether all of these are among them.
     #[must_use]
     pub fn has_all(&self, wanted: &BTreeMap<Arc<str>, Arc<str>>) -> bool {
-        let mut labels = self.0.iter();
+        let mut labels = self.all();
         wanted.iter().all(|(key, value)| {
             let mut rest = labels.by_ref().map(|label| (label.key.cmp(key), label));
             let found = rest.find(|(order, _)| order.is_ge());
@@ -73,12 +114,12 @@ impl Labels {
 
     /// All labels, by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Arc<str>, &Arc<str>)> {
-        self.0.iter().map(|label| (&label.key, &label.value))
+        self.all().map(|label| (&label.key, &label.value))
     }
 
     /// All keys, sorted.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
-        self.0.iter().map(|label| &label.key)
+        self.all().map(|label| &label.key)
     }
 
     /// Sets a label.
@@ -89,20 +130,90 @@ impl Labels {
 
     /// Takes a label off.
     pub fn remove(&mut self, key: &str) {
-        if let Ok(position) = self.find(key) {
-            Arc::make_mut(&mut self.0).remove(position);
+        if find(&self.common, key).is_ok() {
+            self.unshare();
+        }
+        if let Ok(position) = find(&self.own, key) {
+            self.own.remove(position);
         }
     }
 
     fn put(&mut self, label: Arc<Label>) {
-        let position = self.find(&label.key);
-        let labels = Arc::make_mut(&mut self.0);
-        match position {
-            Ok(position) => labels[position] = label,
-            Err(position) => labels.insert(position, label),
+        if let Ok(position) = find(&self.common, &label.key) {
+            if self.common[position] == label {
+                return;
+            }
+            self.unshare();
+        }
+        match find(&self.own, &label.key) {
+            Ok(position) => self.own[position] = label,
+            Err(position) => self.own.insert(position, label),
         }
     }
+
+    /// Makes all labels its own.
+    fn unshare(&mut self) {
+        let common = std::mem::take(&mut self.common);
+        self.own.extend(common.iter().cloned());
+        self.own
+            .sort_unstable_by(|one, other| one.key.cmp(&other.key));
+    }
+
+    /// The same labels, of which those that other nodes may have are shared.
+    fn settled(mut self) -> Self {
+        self.unshare();
+        let is_own = |label: &mut Arc<Label>| *label.key == *HOST_NAME;
+        let mut own: Vec<_> = self.own.extract_if(.., is_own).collect();
+        own.shrink_to_fit();
+        self.own.shrink_to_fit();
+        Self {
+            common: shared_list(self.own),
+            own,
+        }
+    }
+
+    /// Those that nodes have in common, alone.
+    pub(super) fn to_common(&self) -> Self {
+        Self {
+            common: self.common.clone(),
+            own: Vec::new(),
+        }
+    }
+
+    /// The others, alone.
+    pub(super) fn to_own(&self) -> Self {
+        Self {
+            common: Arc::default(),
+            own: self.own.clone(),
+        }
+    }
+
+    /// Where those that nodes have in common are in memory.
+    pub(super) fn place(&self) -> usize {
+        Arc::as_ptr(&self.common).addr()
+    }
+
+    /// Adds the labels that other nodes have, too; the key of one that is in both is no label of either.
+    pub(super) fn join(&mut self, common: &Self) -> Result<(), Arc<str>> {
+        let own: Vec<Arc<Label>> = self.all().cloned().collect();
+        if let Some(twice) = own.iter().find(|label| common.contains_key(&label.key)) {
+            return Err(twice.key.clone());
+        }
+        *self = Self {
+            common: common.common.clone(),
+            own,
+        };
+        Ok(())
+    }
 }
+
+impl PartialEq for Labels {
+    fn eq(&self, other: &Self) -> bool {
+        self.all().eq(other.all())
+    }
+}
+
+impl Eq for Labels {}
 
 impl fmt::Debug for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,8 +233,7 @@ impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
         let mut result = Self::default();
         result.extend(labels);
-        Arc::make_mut(&mut result.0).shrink_to_fit();
-        result
+        result.settled()
     }
 }
 
@@ -172,15 +282,15 @@ impl<'de> Visitor<'de> for AnyLabels {
             is_sorted = is_sorted && labels.last().is_none_or(|last| last.key < label.key);
             labels.push(label);
         }
-        if is_sorted {
-            labels.shrink_to_fit();
-            return Ok(Labels(shared_list(labels)));
-        }
         let mut result = Labels::default();
-        for label in labels {
-            result.put(label);
+        if is_sorted {
+            result.own = labels;
+        } else {
+            for label in labels {
+                result.put(label);
+            }
         }
-        Ok(result)
+        Ok(result.settled())
     }
 }
 
@@ -229,7 +339,7 @@ impl Visitor<'_> for ValueOf<'_> {
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Arc<Label>, E> {
         let new = || Label {
-            key: Arc::from(self.0),
+            key: shared_text(self.0),
             value: Arc::from(value),
         };
         Ok(shared(self.0, value, new))
@@ -243,6 +353,15 @@ fn shared(key: &str, value: &str, new: impl FnOnce() -> Label) -> Arc<Label> {
     }
     let is_it = |label: &Label| *label.key == *key && *label.value == *value;
     RECENT.with_borrow_mut(|recent| recent.get(&(key, value), is_it, new))
+}
+
+/// A text; one that was read or made lately, where there is one.
+pub(super) fn shared_text(text: &str) -> Arc<str> {
+    thread_local! {
+        static RECENT: RefCell<Recent<Arc<str>, LISTS>> = const { RefCell::new(Recent::new()) };
+    }
+    let is_it = |known: &Arc<str>| **known == *text;
+    RECENT.with_borrow_mut(|recent| (*recent.get(&text, is_it, || Arc::from(text))).clone())
 }
 
 /// Labels of one node; those of another that were read lately and are the same, where there are such.
@@ -274,9 +393,16 @@ mod tests {
         let json = r#"{"a":"1","b":"2"}"#;
         let one: Labels = serde_json::from_str(json).unwrap();
         let other: Labels = serde_json::from_str(json).unwrap();
-        assert!(Arc::ptr_eq(&one.0, &other.0));
+        assert!(Arc::ptr_eq(&one.common, &other.common));
         let longer: Labels = serde_json::from_str(r#"{"a":"1","b":"2","c":"3"}"#).unwrap();
-        assert!(Arc::ptr_eq(&one.0[0], &longer.0[0]));
+        assert!(Arc::ptr_eq(&one.common[0], &longer.common[0]));
+        let named = [("a", "1"), (HOST_NAME, "n1"), ("b", "2")];
+        let named: Labels = named.map(|(key, value)| (key.into(), value.into())).into();
+        assert!(Arc::ptr_eq(&one.common, &named.common));
+        assert_eq!(
+            named.to_own().keys().map(|key| &**key).collect::<Vec<_>>(),
+            [HOST_NAME]
+        );
         assert!(serde_json::from_str::<Labels>(r#"{"a":1}"#).is_err());
         assert!(serde_json::from_str::<Labels>("[]").is_err());
     }
@@ -284,10 +410,16 @@ mod tests {
     proptest! {
         #[test]
         fn labels_are_a_map_of_texts(
-            changes in proptest::collection::vec(("[a-d\"ä]{0,2}", proptest::option::of("[a-c\\\\]{0,2}")), 0..20),
+            changes in proptest::collection::vec(("[a-d\"ä]{0,2}|kubernetes\\.io/hostname", proptest::option::of("[a-c\\\\]{0,2}")), 0..20),
             wanted in proptest::collection::btree_map("[a-d]{0,1}", "[a-c]{0,1}", 0..3),
+            common in proptest::collection::btree_map("[a-d]{0,1}", "[a-c]{0,1}", 0..5),
+            is_shared in proptest::bool::ANY,
         ) {
             let (mut labels, mut expected) = (Labels::default(), BTreeMap::<Arc<str>, Arc<str>>::new());
+            if is_shared {
+                labels = common.iter().map(|(key, value)| (Arc::from(&**key), Arc::from(&**value))).collect();
+                expected = map(&labels);
+            }
             for (key, value) in &changes {
                 match value {
                     Some(value) => {
@@ -309,7 +441,11 @@ mod tests {
             prop_assert_eq!(map(&labels), expected.clone());
             let json = serde_json::to_string(&labels).unwrap();
             prop_assert_eq!(&json, &serde_json::to_string(&expected).unwrap());
-            prop_assert_eq!(serde_json::from_str::<Labels>(&json).unwrap(), labels);
+            prop_assert_eq!(&serde_json::from_str::<Labels>(&json).unwrap(), &labels);
+            let mut again = labels.to_own();
+            prop_assert_eq!(again.join(&labels.to_common()), Ok(()));
+            prop_assert_eq!(&again, &labels);
+            prop_assert_eq!(again.join(&labels).is_err(), !labels.is_empty());
             // As read from an unsorted source, and with keys that stand there twice.
             let text: Vec<String> = changes
                 .iter()

@@ -3,15 +3,17 @@
 //! A backend makes these, a plan is made from them, and a file can carry them from one to the other
 //! (`--observed FILE`), so that a plan never needs the network.
 
+mod capability;
 mod cluster;
 mod labels;
 mod remediation;
 mod snapshot;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::design::{ClusterName, NodeName, Section};
 use crate::identity::{Identity, Proof};
@@ -19,6 +21,7 @@ use crate::lifecycle::{OfferedStep, PowerState, ProvisionState};
 
 pub use remediation::RemediationSeen;
 
+pub use capability::{Capabilities, Capability};
 pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
     EtcdSeen, LocalData, MissingRight, NodePods, PodName,
@@ -51,6 +54,7 @@ impl<T> Fact<T> {
 #[serde(deny_unknown_fields)]
 pub struct Disk {
     /// Device name or address.
+    #[serde(deserialize_with = "shared")]
     pub name: Arc<str>,
     /// Serial number.
     pub serial: Arc<str>,
@@ -58,6 +62,12 @@ pub struct Disk {
     pub size: u64,
     /// Whether a partition table was observed on it; also set where it cannot be observed.
     pub partitioned: bool,
+}
+
+/// A text that many machines have.
+fn shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<str>, D::Error> {
+    let text = Cow::<'_, str>::deserialize(deserializer)?;
+    Ok(labels::shared_text(&text))
 }
 
 /// A part of a deployed machine that is otherwise than its design, as its provisioner shows it.
@@ -72,30 +82,6 @@ pub struct PartDrift {
     pub observed: Arc<str>,
     /// The value that the design has.
     pub designed: Arc<str>,
-}
-
-/// The capabilities of a backend for a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Capability {
-    /// Switch it on and off.
-    Power,
-    /// Prepare it (identify, inspect).
-    Prepare,
-    /// Deploy a system on it.
-    Deploy,
-    /// Erase all its disks.
-    Wipe,
-    /// Erase the disk of the operating system only.
-    WipeOperatingSystemDisk,
-    /// Run clean steps.
-    Clean,
-    /// Run steps of the design's own in a deploy.
-    DeploySteps,
-    /// Hold the retired flag.
-    Retire,
-    /// Set Kubernetes labels.
-    Relabel,
 }
 
 /// The observed state of a machine.
@@ -122,7 +108,8 @@ pub struct ObservedNode {
     /// The Kubernetes node; known and `None` if it has none.
     pub cluster: Fact<Option<ClusterNode>>,
     /// Its capabilities.
-    pub capabilities: BTreeSet<Capability>,
+    #[serde(default, skip_serializing_if = "Capabilities::is_empty")]
+    pub capabilities: Capabilities,
     /// Its backend keeps neither provision state nor flags (a plain management controller): the records
     /// are the authority for both, and what is on without a record counts as deployed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -179,7 +166,7 @@ impl ObservedNode {
             clean_step: None,
             disks: Fact::Unknown(reason.clone()),
             cluster: Fact::Unknown(reason),
-            capabilities: BTreeSet::new(),
+            capabilities: Capabilities::default(),
             kept_by_records: false,
             clean_steps: Arc::default(),
             cleans_itself: false,

@@ -1,27 +1,36 @@
 //! The snapshot file: the observed state of a site, for a plan that is made in another place.
 //!
 //! JSON Lines: the first line holds the format version, each other line one machine, the pods of one node, one
-//! remediation, the cluster or one etcd cluster. The file may come from anywhere, so reading is strict and bounded:
+//! remediation, the cluster or one etcd cluster, or what the machines that name it by its number have in common: most
+//! of what there is to tell about a machine is the same for hundreds. The file may come from anywhere, so reading is strict and bounded:
 //! another version, an unknown field, a second line for the same thing and an invalid name are errors.
 //!
 //! A file of a large site has hundreds of megabytes. It is read in blocks of whole lines and never held whole.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Read, Take, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use memchr::{memchr, memchr_iter, memrchr};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterFacts, EtcdSeen, Fact, NodePods, Observations, ObservedNode, RemediationSeen};
+use super::{
+    Capabilities, ClusterFacts, EtcdSeen, Fact, Labels, NodePods, Observations, ObservedNode,
+    RemediationSeen,
+};
 use crate::design::{ClusterName, NodeName, name_problem};
 use crate::diagnostic::json_problem;
+use crate::lifecycle::OfferedStep;
 
 /// The version of the snapshot file.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
+
+/// The version before, of which every file is one of this version, too: one in which nothing is common.
+const ALL_ALONE: u64 = 2;
 
 /// The largest file that an operator names for trueup to read, a snapshot or a saved plan, in bytes.
 pub const LARGEST: u64 = 1 << 30;
@@ -75,8 +84,12 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Line<'a> {
+    Common(Cow<'a, Common>),
     Node {
         name: Cow<'a, NodeName>,
+        /// The number of the line of what it has in common with others, from 0 on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        common: Option<u32>,
         observed: Cow<'a, Box<ObservedNode>>,
     },
     Pods {
@@ -92,6 +105,101 @@ enum Line<'a> {
         cluster: Cow<'a, ClusterName>,
         observed: Cow<'a, EtcdSeen>,
     },
+}
+
+/// The parts of a machine that many have in common; where its line names them, it has none of its own but labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Common {
+    #[serde(skip_serializing_if = "Capabilities::is_empty")]
+    capabilities: Capabilities,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    clean_steps: Arc<[OfferedStep]>,
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    labels: Labels,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    kept_labels: Arc<BTreeSet<Arc<str>>>,
+}
+
+impl Common {
+    /// Takes them from a machine.
+    fn take(node: &mut ObservedNode) -> Self {
+        let mut common = Self {
+            capabilities: std::mem::take(&mut node.capabilities),
+            clean_steps: std::mem::take(&mut node.clean_steps),
+            ..Self::default()
+        };
+        if let Fact::Known(Some(node)) = &mut node.cluster {
+            common.labels = node.labels.to_common();
+            node.labels = node.labels.to_own();
+            common.kept_labels = std::mem::take(&mut node.kept_labels);
+        }
+        common
+    }
+
+    /// Gives them to a machine that has none of its own, or returns the problem.
+    fn give(&self, node: &mut ObservedNode) -> Result<(), String> {
+        let cluster = match &mut node.cluster {
+            Fact::Known(Some(cluster)) => Some(cluster),
+            _ => None,
+        };
+        if !node.capabilities.is_empty()
+            || !node.clean_steps.is_empty()
+            || cluster
+                .as_ref()
+                .is_some_and(|node| !node.kept_labels.is_empty())
+        {
+            return Err(
+                "it has parts of its own where it has them in common with others".to_owned(),
+            );
+        }
+        node.capabilities = self.capabilities;
+        node.clean_steps = self.clean_steps.clone();
+        if let Some(node) = cluster {
+            let twice =
+                |key| format!("it has the label `{key}` of its own and in common with others");
+            node.labels.join(&self.labels).map_err(twice)?;
+            node.kept_labels = self.kept_labels.clone();
+        }
+        Ok(())
+    }
+
+    /// Where they are in memory, as far as machines share them.
+    fn place(&self) -> [usize; 4] {
+        [
+            usize::from(self.capabilities.bits()),
+            self.clean_steps.as_ptr().addr(),
+            self.labels.place(),
+            Arc::as_ptr(&self.kept_labels).addr(),
+        ]
+    }
+}
+
+/// Numbers what machines have in common.
+#[derive(Default)]
+struct Numbers {
+    /// By where it is in memory, which is kept from being used again.
+    places: FxHashMap<[usize; 4], (u32, Common)>,
+    /// By its line.
+    lines: FxHashMap<Vec<u8>, u32>,
+}
+
+impl Numbers {
+    /// The number, and the line where it is a new one; no number where there is nothing to tell.
+    fn number(&mut self, common: Common) -> io::Result<(Option<u32>, Option<Vec<u8>>)> {
+        let place = common.place();
+        if let Some((known, _)) = self.places.get(&place) {
+            return Ok((Some(*known), None));
+        }
+        if common == Common::default() {
+            return Ok((None, None));
+        }
+        let line = serde_json::to_vec(&Line::Common(Cow::Borrowed(&common)))?;
+        let next = u32::try_from(self.lines.len()).map_err(io::Error::other)?;
+        let number = *self.lines.entry(line.clone()).or_insert(next);
+        self.places.insert(place, (number, common));
+        Ok((Some(number), (number == next).then_some(line)))
+    }
 }
 
 /// Reads a snapshot file.
@@ -136,8 +244,10 @@ fn read_at_most(limit: u64, file: impl Read + Send) -> Result<Observations, Erro
     }
     blocks.sort_unstable_by_key(|lines| lines.first().map(|(number, _)| *number));
     let mut observations = Observations::default();
+    let mut commons = Vec::new();
     for (line, content) in blocks.into_iter().flatten() {
-        add(&mut observations, content).map_err(|problem| Error::Line { line, problem })?;
+        let added = add(&mut observations, &mut commons, content);
+        added.map_err(|problem| Error::Line { line, problem })?;
     }
     Ok(observations)
 }
@@ -191,7 +301,9 @@ impl<R: Read> Blocks<R> {
         let rest = blocks.rest.split_off(end);
         let first = std::mem::replace(&mut blocks.rest, rest);
         match serde_json::from_slice(&first) {
-            Ok(Header { format_version }) if format_version == u64::from(FORMAT_VERSION) => {
+            Ok(Header { format_version })
+                if [ALL_ALONE, FORMAT_VERSION.into()].contains(&format_version) =>
+            {
                 Ok(blocks)
             }
             Ok(Header { format_version }) => Err(Error::Version {
@@ -278,9 +390,30 @@ fn share(line: &mut Line<'_>, before: &Line<'_>) {
 }
 
 /// Adds a line to the others, or returns its problem.
-fn add(observations: &mut Observations, line: Line<'_>) -> Result<(), String> {
+fn add(
+    observations: &mut Observations,
+    commons: &mut Vec<Common>,
+    line: Line<'_>,
+) -> Result<(), String> {
     match line {
-        Line::Node { name, observed } => put(&mut observations.nodes, name, observed),
+        Line::Common(common) => {
+            commons.push(common.into_owned());
+            Ok(())
+        }
+        Line::Node {
+            name,
+            common,
+            mut observed,
+        } => {
+            if let Some(number) = common {
+                let common = commons.get(number as usize);
+                let common = common.ok_or_else(|| {
+                    format!("no line before it is number {number} of what machines have in common")
+                })?;
+                common.give(observed.to_mut())?;
+            }
+            put(&mut observations.nodes, name, observed)
+        }
         Line::Pods { node, observed } => put(&mut observations.pods, node, observed),
         Line::Remediation { node, observed } => put(&mut observations.remediation, node, observed),
         Line::Etcd { cluster, observed } => put(&mut observations.etcd, cluster, observed),
@@ -319,9 +452,20 @@ pub fn write(observations: &Observations, file: &mut impl Write) -> io::Result<(
         format_version: FORMAT_VERSION.into(),
     };
     write_line(file, &header)?;
+    let mut numbers = Numbers::default();
     for (name, observed) in &observations.nodes {
-        let (name, observed) = (Cow::Borrowed(name), Cow::Borrowed(observed));
-        write_line(file, &Line::Node { name, observed })?;
+        let mut observed = observed.clone();
+        let (number, line) = numbers.number(Common::take(&mut observed))?;
+        if let Some(line) = line {
+            file.write_all(&line)?;
+            file.write_all(b"\n")?;
+        }
+        let node = Line::Node {
+            name: Cow::Borrowed(name),
+            common: number,
+            observed: Cow::Owned(observed),
+        };
+        write_line(file, &node)?;
     }
     if let Some(cluster) = &observations.cluster {
         write_line(file, &Line::Cluster(Cow::Borrowed(cluster)))?;
@@ -424,7 +568,7 @@ mod tests {
         all.pods.insert(NodeName::from("n1"), Box::default());
         all.etcd
             .insert(ClusterName::from("etcd"), EtcdSeen::default());
-        for (observations, lines) in [(two_nodes(), 3), (all, 5), (Observations::default(), 1)] {
+        for (observations, lines) in [(two_nodes(), 4), (all, 6), (Observations::default(), 1)] {
             let text = text_of(&observations);
             assert_eq!(text.lines().count(), lines);
             assert_eq!(read(text.as_bytes()).unwrap(), observations);
@@ -464,10 +608,10 @@ mod tests {
         let expected = "line 7001 of the snapshot: unknown value `busy`";
         assert!(error.starts_with(expected), "{error}");
         lines[7_000] = whole;
-        lines.push(lines[5]);
+        lines.push(lines[6]);
         let error = error_of(&lines.join("\n"));
         let expected = format!(
-            "line {} of the snapshot: a second line for `m00004`",
+            "line {} of the snapshot: a second line for `m00002`",
             lines.len()
         );
         assert_eq!(error, expected);
@@ -485,30 +629,30 @@ mod tests {
             (String::new(), foreign),
             ("[]".to_owned(), foreign),
             ("[".repeat(100_000), foreign),
-            (good.replace("\"format_version\":2", ""), foreign),
+            (good.replace("\"format_version\":3", ""), foreign),
             (
                 good.replace("\"n2\"", "\"n1\""),
-                "line 3 of the snapshot: a second line for `n1`",
+                "line 4 of the snapshot: a second line for `n1`",
             ),
             (
                 good.replace("\"n2\"", "\"../n2\""),
-                "line 3 of the snapshot: the name \"../n2\" does not begin with a letter or a digit",
+                "line 4 of the snapshot: the name \"../n2\" does not begin with a letter or a digit",
             ),
             (
                 good.replace("protected", "portected"),
-                "line 2 of the snapshot: unknown field `portected`",
+                "line 3 of the snapshot: unknown field `portected`",
             ),
             (
                 good.replace("\"active\"", "\"busy\""),
-                "line 2 of the snapshot: unknown value `busy`",
+                "line 3 of the snapshot: unknown value `busy`",
             ),
             (
                 good[..good.len() - 4].to_owned(),
-                "line 3 of the snapshot: it is cut off",
+                "line 4 of the snapshot: it is cut off",
             ),
             (
                 format!("{good}x"),
-                "line 4 of the snapshot: expected value (column 1)",
+                "line 5 of the snapshot: expected value (column 1)",
             ),
         ];
         for (text, expected) in table {
@@ -518,12 +662,73 @@ mod tests {
     }
 
     #[test]
+    fn what_machines_have_in_common_is_written_once() {
+        let mut observations = two_nodes();
+        for number in 0..3 {
+            // Alike, and not in the same place in memory.
+            let mut again = two_nodes().nodes["n1"].clone();
+            if let Fact::Known(Some(node)) = &mut again.cluster {
+                let name = Arc::from(format!("m{number}"));
+                node.labels
+                    .insert(Arc::from("kubernetes.io/hostname"), name);
+            }
+            let name = NodeName::from(format!("m{number}"));
+            observations.nodes.insert(name, again);
+        }
+        let text = text_of(&observations);
+        assert_eq!(text.matches("{\"common\":").count(), 1, "{text}");
+        assert_eq!(text.matches("\"rack\"").count(), 1);
+        assert_eq!(read(text.as_bytes()).unwrap(), observations);
+    }
+
+    #[test]
+    fn a_machine_has_a_part_once() {
+        let good = text_of(&two_nodes());
+        let own = "\"uid\":\"u1\",\"ready\":true,\"unschedulable\":false";
+        assert!(good.contains(own));
+        let with = |more: &str| good.replace(own, &format!("{own},{more}"));
+        let both = "line 3 of the snapshot: it has parts of its own where it has them in common with others";
+        for (text, expected) in [
+            (with("\"kept_labels\":[\"a\"]"), both),
+            (
+                good.replace(
+                    "\"protected\":true",
+                    "\"protected\":true,\"capabilities\":[\"power\"]",
+                ),
+                both,
+            ),
+            (
+                with("\"labels\":{\"rack\":\"r1\"}"),
+                "line 3 of the snapshot: it has the label `rack` of its own and in common with others",
+            ),
+            (
+                good.replace("\"common\":0", "\"common\":7"),
+                "line 3 of the snapshot: no line before it is number 7 of what machines have in common",
+            ),
+        ] {
+            assert_eq!(error_of(&text), expected);
+        }
+    }
+
+    #[test]
+    fn a_snapshot_of_the_version_before_is_read() {
+        let observations = two_nodes();
+        let mut text = "{\"format_version\":2}\n".to_owned();
+        for (name, observed) in &observations.nodes {
+            let node = serde_json::json!({"node": {"name": name, "observed": observed}});
+            text.push_str(&format!("{node}\n"));
+        }
+        assert!(!text.contains("common") && text.contains("\"rack\""));
+        assert_eq!(read(text.as_bytes()).unwrap(), observations);
+    }
+
+    #[test]
     fn another_version_is_named_even_where_its_form_differs() {
         let good = text_of(&two_nodes());
         for (text, version) in [
             (
-                good.replacen("\"format_version\":2", "\"format_version\":3", 1),
-                3,
+                good.replacen("\"format_version\":3", "\"format_version\":4", 1),
+                4,
             ),
             (
                 "{\"format_version\":1,\"nodes\":{\n\"n1\":{}\n}}\n".to_owned(),
@@ -533,7 +738,7 @@ mod tests {
             assert_eq!(
                 error_of(&text),
                 format!(
-                    "the snapshot has format version {version}, and this trueup reads version 2; \
+                    "the snapshot has format version {version}, and this trueup reads version 3; \
                      save it again with `trueup plan --save-observed FILE`"
                 )
             );

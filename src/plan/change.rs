@@ -262,7 +262,7 @@ fn retire<'a>(subject: Subject<'a>, entry: &Retirement) -> Option<Item<'a>> {
     item.because(format!("retired: {}", entry.reason));
     item.work.set_retired = Some(entry.reason.clone());
     let able = subject.seen.node().map(|node| &node.capabilities);
-    if able.is_some_and(|able| !able.is_empty() && !able.contains(&Capability::Retire)) {
+    if able.is_some_and(|able| !able.is_empty() && !able.contains(Capability::Retire)) {
         item.block("its backend does not support the retired flag", None);
     }
     Some(item)

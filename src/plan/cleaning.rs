@@ -226,7 +226,7 @@ fn foreign(
     if is_off {
         return runs(Vec::new(), by("automated cleaning is off"));
     }
-    if !node.capabilities.contains(&Capability::Wipe) {
+    if !node.capabilities.contains(Capability::Wipe) {
         let why = "automated cleaning is off in its provisioner";
         return runs(Vec::new(), why.to_owned());
     }

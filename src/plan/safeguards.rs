@@ -117,7 +117,7 @@ impl<'a> Rules<'a> {
         let missing: Vec<_> = item
             .work
             .needs(self.leaving.preserve_local_storage)
-            .filter(|(capability, _)| !able.contains(capability))
+            .filter(|(capability, _)| !able.contains(*capability))
             .collect();
         for (capability, words) in missing {
             if capability == Capability::Wipe && self.design.policy.wipe == WipePolicy::Skip {

@@ -159,7 +159,7 @@ impl<'a> Loader<'a> {
                 self.sizes,
             )?;
             if let Some(units) = units {
-                joined = self.join(&wanted, &listing, &units, true)?;
+                joined = self.join(&wanted, &listing, units, true)?;
             }
         }
         let site = match joined {
@@ -214,7 +214,7 @@ impl<'a> Loader<'a> {
             tree: unexplained.tree,
             ids: site.files.iter().map(|file| Some(file.blob)).collect(),
         };
-        let joined = self.join(&wanted, &listing, &units, false)?;
+        let joined = self.join(&wanted, &listing, units, false)?;
         let explained = joined.filter(|joined| joined.digest == site.digest);
         *site = match explained {
             Some(mut joined) => {
@@ -344,7 +344,7 @@ impl<'a> Loader<'a> {
         &mut self,
         wanted: &Wanted<'_>,
         listing: &Listing,
-        units: &Units<'_>,
+        units: Units<'_>,
         is_kept: bool,
     ) -> Result<Option<Site>, Error> {
         let tree = &*listing.tree;
@@ -372,7 +372,7 @@ impl<'a> Loader<'a> {
         if !is_sound
             || stages.design.nodes.len() != machines + settled.len()
             || !units.found.is_subset(&all)
-            || takes_from_one(&stages, units, &settled)
+            || takes_from_one(&stages, &units, &settled)
             || (units.is_new && has_repeated_address(&stages.design.nodes))
         {
             return Ok(None);
@@ -396,7 +396,9 @@ impl<'a> Loader<'a> {
             sources: units.sources.clone(),
             settings: wanted.settings,
         });
-        if is_kept && units.is_new && wanted.settings.depth == Depth::Checked {
+        let is_kept = is_kept && units.is_new;
+        drop(units);
+        if is_kept && wanted.settings.depth == Depth::Checked {
             cached::write(self.files.repository, &site, wanted.settings, &loaded);
         }
         Ok(Some(site))

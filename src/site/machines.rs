@@ -23,6 +23,9 @@ use crate::document::{DocumentId, Field, Key, KeyKind, Map, Node, Value, digest}
 /// A number for each section, where it has one.
 type PerSection = [Option<u32>; Section::ALL.len()];
 
+/// About so many bytes a row has: room for all rows that is made once is not copied when they grow.
+const ROW: usize = 192;
+
 /// The bytes of a digest.
 type Sum = [u8; 32];
 
@@ -239,6 +242,16 @@ pub(super) struct Collected<'a> {
 }
 
 impl<'a> Collected<'a> {
+    /// None yet; there will be about so many.
+    pub(super) fn with_room(machines: usize) -> Self {
+        Self {
+            common: Vec::with_capacity(machines),
+            ends: Vec::with_capacity(machines),
+            rows: Vec::with_capacity(machines.saturating_mul(ROW)),
+            ..Self::default()
+        }
+    }
+
     /// Adds machines; whether all of them can be kept. If not, none is.
     pub(super) fn add(&mut self, nodes: &'a [Arc<NodeDesign>]) -> bool {
         let (machines, bytes) = (self.ends.len(), self.rows.len());

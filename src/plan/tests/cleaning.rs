@@ -200,7 +200,7 @@ fn a_provisioner_that_chooses_its_steps_itself_is_told_none_and_its_own_are_show
         because(&plan),
         "by steps of its provisioner's own, which it names only while it cleans"
     );
-    fixture.seen("n1").capabilities.remove(&Capability::Wipe);
+    fixture.seen("n1").capabilities.remove(Capability::Wipe);
     let plan = fixture.plan();
     assert_eq!(
         because(&plan),

@@ -1,6 +1,6 @@
 //! Events, reports and tables over hand-made values, and over hostile ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 use super::*;
 use crate::journal::StepOutcome;
 use crate::lifecycle::{PowerState, ProvisionState};
-use crate::observed::{ClusterNode, Fact, ObservedNode};
+use crate::observed::{Capabilities, ClusterNode, Fact, ObservedNode};
 use crate::plan::Standing;
 use crate::record::{Counts, NodeRecord, Phase, RunRecord};
 use crate::report::Palette;
@@ -386,7 +386,7 @@ fn observed() -> ObservedNode {
             unschedulable: true,
             ..ClusterNode::default()
         })),
-        capabilities: BTreeSet::new(),
+        capabilities: Capabilities::default(),
         ..ObservedNode::unknown("not asked")
     }
 }

@@ -286,11 +286,11 @@ async fn disks_are_kept_only_by_a_script_of_maas_and_where_no_option_erases_them
         lab.region.state().options.insert(name, option.into());
         let able = lab.seen("n1").await.capabilities;
         assert_eq!(
-            able.contains(&Capability::WipeOperatingSystemDisk),
+            able.contains(Capability::WipeOperatingSystemDisk),
             is_able,
             "{version:?} {settings}"
         );
-        assert!(able.contains(&Capability::Wipe));
+        assert!(able.contains(Capability::Wipe));
         if is_able {
             lab.run(StepKind::Destroy, "n1", keep()).await;
             assert!(lab.region.machine("abc001").is_dirty);
@@ -318,12 +318,7 @@ async fn a_policy_without_cleaning_erases_nothing_and_promises_no_wipe() {
         policy,
     )
     .await;
-    assert!(
-        !lab.seen("n1")
-            .await
-            .capabilities
-            .contains(&Capability::Wipe)
-    );
+    assert!(!lab.seen("n1").await.capabilities.contains(Capability::Wipe));
     lab.run(StepKind::Destroy, "n1", nothing()).await;
     assert!(lab.region.machine("abc001").is_dirty);
     let effects: BTreeMap<String, usize> =

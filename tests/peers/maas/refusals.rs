@@ -101,7 +101,7 @@ async fn a_deployed_machine_without_an_owner_is_neither_switched_nor_locked() {
     let lab = Lab::one(Region::new(Version::V34).with("abc001", "n1", 6), "").await;
     lab.region.change("abc001", |machine| machine.owner = None);
     let seen = lab.seen("n1").await;
-    assert!(!seen.capabilities.contains(&Capability::Power) && !seen.unlocked);
+    assert!(!seen.capabilities.contains(Capability::Power) && !seen.unlocked);
     for kind in [StepKind::PowerOff, StepKind::Lock] {
         lab.fails(kind, "n1", nothing()).await;
     }

@@ -26,7 +26,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ use crate::backend::{ActError, BackendContext, Error, Looks, Order, Probe, Secre
 use crate::design::{HardwareBackend, NodeDesign, Reference, Section, WipePolicy};
 use crate::identity::{Identity, Proof, Registry};
 use crate::lifecycle::PowerState;
-use crate::observed::{Capability, Fact, ObservedNode, ObservedNodes};
+use crate::observed::{Capabilities, Capability, Fact, ObservedNode, ObservedNodes};
 use crate::step::StepKind;
 use program::{LONGEST_PASSWORD, Program, Session};
 use settings::{Interface, Settings};
@@ -351,7 +351,7 @@ impl Ipmi {
                     power: Fact::Known(power),
                     disks: Fact::Unknown(unseen("disks")),
                     cluster: Fact::Unknown(unseen("Kubernetes nodes")),
-                    capabilities: BTreeSet::from([
+                    capabilities: Capabilities::from([
                         Capability::Power,
                         Capability::Prepare,
                         Capability::Deploy,

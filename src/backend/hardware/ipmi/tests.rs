@@ -1,5 +1,6 @@
 //! IPMI against a program that is not `ipmitool`: what is asked of it, and what it may say.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
@@ -251,11 +252,11 @@ async fn a_machine_is_seen_by_its_power_and_what_ipmi_cannot_do_is_not_offered()
     let seen = machine.see().await;
     assert_eq!(seen.power, Fact::Known(PowerState::Off));
     assert!(seen.kept_by_records);
-    assert!(!seen.capabilities.contains(&Capability::Wipe));
+    assert!(!seen.capabilities.contains(Capability::Wipe));
     assert!(
         !seen
             .capabilities
-            .contains(&Capability::WipeOperatingSystemDisk)
+            .contains(Capability::WipeOperatingSystemDisk)
     );
     machine.put("mode", "fail:Get Auth Capabilities error");
     let seen = machine.see().await;

@@ -13,7 +13,7 @@ use crate::backend::hardware::provisioner::{ProvisionedObject, Roster};
 use crate::backend::http::plain;
 use crate::identity::Identity;
 use crate::lifecycle::{CleanInterface, Flags, OfferedStep, PowerState, ProvisionState, Verb};
-use crate::observed::{Capability, Disk, Fact, ObservedNode};
+use crate::observed::{Capabilities, Capability, Disk, Fact, ObservedNode};
 
 /// The fields that a list is asked for.
 pub(super) const FIELDS: &str = "uuid,name,provision_state,target_provision_state,\
@@ -199,7 +199,7 @@ impl Node {
         let state = self.state();
         let mut capabilities = capabilities(cleaned);
         if state == ProvisionState::Other {
-            capabilities.clear();
+            capabilities = Capabilities::default();
         }
         ObservedNode {
             provision: Fact::Known(state),
@@ -273,7 +273,7 @@ impl Listed for Node {
 const NO_CLUSTER: &str = "Ironic does not report the cluster of its machines";
 
 /// The capabilities of Ironic for a machine; `cleaned`: whether a teardown ends with cleaning.
-fn capabilities(cleaned: bool) -> std::collections::BTreeSet<Capability> {
+fn capabilities(cleaned: bool) -> Capabilities {
     let all = [
         Capability::Power,
         Capability::Prepare,

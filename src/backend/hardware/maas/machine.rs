@@ -4,7 +4,7 @@
 //! since it may be tested in any state; tags of trueup's own, since MAAS knows neither retirement nor maintenance;
 //! and its owner. Nothing in an answer is trusted to be there: what is not understood is as if it was absent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use crate::backend::hardware::provisioner::{ProvisionedObject, Roster};
 use crate::backend::http::plain;
 use crate::identity::Identity;
 use crate::lifecycle::{CleanInterface, Flags, OfferedStep, PowerState, ProvisionState as S, Verb};
-use crate::observed::{Capability, Disk, Fact, ObservedNode};
+use crate::observed::{Capabilities, Capability, Disk, Fact, ObservedNode};
 
 /// Longest text of another author that is shown.
 const LONGEST: usize = 500;
@@ -420,10 +420,10 @@ impl Machine {
         let state = self.state();
         let mut capabilities = capabilities(able);
         if state == S::Other {
-            capabilities.clear();
+            capabilities = Capabilities::default();
         }
         if !self.is_switched() || self.is_stranded() {
-            capabilities.remove(&Capability::Power);
+            capabilities.remove(Capability::Power);
         }
         let power = match self.power() {
             Some(power) => Fact::Known(power),
@@ -541,7 +541,7 @@ pub(super) struct Able {
     pub(super) locks: bool,
 }
 
-fn capabilities(able: Able) -> BTreeSet<Capability> {
+fn capabilities(able: Able) -> Capabilities {
     let all = [
         Capability::Power,
         Capability::Prepare,

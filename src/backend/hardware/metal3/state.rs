@@ -5,7 +5,6 @@
 //! provisioned, a provisioned one without its image will be wiped), and trueup's own labels and
 //! annotations, since hosts know neither retirement nor maintenance nor "managed, but not available".
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::resource::{Host, ObjectReference, Storage, key};
@@ -13,7 +12,7 @@ use crate::backend::hardware::provisioner::{ProvisionedObject, Roster};
 use crate::backend::http::plain;
 use crate::identity::Identity;
 use crate::lifecycle::{Flags, PowerState, ProvisionState as S, Verb};
-use crate::observed::{Capability, Disk, Fact, ObservedNode};
+use crate::observed::{Capabilities, Capability, Disk, Fact, ObservedNode};
 
 /// Longest text of another author that is shown.
 const LONGEST: usize = 500;
@@ -231,10 +230,10 @@ impl Host {
         let state = self.state();
         let mut capabilities = capabilities(able);
         if state == S::Other {
-            capabilities.clear();
+            capabilities = Capabilities::default();
         }
         if self.spec.disable_power_off {
-            capabilities.remove(&Capability::Power);
+            capabilities.remove(Capability::Power);
         }
         ObservedNode {
             provision: Fact::Known(state),
@@ -300,7 +299,7 @@ pub(super) struct Able {
 }
 
 /// The operator's capabilities. It runs no clean steps on demand.
-fn capabilities(able: Able) -> BTreeSet<Capability> {
+fn capabilities(able: Able) -> Capabilities {
     let all = [
         Capability::Power,
         Capability::Prepare,

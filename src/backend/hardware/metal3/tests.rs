@@ -238,7 +238,7 @@ fn a_plan_sees_flags_disks_and_what_can_be_done() {
     let names: Vec<_> = disks.iter().map(|disk| &*disk.name).collect();
     assert_eq!(names, ["sda", "sdb"]);
     assert!(disks.iter().all(|disk| !disk.partitioned));
-    let able = |it: Capability| plain.capabilities.contains(&it);
+    let able = |it: Capability| plain.capabilities.contains(it);
     assert!(able(Capability::Wipe) && able(Capability::Deploy) && !able(Capability::Clean));
 
     let retired =
@@ -269,7 +269,7 @@ fn a_plan_sees_flags_disks_and_what_can_be_done() {
                 .unwrap()
                 .contains("used by Metal3Machine m/w")
     );
-    assert!(!other.capabilities.contains(&Capability::Power));
+    assert!(!other.capabilities.contains(Capability::Power));
 }
 
 fn node(out_of_band: &str, address: &str) -> Arc<NodeDesign> {

@@ -14,7 +14,7 @@ use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
 use crate::identity::Proof;
 use crate::lifecycle::{OWN_STEPS, OfferedStep};
-use crate::observed::{Capability, Disk, Fact, ObservedNode};
+use crate::observed::{Capabilities, Capability, Disk, Fact, ObservedNode};
 
 /// Most drives, or interfaces, of one machine that are read.
 const MOST: usize = 1000;
@@ -84,7 +84,7 @@ impl Machine<'_> {
             return self.refuse("its controller does not say whether it is on (`PowerState`)");
         };
         let drives = self.drives(&system).await;
-        let mut capabilities: BTreeSet<Capability> = [
+        let mut capabilities: Capabilities = [
             Capability::Prepare,
             Capability::Deploy,
             Capability::Clean,

@@ -218,17 +218,15 @@ impl Machine {
 
     fn deployed(&mut self, node: &NodeName, deployed: &Deployed, at: u64) {
         let Deployed { image, uid, labels } = deployed;
-        let labels = labels
-            .iter()
-            .map(|(key, value)| (key.clone(), value.clone()));
-        let host_name = (HOST_NAME.clone(), node.shared().clone());
+        let mut labels = labels.clone();
+        labels.insert(HOST_NAME.clone(), node.shared().clone());
         self.provision = ProvisionState::Active;
         self.image = Some(image.clone());
         self.kubelet_stopped = false;
         self.pods = Pods::default();
         self.cluster = Some(ClusterNode {
             uid: uid.clone(),
-            labels: labels.chain([host_name]).collect(),
+            labels,
             kept_labels: KEPT.clone(),
             ..ClusterNode::default()
         });

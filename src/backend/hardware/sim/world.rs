@@ -16,10 +16,11 @@
 //! process that asked it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use memchr::{memchr, memrchr};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -35,6 +36,8 @@ const FORMAT_VERSION: u32 = 1;
 /// The largest file, and the longest line, in bytes.
 const LARGEST_FILE: u64 = 4 << 30;
 const LONGEST_LINE: u64 = 64 << 20;
+/// Bytes that are read at once, and so many at least are worth a thread.
+const BLOCK: u64 = 1 << 20;
 /// The furthest time and the highest number of an effect.
 const FURTHEST: u64 = 1 << 53;
 /// A file is written anew when it has more entries than this for each machine, and so many at least.
@@ -138,6 +141,35 @@ impl Entry {
             left: false,
         }
     }
+}
+
+/// The length of a line without its end, and its entry.
+type Parsed = (usize, Result<Entry, serde_json::Error>);
+
+/// The entries of whole lines; of many lines on two threads.
+fn parsed(lines: &[u8]) -> Vec<Parsed> {
+    let parse = |lines: &[u8]| -> Vec<Parsed> {
+        let lines = lines.split_inclusive(|byte| *byte == b'\n');
+        let lines = lines.map(|line| &line[..line.len() - 1]);
+        lines
+            .map(|line| (line.len(), serde_json::from_slice(line)))
+            .collect()
+    };
+    let middle = lines.len() / 2;
+    let half = match memchr(b'\n', &lines[middle..]) {
+        Some(end) if lines.len() as u64 >= BLOCK => middle + end + 1,
+        _ => return parse(lines),
+    };
+    let (first, second) = lines.split_at(half);
+    std::thread::scope(|scope| {
+        let second = scope.spawn(move || parse(second));
+        let mut all = parse(first);
+        match second.join() {
+            Ok(second) => all.extend(second),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        all
+    })
 }
 
 /// All machines, and the file that holds them.
@@ -327,32 +359,48 @@ impl World {
         reader
             .seek(SeekFrom::Start(self.offset))
             .map_err(io_error("read the file"))?;
-        let mut reader = BufReader::with_capacity(1 << 16, reader);
-        let mut line = Vec::new();
+        let mut block = Vec::new();
         loop {
-            line.clear();
-            let read = (&mut reader)
-                .take(LONGEST_LINE)
-                .read_until(b'\n', &mut line)
-                .map_err(io_error("read the file"))?;
-            if line.pop_if(|last| *last == b'\n').is_none() {
+            let mut some = reader.take(BLOCK);
+            let read = some.read_to_end(&mut block);
+            let read = read.map_err(io_error("read the file"))?;
+            let whole = memrchr(b'\n', &block).map_or(0, |last| last + 1);
+            self.take_in_lines(&block[..whole])?;
+            block.drain(..whole);
+            if block.len() as u64 >= LONGEST_LINE {
+                return Err(self.broken("it is too long"));
+            }
+            if read == 0 {
                 // Half a line: what a death left. A line without an end is no line of ours.
-                return match read as u64 {
-                    LONGEST_LINE => Err(self.broken("it is too long")),
-                    _ if self.offset == 0 && !looks_like_ours(&line) => Err(StateError::Foreign),
-                    _ => Ok(self.offset + read as u64),
+                return match self.offset == 0 && !looks_like_ours(&block) {
+                    true => Err(StateError::Foreign),
+                    false => Ok(self.offset + block.len() as u64),
                 };
             }
-            if self.offset == 0 {
-                read_header(&line)?;
-            } else {
-                let entry = serde_json::from_slice(&line)
-                    .map_err(|error| self.broken(&error.to_string()))?;
-                self.take_in(entry)?;
-            }
-            self.offset += read as u64;
-            self.lines += 1;
         }
+    }
+
+    /// Lets the entries of whole lines happen, one after the other.
+    fn take_in_lines(&mut self, mut lines: &[u8]) -> Result<(), StateError> {
+        if self.offset == 0
+            && let Some(end) = memchr(b'\n', lines)
+        {
+            read_header(&lines[..end])?;
+            self.passed(end);
+            lines = &lines[end + 1..];
+        }
+        for (length, entry) in parsed(lines) {
+            let entry = entry.map_err(|error| self.broken(&error.to_string()))?;
+            self.take_in(entry)?;
+            self.passed(length);
+        }
+        Ok(())
+    }
+
+    /// Counts a line of so many bytes.
+    fn passed(&mut self, length: usize) {
+        self.offset += length as u64 + 1;
+        self.lines += 1;
     }
 
     fn broken(&self, reason: &str) -> StateError {

@@ -302,7 +302,7 @@ async fn what_is_seen_is_power_drives_and_what_can_be_done() {
         Capability::Power,
         Capability::Retire,
     ] {
-        assert!(seen.capabilities.contains(&capability), "{capability:?}");
+        assert!(seen.capabilities.contains(capability), "{capability:?}");
     }
     let steps: Vec<_> = seen.clean_steps.iter().map(|step| step.name()).collect();
     assert_eq!(
@@ -315,10 +315,10 @@ async fn what_is_seen_is_power_drives_and_what_can_be_done() {
     );
     bmc.state().drives[1].1 = Erase::No;
     let seen = &site.see().await[0];
-    assert!(!seen.capabilities.contains(&Capability::Wipe));
+    assert!(!seen.capabilities.contains(Capability::Wipe));
     assert!(
         seen.capabilities
-            .contains(&Capability::WipeOperatingSystemDisk)
+            .contains(Capability::WipeOperatingSystemDisk)
     );
 }
 
