@@ -716,7 +716,8 @@ mod tests {
         let mut text = "{\"format_version\":2}\n".to_owned();
         for (name, observed) in &observations.nodes {
             let node = serde_json::json!({"node": {"name": name, "observed": observed}});
-            text.push_str(&format!("{node}\n"));
+            text += &node.to_string();
+            text.push('\n');
         }
         assert!(!text.contains("common") && text.contains("\"rack\""));
         assert_eq!(read(text.as_bytes()).unwrap(), observations);
