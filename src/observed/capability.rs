@@ -1,4 +1,4 @@
-//! What a backend can do with a machine.
+//! The capabilities of a backend for a machine.
 
 use std::fmt;
 

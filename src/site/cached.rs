@@ -122,7 +122,7 @@ pub(super) fn write(
         return;
     }
     let leaves = leaves(site, loaded);
-    let mut collected = Collected::with_room(site.design.nodes.len());
+    let mut collected = Collected::with_capacity(site.design.nodes.len());
     let (mut files, mut others) = (Vec::with_capacity(site.files.len()), Vec::new());
     for (file, leaf) in site.files.iter().zip(&leaves) {
         let leaf = leaf.as_ref().filter(|leaf| collected.add(&leaf.nodes));

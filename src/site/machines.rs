@@ -23,7 +23,7 @@ use crate::document::{DocumentId, Field, Key, KeyKind, Map, Node, Value, digest}
 /// A number for each section, where it has one.
 type PerSection = [Option<u32>; Section::ALL.len()];
 
-/// About so many bytes a row has: room for all rows that is made once is not copied when they grow.
+/// About so many bytes a row has: memory for all rows that is allocated once is not copied when they grow.
 const ROW: usize = 192;
 
 /// The bytes of a digest.
@@ -243,7 +243,7 @@ pub(super) struct Collected<'a> {
 
 impl<'a> Collected<'a> {
     /// None yet; there will be about so many.
-    pub(super) fn with_room(machines: usize) -> Self {
+    pub(super) fn with_capacity(machines: usize) -> Self {
         Self {
             common: Vec::with_capacity(machines),
             ends: Vec::with_capacity(machines),
