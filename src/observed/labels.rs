@@ -159,15 +159,14 @@ impl Labels {
             .sort_unstable_by(|one, other| one.key.cmp(&other.key));
     }
 
-    /// The same labels, of which those that other nodes may have are shared.
-    fn settled(mut self) -> Self {
-        self.unshare();
+    /// The labels of a list, sorted by key, each key once; those that other nodes may have are shared.
+    fn of(mut labels: Vec<Arc<Label>>) -> Self {
         let is_own = |label: &mut Arc<Label>| *label.key == *HOST_NAME;
-        let mut own: Vec<_> = self.own.extract_if(.., is_own).collect();
+        let mut own: Vec<_> = labels.extract_if(.., is_own).collect();
         own.shrink_to_fit();
-        self.own.shrink_to_fit();
+        labels.shrink_to_fit();
         Self {
-            common: shared_list(self.own),
+            common: shared_list(labels),
             own,
         }
     }
@@ -233,7 +232,7 @@ impl FromIterator<(Arc<str>, Arc<str>)> for Labels {
     fn from_iter<I: IntoIterator<Item = (Arc<str>, Arc<str>)>>(labels: I) -> Self {
         let mut result = Self::default();
         result.extend(labels);
-        result.settled()
+        Self::of(result.own)
     }
 }
 
@@ -282,15 +281,14 @@ impl<'de> Visitor<'de> for AnyLabels {
             is_sorted = is_sorted && labels.last().is_none_or(|last| last.key < label.key);
             labels.push(label);
         }
-        let mut result = Labels::default();
         if is_sorted {
-            result.own = labels;
-        } else {
-            for label in labels {
-                result.put(label);
-            }
+            return Ok(Labels::of(labels));
         }
-        Ok(result.settled())
+        let mut result = Labels::default();
+        for label in labels {
+            result.put(label);
+        }
+        Ok(Labels::of(result.own))
     }
 }
 

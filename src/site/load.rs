@@ -396,9 +396,9 @@ impl<'a> Loader<'a> {
             sources: units.sources.clone(),
             settings: wanted.settings,
         });
-        let is_kept = is_kept && units.is_new;
+        let is_written = is_kept && units.is_new && wanted.settings.depth == Depth::Checked;
         drop(units);
-        if is_kept && wanted.settings.depth == Depth::Checked {
+        if is_written {
             cached::write(self.files.repository, &site, wanted.settings, &loaded);
         }
         Ok(Some(site))
