@@ -145,6 +145,42 @@ async fn a_file_cut_at_any_byte_is_read_up_to_its_last_whole_line_and_goes_on() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_file_of_many_blocks_is_read_in_order_and_its_first_wrong_line_is_named() {
+    let site = Site::new(1);
+    let order = site.order("R1", StepKind::Prepare, 0);
+    site.open("{}").act(&order).await.unwrap();
+    let good = fs::read_to_string(site.path()).unwrap();
+    let mut lines: Vec<String> = good.lines().map(str::to_owned).collect();
+    // The operation of each machine begins and ends in lines far behind that of its birth.
+    let own = lines.split_off(1);
+    for line in &own {
+        for number in 0..8_000 {
+            lines.push(line.replace("\"n1\"", &format!("\"m{number}\"")));
+        }
+    }
+    lines.extend(own);
+    let text = lines.join("\n") + "\n";
+    assert!(text.len() > 3 << 20);
+    fs::write(site.path(), &text).unwrap();
+    let ledger = site.ledger(&site.open("{}"), 0);
+    assert_eq!(ledger, [Effect::PoweredOn, Effect::Prepared]);
+    for (wrong, other) in [
+        (5, 20_000),
+        (3_000, 3_001),
+        (7_999, 8_000),
+        (23_000, 24_003),
+    ] {
+        let mut lines = lines.clone();
+        "[]".clone_into(&mut lines[wrong]);
+        "{}".clone_into(&mut lines[other]);
+        fs::write(site.path(), lines.join("\n") + "\n").unwrap();
+        let error = Simulator::open(&site.path(), Settings::default()).unwrap_err();
+        let expected = format!("line {} is no entry of a simulated site: ", wrong + 1);
+        assert!(error.to_string().starts_with(&expected), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_file_that_lies_is_refused_and_left_alone() {
     let site = Site::new(1);
     site.open("{}")
