@@ -284,9 +284,7 @@ fn a_bad_signature_of_a_run_that_is_resumed_is_a_warning_where_none_is_demanded(
     let team = Team::new();
     team.sign_as(&team.site, "ada");
     team.slowly_signed();
-    let run = team.site.start(&APPLY);
-    wait_for_effect(&team.site, "edge-1 powered-off");
-    kill(run);
+    team.is_killed_in_mid_run();
     team.forge_records(&team.message(), Some("mallory"));
     team.site
         .run(&["apply", "--resume"])
@@ -338,7 +336,7 @@ impl Team {
 
     fn slowly_signed(&self) {
         self.site
-            .simulator("{clock: real, durations: {power: 1}, faults: []}");
+            .simulator("{clock: real, durations: {power: 2}, faults: []}");
         self.site.commit_and_apply("In real time", &[]).with(0);
         self.site.checkout.git(&["push", "--quiet"]);
     }
