@@ -2,6 +2,7 @@
 //!
 //! The modules, in the order in which data flows:
 //!
+//! - [`threads`]: work on two threads.
 //! - [`diagnostic`]: problems in documents, and the texts they point into.
 //! - [`telemetry`]: OpenTelemetry: spans, and their way to a collector.
 //! - [`cache`]: recomputable data, in files.
@@ -60,4 +61,5 @@ pub mod site;
 mod skipped;
 pub mod step;
 pub mod telemetry;
+pub mod threads;
 pub mod workflow;

@@ -12,7 +12,7 @@ use super::{
 use crate::design::{Design, NodeDesign, NodeName};
 use crate::identity::{Proof, Registry, Verdict};
 use crate::lifecycle::PowerState;
-use crate::observed::{Capability, Fact, Observations, ObservedNode, ObservedNodes};
+use crate::observed::{Capability, ClusterNode, Fact, Observations, ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 
 /// Opens the backends of a site.
@@ -177,21 +177,33 @@ impl Backends {
             ..Observations::default()
         };
         // Without a cluster of its own, the site knows what its machines' backends say.
-        if let Some(mut sight) = sight {
+        if let Some(sight) = sight {
             seen.cluster = sight.facts;
             seen.pods = sight.pods;
             seen.etcd = sight.etcd;
-            let knows_nodes = self.knows_nodes();
-            for (name, machine) in machines.iter_mut().filter(|_| knows_nodes) {
-                machine.capabilities.insert(Capability::Relabel);
-                machine.cluster = match &mut sight.nodes {
-                    Fact::Known(nodes) => Fact::Known(nodes.remove(name)),
-                    Fact::Unknown(reason) => Fact::Unknown(reason.clone()),
-                };
+            if self.knows_nodes() {
+                give_nodes(&mut machines, sight.nodes);
             }
         }
         seen.nodes = machines;
         seen
+    }
+}
+
+/// Gives machines the nodes of the cluster, both in the order of their names.
+fn give_nodes(machines: &mut ObservedNodes, nodes: Fact<BTreeMap<NodeName, ClusterNode>>) {
+    let (nodes, reason) = match nodes {
+        Fact::Known(nodes) => (nodes, None),
+        Fact::Unknown(reason) => (BTreeMap::new(), Some(reason)),
+    };
+    let mut nodes = nodes.into_iter().peekable();
+    for (name, machine) in machines {
+        machine.capabilities.insert(Capability::Relabel);
+        while nodes.next_if(|(other, _)| other < name).is_some() {}
+        machine.cluster = match &reason {
+            None => Fact::Known(nodes.next_if(|(other, _)| other == name).map(|it| it.1)),
+            Some(reason) => Fact::Unknown(reason.clone()),
+        };
     }
 }
 

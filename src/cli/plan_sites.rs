@@ -19,6 +19,7 @@ use crate::report::sites::{PlanForm, Plans};
 use crate::repository::Repository;
 use crate::run::{Committer, Connection, Timekeeper};
 use crate::site::{At, Depth, Detail, Loader, Location, Site};
+use crate::threads;
 use crate::workflow::{
     Checkout, Client, Observed, Observing, Outlook, PlanRequest, Planner, Revision, Scope,
     SiteOfMany, load_each,
@@ -191,7 +192,6 @@ struct Made {
 
 /// Adds the outlook of plans and writes them down, on two threads.
 fn write_down(plans: &mut Plans, codes: &mut BTreeSet<u8>, mut made: Vec<Made>) {
-    const THREADS: usize = 2;
     let written = &*plans;
     let write = |made: &mut [Made]| -> Vec<Result<String, Failure>> {
         let made = made.iter_mut();
@@ -204,20 +204,10 @@ fn write_down(plans: &mut Plans, codes: &mut BTreeSet<u8>, mut made: Vec<Made>) 
         });
         texts.collect()
     };
-    let part = made.len().div_ceil(THREADS).max(1);
-    let texts: Vec<_> = std::thread::scope(|scope| {
-        let mut parts = made.chunks_mut(part);
-        let own = parts.next();
-        let others: Vec<_> = parts.map(|part| scope.spawn(|| write(part))).collect();
-        let mut texts = own.map(write).unwrap_or_default();
-        for other in others {
-            match other.join() {
-                Ok(more) => texts.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        texts
-    });
+    let half = made.len() / 2;
+    let (first, second) = made.split_at_mut(half);
+    let (mut texts, others) = threads::both(|| write(first), || write(second));
+    texts.extend(others);
     for (each, text) in made.iter().zip(texts) {
         codes.insert(match text {
             Ok(text) => {

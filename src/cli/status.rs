@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::design::NodeName;
+use crate::design::{MergeJoin, NodeName};
 use crate::plan::{Change, ChangeKind, Request};
 use crate::report;
 use crate::report::run::{StatusRow, differences};
@@ -76,9 +76,10 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     let mut names: Vec<(&NodeName, bool)> =
         wanted.iter().map(|row| (&row.design.name, true)).collect();
     if command.selection.is_all() {
+        let mut designed = MergeJoin::of(&design.nodes);
         let left = records
             .keys()
-            .filter(|name| !design.nodes.contains_key(*name));
+            .filter(|name| designed.get(name.as_str()).is_none());
         names.extend(left.map(|name| (name, false)));
         names.sort_unstable();
     }
@@ -111,12 +112,19 @@ fn rows<'p>(planned: &'p Planned, names: Vec<(&'p NodeName, bool)>) -> Vec<Statu
         .filter(|change| change.kind != ChangeKind::None)
         .map(|change| (&change.node, change))
         .collect();
-    let seen = planned.observations.as_ref();
+    let mut records = MergeJoin::of(&planned.records);
+    let mut seen = planned
+        .observations
+        .as_ref()
+        .map(|seen| MergeJoin::of(&seen.nodes));
     let row = |(node, designed): (&'p NodeName, bool)| StatusRow {
         node,
         designed,
-        record: planned.records.get(node),
-        observed: seen.and_then(|seen| seen.node(node.as_str())),
+        record: records.get(node.as_str()),
+        observed: seen
+            .as_mut()
+            .and_then(|seen| seen.get(node.as_str()))
+            .map(|node| &**node),
         differs: changes
             .get(node)
             .map_or_else(Vec::new, |change| differences(change)),

@@ -1,5 +1,6 @@
 //! A merge join over nodes: lookups in the order of names cost a step each, not a search.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
 use std::iter::Peekable;
 use std::ops::Bound;
@@ -31,17 +32,23 @@ impl<'a, V> MergeJoin<'a, V> {
 
     /// The value of a name, with the name as the map has it.
     pub fn entry(&mut self, name: &str) -> Option<(&'a NodeName, &'a V)> {
-        self.entries.next_if(|(next, _)| next.as_str() < name);
-        if self
-            .entries
-            .peek()
-            .is_none_or(|(next, _)| next.as_str() != name)
-        {
+        if self.order(name) == Some(Ordering::Less) {
+            self.entries.next();
+        }
+        if self.order(name) != Some(Ordering::Equal) {
             let rest = (Bound::Included(name), Bound::Unbounded);
             self.entries = self.map.range::<str, _>(rest).peekable();
+            self.entries
+                .peek()
+                .filter(|(next, _)| next.as_str() == name)?;
         }
-        let entry = *self.entries.peek()?;
-        (entry.0.as_str() == name).then_some(entry)
+        self.entries.peek().copied()
+    }
+
+    /// How the next entry stands to a name.
+    fn order(&mut self, name: &str) -> Option<Ordering> {
+        let (next, _) = self.entries.peek()?;
+        Some(next.as_str().cmp(name))
     }
 }
 

@@ -25,6 +25,7 @@ use super::{
 use crate::design::{ClusterName, NodeName, name_problem};
 use crate::diagnostic::json_problem;
 use crate::lifecycle::OfferedStep;
+use crate::threads;
 
 /// The version of the snapshot file.
 const FORMAT_VERSION: u32 = 3;
@@ -40,9 +41,6 @@ const VERSION_1: &[u8] = b"{\"format_version\":1,";
 
 /// Bytes that are read at once.
 const BLOCK: u64 = 1 << 20;
-
-/// Threads that parse blocks.
-const THREADS: usize = 2;
 
 /// Why a snapshot file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -224,14 +222,7 @@ fn read_at_most(limit: u64, file: impl Read + Send) -> Result<Observations, Erro
         }
         Ok(parsed)
     };
-    let parsed: Vec<Result<Vec<Lines>, Error>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(parse)).collect();
-        let joined = threads.into_iter().map(|thread| match thread.join() {
-            Ok(lines) => lines,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
-    });
+    let parsed = <[_; 2]>::from(threads::both(parse, parse));
     let (mut blocks, mut errors) = (Vec::new(), Vec::new());
     for parsed in parsed {
         match parsed {

@@ -16,6 +16,7 @@ use super::error::{Error, failed};
 use crate::design::NodeName;
 use crate::diagnostic::json_problem;
 use crate::repository::{BlobId, CommitId, Deflated, Repository};
+use crate::threads::joined;
 
 const FOLDER: &str = "nodes";
 
@@ -196,13 +197,7 @@ fn in_parts<P: Send, T: Send>(
     let work = &work;
     thread::scope(|scope| {
         let workers: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        let died = || Error::Broken {
-            path: FOLDER.to_owned(),
-            reason: "a thread failed".to_owned(),
-        };
-        let ends = workers.into_iter().map(|worker| worker.join());
-        ends.map(|end| end.unwrap_or_else(|_| Err(died())))
-            .collect()
+        workers.into_iter().map(joined).collect()
     })
 }
 

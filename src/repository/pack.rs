@@ -16,6 +16,7 @@ use flate2::write::ZlibEncoder;
 use sha1::{Digest, Sha1};
 
 use super::{BlobId, Error, blob_id};
+use crate::threads::joined;
 
 /// Below this many bytes in all, threads cost more than they save.
 const WORTH_A_THREAD: usize = 1 << 20;
@@ -89,14 +90,7 @@ pub(super) fn pack(objects: &[Object<'_>]) -> Result<Vec<Vec<u8>>, Error> {
             .chunks(part)
             .map(|objects| scope.spawn(move || packed(objects)))
             .collect();
-        packers
-            .into_iter()
-            .map(|packer| {
-                packer
-                    .join()
-                    .unwrap_or_else(|_| Err(std::io::Error::other("a thread failed")))
-            })
-            .collect()
+        packers.into_iter().map(joined).collect()
     });
     let count = u32::try_from(objects.len()).map_err(|_| broken(&"it has too many objects"))?;
     let mut parts = vec![[*b"PACK", 2_u32.to_be_bytes(), count.to_be_bytes()].concat()];

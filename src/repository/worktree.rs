@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use super::entry::{Stamp, is_hidden};
 use super::walk::{self, Child, Folders, Kind, MOST_NODES, Node};
 use super::{BlobId, CommitId, Error, Mode, Repository, Selection, Tree};
+use crate::threads;
 
 /// How a file of the worktree differs from the commit that is checked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -171,9 +172,6 @@ impl Repository {
     }
 }
 
-/// How many threads read folders.
-const THREADS: usize = 2;
-
 struct WorktreeFolders<'a> {
     repository: &'a Repository,
     /// Folders that were read ahead; each is asked for once.
@@ -237,12 +235,7 @@ impl<'a> WorktreeFolders<'a> {
                 read.insert(folder, children);
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 1..THREADS {
-                scope.spawn(read);
-            }
-            read();
-        });
+        threads::both(read, read);
     }
 
     /// The mode of a document in git, and the evidence of a change.

@@ -121,11 +121,10 @@ pub(super) fn write(
     if !repository.cache().keeps() {
         return;
     }
-    let leaves = leaves(site, loaded);
     let mut collected = Collected::with_capacity(site.design.nodes.len());
     let (mut files, mut others) = (Vec::with_capacity(site.files.len()), Vec::new());
-    for (file, leaf) in site.files.iter().zip(&leaves) {
-        let leaf = leaf.as_ref().filter(|leaf| collected.add(&leaf.nodes));
+    for (file, leaf) in site.files.iter().zip(leaves(site, loaded)) {
+        let leaf = leaf.filter(|leaf| collected.add(&leaf.nodes));
         if leaf.is_none() {
             others.push(file.clone());
         }
@@ -146,13 +145,16 @@ pub(super) fn write(
 }
 
 /// A file of machines that nothing depends on.
-struct Leaf {
-    nodes: Vec<Arc<NodeDesign>>,
+struct Leaf<'a> {
+    nodes: Vec<&'a NodeDesign>,
     warnings: u32,
 }
 
 /// For each file of a site, what is in it where nothing depends on that.
-fn leaves(site: &Site, loaded: &[Arc<LoadedFile>]) -> Vec<Option<Leaf>> {
+fn leaves<'a>(
+    site: &'a Site,
+    loaded: &'a [Arc<LoadedFile>],
+) -> impl Iterator<Item = Option<Leaf<'a>>> {
     let mut warnings: FxHashMap<SourceId, u32> = FxHashMap::default();
     for mark in site.diagnostics.iter().filter_map(|each| each.mark) {
         *warnings.entry(mark.source).or_default() += 1;
@@ -164,9 +166,12 @@ fn leaves(site: &Site, loaded: &[Arc<LoadedFile>]) -> Vec<Option<Leaf>> {
         .flat_map(|all| &all.files)
         .peekable();
     let mut loaded = loaded.iter();
-    let files = (0..site.files.len()).map(|position| {
+    (0..site.files.len()).map(move |position| {
         if let Some(file) = unexplained.next_if(|file| file.position == position) {
-            let nodes = file.nodes.iter().map(|name| nodes.get(name).cloned());
+            let nodes = file
+                .nodes
+                .iter()
+                .map(|name| nodes.get(name).map(|node| &**node));
             return Some(Leaf {
                 nodes: nodes.collect::<Option<_>>()?,
                 warnings: file.warnings,
@@ -176,7 +181,8 @@ fn leaves(site: &Site, loaded: &[Arc<LoadedFile>]) -> Vec<Option<Leaf>> {
         let first = content.documents.first()?;
         let mut machines = content.documents.iter().map(|document| {
             let node = nodes.get(&*document.id.name);
-            node.filter(|_| is_leaf(document, &site.rendering)).cloned()
+            node.filter(|_| is_leaf(document, &site.rendering))
+                .map(|node| &**node)
         });
         Some(Leaf {
             nodes: machines.by_ref().collect::<Option<_>>()?,
@@ -185,8 +191,7 @@ fn leaves(site: &Site, loaded: &[Arc<LoadedFile>]) -> Vec<Option<Leaf>> {
                 .copied()
                 .unwrap_or_default(),
         })
-    });
-    files.collect()
+    })
 }
 
 fn number_of(mode: Mode) -> u8 {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::files::{Files, spread};
+use super::files::Files;
 use super::leaf::is_leaf;
 use super::unit::{Designs, Finding, Unit, finding};
 use super::wanted::{Wanted, accepts_duplicates, load_settings, options, own_documents, problems};
@@ -25,6 +25,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity, SourceId};
 use crate::document::{Document, LoadSettings, LoadedFile, Node, SiteLimits, load};
 use crate::render::{Rendering, render};
 use crate::repository::Entry;
+use crate::threads;
 
 /// For each document that every chunk is rendered with, a chunk has so many files at least.
 const FILES_PER_DOCUMENT: usize = 4;
@@ -94,7 +95,7 @@ pub(super) fn units(
         chunks.push(Mutex::new(candidates.by_ref().take(size).collect()));
     }
     let is_over = AtomicBool::new(false);
-    let chunks = spread(&chunks, |candidates| {
+    let chunks = threads::spread(&chunks, |candidates| {
         if is_over.load(Ordering::Relaxed) {
             return None;
         }
@@ -104,11 +105,13 @@ pub(super) fn units(
         is_over.fetch_or(chunk.is_none(), Ordering::Relaxed);
         chunk
     });
+    let Some(chunks) = chunks.into_iter().collect::<Option<Vec<Made>>>() else {
+        return Ok(None);
+    };
     let mut all = Made::default();
+    let count = chunks.iter().map(|chunk| chunk.units.len()).sum();
+    all.units.reserve_exact(count);
     for chunk in chunks {
-        let Some(chunk) = chunk else {
-            return Ok(None);
-        };
         all.units.extend(chunk.units);
         all.found.extend(chunk.found);
     }

@@ -3,18 +3,15 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustc_hash::FxHashMap;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
 use crate::document::{self, LoadSettings, LoadedFile, SiteLimits, decode};
 use crate::repository::{BlobId, Content, Entry, Repository, Tree};
+use crate::threads;
 
 use super::{Error, SiteFile};
-
-/// How many threads read and parse.
-pub(super) const THREADS: usize = 2;
 
 /// Files that are read ahead at once, within the limits of one site.
 const READ_AHEAD: usize = 1000;
@@ -139,7 +136,7 @@ impl<'a> Files<'a> {
         let unknown: Vec<&Entry> = unknown
             .filter_map(|(entry, known)| known.is_none().then_some(entry))
             .collect();
-        let fetched = on_threads(&unknown, |entry| match limits.is_exceeded() {
+        let fetched = threads::map(&unknown, |entry| match limits.is_exceeded() {
             true => Ok(Fetched::TooMuch),
             false => self.fetch(entry, settings, &limits),
         });
@@ -177,7 +174,7 @@ impl<'a> Files<'a> {
                 Fetched::TooMuch => {}
             }
         }
-        let contents = on_threads(&new, |(_, source, text)| {
+        let contents = threads::map(&new, |(_, source, text)| {
             if limits.is_exceeded() {
                 return LoadedFile::default();
             }
@@ -325,41 +322,4 @@ pub(super) fn unusable(tree: &Tree) -> Diagnostics {
             )
         })
         .collect()
-}
-
-/// Maps a list of files on up to [`THREADS`] threads, in order. A short list is not worth a thread.
-pub(super) fn on_threads<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    match list.len() {
-        0..16 => list.iter().map(work).collect(),
-        _ => spread(list, work),
-    }
-}
-
-/// Maps a list on [`THREADS`] threads, in order; each takes the next free item, since they
-/// differ in size.
-pub(super) fn spread<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let take = || {
-        let mut results = Vec::with_capacity(list.len() / THREADS + 1);
-        while let Some((position, item)) = {
-            let position = next.fetch_add(1, Ordering::Relaxed);
-            list.get(position).map(|item| (position, item))
-        } {
-            results.push((position, work(item)));
-        }
-        results
-    };
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..THREADS).map(|_| scope.spawn(take)).collect();
-        let mut results = take();
-        for other in others {
-            match other.join() {
-                Ok(more) => results.extend(more),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        results
-    });
-    results.sort_unstable_by_key(|(position, _)| *position);
-    results.into_iter().map(|(_, result)| result).collect()
 }

@@ -19,12 +19,13 @@ use crate::document::{Document, LoadedFile};
 use crate::render::{Rendering, render_with};
 use crate::repository::{BlobId, CommitId, Entry, Moment, Repository, Tree};
 use crate::telemetry::{Phase, in_phase};
+use crate::threads::THREADS;
 
 use super::cached;
 use super::common::Common;
 use super::consequence::Lost;
 use super::definition;
-use super::files::{Files, THREADS, unusable};
+use super::files::{Files, unusable};
 use super::guards::Guards;
 use super::leaf::addresses;
 use super::mask::mask;

@@ -253,7 +253,7 @@ impl<'a> Collected<'a> {
     }
 
     /// Adds machines; whether all of them can be kept. If not, none is.
-    pub(super) fn add(&mut self, nodes: &'a [Arc<NodeDesign>]) -> bool {
+    pub(super) fn add(&mut self, nodes: &[&'a NodeDesign]) -> bool {
         let (machines, bytes) = (self.ends.len(), self.rows.len());
         let are_kept = nodes.iter().all(|node| self.add_one(node).is_some());
         if !are_kept {

@@ -10,6 +10,7 @@ use crate::design;
 use crate::diagnostic::Diagnostics;
 use crate::document::{self, LoadSettings, LoadedFile, SiteLimits, decode};
 use crate::repository::{Mode, Tree, blob_id};
+use crate::threads::THREADS;
 
 /// Documents that decide how others are rendered.
 const LAYERS: &str = "deckhand/LayeringPolicy/";
@@ -52,7 +53,7 @@ impl Loader<'_> {
             problems: Vec::new(),
         };
         let contents = self.files.rendered(text);
-        let threads = super::files::THREADS;
+        let threads = THREADS;
         let stages = self.worked_out(&wanted, &tree, contents, (&mut design::alone, threads))?;
         let stages = self.finished(&wanted, &tree, stages)?;
         Ok(stages.into_site(&wanted))

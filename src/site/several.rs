@@ -7,13 +7,13 @@ use std::sync::Mutex;
 
 use rustc_hash::FxHashSet;
 
-use super::files::spread;
 use super::load::{Contents, Loader, Stages};
 use super::wanted::{Wanted, load_settings};
 use super::{At, Error, Location, Settings, Site};
 use crate::design;
 use crate::repository::{Entry, Tree};
 use crate::telemetry::{Phase, Scope};
+use crate::threads;
 
 /// A site on its way.
 struct Begun<'l> {
@@ -73,7 +73,7 @@ impl Loader<'_> {
         let begun: Vec<Result<Begun<'_>, Error>> = begun.collect();
         let work: Vec<&Begun<'_>> = begun.iter().flatten().collect();
         let this = &*self;
-        let worked = spread(&work, |begun| {
+        let worked = threads::spread(&work, |begun| {
             let mut contents = begun.contents.as_ref()?.lock().ok()?;
             let contents = std::mem::take(&mut *contents);
             let one = (&mut design::alone as design::Others<'_>, 1);

@@ -11,7 +11,7 @@ use rustc_hash::FxHashSet;
 
 use super::cached::{CachedSite, Place};
 use super::chunks::{self, Candidate};
-use super::files::{Files, file_of, on_threads};
+use super::files::{Files, file_of};
 use super::leaf::seems_leaf;
 use super::unit::{Designs, Finding, Unit};
 use super::wanted::{Listing, Wanted, load_settings};
@@ -20,6 +20,7 @@ use crate::design::{NodeDesign, Nodes};
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{SiteLimits, decode};
 use crate::repository::{self, Entry};
+use crate::threads;
 
 /// Which sites are large.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,9 @@ impl Default for Sizes {
         }
     }
 }
+
+/// The designs of so many units at least are worth a thread.
+const WORTH_A_THREAD: usize = 4096;
 
 /// The units of a site.
 pub(super) struct Units<'k> {
@@ -124,8 +128,11 @@ impl<'k> Units<'k> {
                 return Ok(None);
             };
             units.found = made.found;
-            units.list.extend(made.units);
-            units.list.sort_by_key(|unit| unit.position);
+            match units.list.is_empty() {
+                true => units.list = made.units,
+                false => units.list.extend(made.units),
+            }
+            units.list.sort_unstable_by_key(|unit| unit.position);
         }
         Ok(Some(units))
     }
@@ -175,19 +182,31 @@ impl<'k> Units<'k> {
 
     /// The designs of all units; `loaded` are the machines of the other files. `None` where one cannot be made.
     pub(super) fn designs(&self, loaded: &Nodes) -> Option<Vec<Arc<NodeDesign>>> {
-        let mut restored = match self.cached {
-            Some(cached) => {
-                let lender = |row: &usize| {
-                    let node = loaded.get(cached.machines.name(*row)?)?;
-                    Some((*row, node.clone()))
-                };
-                let lenders: Vec<_> = self.lenders.iter().map(lender).collect::<Option<_>>()?;
-                Some(cached.machines.restored(&lenders))
-            }
-            None => None,
+        let lender = |row: &usize| {
+            let node = loaded.get(self.cached?.machines.name(*row)?)?;
+            Some((*row, node.clone()))
         };
-        let mut designs = Vec::new();
-        for unit in &self.list {
+        let lenders: Vec<_> = self.lenders.iter().map(lender).collect::<Option<_>>()?;
+        let make = |units: &[Unit]| self.designs_of(units, &lenders);
+        if self.list.len() < WORTH_A_THREAD {
+            return make(&self.list);
+        }
+        // Each half has its own common values: threads that share them would wait for each other.
+        let (first, second) = self.list.split_at(self.list.len() / 2);
+        let (first, second) = threads::both(|| make(first), || make(second));
+        let mut designs = first?;
+        designs.extend(second?);
+        Some(designs)
+    }
+
+    fn designs_of(
+        &self,
+        units: &[Unit],
+        lenders: &[(usize, Arc<NodeDesign>)],
+    ) -> Option<Vec<Arc<NodeDesign>>> {
+        let mut restored = self.cached.map(|cached| cached.machines.restored(lenders));
+        let mut designs = Vec::with_capacity(units.iter().map(Unit::len).sum());
+        for unit in units {
             match &unit.designs {
                 Designs::Made(made) => designs.extend(made.iter().cloned()),
                 Designs::CachedSite(rows) => {
@@ -299,7 +318,7 @@ fn sorted_by(
             }),
         }
     }
-    sorted.units.sort_by_key(|unit| unit.position);
+    sorted.units.sort_unstable_by_key(|unit| unit.position);
     others.sort_by_key(|(position, _)| *position);
     let (positions, others): (Vec<usize>, Vec<SiteFile>) = others.into_iter().unzip();
     sorted.others = positions;
@@ -341,7 +360,7 @@ fn read(
     let settings = load_settings(wanted.location);
     let limit = settings.limits.file_bytes as u64;
     let limits = SiteLimits::new();
-    on_threads(unknown, |(position, place)| {
+    threads::map(unknown, |(position, place)| {
         let entry = &entries[*position];
         let content = match files.repository.read(entry, limit) {
             Ok(content) if limits.take_bytes(content.bytes.len() as u64) => content,

@@ -29,6 +29,7 @@ use crate::repository::{CommitId, Links, open_file};
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 use crate::telemetry::{Phase, Scope, in_phase};
+use crate::threads::joined;
 
 /// Where what is known of machines and clusters comes from.
 #[derive(Clone, Debug, Default)]
@@ -675,13 +676,6 @@ struct Head {
     commit: CommitId,
     /// The digest of the site's files in it, where they are compared.
     digest: Option<Arc<str>>,
-}
-
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
-    match thread.join() {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
 }
 
 /// The commit of a revision; `None` for the worktree.

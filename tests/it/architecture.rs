@@ -10,10 +10,11 @@ use super::source_files::{is_test, root, source_files, without_tests};
 
 /// A module, and the modules that it may use.
 const MODULES: &[(&str, &[&str])] = &[
+    ("threads", &[]),
     ("diagnostic", &[]),
     ("telemetry", &["diagnostic"]),
     ("cache", &[]),
-    ("repository", &["cache", "diagnostic"]),
+    ("repository", &["cache", "diagnostic", "threads"]),
     ("document", &["diagnostic", "repository"]),
     ("render", &["diagnostic", "document"]),
     ("lifecycle", &[]),
@@ -29,6 +30,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "lifecycle",
             "remediation",
             "render",
+            "threads",
         ],
     ),
     (
@@ -41,6 +43,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "render",
             "repository",
             "telemetry",
+            "threads",
         ],
     ),
     (
@@ -52,6 +55,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "identity",
             "lifecycle",
             "remediation",
+            "threads",
         ],
     ),
     (
@@ -64,6 +68,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "lifecycle",
             "remediation",
             "repository",
+            "threads",
         ],
     ),
     ("step", &["design", "identity", "lifecycle", "remediation"]),
@@ -101,6 +106,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "observed",
             "remediation",
             "step",
+            "threads",
         ],
     ),
     // Its requests take the frame of the backends.
@@ -166,6 +172,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "site",
             "step",
             "telemetry",
+            "threads",
         ],
     ),
     // All values; nothing that acts but the events of `run`, which are its vocabulary.
@@ -252,6 +259,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "site",
             "step",
             "telemetry",
+            "threads",
             "workflow",
         ],
     ),

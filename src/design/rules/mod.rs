@@ -84,19 +84,34 @@ use super::read::{Findings, items, text_of};
 use super::{Design, Selector, kind};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
+use crate::threads;
+
+/// The rules of so many nodes at least are worth a thread.
+const WORTH_A_THREAD: usize = 4096;
 
 /// Checks all rules.
 pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
-    kinds::check(catalog, findings);
-    groups::check(catalog, design, findings);
-    addresses::check(catalog, design, findings);
-    links::check(catalog, design, findings);
-    storage::check(design, findings);
-    machines::check(catalog, design, findings);
-    identity::check(design, findings);
-    labels::check(design, findings);
-    clusters::check(catalog, design, findings);
-    policies::check(catalog, design, findings);
+    let first = |findings: &mut Findings| {
+        kinds::check(catalog, findings);
+        groups::check(catalog, design, findings);
+        addresses::check(catalog, design, findings);
+        links::check(catalog, design, findings);
+        storage::check(design, findings);
+        machines::check(catalog, design, findings);
+    };
+    let second = || {
+        let mut findings = Findings::default();
+        identity::check(design, &mut findings);
+        labels::check(design, &mut findings);
+        clusters::check(catalog, design, &mut findings);
+        policies::check(catalog, design, &mut findings);
+        findings
+    };
+    let ((), others) = match design.nodes.len() {
+        0..WORTH_A_THREAD => (first(findings), second()),
+        _ => threads::both(|| first(findings), second),
+    };
+    findings.take(others, true);
 }
 
 /// Warns of selectors in a list that mean no node.

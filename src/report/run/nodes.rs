@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::FORMAT_VERSION;
-use crate::design::{Addresses, Design, GroupName, NodeDesign, NodeName};
+use crate::design::{Addresses, Design, GroupName, MergeJoin, NodeDesign, NodeName};
 use crate::record::NodeRecord;
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
@@ -31,15 +32,16 @@ pub fn node_rows<'a>(
     records: &'a BTreeMap<NodeName, NodeRecord>,
     today: &str,
 ) -> impl Iterator<Item = NodeRow<'a>> {
-    let mut groups: BTreeMap<&NodeName, Vec<&GroupName>> = BTreeMap::new();
+    let mut groups: FxHashMap<&NodeName, Vec<&GroupName>> = FxHashMap::default();
     for group in &design.groups {
         for node in group.nodes(design) {
             groups.entry(node).or_default().push(&group.name);
         }
     }
     let retired = design.retired(today);
+    let mut records = MergeJoin::of(records);
     design.nodes.values().map(move |node| {
-        let record = records.get(&node.name);
+        let record = records.get(node.name.as_str());
         NodeRow {
             design: node,
             retired: match retired.get(&node.name) {

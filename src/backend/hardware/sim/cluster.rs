@@ -1,5 +1,6 @@
 //! The simulated cluster: how it is observed and changed.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -31,19 +32,24 @@ impl Simulator {
         if let Some(fault) = self.unobservable().find(|fault| fault.is_about_all()) {
             return Ok(nothing(fault.said("the cluster does not answer")));
         }
-        let as_of = |(node, machine)| {
-            let machine = self.as_of(node, machine, view.now, view.sequence());
-            (node, machine)
-        };
-        let mut machines: Vec<_> = match look.named_only {
+        let mut machines: Vec<(&NodeName, &Machine)> = match look.named_only {
             true => pods_of
                 .iter()
                 .filter_map(|name| Some((name, view.machine(name)?)))
-                .map(as_of)
                 .collect(),
-            false => view.machines().map(as_of).collect(),
+            false => view.machines().collect(),
         };
-        machines.sort_by_key(|(node, _)| *node);
+        machines.sort_unstable_by_key(|(node, _)| *node);
+        let gone_on = machines.iter().map(|(node, machine)| {
+            match self.as_of(node, machine, view.now, view.sequence()) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(machine) => Some(Box::new(machine)),
+            }
+        });
+        let gone_on: Vec<Option<Box<Machine>>> = gone_on.collect();
+        for ((_, machine), now) in machines.iter_mut().zip(&gone_on) {
+            *machine = now.as_deref().unwrap_or(machine);
+        }
         let in_cluster = || machines.iter().filter(|(_, each)| each.cluster.is_some());
         let mut sight = Sight {
             facts: (!look.named_only).then(|| ClusterFacts {
@@ -79,7 +85,7 @@ impl Simulator {
         }
         if look.etcd {
             for design in &settings.etcd {
-                let all = machines.iter().map(|(node, machine)| (*node, &**machine));
+                let all = machines.iter().copied();
                 let seats = etcd::seats(&design.name, all, view.now);
                 let members = design.members.iter().map(|member| &member.node);
                 let deaf: Vec<NodeName> = members

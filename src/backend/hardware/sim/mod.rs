@@ -49,7 +49,6 @@ mod tests;
 mod world;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -258,7 +257,7 @@ impl Simulator {
     fn see(&self, nodes: &[Arc<NodeDesign>]) -> Result<ObservedNodes, StateError> {
         let mut world = self.world();
         let mut unseen = Vec::new();
-        let mut seen = BTreeMap::new();
+        let mut seen = Vec::with_capacity(nodes.len());
         let mut left = Vec::new();
         let view = world.view()?;
         for node in nodes {
@@ -278,7 +277,7 @@ impl Simulator {
                 }
                 None => machine.observed(),
             };
-            seen.insert(node.name.clone(), Box::new(observed));
+            seen.push((node.name.clone(), Box::new(observed)));
         }
         if !unseen.is_empty() {
             let mut change = world.change()?;
@@ -289,7 +288,7 @@ impl Simulator {
             change.commit()?;
         }
         world.leave(&left)?;
-        Ok(seen)
+        Ok(seen.into_iter().collect())
     }
 }
 

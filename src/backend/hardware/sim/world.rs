@@ -30,14 +30,17 @@ use super::ledger::Operation;
 use super::machine::Machine;
 use super::requests::{Answer, MachineRequest, Requests};
 use crate::design::{NodeDesign, NodeName, RunId, name_problem};
+use crate::threads;
 
 const FORMAT: &str = "trueup-simulated-site";
 const FORMAT_VERSION: u32 = 1;
 /// The largest file, and the longest line, in bytes.
 const LARGEST_FILE: u64 = 4 << 30;
 const LONGEST_LINE: u64 = 64 << 20;
-/// Bytes that are read at once, and so many at least are worth a thread.
+/// Bytes that are read at once.
 const BLOCK: u64 = 1 << 20;
+/// So many bytes at least are worth a thread.
+const WORTH_A_THREAD: usize = 1 << 19;
 /// The furthest time and the highest number of an effect.
 const FURTHEST: u64 = 1 << 53;
 /// A file is written anew when it has more entries than this for each machine, and so many at least.
@@ -157,19 +160,13 @@ fn parsed(lines: &[u8]) -> Vec<Parsed> {
     };
     let middle = lines.len() / 2;
     let half = match memchr(b'\n', &lines[middle..]) {
-        Some(end) if lines.len() as u64 >= BLOCK => middle + end + 1,
+        Some(end) if lines.len() >= WORTH_A_THREAD => middle + end + 1,
         _ => return parse(lines),
     };
     let (first, second) = lines.split_at(half);
-    std::thread::scope(|scope| {
-        let second = scope.spawn(move || parse(second));
-        let mut all = parse(first);
-        match second.join() {
-            Ok(second) => all.extend(second),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-        all
-    })
+    let (mut all, second) = threads::both(|| parse(first), || parse(second));
+    all.extend(second);
+    all
 }
 
 /// All machines, and the file that holds them.
@@ -359,13 +356,24 @@ impl World {
         reader
             .seek(SeekFrom::Start(self.offset))
             .map_err(io_error("read the file"))?;
-        let mut block = Vec::new();
+        let (mut block, mut waiting) = (Vec::new(), Vec::new());
         loop {
             let mut some = reader.take(BLOCK);
             let read = some.read_to_end(&mut block);
             let read = read.map_err(io_error("read the file"))?;
             let whole = memrchr(b'\n', &block).map_or(0, |last| last + 1);
-            self.take_in_lines(&block[..whole])?;
+            let lines = match self.offset {
+                0 => self.after_header(&block[..whole])?,
+                _ => &block[..whole],
+            };
+            // What was parsed before happens while the next lines are parsed; without any, nothing waits any more.
+            let before = std::mem::take(&mut waiting);
+            let (taken, next) = match before.is_empty() || lines.is_empty() {
+                true => (self.take_all_in(before), parsed(lines)),
+                false => threads::both(|| self.take_all_in(before), || parsed(lines)),
+            };
+            taken?;
+            waiting = next;
             block.drain(..whole);
             if block.len() as u64 >= LONGEST_LINE {
                 return Err(self.broken("it is too long"));
@@ -380,16 +388,19 @@ impl World {
         }
     }
 
-    /// Lets the entries of whole lines happen, one after the other.
-    fn take_in_lines(&mut self, mut lines: &[u8]) -> Result<(), StateError> {
-        if self.offset == 0
-            && let Some(end) = memchr(b'\n', lines)
-        {
-            read_header(&lines[..end])?;
-            self.passed(end);
-            lines = &lines[end + 1..];
-        }
-        for (length, entry) in parsed(lines) {
+    /// Reads the first line; the others.
+    fn after_header<'l>(&mut self, lines: &'l [u8]) -> Result<&'l [u8], StateError> {
+        let Some(end) = memchr(b'\n', lines) else {
+            return Ok(lines);
+        };
+        read_header(&lines[..end])?;
+        self.passed(end);
+        Ok(&lines[end + 1..])
+    }
+
+    /// Lets entries happen, one after the other.
+    fn take_all_in(&mut self, entries: Vec<Parsed>) -> Result<(), StateError> {
+        for (length, entry) in entries {
             let entry = entry.map_err(|error| self.broken(&error.to_string()))?;
             self.take_in(entry)?;
             self.passed(length);

@@ -1,6 +1,6 @@
 //! Several processes at one site: one time, and one cluster. Each is a thread with a runtime of its own here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Barrier;

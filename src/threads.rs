@@ -1,0 +1,77 @@
+//! Work on two threads, for what is the same on all machines: a list in the order it has, and two things at a time.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle};
+
+/// How many threads work on a list.
+pub const THREADS: usize = 2;
+
+/// Shorter lists are not worth a thread.
+const FEWEST: usize = 16;
+
+/// What a thread returned; its panic goes on here.
+///
+/// # Panics
+///
+/// The thread did.
+pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    match thread.join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Does two things at a time.
+pub fn both<A, B: Send>(first: impl FnOnce() -> A, second: impl FnOnce() -> B + Send) -> (A, B) {
+    thread::scope(|scope| {
+        let second = scope.spawn(second);
+        (first(), joined(second))
+    })
+}
+
+/// Maps a list on up to [`THREADS`] threads, in order. A short list is not worth a thread.
+pub fn map<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    match list.len() {
+        0..FEWEST => list.iter().map(work).collect(),
+        _ => spread(list, work),
+    }
+}
+
+/// Maps a list on [`THREADS`] threads, in order; each takes the next free item, since they differ in size.
+pub fn spread<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut results = Vec::with_capacity(list.len() / THREADS + 1);
+        while let Some((position, item)) = {
+            let position = next.fetch_add(1, Ordering::Relaxed);
+            list.get(position).map(|item| (position, item))
+        } {
+            results.push((position, work(item)));
+        }
+        results
+    };
+    let (mut results, others) = both(take, take);
+    results.extend(others);
+    results.sort_unstable_by_key(|(position, _)| *position);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_keep_their_order() {
+        for length in [0, 1, FEWEST, 10 * FEWEST] {
+            let list: Vec<usize> = (0..length).collect();
+            assert_eq!(map(&list, |each| *each), list);
+            assert_eq!(spread(&list, |each| *each), list);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "of the other thread")]
+    fn a_panic_goes_on() {
+        both(|| (), || panic!("of the other thread"));
+    }
+}
