@@ -54,11 +54,8 @@ impl Pace {
     /// Whether workers that publish at the same time would come into each other's way, where so many may.
     pub(in crate::run) fn is_crowded(self, now: i64, published: &[i64], workers: usize) -> bool {
         let limit = usize::try_from(self.pushes_per_minute).unwrap_or(usize::MAX);
-        let recent = published
-            .iter()
-            .filter(|at| (0..WINDOW).contains(&(now - **at)));
         // Each but the first may be refused once.
-        workers > 1 && recent.count() + 2 * workers > limit
+        workers > 1 && counting(now, published).count() + 2 * workers > limit
     }
 
     /// How many pushes a worker that publishes leaves to others and to refusals.
@@ -76,11 +73,7 @@ impl Pace {
         let Ok(limit) = usize::try_from(self.pushes_per_minute) else {
             return 0;
         };
-        let mut recent: Vec<i64> = published
-            .iter()
-            .copied()
-            .filter(|at| (0..WINDOW).contains(&(now - at)))
-            .collect();
+        let mut recent: Vec<i64> = counting(now, published).collect();
         let others = limit.saturating_sub(pushes.max(1));
         if limit == 0 || recent.len() <= others {
             return 0;
@@ -92,12 +85,14 @@ impl Pace {
 
     /// The times that still count, with `now`.
     pub(in crate::run) fn recent(self, now: i64, published: &[i64]) -> Vec<i64> {
-        let recent = published
-            .iter()
-            .copied()
-            .filter(|at| (0..WINDOW).contains(&(now - at)));
-        recent.chain([now]).collect()
+        counting(now, published).chain([now]).collect()
     }
+}
+
+/// The times that still count.
+fn counting(now: i64, published: &[i64]) -> impl Iterator<Item = i64> {
+    let times = published.iter().copied();
+    times.filter(move |at| (0..WINDOW).contains(&(now - at)))
 }
 
 #[cfg(test)]
