@@ -29,6 +29,16 @@ pub fn both<A, B: Send>(first: impl FnOnce() -> A, second: impl FnOnce() -> B + 
     })
 }
 
+/// Maps a list half by half, in order; a short list is one half.
+pub fn halves<T: Sync, R: Send>(list: &[T], work: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
+    let half = match list.len() {
+        0..FEWEST => return vec![work(list)],
+        length => length / 2,
+    };
+    let (first, second) = list.split_at(half);
+    <[R; 2]>::from(both(|| work(first), || work(second))).into()
+}
+
 /// Maps a list on up to [`THREADS`] threads, in order. A short list is not worth a thread.
 pub fn map<T: Sync, R: Send>(list: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     match list.len() {
@@ -66,6 +76,7 @@ mod tests {
             let list: Vec<usize> = (0..length).collect();
             assert_eq!(map(&list, |each| *each), list);
             assert_eq!(spread(&list, |each| *each), list);
+            assert_eq!(halves(&list, <[usize]>::to_vec).concat(), list);
         }
     }
 

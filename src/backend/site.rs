@@ -245,3 +245,51 @@ impl Hardware for Backends {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(uid: &str) -> ClusterNode {
+        ClusterNode {
+            uid: Arc::from(uid),
+            ready: true,
+            unschedulable: false,
+            cordoned_by: None,
+            labels: crate::observed::Labels::default(),
+            kept_labels: Arc::default(),
+            api_servers: 0,
+            attachments: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_machine_gets_its_own_node_whatever_else_the_cluster_has() {
+        let machines = || -> ObservedNodes {
+            let unasked = Box::new(ObservedNode::unknown("not asked for"));
+            let names = ["b", "c", "e", "f"].map(NodeName::from);
+            names.map(|name| (name, unasked.clone())).into()
+        };
+        let nodes = ["a", "b", "d", "e", "g"].map(|name| (NodeName::from(name), node(name)));
+        let mut seen = machines();
+        give_nodes(&mut seen, Fact::Known(nodes.into()));
+        let uid = |machine: &ObservedNode| {
+            let node = machine.cluster.known().expect("it is known");
+            node.as_ref().map(|node| node.uid.to_string())
+        };
+        let uids: Vec<_> = seen.values().map(|machine| uid(machine)).collect();
+        assert_eq!(
+            uids,
+            [Some("b".to_owned()), None, Some("e".to_owned()), None]
+        );
+
+        let mut unseen = machines();
+        give_nodes(&mut unseen, Fact::Unknown(Arc::from("it does not answer")));
+        assert!(unseen.values().all(|each| each.cluster.known().is_none()));
+        assert!(
+            unseen
+                .values()
+                .all(|each| each.capabilities.contains(Capability::Relabel))
+        );
+    }
+}

@@ -3,6 +3,7 @@
 //! Each thread reads one value after the other, and neighbours are mostly alike: a table of a fixed size,
 //! in which a new value takes the place of another one, finds nearly all of them again and never grows.
 
+use std::convert::Infallible;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash};
 use std::sync::Arc;
 
@@ -32,14 +33,29 @@ impl<T, const SLOTS: usize> Recent<T, SLOTS> {
         is_it: impl FnOnce(&T) -> bool,
         new: impl FnOnce() -> T,
     ) -> Arc<T> {
+        let Ok(value) = self.get_or_try(key, is_it, || Ok::<_, Infallible>(new()));
+        value
+    }
+
+    /// The same, where a new value may fail to be made.
+    ///
+    /// # Errors
+    ///
+    /// It failed.
+    pub fn get_or_try<K: Hash, E>(
+        &mut self,
+        key: &K,
+        is_it: impl FnOnce(&T) -> bool,
+        new: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
         if self.0.is_empty() {
             self.0.resize(SLOTS, None);
         }
         let hash = BuildHasherDefault::<FxHasher>::default().hash_one(key);
         let slot = &mut self.0[hash as usize % SLOTS];
-        match slot {
+        Ok(match slot {
             Some(value) if is_it(value) => value.clone(),
-            _ => slot.insert(Arc::new(new())).clone(),
-        }
+            _ => slot.insert(Arc::new(new()?)).clone(),
+        })
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::design::Recent;
 
@@ -19,6 +20,9 @@ const SLOTS: usize = 1 << 12;
 
 /// Lists of labels that were read lately and are given again.
 const LISTS: usize = 1 << 8;
+
+/// The longest text of labels that is kept to be found again, in bytes.
+const LONGEST_REPEATED: usize = 1 << 13;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Label {
@@ -263,6 +267,31 @@ impl<'de> Deserialize<'de> for Labels {
     }
 }
 
+impl Labels {
+    /// Reads labels of which the same text stands again and again in JSON: it is parsed once.
+    ///
+    /// # Errors
+    ///
+    /// They are none.
+    pub fn deserialize_repeated<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Self, D::Error> {
+        thread_local! {
+            static RECENT: RefCell<Recent<(Box<str>, Labels), LISTS>> = const { RefCell::new(Recent::new()) };
+        }
+        let text = <&RawValue>::deserialize(deserializer)?.get();
+        let parse = || serde_json::from_str(text).map_err(D::Error::custom);
+        if text.len() > LONGEST_REPEATED {
+            return parse();
+        }
+        RECENT.with_borrow_mut(|recent| {
+            let is_it = |(known, _): &(Box<str>, Self)| **known == *text;
+            let read = recent.get_or_try(&text, is_it, || Ok((Box::from(text), parse()?)))?;
+            Ok(read.1.clone())
+        })
+    }
+}
+
 struct AnyLabels;
 
 impl<'de> Visitor<'de> for AnyLabels {
@@ -378,6 +407,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn repeated_labels_are_read_as_others_and_errors_are_not_kept() {
+        #[derive(Debug, PartialEq, serde::Deserialize)]
+        struct Repeated(#[serde(deserialize_with = "Labels::deserialize_repeated")] Labels);
+
+        let long = format!(r#"{{"a":"{}"}}"#, "b".repeat(LONGEST_REPEATED));
+        let texts = [r#"{"b":"2", "a":"1"}"#, "{}", r#"{"a":1}"#, "[]", &long];
+        for text in texts.into_iter().chain(texts) {
+            let read = serde_json::from_str::<Repeated>(text).map(|read| read.0);
+            let other = serde_json::from_str::<Labels>(text);
+            assert_eq!(read.is_ok(), other.is_ok(), "{text}");
+            assert_eq!(read.ok(), other.ok(), "{text}");
+        }
+    }
 
     fn map(labels: &Labels) -> BTreeMap<Arc<str>, Arc<str>> {
         let pairs = labels.iter();

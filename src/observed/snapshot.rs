@@ -314,8 +314,10 @@ impl<R: Read> Blocks<R> {
                 None => {}
             }
         };
-        let rest = self.rest.split_off(end);
-        let bytes = std::mem::replace(&mut self.rest, rest);
+        let mut rest = Vec::with_capacity(self.rest.len() - end + BLOCK as usize);
+        rest.extend_from_slice(&self.rest[end..]);
+        let mut bytes = std::mem::replace(&mut self.rest, rest);
+        bytes.truncate(end);
         let line = self.line;
         self.line += memchr_iter(b'\n', &bytes).count();
         Ok((!bytes.is_empty()).then_some(Block { bytes, line }))

@@ -188,7 +188,10 @@ pub(super) fn read(
             )
         })
     };
-    let records = cached.rows.into_iter().map(record);
-    let named = records.map(|record| record.map(|record| (record.node.clone(), record)));
-    named.collect()
+    let mut records = Vec::with_capacity(cached.rows.len());
+    for row in cached.rows {
+        let record = record(row)?;
+        records.push((record.node.clone(), record));
+    }
+    Some(records.into_iter().collect())
 }

@@ -40,9 +40,6 @@ impl Default for Sizes {
     }
 }
 
-/// The designs of so many units at least are worth a thread.
-const WORTH_A_THREAD: usize = 4096;
-
 /// The units of a site.
 pub(super) struct Units<'k> {
     /// Sorted by position.
@@ -187,16 +184,10 @@ impl<'k> Units<'k> {
             Some((*row, node.clone()))
         };
         let lenders: Vec<_> = self.lenders.iter().map(lender).collect::<Option<_>>()?;
-        let make = |units: &[Unit]| self.designs_of(units, &lenders);
-        if self.list.len() < WORTH_A_THREAD {
-            return make(&self.list);
-        }
         // Each half has its own common values: threads that share them would wait for each other.
-        let (first, second) = self.list.split_at(self.list.len() / 2);
-        let (first, second) = threads::both(|| make(first), || make(second));
-        let mut designs = first?;
-        designs.extend(second?);
-        Some(designs)
+        let halves = threads::halves(&self.list, |units| self.designs_of(units, &lenders));
+        let halves: Option<Vec<_>> = halves.into_iter().collect();
+        Some(halves?.into_iter().flatten().collect())
     }
 
     fn designs_of(

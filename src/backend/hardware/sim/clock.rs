@@ -38,6 +38,8 @@ use super::participants::{Participants, Place, Slowest, Turn};
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// After how long its lock is tried, which is free where its process is gone.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
+/// How long a process that was not left behind takes that to be so: none is that moved lately.
+const STILL_THERE: Duration = Duration::from_millis(1);
 /// The shortest and the longest pause between two reads of the times of the others.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
@@ -62,6 +64,8 @@ struct State {
     origin: Option<Instant>,
     participants: Option<Participants>,
     place: Option<Place>,
+    /// When it was last seen that this process was not left behind.
+    looked: Option<std::time::Instant>,
 }
 
 impl State {
@@ -118,11 +122,18 @@ impl SiteClock {
         }
         let now = state.now();
         match (&state.participants, &mut state.place) {
-            (Some(participants), Some(place)) if participants.left_behind(place)? => {
-                participants.rejoin(place, now).map(Some)
+            (Some(participants), Some(place)) => {
+                if state.looked.is_some_and(|at| at.elapsed() < STILL_THERE) {
+                    return Ok(None);
+                }
+                state.looked = Some(std::time::Instant::now());
+                match participants.left_behind(place)? {
+                    true => participants.rejoin(place, now).map(Some),
+                    false => Ok(None),
+                }
             }
             (Some(participants), None) => participants.common(),
-            _ => Ok(None),
+            (None, _) => Ok(None),
         }
     }
 

@@ -113,6 +113,7 @@ pub struct Deployed {
     /// The UID of its node in the cluster.
     pub uid: Arc<str>,
     /// The labels of its node in the cluster.
+    #[serde(deserialize_with = "Labels::deserialize_repeated")]
     pub labels: Labels,
 }
 
