@@ -1,6 +1,6 @@
 //! Units: files of machines that nothing depends on, of which only the designs of the machines are wanted.
 //!
-//! A unit is kept from an earlier load ([`super::kept`]), or made now ([`super::chunks`]), or what is left of
+//! A unit is kept from an earlier load ([`super::cached`]), or made now ([`super::chunks`]), or what is left of
 //! another unit's load when some machines are explained. Its designs are the same in each case, without the
 //! hops to what they were made of, and with marks that tell no more than a path.
 
