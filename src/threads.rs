@@ -9,7 +9,7 @@ pub const THREADS: usize = 2;
 /// Shorter lists are not worth a thread.
 const FEWEST: usize = 16;
 
-/// What a thread returned; its panic goes on here.
+/// The result of a thread; its panic is raised here again.
 ///
 /// # Panics
 ///
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "of the other thread")]
-    fn a_panic_goes_on() {
+    fn a_panic_is_raised_again() {
         both(|| (), || panic!("of the other thread"));
     }
 }
