@@ -1,9 +1,9 @@
-//! Work on two threads, for what is the same on all machines: a list in the order it has, and two things at a time.
+//! Work on two threads: a list in its order, and two things at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
-/// How many threads work on a list.
+/// How many threads work on a list. Each costs memory, and pipelines often have no more processors.
 pub const THREADS: usize = 2;
 
 /// Shorter lists are not worth a thread.
