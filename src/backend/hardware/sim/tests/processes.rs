@@ -210,6 +210,7 @@ fn a_process_that_is_stopped_is_left_behind_and_finds_the_time_further_on_when_i
     let stopped = &|node: usize| {
         let process = Process::new(&site, settings("{}"), FOR_EVER);
         process.live(async {
+            assert_eq!(process.time.now(), 0);
             together.wait();
             while !is_over.load(Ordering::SeqCst) {
                 thread::sleep(Duration::from_millis(5));
