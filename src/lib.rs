@@ -2,7 +2,7 @@
 //!
 //! The modules, in the order in which data flows:
 //!
-//! - [`threads`]: work on two threads.
+//! - [`threads`]: work on several threads.
 //! - [`diagnostic`]: problems in documents, and the texts they point into.
 //! - [`telemetry`]: OpenTelemetry: spans, and their way to a collector.
 //! - [`cache`]: recomputable data, in files.

@@ -1,4 +1,4 @@
-//! Work on two threads: a list in its order, and two things at a time.
+//! Work on several threads: a list in its order, by items, halves or parts, and two things at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
@@ -26,6 +26,21 @@ pub fn both<A, B: Send>(first: impl FnOnce() -> A, second: impl FnOnce() -> B + 
     thread::scope(|scope| {
         let second = scope.spawn(second);
         (first(), joined(second))
+    })
+}
+
+/// Maps parts, each on a thread of its own where there are several, in order.
+pub fn in_parts<P: Send, R: Send>(
+    parts: impl ExactSizeIterator<Item = P>,
+    work: impl Fn(P) -> R + Sync,
+) -> Vec<R> {
+    if parts.len() < 2 {
+        return parts.map(work).collect();
+    }
+    let work = &work;
+    thread::scope(|scope| {
+        let workers: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        workers.into_iter().map(joined).collect()
     })
 }
 
@@ -77,6 +92,10 @@ mod tests {
             assert_eq!(map(&list, |each| *each), list);
             assert_eq!(spread(&list, |each| *each), list);
             assert_eq!(halves(&list, <[usize]>::to_vec).concat(), list);
+            assert_eq!(
+                in_parts(list.chunks(FEWEST), <[usize]>::to_vec).concat(),
+                list
+            );
         }
     }
 

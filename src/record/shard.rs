@@ -16,7 +16,7 @@ use super::error::{Error, failed};
 use crate::design::NodeName;
 use crate::diagnostic::json_problem;
 use crate::repository::{BlobId, CommitId, Deflated, Repository};
-use crate::threads::joined;
+use crate::threads::in_parts;
 
 const FOLDER: &str = "nodes";
 
@@ -184,21 +184,6 @@ fn changed(path: &str, before: &[u8], changes: &Changes<'_>) -> Result<Vec<u8>, 
         bytes.push(b'\n');
     }
     Ok(bytes)
-}
-
-/// Maps each part by `work`, each on a thread of its own where there are several.
-fn in_parts<P: Send, T: Send>(
-    parts: impl ExactSizeIterator<Item = P>,
-    work: impl Fn(P) -> Result<T, Error> + Sync,
-) -> Vec<Result<T, Error>> {
-    if parts.len() < 2 {
-        return parts.map(work).collect();
-    }
-    let work = &work;
-    thread::scope(|scope| {
-        let workers: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        workers.into_iter().map(joined).collect()
-    })
 }
 
 fn read(repository: &Repository, blob: BlobId) -> Result<Vec<u8>, Error> {

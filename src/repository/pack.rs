@@ -16,7 +16,7 @@ use flate2::write::ZlibEncoder;
 use sha1::{Digest, Sha1};
 
 use super::{BlobId, Error, blob_id};
-use crate::threads::joined;
+use crate::threads::in_parts;
 
 /// Below this many bytes in all, threads cost more than they save.
 const WORTH_A_THREAD: usize = 1 << 20;
@@ -85,13 +85,7 @@ pub(super) fn pack(objects: &[Object<'_>]) -> Result<Vec<Vec<u8>>, Error> {
         _ => 1,
     };
     let part = objects.len().div_ceil(threads).max(1);
-    let packed: Vec<std::io::Result<Vec<u8>>> = thread::scope(|scope| {
-        let packers: Vec<_> = objects
-            .chunks(part)
-            .map(|objects| scope.spawn(move || packed(objects)))
-            .collect();
-        packers.into_iter().map(joined).collect()
-    });
+    let packed = in_parts(objects.chunks(part), packed);
     let count = u32::try_from(objects.len()).map_err(|_| broken(&"it has too many objects"))?;
     let mut parts = vec![[*b"PACK", 2_u32.to_be_bytes(), count.to_be_bytes()].concat()];
     for part in packed {

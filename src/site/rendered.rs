@@ -53,8 +53,7 @@ impl Loader<'_> {
             problems: Vec::new(),
         };
         let contents = self.files.rendered(text);
-        let threads = THREADS;
-        let stages = self.worked_out(&wanted, &tree, contents, (&mut design::alone, threads))?;
+        let stages = self.worked_out(&wanted, &tree, contents, (&mut design::alone, THREADS))?;
         let stages = self.finished(&wanted, &tree, stages)?;
         Ok(stages.into_site(&wanted))
     }
