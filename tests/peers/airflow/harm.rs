@@ -337,6 +337,7 @@ fn runs_on_a_scheduler_that_is_harmed_end_and_nothing_is_done_twice() {
     sites.fork(&plans);
     refuse_on_demand(&sites);
     let ports = sites.lab.for_scheduler(4);
+    sites.lab.find_losses_soon();
     let scheduler = Scheduler::start(&sites.lab, ports);
     let left = Mutex::new((0..).zip(&plans).collect::<Vec<(u64, &SitePlan)>>());
     left.lock().unwrap().reverse();

@@ -1,5 +1,6 @@
 //! A real Airflow that schedules: its API server, scheduler and DAG processor as processes of a lab.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,15 +17,22 @@ use crate::harness::{Ports, wait_until};
 use crate::redfish::request;
 
 /// How long a run may take.
-const LONGEST_RUN: Duration = Duration::from_secs(2400);
+const LONGEST_RUN: Duration = Duration::from_secs(1800);
+
+/// Lines of its log that are shown of each program.
+const LAST_LINES: usize = 40;
+
+/// The programs of a set.
+const PROGRAMS: [&str; 3] = ["api-server", "dag-processor", SCHEDULER];
+const SCHEDULER: &str = "scheduler";
 
 /// The set, killed with all that it started when it is dropped.
 pub(super) struct Scheduler<'l> {
     lab: &'l Lab,
     ports: Ports,
     token: String,
-    parts: Mutex<Vec<Child>>,
-    scheduler: Mutex<Child>,
+    /// Its programs, by name.
+    programs: Mutex<BTreeMap<&'static str, Child>>,
 }
 
 /// How a task stands.
@@ -44,10 +52,14 @@ impl Lab {
         let (api, logs) = (ports.at(0).to_string(), ports.at(1).to_string());
         let url = format!("http://127.0.0.1:{api}");
         let execution = format!("{url}/execution/");
+        // A database that is locked for longer than the usual five seconds, as on a slow disk, ends the programs.
+        let database = self.path("airflow/airflow.db");
+        let database = format!("sqlite:///{}?timeout=120", database.display());
         let parallelism = parallelism.to_string();
         for (name, value) in [
             ("CORE__EXECUTOR", "LocalExecutor"),
             ("CORE__PARALLELISM", &*parallelism),
+            ("DATABASE__SQL_ALCHEMY_CONN", &database),
             ("CORE__DAGS_ARE_PAUSED_AT_CREATION", "False"),
             ("CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "True"),
             ("CORE__EXECUTION_API_SERVER_URL", &execution),
@@ -61,9 +73,17 @@ impl Lab {
                 "of-the-lab-and-as-long-as-it-has-to-be",
             ),
             ("LOGGING__WORKER_LOG_SERVER_PORT", &logs),
-            // What was lost is found within seconds instead of minutes.
-            ("SCHEDULER__SCHEDULER_HEARTBEAT_SEC", "1"),
             ("SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME", "0.2"),
+        ] {
+            self.set(name, value);
+        }
+        ports
+    }
+
+    /// Has what was lost found within seconds instead of minutes.
+    pub(super) fn find_losses_soon(&mut self) {
+        for (name, value) in [
+            ("SCHEDULER__SCHEDULER_HEARTBEAT_SEC", "1"),
             ("SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD", "10"),
             ("SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL", "5"),
             ("SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC", "4"),
@@ -73,10 +93,13 @@ impl Lab {
                 "5",
             ),
         ] {
-            self.environment
-                .insert(format!("AIRFLOW__{name}"), value.to_owned());
+            self.set(name, value);
         }
-        ports
+    }
+
+    fn set(&mut self, name: &str, value: &str) {
+        let name = format!("AIRFLOW__{name}");
+        self.environment.insert(name, value.to_owned());
     }
 
     /// Starts a program of Airflow in a session of its own.
@@ -97,10 +120,9 @@ impl<'l> Scheduler<'l> {
     /// Starts the set; all DAGs are in their folder.
     pub(super) fn start(lab: &'l Lab, ports: Ports) -> Self {
         lab.migrate();
-        let parts = ["api-server", "dag-processor"].map(|name| lab.start(name));
+        let programs = PROGRAMS.map(|name| (name, lab.start(name)));
         let mut set = Self {
-            scheduler: Mutex::new(lab.start("scheduler")),
-            parts: Mutex::new(parts.into()),
+            programs: Mutex::new(programs.into()),
             token: String::new(),
             ports,
             lab,
@@ -160,15 +182,40 @@ impl<'l> Scheduler<'l> {
             match state.as_str() {
                 Some("success") => return true,
                 Some("failed") => return false,
-                _ => {}
+                _ => self.start_ended(),
             }
             assert!(
                 began.elapsed() < LONGEST_RUN,
-                "{dag} does not end: {:#?}",
-                self.tasks(dag, run)
+                "{dag} does not end: {:?}\n{}",
+                self.tasks(dag, run),
+                self.said()
             );
             std::thread::sleep(Duration::from_millis(700));
         }
+    }
+
+    /// Starts the programs again that have ended, as a service manager does.
+    fn start_ended(&self) {
+        let mut programs = self.programs.lock().unwrap();
+        for (name, program) in &mut *programs {
+            if program.try_wait().unwrap().is_some() {
+                *program = self.lab.start(name);
+            }
+        }
+    }
+
+    /// The last lines that each program wrote.
+    fn said(&self) -> String {
+        let mut said = String::new();
+        for name in PROGRAMS {
+            let log = self.lab.path(&format!("{name}.log"));
+            let log = std::fs::read(log).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let from = log.lines().count().saturating_sub(LAST_LINES);
+            let lines: Vec<&str> = log.lines().skip(from).collect();
+            let _ = writeln!(said, "{name}:\n{}", lines.join("\n"));
+        }
+        said
     }
 
     /// How the tasks of a run stand.
@@ -214,7 +261,8 @@ impl<'l> Scheduler<'l> {
 
     /// Kills the scheduler, all of its processes where the machine is lost, and starts another.
     pub(super) fn kill_scheduler(&self, with_all: bool) {
-        let mut scheduler = self.scheduler.lock().unwrap();
+        let mut programs = self.programs.lock().unwrap();
+        let scheduler = programs.get_mut(SCHEDULER).unwrap();
         let pid = i32::try_from(scheduler.id()).unwrap();
         let mut lost = vec![pid];
         let all = processes(self.lab.folder.path());
@@ -232,21 +280,17 @@ impl<'l> Scheduler<'l> {
         }
         scheduler.wait().unwrap();
         std::thread::sleep(Duration::from_secs(2));
-        *scheduler = self.lab.start("scheduler");
+        *scheduler = self.lab.start(SCHEDULER);
     }
 }
 
 impl Drop for Scheduler<'_> {
     fn drop(&mut self) {
-        let mut children =
-            std::mem::take(&mut *self.parts.lock().unwrap_or_else(|all| all.into_inner()));
-        for child in &mut children {
-            let _ = child.kill();
-            let _ = child.wait();
+        let programs = self.programs.get_mut();
+        for program in programs.unwrap_or_else(|all| all.into_inner()).values_mut() {
+            let _ = program.kill();
+            let _ = program.wait();
         }
-        let mut scheduler = self.scheduler.lock().unwrap_or_else(|all| all.into_inner());
-        let _ = scheduler.kill();
-        let _ = scheduler.wait();
         // Children of processes that were killed are nobody's: they are found by where they work.
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(30) {
