@@ -13,6 +13,9 @@ use super::read::{Links, ReadError, read_file};
 use super::walk::{self, Child, Folders, Kind, Node};
 use super::{BlobId, CommitId, Error, Repository};
 
+/// The files of a tree whose digest is kept: that of a smaller one is soon made.
+const LARGE: usize = 1000;
+
 /// The bytes of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
@@ -32,6 +35,30 @@ impl Repository {
         let list = |folders: &dyn Folders| walk::list(folders, selection, Some(revision));
         let tree = self.with_folders(Some(revision), selection, list)?;
         self.with_elsewhere(tree, selection)
+    }
+
+    /// The digest of the selected files of a revision. That of a large tree is kept, since a revision never changes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::tree_at`].
+    pub fn digest_at(&self, revision: CommitId, selection: &Selection) -> Result<Arc<str>, Error> {
+        // Which other repositories there are is the caller's, and may change.
+        let is_own = selection.elsewhere().is_empty();
+        let prefixes = selection.prefixes().iter().map(|prefix| prefix.as_bytes());
+        let id = revision.git();
+        let parts = std::iter::once(id.as_bytes()).chain(prefixes);
+        let key = self.cache().key("digest", parts);
+        let kept = is_own.then(|| self.cache().read(&key)).flatten();
+        if let Some(digest) = kept.and_then(|segment| segment.decode::<String>()) {
+            return Ok(digest.into());
+        }
+        let tree = self.tree_at(revision, selection)?;
+        let digest = tree.digest();
+        if is_own && tree.entries.len() >= LARGE {
+            self.cache().write(&key, &*digest);
+        }
+        Ok(digest)
     }
 
     /// The folders of a revision.

@@ -533,7 +533,7 @@ impl<'a> Planner<'a> {
             return Ok(None);
         };
         let digest = match self.at {
-            At::Worktree => Some(repository.tree_at(commit, &location.selection)?.digest()),
+            At::Worktree => Some(repository.digest_at(commit, &location.selection)?),
             At::Commit(_) => None,
         };
         Ok(Some(Head { commit, digest }))

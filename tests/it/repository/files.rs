@@ -1,5 +1,7 @@
 //! The files of a site: in the worktree, in a commit, behind links, and what cannot be read.
 
+use std::collections::BTreeSet;
+
 use trueup::repository::{Error, Mode, Reason, Selection, WorktreeChange};
 
 use super::{LIMIT, digest, paths};
@@ -65,6 +67,53 @@ fn the_worktree_and_its_commit_have_the_same_files_and_the_same_digest() {
         digest(&repository, &committed),
         "the same files, now committed"
     );
+}
+
+#[test]
+fn the_digest_of_a_large_revision_is_kept_for_it_and_its_selection_alone() {
+    let checkout = Checkout::new();
+    for number in 0..1200 {
+        checkout.write(
+            &format!("site/{number}.yaml"),
+            format!("number: {number}\n"),
+        );
+    }
+    checkout.write("other/a.yaml", "a: 1\n");
+    let first = checkout.commit("first");
+    checkout.write("site/7.yaml", "number: seven\n");
+    let second = checkout.commit("second");
+    let open = || checkout.open().with_cache(b"test");
+    let kept = || {
+        let entries = std::fs::read_dir(checkout.path().join(".git/trueup/.cache"));
+        entries.into_iter().flatten().count()
+    };
+    let selections = [["site"], ["other"], [""]].map(Selection::below);
+    let asked = |repository: &trueup::repository::Repository| {
+        let mut digests = Vec::new();
+        for revision in [first, second] {
+            for selection in &selections {
+                let made = repository.tree_at(revision, selection).unwrap().digest();
+                let digest = repository.digest_at(revision, selection).unwrap();
+                assert_eq!(digest, made);
+                digests.push(digest);
+            }
+        }
+        digests
+    };
+    let made = asked(&open());
+    // The folder `other` is small, and the same in both.
+    assert_eq!(kept(), 4);
+    assert_eq!(made.iter().collect::<BTreeSet<_>>().len(), 5);
+    assert_eq!(asked(&open()), made);
+
+    // What is kept is what is told: it tells of a revision even where its files are gone.
+    let objects = checkout.path().join(".git/objects");
+    let gone = checkout.path().join(".git/gone");
+    std::fs::rename(&objects, gone).unwrap();
+    std::fs::create_dir(&objects).unwrap();
+    let digest = open().digest_at(second, &selections[0]).unwrap();
+    assert_eq!(digest, made[3]);
+    assert!(open().digest_at(second, &selections[1]).is_err());
 }
 
 #[test]
