@@ -1,6 +1,7 @@
 //! Work on several threads: a list in its order, by items, halves or parts, and two things at a time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 
 /// How many threads work on a list. Each costs memory, and pipelines often have no more processors.
@@ -19,6 +20,11 @@ pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
     }
+}
+
+/// Locks what threads share, also where one of them had a panic: that is raised again where it is joined.
+pub fn lock<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Does two things at a time.

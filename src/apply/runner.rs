@@ -3,7 +3,7 @@
 //! A runner knows nothing of the graph. Nothing is done twice here: a step is only acted on again when
 //! the probe shows that it was not begun, or that it is running and has to be waited for.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -16,6 +16,7 @@ use crate::backend::{
 use crate::journal::StepOutcome;
 use crate::run::Stop;
 use crate::step::StepIndex;
+use crate::threads::lock;
 
 /// The first wait between two attempts; each further one is twice as long.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
@@ -68,19 +69,19 @@ impl StepListener {
 
     /// How far the step was when it was last told.
     fn last(&self) -> Option<Arc<str>> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = lock(&self.told);
         told.clone()
     }
 
     fn notes(&self) -> Vec<Arc<str>> {
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = lock(&self.notes);
         notes.clone()
     }
 }
 
 impl backend::Listener for StepListener {
     fn progress(&self, text: Arc<str>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told);
         if told.as_ref() == Some(&text) {
             return;
         }
@@ -102,7 +103,7 @@ impl backend::Listener for StepListener {
                 let message = "a note for a later attempt could not be persisted";
                 return Err(ActError::Permanent(message.into()));
             }
-            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut notes = lock(&self.notes);
             notes.push(text);
             Ok(())
         })

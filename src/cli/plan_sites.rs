@@ -1,7 +1,7 @@
 //! `trueup plan` for several sites: one report with the plan of each.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use tokio::runtime::Runtime;
 
@@ -19,7 +19,7 @@ use crate::report::sites::{PlanForm, Plans};
 use crate::repository::Repository;
 use crate::run::{Committer, Connection, Timekeeper};
 use crate::site::{At, Depth, Detail, Loader, Location, Site};
-use crate::threads;
+use crate::threads::{self, lock};
 use crate::workflow::{
     Checkout, Client, Observed, Observing, Outlook, PlanRequest, Planner, Revision, Scope,
     SiteOfMany, load_each,
@@ -33,7 +33,7 @@ struct OnceForAll<'c> {
 
 impl Client for OnceForAll<'_> {
     fn tell(&self, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told);
         if told.insert(text.to_owned()) {
             self.context.tell(text);
         }

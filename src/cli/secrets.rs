@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use crate::backend::{Plugin, Secret, SecretError, Secrets};
 use crate::design::Reference;
 use crate::repository::{CommitId, Links, Repository, read_file};
+use crate::threads::lock;
 
 use super::environment;
 
@@ -293,7 +294,7 @@ fn output_of(mut command: Command, program: &str, limit: Duration) -> Result<Vec
 impl Secrets for ProcessSecrets {
     fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError> {
         let known = |all: &Mutex<BTreeMap<_, Result<Secret, SecretError>>>| {
-            let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = lock(all);
             all.get(reference).cloned()
         };
         match known(&self.known) {
@@ -304,7 +305,7 @@ impl Secrets for ProcessSecrets {
 
     fn reveal_again(&self, reference: &Reference) -> Result<Secret, SecretError> {
         let found = self.read(reference).and_then(text).map_err(SecretError);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         known.insert(reference.clone(), found.clone());
         found
     }
@@ -334,10 +335,7 @@ impl Secrets for ProcessSecrets {
     }
 
     fn pass_on(&self, variables: &[Arc<str>]) {
-        let mut all = self
-            .passed_on
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.passed_on);
         all.extend(variables.iter().map(|name| name.to_string()));
     }
 

@@ -1,8 +1,6 @@
 //! The edits between two revisions, document by document: the places at which a chain of reasons begins.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,6 +8,7 @@ use super::compare::compare;
 use crate::diagnostic::Mark;
 use crate::document::{Document, DocumentId, Node, Value};
 use crate::render::{DocumentIndex, Rendering};
+use crate::threads::lock;
 
 /// One of the two revisions that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,8 +77,8 @@ type Identities<'a> = FxHashMap<(&'a DocumentId, Option<&'a Arc<str>>), &'a Arc<
 pub(super) struct EditLog<'a> {
     before: &'a Rendering,
     after: &'a Rendering,
-    identities: [std::cell::OnceCell<Identities<'a>>; 2],
-    known: RefCell<FxHashMap<(Which, DocumentIndex), Rc<Edits>>>,
+    identities: [OnceLock<Identities<'a>>; 2],
+    known: Mutex<FxHashMap<(Which, DocumentIndex), Arc<Edits>>>,
 }
 
 impl<'a> EditLog<'a> {
@@ -88,17 +87,17 @@ impl<'a> EditLog<'a> {
             before,
             after,
             identities: Default::default(),
-            known: RefCell::default(),
+            known: Mutex::default(),
         }
     }
 
     /// The parts of a document that are missing on the other side.
-    pub(super) fn of(&self, which: Which, document: DocumentIndex) -> Rc<Edits> {
-        if let Some(known) = self.known.borrow().get(&(which, document)) {
+    pub(super) fn of(&self, which: Which, document: DocumentIndex) -> Arc<Edits> {
+        if let Some(known) = lock(&self.known).get(&(which, document)) {
             return known.clone();
         }
-        let edits = Rc::new(self.find(which, document));
-        let mut known = self.known.borrow_mut();
+        let edits = Arc::new(self.find(which, document));
+        let mut known = lock(&self.known);
         known.insert((which, document), edits.clone());
         edits
     }

@@ -12,9 +12,7 @@
 //!
 //! Where none of it is found the chain begins where the value stands, and says `written` and not `edited`.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 
@@ -28,6 +26,7 @@ use crate::diagnostic::{Mark, Sources};
 use crate::document::{Document, Map, Node, Value};
 use crate::render::path::Path;
 use crate::render::{DependencyKind, DocumentIndex, Rendering, RouteStep};
+use crate::threads::lock;
 
 /// A revision of a site, rendered and typed.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +44,7 @@ pub struct Revision<'a> {
 pub struct NodeReasons<'a> {
     sources: &'a Sources,
     comparisons: Vec<Comparison<'a>>,
-    shared: RefCell<FxHashMap<(usize, usize), Shared>>,
+    shared: Mutex<FxHashMap<(usize, usize), Shared>>,
 }
 
 /// The new revision against one old one.
@@ -59,7 +58,7 @@ struct Comparison<'a> {
 /// The differences of two values that many nodes share. The values are kept, so that their addresses stay theirs.
 struct Shared {
     _values: [Value; 2],
-    differences: Rc<[FieldDifference]>,
+    differences: Arc<[FieldDifference]>,
 }
 
 /// A difference as it goes into a plan, before it is known why.
@@ -96,7 +95,7 @@ impl<'a> NodeReasons<'a> {
         Self {
             sources,
             comparisons: comparisons.collect(),
-            shared: RefCell::default(),
+            shared: Mutex::default(),
         }
     }
 
@@ -125,17 +124,17 @@ impl<'a> NodeReasons<'a> {
                 (Some(old), Some(new)) => match address(old).zip(address(new)) {
                     Some((left, right)) if left == right => {}
                     Some(addresses) => {
-                        let known = self.shared.borrow().get(&addresses).map(|shared| {
-                            let differences: &Rc<[FieldDifference]> = &shared.differences;
+                        let known = lock(&self.shared).get(&addresses).map(|shared| {
+                            let differences: &Arc<[FieldDifference]> = &shared.differences;
                             differences.clone()
                         });
                         let differences = known.unwrap_or_else(|| {
-                            let differences: Rc<[_]> = told(compare(&name.text, old, new)).into();
+                            let differences: Arc<[_]> = told(compare(&name.text, old, new)).into();
                             let shared = Shared {
                                 _values: [old.value.clone(), new.value.clone()],
                                 differences: differences.clone(),
                             };
-                            self.shared.borrow_mut().insert(addresses, shared);
+                            lock(&self.shared).insert(addresses, shared);
                             differences
                         });
                         found.extend(differences.iter().cloned());
@@ -459,7 +458,7 @@ impl<'c, 'a> Chains<'c, 'a> {
         side.way(from.document, self.node(from.which))
     }
 
-    fn edits(&self, start: &Start) -> Rc<super::edits::Edits> {
+    fn edits(&self, start: &Start) -> Arc<super::edits::Edits> {
         self.comparison.edits.of(start.which, start.document)
     }
 

@@ -48,7 +48,7 @@ pub struct ValueDifference {
 }
 
 /// Tells which fields of a node differ, and why.
-pub trait Reasons {
+pub trait Reasons: Sync {
     /// The fields that differ in the sections given, sorted by section and path, each with its chain.
     ///
     /// Empty where there is no design before: then the sections are known by their digests only.

@@ -4,16 +4,15 @@
 //! the documents that make it what it is lies on them. So an edit that reaches ten thousand nodes costs a few look-ups
 //! a node.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 
 use crate::design::{Dependence, NodeDesign};
 use crate::document::DocumentId;
 use crate::render::{DocumentIndex, Rendering, RouteStep};
+use crate::threads::lock;
 
 /// One step on the way from a document to a node.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +26,8 @@ pub(super) enum Hop<'n> {
 /// The documents of one revision and the ways between them.
 pub(super) struct Side<'a> {
     pub(super) rendering: &'a Rendering,
-    ways: RefCell<FxHashMap<DocumentIndex, Rc<Ways<'a>>>>,
-    names: RefCell<FxHashMap<DocumentId, Arc<str>>>,
+    ways: Mutex<FxHashMap<DocumentIndex, Arc<Ways<'a>>>>,
+    names: Mutex<FxHashMap<DocumentId, Arc<str>>>,
 }
 
 /// The shortest ways from one document to all that take something of it in rendering.
@@ -44,14 +43,14 @@ impl<'a> Side<'a> {
     pub(super) fn new(rendering: &'a Rendering) -> Self {
         Self {
             rendering,
-            ways: RefCell::default(),
-            names: RefCell::default(),
+            ways: Mutex::default(),
+            names: Mutex::default(),
         }
     }
 
     /// How a document is named in a chain.
     pub(super) fn name(&self, id: &DocumentId) -> Arc<str> {
-        let mut names = self.names.borrow_mut();
+        let mut names = lock(&self.names);
         match names.get(id) {
             Some(name) => name.clone(),
             None => names
@@ -93,11 +92,11 @@ impl<'a> Side<'a> {
         Some(hops)
     }
 
-    fn ways(&self, origin: DocumentIndex) -> Rc<Ways<'a>> {
-        let mut ways = self.ways.borrow_mut();
+    fn ways(&self, origin: DocumentIndex) -> Arc<Ways<'a>> {
+        let mut ways = lock(&self.ways);
         let found = ways
             .entry(origin)
-            .or_insert_with(|| Rc::new(Ways::new(self.rendering, origin)));
+            .or_insert_with(|| Arc::new(Ways::new(self.rendering, origin)));
         found.clone()
     }
 }

@@ -4,9 +4,10 @@
 //! same values. A value that two machines share proves nothing; nodes that nothing distinguishes are refused.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Identity, Kind, Match, Proof, Shared};
+use crate::threads::lock;
 
 /// How a machine stands whose identity was observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +119,7 @@ impl Registry {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The identity of a node.

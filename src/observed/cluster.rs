@@ -19,6 +19,7 @@ pub struct ClusterNode {
     /// Whether it is Ready.
     pub ready: bool,
     /// Whether it is cordoned.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unschedulable: bool,
     /// The run that cordoned it, by its annotation; `None` where another actor did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -198,14 +198,14 @@ impl Labels {
 
     /// Adds the labels that other nodes have, too; the key of one that is in both is no label of either.
     pub(super) fn join(&mut self, common: &Self) -> Result<(), Arc<str>> {
-        let own: Vec<Arc<Label>> = self.all().cloned().collect();
-        if let Some(twice) = own.iter().find(|label| common.contains_key(&label.key)) {
+        if !self.common.is_empty() {
+            self.unshare();
+        }
+        let twice = |label: &&Arc<Label>| common.contains_key(&label.key);
+        if let Some(twice) = self.own.iter().find(twice) {
             return Err(twice.key.clone());
         }
-        *self = Self {
-            common: common.common.clone(),
-            own,
-        };
+        self.common = common.common.clone();
         Ok(())
     }
 }

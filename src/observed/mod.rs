@@ -93,15 +93,19 @@ pub struct ObservedNode {
     /// Power.
     pub power: Fact<PowerState>,
     /// The reason, where the machine is retired.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retired: Option<Arc<str>>,
     /// The reason, where the machine is in maintenance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Arc<str>>,
     /// Whether the provisioner protects it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub protected: bool,
     /// The last error that the provisioner remembers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<Arc<str>>,
     /// The clean step that runs or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clean_step: Option<Arc<str>>,
     /// Disks, sorted by name.
     pub disks: Fact<Vec<Disk>>,

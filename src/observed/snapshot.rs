@@ -7,12 +7,12 @@
 //!
 //! A file of a large site has hundreds of megabytes. It is read in blocks of whole lines and never held whole.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Read, Take, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use memchr::{memchr, memchr_iter, memrchr};
 use rustc_hash::FxHashMap;
@@ -25,7 +25,7 @@ use super::{
 use crate::design::{ClusterName, NodeName, name_problem};
 use crate::diagnostic::json_problem;
 use crate::lifecycle::OfferedStep;
-use crate::threads;
+use crate::threads::{self, lock};
 
 /// The version of the snapshot file.
 const FORMAT_VERSION: u32 = 3;
@@ -212,7 +212,7 @@ pub fn read(file: impl Read + Send) -> Result<Observations, Error> {
 fn read_at_most(limit: u64, file: impl Read + Send) -> Result<Observations, Error> {
     let blocks = Mutex::new(Blocks::open(file.take(limit + 1))?);
     let next = || {
-        let mut blocks = blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = lock(&blocks);
         blocks.next()
     };
     let parse = || -> Result<Vec<Lines>, Error> {
@@ -419,15 +419,15 @@ fn add(
 
 fn put<K, V>(map: &mut BTreeMap<K, V>, name: Cow<'_, K>, value: Cow<'_, V>) -> Result<(), String>
 where
-    K: Clone + Ord + fmt::Display,
+    K: Borrow<str> + Clone + Ord + fmt::Display,
     V: Clone,
 {
-    let text = name.to_string();
-    if let Some(problem) = name_problem(&text) {
+    let text: &str = (*name).borrow();
+    if let Some(problem) = name_problem(text) {
         return Err(format!("the name {text:?} {problem}"));
     }
     match map.entry(name.into_owned()) {
-        Entry::Occupied(_) => Err(format!("a second line for `{text}`")),
+        Entry::Occupied(entry) => Err(format!("a second line for `{}`", entry.key())),
         Entry::Vacant(entry) => {
             entry.insert(value.into_owned());
             Ok(())

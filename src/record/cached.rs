@@ -15,11 +15,15 @@ use crate::design::{Digests, NodeName, RunId, Section, SectionDigest};
 use crate::identity::Identity;
 use crate::repository::{CommitId, Repository};
 
+/// Rows of a list.
+const ROWS: usize = 1 << 12;
+
 /// The records of a commit.
 #[derive(Serialize, Deserialize)]
 struct CachedRecords<'a> {
+    /// In lists of [`ROWS`], which are freed one after the other.
     #[serde(borrow)]
-    rows: Vec<Row<'a>>,
+    rows: Vec<Vec<Row<'a>>>,
     /// Digests of sections, one behind the other.
     digests: &'a [u8],
     #[serde(borrow)]
@@ -137,8 +141,13 @@ pub(super) fn write(
         return;
     }
     let mut common = Common::default();
-    let rows = records.values().map(|record| common.row(record));
-    let Some(rows) = rows.collect() else { return };
+    let mut rows = Vec::with_capacity(records.len().div_ceil(ROWS));
+    let mut rest = records.values();
+    while rest.len() > 0 {
+        let list = rest.by_ref().take(ROWS).map(|record| common.row(record));
+        let Some(list) = list.collect() else { return };
+        rows.push(list);
+    }
     let digests = common.digests.into_values();
     let digests: Vec<u8> = digests.into_iter().flat_map(|digest| digest.0).collect();
     let cached = CachedRecords {
@@ -188,8 +197,8 @@ pub(super) fn read(
             )
         })
     };
-    let mut records = Vec::with_capacity(cached.rows.len());
-    for row in cached.rows {
+    let mut records = Vec::with_capacity(cached.rows.iter().map(Vec::len).sum());
+    for row in cached.rows.into_iter().flatten() {
         let record = record(row)?;
         records.push((record.node.clone(), record));
     }

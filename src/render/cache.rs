@@ -5,7 +5,7 @@
 //! something from one that is not shared, is rendered for each site.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,6 +13,7 @@ use super::dependencies::DependencyKind;
 use super::{Dependencies, DocumentIndex, Outcome};
 use crate::diagnostic::SourceId;
 use crate::document::Document;
+use crate::threads::lock;
 
 /// The number of a result.
 type Number = u64;
@@ -81,7 +82,7 @@ impl<'c> Cached<'c> {
     /// The result that is kept under a key.
     pub(super) fn get(&mut self, at: usize, key: &Key) -> Option<Outcome> {
         let kept = &self.cache?.kept;
-        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(kept);
         let kept = kept.get(key)?;
         self.numbers[at] = Some(kept.number);
         Some(kept.outcome.clone())
@@ -98,7 +99,7 @@ impl<'c> Cached<'c> {
         let Some(cache) = self.cache else {
             return;
         };
-        let mut kept = cache.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&cache.kept);
         // Another thread may have been first.
         let kept = kept.entry(key).or_insert_with(|| CachedOutcome {
             _document: document.clone(),

@@ -40,9 +40,10 @@ mod worktree;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use crate::cache::Cache;
+use crate::threads::lock;
 
 pub use commit::{NewCommit, Signature};
 pub use elsewhere::OtherRepository;
@@ -455,20 +456,13 @@ impl Repository {
         &self,
         work: impl FnOnce(&git2::Repository) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let idle = lock(&self.idle).pop();
         let handle = match idle {
             Some(handle) => handle,
             None => self.open()?,
         };
         let result = work(&handle);
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(handle);
+        lock(&self.idle).push(handle);
         result
     }
 
@@ -485,10 +479,7 @@ impl Repository {
     /// Drops the handles, so that changes by the `git` program (packs, the ends of a shallow
     /// history) become visible.
     fn forget_handles(&self) {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        lock(&self.idle).clear();
     }
 
     /// Classifies a failure to read an object: in a partial clone it was left out.

@@ -8,10 +8,11 @@
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use super::{CommitId, Error, Repository};
+use crate::threads::lock;
 
 /// Variables that would make git work on another repository than the one it is given.
 const FOREIGN: [&str; 12] = [
@@ -334,9 +335,7 @@ impl Gathered {
         std::thread::spawn(move || {
             let mut part = [0; 8192];
             while let Ok(length @ 1..) = stream.read(&mut part) {
-                sink.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .extend_from_slice(&part[..length]);
+                lock(&sink).extend_from_slice(&part[..length]);
             }
             let _ = end.send(());
         });
@@ -347,7 +346,7 @@ impl Gathered {
     /// it is not waited for.
     fn text(self) -> String {
         let _ = self.ended.recv_timeout(Duration::from_secs(2));
-        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = lock(&self.bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }
 }

@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::program::{Output, ProgramTimeout};
 use super::{CommitId, Error, ObjectId, Repository};
+use crate::threads::lock;
 
 /// The refs of branches, of which a push may start a pipeline.
 pub const BRANCHES: &str = "refs/heads/";
@@ -460,7 +461,7 @@ impl Remote<'_> {
     }
 
     fn spent(&self) -> std::sync::MutexGuard<'_, Duration> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.spent)
     }
 
     fn run(&self, arguments: &[&str]) -> Result<Output, Error> {

@@ -208,7 +208,7 @@ impl<'a> WorktreeFolders<'a> {
             ..Ahead::default()
         });
         let is_more = Condvar::new();
-        let lock = || ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || threads::lock(&ahead);
         let read = || {
             let mut state = lock();
             loop {
@@ -231,7 +231,7 @@ impl<'a> WorktreeFolders<'a> {
                 state.found += children.len();
                 state.waiting.extend(folders_below(&folder, &children));
                 is_more.notify_all();
-                let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut read = threads::lock(&self.read);
                 read.insert(folder, children);
             }
         };
@@ -308,7 +308,7 @@ impl Folders for WorktreeFolders<'_> {
     }
 
     fn children(&self, folder: &str) -> Result<Vec<Child>, Error> {
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = threads::lock(&self.read);
         let known = read.remove(folder);
         drop(read);
         known.map_or_else(|| self.look(folder), Ok)

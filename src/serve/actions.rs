@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use tokio::sync::watch;
@@ -15,6 +15,7 @@ use crate::plan::{Action, Leaving};
 use crate::record::Requested;
 use crate::report::airship::Status;
 use crate::run::{RunEvent, Stop, StopHandle};
+use crate::threads::lock;
 use crate::workflow::Failure;
 
 /// Actions that have ended and are remembered; the records have all that began a run.
@@ -334,10 +335,6 @@ impl Inner {
 pub(super) struct Actions {
     inner: Mutex<Inner>,
     idle: watch::Sender<bool>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for Actions {

@@ -5,7 +5,7 @@
 //! others may give, is none here. A result is kept for seconds, so that a revoked token is refused soon.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,6 +19,7 @@ use super::settings::KeystoneSettings;
 use super::subject::Subject;
 use crate::backend::Secret;
 use crate::backend::http::{Client, Credentials, Endpoint, HttpLimits, Request, Trust};
+use crate::threads::lock;
 
 /// How long a validated token is taken for valid without another request, in seconds.
 const KEPT: u64 = 30;
@@ -91,7 +92,7 @@ impl Keystone {
     /// The holder of a token.
     pub(super) async fn subject(&self, token: &str, now: u64) -> Result<Subject, Refusal> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        let kept = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = || lock(&self.kept);
         if let Some((subject, until)) = kept().get(&digest)
             && now < *until
         {

@@ -60,7 +60,7 @@ impl Metrics {
         if *outcome == StepOutcome::NotNeeded {
             return;
         }
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = threads::lock(&self.counts);
         let key = (kind.as_str(), outcome.as_str());
         *counts.outcomes.entry(key).or_default() += 1;
         if matches!(outcome, StepOutcome::Skipped { .. }) {
@@ -77,7 +77,7 @@ impl Metrics {
 
     /// Counts an action that has ended.
     pub(super) fn action_ended(&self, action: Action, code: u16) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = threads::lock(&self.counts);
         *counts.actions.entry((action.as_str(), code)).or_default() += 1;
     }
 
@@ -99,7 +99,7 @@ impl Metrics {
     }
 
     fn write_counts(&self, out: &mut Exposition) {
-        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = threads::lock(&self.counts);
         let name = "step_duration_seconds";
         out.metric(
             name,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -23,6 +23,7 @@ use super::shipyard::Steps;
 use super::subject::Subject;
 use crate::design::RunId;
 use crate::telemetry::in_same_span;
+use crate::threads::lock;
 
 /// Questions that are answered at once; further ones wait their turn.
 const QUESTIONS: usize = 4;
@@ -104,7 +105,7 @@ impl Shared {
     pub(super) fn new_id(&self) -> String {
         let milliseconds = self.host.seconds().saturating_mul(1000);
         let id = ulid::Ulid::from_parts(milliseconds, self.host.random());
-        let mut last = self.last_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last_id);
         // Two ids of one second are in order, too; their last bits are left to the parts of an action.
         *last = id.0.max(last.saturating_add(1 << 16));
         ulid::Ulid(*last).to_string()

@@ -11,7 +11,7 @@
 //! also without any machine means nothing, and an error that is not has to do with the machines of the chunk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -25,7 +25,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Severity, SourceId};
 use crate::document::{Document, LoadSettings, LoadedFile, Node, SiteLimits, load};
 use crate::render::{Rendering, render};
 use crate::repository::Entry;
-use crate::threads;
+use crate::threads::{self, lock};
 
 /// For each document that every chunk is rendered with, a chunk has so many files at least.
 const FILES_PER_DOCUMENT: usize = 4;
@@ -100,7 +100,7 @@ pub(super) fn units(
             return None;
         }
         // The texts go with their chunk.
-        let mut candidates = candidates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut candidates = lock(candidates);
         let chunk = rest.chunk(std::mem::take(&mut candidates));
         is_over.fetch_or(chunk.is_none(), Ordering::Relaxed);
         chunk
@@ -217,10 +217,7 @@ impl Rest<'_> {
             && let Some(fields) = node.sections.shared(&section)
             && !fields.has_secret()
         {
-            let mut inventories = self
-                .inventories
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut inventories = lock(&self.inventories);
             let shared = inventories.entry(*digest);
             let shared = shared.or_insert_with(|| fields.clone()).clone();
             drop(inventories);

@@ -1,8 +1,9 @@
 //! The account of spans: how many have ended, how many the collector has, and why not all.
 
+use crate::threads::lock;
 use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Told once, when the first span is lost: why.
 pub type Notice = Box<dyn Fn(&str) + Send + Sync>;
@@ -89,7 +90,7 @@ impl Tally {
 
     /// Notes why a request has failed, which may be sent again.
     pub(super) fn note(&self, why: String) {
-        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *lock(&self.why) = why;
     }
 
     /// Tells that spans are lost, for the reason that was noted.
@@ -97,7 +98,7 @@ impl Tally {
         if let Some(notice) = &self.notice
             && !self.is_told.swap(true, Ordering::Relaxed)
         {
-            let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+            let why = lock(&self.why);
             notice(&why);
         }
     }
@@ -111,7 +112,7 @@ impl Tally {
         if lost == 0 || self.is_told.load(Ordering::Relaxed) {
             return None;
         }
-        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut why = lock(&self.why);
         if why.is_empty() {
             "the collector has not answered in time".clone_into(&mut why);
         }

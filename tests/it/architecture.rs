@@ -12,14 +12,14 @@ use super::source_files::{is_test, root, source_files, without_tests};
 const MODULES: &[(&str, &[&str])] = &[
     ("threads", &[]),
     ("diagnostic", &[]),
-    ("telemetry", &["diagnostic"]),
+    ("telemetry", &["diagnostic", "threads"]),
     ("cache", &[]),
     ("repository", &["cache", "diagnostic", "threads"]),
     ("document", &["diagnostic", "repository"]),
-    ("render", &["diagnostic", "document"]),
+    ("render", &["diagnostic", "document", "threads"]),
     ("lifecycle", &[]),
     ("remediation", &[]),
-    ("identity", &[]),
+    ("identity", &["threads"]),
     // `remediation`: a policy says how often and how long.
     (
         "design",
@@ -74,7 +74,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ("step", &["design", "identity", "lifecycle", "remediation"]),
     // `step`: what a guard lets happen is what a step is told to do.
     ("guard", &["design", "observed", "record", "step"]),
-    ("diff", &["design", "diagnostic", "document", "render"]),
+    (
+        "diff",
+        &["design", "diagnostic", "document", "render", "threads"],
+    ),
     // `document`: a reason in a saved plan shows the values that differ, which are a document's.
     (
         "plan",
@@ -147,6 +150,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "remediation",
             "run",
             "step",
+            "threads",
         ],
     ),
     // What users do, as functions: below every face that trueup has.
@@ -194,6 +198,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "render",
             "run",
             "step",
+            "threads",
         ],
     ),
     // Requests in, workflows called, values shown: no planner and no state of its own.
@@ -214,6 +219,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "site",
             "step",
             "telemetry",
+            "threads",
             "workflow",
         ],
     ),

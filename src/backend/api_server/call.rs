@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backon::Retryable as _;
@@ -27,6 +27,7 @@ use crate::backend::masked::{masked, masked_json};
 use crate::backend::retry::policy;
 use crate::backend::{ActError, fence};
 use crate::diagnostic::chain;
+use crate::threads::lock;
 
 /// How long one request may take. A server gives itself sixty seconds at most.
 pub(in crate::backend) const REQUEST: Duration = Duration::from_secs(65);
@@ -331,7 +332,7 @@ impl Server {
     /// Classifies an error in the light of those before: a refusal by a server that has just come back can
     /// pass.
     pub(in crate::backend) fn weigh(&self, error: ApiError) -> ApiError {
-        let mut away = self.away.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut away = lock(&self.away);
         match error {
             ApiError::Unreachable(why) => {
                 *away = Some(Instant::now());

@@ -1,8 +1,9 @@
 //! Objects of a provisioner that are waited for: one task follows them for all, while anyone waits.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::threads::lock;
 use tokio::sync::watch;
 
 /// Which objects are waited for; `T`: what is observed of one.
@@ -41,7 +42,7 @@ impl<T> Default for Followed<T> {
 
 impl<T> Followed<T> {
     fn inner(&self) -> MutexGuard<'_, Inner<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Begins to wait for an object, and whether a task has to be started that follows it. What happens to

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::time::Instant;
 
@@ -21,6 +21,7 @@ use crate::diagnostic::Diagnostic;
 use crate::identity::{Identity, Proof, Registry, Verdict};
 use crate::lifecycle::{self, Flags, ProvisionState, Verb};
 use crate::step::{Parameters, StepKind};
+use crate::threads::lock;
 
 /// A provisioner as its driver reaches it.
 pub(super) trait Provisioner: Send + Sync + Sized {
@@ -261,7 +262,7 @@ impl<'a, P: Provisioner> Task<'a, P> {
     }
 
     fn first(&self) -> MutexGuard<'_, Option<P::Object>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.first)
     }
 
     /// The object as it is now.

@@ -1,9 +1,10 @@
 //! The clocks of servers, as the `Date` of their last answer shows them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use crate::threads::lock;
 use reqwest::header::{DATE, HeaderMap};
 
 /// Servers that are remembered; more tell nothing new.
@@ -25,7 +26,7 @@ pub(super) fn note(authority: &Arc<str>, headers: &HeaderMap) {
     let Some(date) = headers.get(DATE).and_then(|date| date.to_str().ok()) else {
         return;
     };
-    let mut dates = DATES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut dates = lock(&DATES);
     if dates.len() < MOST || dates.contains_key(authority) {
         let (date, at) = (Arc::from(date), Instant::now());
         dates.insert(authority.clone(), ServerDate { date, at });
@@ -35,5 +36,5 @@ pub(super) fn note(authority: &Arc<str>, headers: &HeaderMap) {
 /// Returns the clocks of the servers that answered this process, by host and port.
 #[must_use]
 pub fn server_dates() -> BTreeMap<Arc<str>, ServerDate> {
-    DATES.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    lock(&DATES).clone()
 }

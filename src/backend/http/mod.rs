@@ -18,7 +18,7 @@ mod text;
 mod trust;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backon::Retryable as _;
@@ -31,6 +31,7 @@ use origin::Origin;
 
 use crate::backend::fence;
 use crate::backend::retry::policy;
+use crate::threads::lock;
 
 pub use answer::Answer;
 pub use dates::{ServerDate, server_dates};
@@ -259,7 +260,7 @@ impl Client {
     }
 
     fn host(&self, authority: &Arc<str>) -> Arc<Semaphore> {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = lock(&self.hosts);
         let per_host = self.limits.per_host.clamp(1, Semaphore::MAX_PERMITS);
         hosts
             .entry(authority.clone())

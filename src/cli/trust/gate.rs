@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use jiff::Timestamp;
 
@@ -11,6 +11,7 @@ use super::store::{TrustStore, Trusted};
 use crate::backend::{Gate, Reach, ReachEntry, Secrets, Untrusted, reach_digest};
 use crate::cli::context::Printer;
 use crate::repository::Repository;
+use crate::threads::lock;
 
 /// How many entries a refusal names.
 const NAMED: usize = 6;
@@ -118,7 +119,7 @@ impl TrustGate {
             return None;
         }
         let declared = reach_digest(reach.entries());
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = lock(&self.answers);
         if let Some(answer) = answers.get(&declared) {
             return Some(*answer);
         }

@@ -4,13 +4,14 @@
 //! data that agree with all schemas of their kind, are kept under that place. The visits that a check took are kept too, so that
 //! a site has as many left as if it had been checked alone.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Schema, Taken};
 use crate::diagnostic::SourceId;
 use crate::document::{Document, Map, Node, Value};
+use crate::threads::lock;
 
 /// Schemas and valid data in sources that several sites share.
 #[derive(Default)]
@@ -42,10 +43,6 @@ impl std::fmt::Debug for SchemaCache {
     }
 }
 
-fn locked<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn place(data: &Arc<Map>) -> usize {
     Arc::as_ptr(data).addr()
 }
@@ -75,7 +72,7 @@ impl SchemaCache {
     /// A DataSchema as it was compiled, and how many parts it has.
     pub(super) fn schema(&self, document: &Document, data: &Node) -> Option<(Arc<Schema>, u64)> {
         let data = self.shared(document, data)?;
-        let known = locked(&self.schemas).get(&place(data)).cloned()?;
+        let known = lock(&self.schemas).get(&place(data)).cloned()?;
         Some((known.schema, known.parts))
     }
 
@@ -89,7 +86,7 @@ impl SchemaCache {
         let Some(data) = self.shared(document, data) else {
             return schema;
         };
-        let mut schemas = locked(&self.schemas);
+        let mut schemas = lock(&self.schemas);
         let known = schemas.entry(place(data)).or_insert_with(|| KnownSchema {
             _data: data.clone(),
             schema,
@@ -106,7 +103,7 @@ impl SchemaCache {
         schemas: &[Arc<Schema>],
     ) -> Option<Taken> {
         let data = self.shared(document, data)?;
-        let valid = locked(&self.valid);
+        let valid = lock(&self.valid);
         let valid = valid.get(&place(data))?;
         is_same(&valid.schemas, schemas).then_some(valid.taken)
     }
@@ -127,6 +124,6 @@ impl SchemaCache {
             schemas: schemas.to_vec(),
             taken,
         };
-        locked(&self.valid).insert(place(data), valid);
+        lock(&self.valid).insert(place(data), valid);
     }
 }

@@ -5,14 +5,15 @@
 //! checked; where the sum is above it, no further document is checked. The cost of a check depends on neither threads nor clocks, and so does the
 //! place where they end: threads that were ahead of it have worked in vain.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
 use super::{Input, STACK, Taken};
 use crate::design::kind;
 use crate::diagnostic::Diagnostic;
+use crate::threads::lock;
 
 /// How many visits the checks of a site may take.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +136,7 @@ pub(super) fn in_turns(
             };
             let checked: Vec<Checked> = documents.iter().map(&check).collect();
             let taken = checked.iter().map(|each| each.taken).collect();
-            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut progress = lock(&progress);
             is_over.fetch_or(progress.add(turn, taken, purse), Ordering::Relaxed);
             done.push((turn, checked));
         }

@@ -8,6 +8,7 @@ use crate::plan::action::Action;
 use crate::plan::item::Item;
 use crate::plan::rules::Retired;
 use crate::plan::subject::Subject;
+use crate::threads;
 
 /// The nodes that have to be changed, and what was noticed about all of them.
 #[derive(Default)]
@@ -18,11 +19,30 @@ pub(super) struct Judged<'a> {
     pub(super) notes: Notes<'a>,
 }
 
+impl<'a> Judged<'a> {
+    /// Adds the nodes behind these.
+    fn add(&mut self, next: Self) {
+        self.items.extend(next.items);
+        self.down.extend(next.down);
+        self.notes.add(next.notes);
+    }
+}
+
 /// Judges each node by itself.
 pub(super) fn each<'a>(terms: &Terms<'a>, names: impl Iterator<Item = &'a NodeName>) -> Judged<'a> {
+    let names: Vec<&NodeName> = names.collect();
+    let mut judged = Judged::default();
+    for part in threads::halves(&names, |names| part(terms, names)) {
+        judged.add(part);
+    }
+    judged
+}
+
+/// Judges some nodes.
+fn part<'a>(terms: &Terms<'a>, names: &[&'a NodeName]) -> Judged<'a> {
     let mut judged = Judged::default();
     let mut subjects = Subjects::of(terms.input);
-    for name in names {
+    for &name in names {
         let subject = subjects.get(name);
         if let (Some(after), Some(why)) = (subject.after, subject.down())
             && subject.is_recorded_deployed()

@@ -10,7 +10,7 @@ mod warnings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::action::{Action, Request};
 use super::etcd::Clusters;
@@ -370,7 +370,8 @@ fn is_narrowed(input: &Input<'_>, options: &Options) -> bool {
 
 /// The first group, in run order, that holds each node.
 fn first_groups(groups: &[PlannedGroup]) -> FxHashMap<&NodeName, usize> {
-    let mut result = FxHashMap::default();
+    let most = groups.iter().map(|group| group.nodes.len()).sum();
+    let mut result = FxHashMap::with_capacity_and_hasher(most, FxBuildHasher);
     for (position, group) in groups.iter().enumerate() {
         for name in &group.nodes {
             result.entry(name).or_insert(position);

@@ -1,10 +1,11 @@
 //! All that is known of each node, put together from design, records and observed state.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::design::{MergeJoin, NodeDesign, NodeName};
+use crate::design::{Design, MergeJoin, NodeDesign, NodeName};
 use crate::observed::{Fact, ObservedNode};
 use crate::plan::asked::BY_HAND;
 use crate::plan::input::Input;
@@ -18,12 +19,19 @@ pub(super) struct Subjects<'a> {
     after: MergeJoin<'a, Arc<NodeDesign>>,
     records: MergeJoin<'a, NodeRecord>,
     seen: Option<MergeJoin<'a, Box<ObservedNode>>>,
+    /// The nodes of the designs that were applied, by revision.
+    applied: BTreeMap<&'a str, (&'a Design, MergeJoin<'a, Arc<NodeDesign>>)>,
     has_cluster: bool,
 }
 
 impl<'a> Subjects<'a> {
     pub(super) fn of(input: &'a Input<'a>) -> Self {
+        let applied = input.designs.iter().map(|(revision, design)| {
+            let nodes = MergeJoin::of(&design.nodes);
+            (&**revision, (&**design, nodes))
+        });
         Self {
+            applied: applied.collect(),
             input,
             after: MergeJoin::of(&input.after.nodes),
             records: MergeJoin::of(input.records),
@@ -35,10 +43,12 @@ impl<'a> Subjects<'a> {
     pub(super) fn get(&mut self, name: &'a NodeName) -> Subject<'a> {
         let input = self.input;
         let record = self.records.get(name.as_str());
-        let revision = record.and_then(|record| record.revision.as_ref());
-        let old = revision.and_then(|revision| input.designs.get(revision));
-        let old = old.map(|design| &**design);
-        let before = old.and_then(|design| design.nodes.get(name));
+        let revision = record.and_then(|record| record.revision.as_deref());
+        let old = revision.and_then(|revision| self.applied.get_mut(revision));
+        let (old, before) = match old {
+            Some((design, nodes)) => (Some(*design), nodes.get(name.as_str())),
+            None => (None, None),
+        };
         let accepted = record.and_then(|record| record.accepted.as_ref());
         let installed = match accepted {
             None => before,

@@ -132,6 +132,16 @@ fn unproven<'a>(carried: &Carried<'a>) -> Vec<&'a NodeName> {
 }
 
 impl<'a> Notes<'a> {
+    /// Adds what was noticed about the nodes behind these.
+    pub(super) fn add(&mut self, next: Self) {
+        self.ungrouped.extend(next.ungrouped);
+        for (why, names) in next.unobserved {
+            self.unobserved.entry(why).or_default().extend(names);
+        }
+        self.not_comparable.extend(next.not_comparable);
+        self.unwiped.extend(next.unwiped);
+    }
+
     pub(super) fn about(&mut self, input: &Input<'_>, subject: &Subject<'a>) {
         if let (Some(_), Observation::Unknown(why)) = (input.observations, subject.seen) {
             let known = subject.after.is_some() && subject.record.is_some();

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -16,6 +16,7 @@ use crate::journal::StepOutcome;
 use crate::report::plan::rounded;
 use crate::report::{Palette, Visible, counted};
 use crate::run::{EventKind, RunEvent};
+use crate::threads::lock;
 
 /// Lines for nodes at the same time; more would not fit on a screen.
 const MOST_LINES: usize = 16;
@@ -109,7 +110,7 @@ impl Reporter for Progress {
     fn event(&mut self, event: &RunEvent) -> fmt::Result {
         if let Some(left) = event.remaining_ms {
             let end = Instant::now().checked_add(Duration::from_millis(left));
-            *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
+            *lock(&self.end) = end;
         }
         match &event.kind {
             EventKind::RunStarted { steps, .. } => {
@@ -169,7 +170,7 @@ type ExpectedEnd = Arc<Mutex<Option<Instant>>>;
 
 /// The time that is left, which counts down until it is estimated anew.
 fn remaining(end: &ExpectedEnd) -> String {
-    let end = *end.lock().unwrap_or_else(PoisonError::into_inner);
+    let end = *lock(end);
     let left = end.map(|end| end.saturating_duration_since(Instant::now()));
     match left.map(|left| left.as_secs()) {
         None => String::new(),

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -28,6 +28,7 @@ use crate::report::run::FORMAT_VERSION;
 use crate::repository::CommitId;
 use crate::run::{EventKind, RunEvent};
 use crate::serve::answer::Refusal;
+use crate::threads::lock;
 
 /// The most bytes of events that are kept of a run; a listener who comes late learns how many are left out.
 const MOST_BYTES: usize = 32 << 20;
@@ -109,7 +110,7 @@ impl Feed {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 
     /// Takes an event in.
@@ -310,10 +311,6 @@ impl Feeds {
         });
         Ok(Body::from_stream(chunks))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

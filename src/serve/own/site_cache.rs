@@ -3,7 +3,7 @@
 //! It is made of one plan that asks no machine: a request of status costs a glance at two refs and the bytes of its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -17,6 +17,7 @@ use crate::report::run::{NodeRow, differences, node_rows};
 use crate::run::Connection;
 use crate::serve::host::Host;
 use crate::site::At;
+use crate::threads::lock;
 use crate::workflow::{Checkout, Failure, Observed, PlanRequest, Planned, Planner};
 
 /// How long the site is taken for what it was without a look: a burst of requests costs one.
@@ -63,7 +64,7 @@ pub(in crate::serve) struct SiteCache(Mutex<Option<Known>>);
 impl SiteCache {
     /// The site as it is now.
     pub(in crate::serve) fn view(&self, host: &dyn Host) -> Result<Arc<SiteView>, Failure> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.0);
         if let Some(known) = &*known
             && known.checked.elapsed() < FRESH
         {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use jiff::Timestamp;
 
@@ -19,6 +19,7 @@ use crate::record::{
 };
 use crate::repository::{CommitId, Repository, Signed, SigningKey, claimed_key};
 use crate::run::{Connection, SiteRepository};
+use crate::threads::lock;
 use crate::workflow::{Checkout, Failure, FailureKind, recorded};
 
 /// The purpose that git signs commits and tags for.
@@ -303,7 +304,7 @@ impl RunSigner<'_> {
     }
 
     fn is_trusted(&self, tip: CommitId) -> bool {
-        let trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        let trusted = lock(&self.trusted);
         trusted.contains(&tip)
     }
 
@@ -399,7 +400,7 @@ impl Signing for RunSigner<'_> {
     }
 
     fn trust(&self, tip: CommitId) {
-        let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trusted = lock(&self.trusted);
         trusted.insert(tip);
     }
 }

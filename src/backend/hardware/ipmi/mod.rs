@@ -27,7 +27,7 @@ mod settings;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -43,6 +43,7 @@ use crate::identity::{Identity, Proof, Registry};
 use crate::lifecycle::PowerState;
 use crate::observed::{Capabilities, Capability, Fact, ObservedNode, ObservedNodes};
 use crate::step::StepKind;
+use crate::threads::lock;
 use program::{LONGEST_PASSWORD, Program, Session};
 use settings::{Interface, Settings};
 
@@ -206,10 +207,7 @@ impl Ipmi {
     }
 
     async fn place(&self, session: &Session) -> Option<OwnedSemaphorePermit> {
-        let permits = self
-            .controllers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let permits = lock(&self.controllers)
             .entry(session.address.clone())
             .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)))
             .clone();

@@ -5,7 +5,7 @@
 //! secret: such a body is never shown.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use reqwest::{Method, Url};
 use serde::Deserialize;
@@ -25,6 +25,7 @@ use crate::backend::hardware::poll::Lister;
 use crate::backend::http::{
     Answer, Class, Client, Credentials, Dialect, Endpoint, Request, percent_encoded,
 };
+use crate::threads::lock;
 
 /// The oldest version that will do.
 pub(super) const FLOOR: (u32, u32) = (2, 9);
@@ -300,7 +301,7 @@ impl Api {
         &self,
         tags: &[Arc<str>],
     ) -> Result<BTreeMap<Arc<str>, Arc<str>>, RequestError> {
-        let known = || self.reasons.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || lock(&self.reasons);
         let is_new = tags.iter().any(|tag| !known().contains_key(tag));
         if is_new {
             let listed: Vec<tag::Listed> = self.get(SUBJECT, "tags/").await?;
@@ -369,7 +370,7 @@ impl Api {
     }
 
     fn known_nets(&self) -> MutexGuard<'_, Option<Arc<Nets>>> {
-        self.nets.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.nets)
     }
 
     /// The devices on the buses of a machine.

@@ -4,7 +4,7 @@
 //! cancelled meanwhile: controllers have few of them. Where none can be had, each request carries the
 //! account (HTTP Basic).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::resource::{Part, Redfish as Words, Resource, last};
 use crate::backend::http::{Answer, Class, Client, Credentials, Endpoint, Failure, Request, plain};
 use crate::backend::{Reporter, Secret};
+use crate::threads::lock;
 
 /// Most members of a collection that are read.
 const MOST_MEMBERS: usize = 10_000;
@@ -200,7 +201,7 @@ impl Controller {
     }
 
     fn session(&self) -> std::sync::MutexGuard<'_, Option<Session>> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.session)
     }
 
     fn request(&self, method: Method, path: &str) -> Result<Request<'_>, Failure> {

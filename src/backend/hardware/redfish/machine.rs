@@ -1,7 +1,7 @@
 //! One machine behind its controller: where it is, which of the controller's systems it is.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::Redfish;
 use super::controller::{Controller, Own, parts};
@@ -12,6 +12,7 @@ use crate::backend::hardware::written::{for_node, reference_for, url_host};
 use crate::backend::http::{Credentials, Endpoint, Failure, plain};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::{Identity, Match, Proof, Shared, Verdict};
+use crate::threads::lock;
 
 /// Where systems are, if a service does not say it.
 const SYSTEMS: &str = "/redfish/v1/Systems";
@@ -127,7 +128,7 @@ impl Redfish {
 
     /// Keeps which system a node is; gives the other node that is the same one.
     fn claim(&self, node: &NodeDesign, known: &KnownController) -> Option<NodeName> {
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.known);
         let place = (known.authority.clone(), parts(&known.system));
         let owner = all.owners.entry(place).or_insert_with(|| node.name.clone());
         if *owner != node.name {
@@ -138,7 +139,7 @@ impl Redfish {
     }
 
     fn known(&self, node: &NodeDesign) -> Option<KnownController> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.known);
         known.nodes.get(&node.name).cloned()
     }
 

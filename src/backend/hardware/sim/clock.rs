@@ -27,12 +27,13 @@
 use std::cell::RefCell;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::participants::{Participants, Place, Slowest, Turn};
+use crate::threads::lock;
 
 /// How long the others wait, in real time, for a participant that does not move.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
@@ -228,7 +229,7 @@ impl SiteClock {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

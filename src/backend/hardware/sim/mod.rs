@@ -74,6 +74,7 @@ use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::design::{ClusterName, Design, NodeDesign, NodeName};
 use crate::observed::{ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
+use crate::threads::lock;
 
 /// A simulated site.
 #[derive(Debug)]
@@ -135,9 +136,7 @@ impl Simulator {
 
     fn world(&self) -> MutexGuard<'_, World> {
         // A panic elsewhere leaves the world as the file has it: nothing is half-done in memory.
-        self.world
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        lock(&self.world)
     }
 
     /// All faults, the machines' before the cluster's.

@@ -9,7 +9,7 @@ mod metrics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -25,6 +25,7 @@ use crate::run::{self, RunEvent, Stop, StopHandle, find_interrupted};
 use crate::serve::{self, Address, Limits, Listener, Vitals, answer, health};
 use crate::site::At;
 use crate::telemetry::Scope;
+use crate::threads::lock;
 use crate::workflow::{self, Checkout, Client};
 
 use metrics::Metrics;
@@ -120,10 +121,6 @@ impl WatchedNames {
     fn is_due(&self, since: Duration, again: Duration) -> bool {
         self.is_new || (self.has_new_nodes && since >= CALM) || since >= again
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
