@@ -1,7 +1,7 @@
 //! The metrics of a service.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use super::exposition::{Exposition, MetricKind};
@@ -11,6 +11,7 @@ use crate::journal::StepOutcome;
 use crate::plan::Action;
 use crate::record::Phase;
 use crate::run::{EventKind, RunEvent};
+use crate::threads;
 use crate::workflow::Failure;
 
 /// The upper bounds of the durations of steps, in seconds.
