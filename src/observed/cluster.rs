@@ -129,23 +129,31 @@ pub struct LocalData {
 
 /// The forecast of a drain of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct NodePods {
     /// Pods that would be evicted.
+    #[serde(skip_serializing_if = "is_zero")]
     pub evicted: usize,
     /// Pods of DaemonSets, which stay.
+    #[serde(skip_serializing_if = "is_zero")]
     pub daemon_set: usize,
     /// Mirrors of static pods, which stay.
+    #[serde(skip_serializing_if = "is_zero")]
     pub mirror: usize,
     /// Pods that have ended, which are evicted without waiting.
+    #[serde(skip_serializing_if = "is_zero")]
     pub finished: usize,
     /// Budgets that allow no disruption now, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<BlockedBudget>,
     /// Pods without a controller, which are not started again, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uncontrolled: Vec<PodName>,
     /// Data that is lost, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub local_data: Vec<LocalData>,
     /// Whether a member of some etcd runs here, by its pods.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub runs_etcd: bool,
 }
 

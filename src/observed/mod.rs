@@ -198,8 +198,20 @@ impl ObservedNode {
 /// Machines by name, in boxes, so that a map of a hundred thousand of them has no unused places.
 pub type ObservedNodes = BTreeMap<NodeName, Box<ObservedNode>>;
 
-/// The pods of nodes by name, in boxes for the same reason.
-pub type ObservedPods = BTreeMap<NodeName, Box<NodePods>>;
+/// The pods of nodes by name; nodes that are alike share them.
+pub type ObservedPods = BTreeMap<NodeName, Arc<NodePods>>;
+
+/// The pods of nodes, shared where one is like the one before.
+pub fn pods_by_node(nodes: impl IntoIterator<Item = (NodeName, NodePods)>) -> ObservedPods {
+    let mut last: Arc<NodePods> = Arc::default();
+    let shared = nodes.into_iter().map(|(node, pods)| {
+        if *last != pods {
+            last = Arc::new(pods);
+        }
+        (node, last.clone())
+    });
+    shared.collect()
+}
 
 /// The observed state of a site, at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use memchr::{memchr, memchr_iter, memrchr};
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     Capabilities, ClusterFacts, EtcdSeen, Fact, Labels, NodePods, Observations, ObservedNode,
@@ -38,6 +38,9 @@ pub const LARGEST: u64 = 1 << 30;
 
 /// The beginning of a file of version 1, which was one JSON object.
 const VERSION_1: &[u8] = b"{\"format_version\":1,";
+
+/// Nodes of a line, so that none is longer than what is read at once.
+const ALIKE: usize = 1000;
 
 /// Bytes that are read at once.
 const BLOCK: u64 = 1 << 20;
@@ -91,8 +94,10 @@ enum Line<'a> {
         observed: Cow<'a, Box<ObservedNode>>,
     },
     Pods {
-        node: Cow<'a, NodeName>,
-        observed: Cow<'a, Box<NodePods>>,
+        /// Nodes that are alike, or the name of one.
+        #[serde(alias = "node", deserialize_with = "one_or_more")]
+        nodes: Vec<NodeName>,
+        observed: Cow<'a, Arc<NodePods>>,
     },
     Remediation {
         node: Cow<'a, NodeName>,
@@ -103,6 +108,22 @@ enum Line<'a> {
         cluster: Cow<'a, ClusterName>,
         observed: Cow<'a, EtcdSeen>,
     },
+}
+
+fn one_or_more<'de, D: Deserializer<'de>>(names: D) -> Result<Vec<NodeName>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "expected the name of a node, or a list of names"
+    )]
+    enum Names {
+        One(NodeName),
+        More(Vec<NodeName>),
+    }
+    Ok(match Names::deserialize(names)? {
+        Names::One(name) => vec![name],
+        Names::More(names) => names,
+    })
 }
 
 /// The parts of a machine that many have in common; where its line names them, it has none of its own but labels.
@@ -405,11 +426,23 @@ fn add(
                 })?;
                 common.give(observed.to_mut())?;
             }
-            put(&mut observations.nodes, name, observed)
+            put(
+                &mut observations.nodes,
+                name.into_owned(),
+                observed.into_owned(),
+            )
         }
-        Line::Pods { node, observed } => put(&mut observations.pods, node, observed),
-        Line::Remediation { node, observed } => put(&mut observations.remediation, node, observed),
-        Line::Etcd { cluster, observed } => put(&mut observations.etcd, cluster, observed),
+        Line::Pods { nodes, observed } => nodes
+            .into_iter()
+            .try_for_each(|node| put(&mut observations.pods, node, Arc::clone(&observed))),
+        Line::Remediation { node, observed } => {
+            let (node, observed) = (node.into_owned(), observed.into_owned());
+            put(&mut observations.remediation, node, observed)
+        }
+        Line::Etcd { cluster, observed } => {
+            let (cluster, observed) = (cluster.into_owned(), observed.into_owned());
+            put(&mut observations.etcd, cluster, observed)
+        }
         Line::Cluster(facts) => match observations.cluster.replace(facts.into_owned()) {
             None => Ok(()),
             Some(_) => Err("a second line for the cluster".to_owned()),
@@ -417,19 +450,18 @@ fn add(
     }
 }
 
-fn put<K, V>(map: &mut BTreeMap<K, V>, name: Cow<'_, K>, value: Cow<'_, V>) -> Result<(), String>
+fn put<K, V>(map: &mut BTreeMap<K, V>, name: K, value: V) -> Result<(), String>
 where
-    K: Borrow<str> + Clone + Ord + fmt::Display,
-    V: Clone,
+    K: Borrow<str> + Ord + fmt::Display,
 {
-    let text: &str = (*name).borrow();
+    let text: &str = name.borrow();
     if let Some(problem) = name_problem(text) {
         return Err(format!("the name {text:?} {problem}"));
     }
-    match map.entry(name.into_owned()) {
+    match map.entry(name) {
         Entry::Occupied(entry) => Err(format!("a second line for `{}`", entry.key())),
         Entry::Vacant(entry) => {
-            entry.insert(value.into_owned());
+            entry.insert(value);
             Ok(())
         }
     }
@@ -463,9 +495,13 @@ pub fn write(observations: &Observations, file: &mut impl Write) -> io::Result<(
     if let Some(cluster) = &observations.cluster {
         write_line(file, &Line::Cluster(Cow::Borrowed(cluster)))?;
     }
-    for (node, observed) in &observations.pods {
-        let (node, observed) = (Cow::Borrowed(node), Cow::Borrowed(observed));
-        write_line(file, &Line::Pods { node, observed })?;
+    let pods: Vec<_> = observations.pods.iter().collect();
+    for alike in pods.chunk_by(|(_, one), (_, next)| one == next) {
+        for alike in alike.chunks(ALIKE) {
+            let nodes = alike.iter().map(|(node, _)| (*node).clone()).collect();
+            let observed = Cow::Borrowed(alike[0].1);
+            write_line(file, &Line::Pods { nodes, observed })?;
+        }
     }
     for (node, observed) in &observations.remediation {
         let (node, observed) = (Cow::Borrowed(node), Cow::Borrowed(observed));
@@ -558,7 +594,7 @@ mod tests {
     #[test]
     fn a_snapshot_that_was_written_is_read_again() {
         let mut all = two_nodes();
-        all.pods.insert(NodeName::from("n1"), Box::default());
+        all.pods.insert(NodeName::from("n1"), Arc::default());
         all.etcd
             .insert(ClusterName::from("etcd"), EtcdSeen::default());
         for (observations, lines) in [(two_nodes(), 4), (all, 6), (Observations::default(), 1)] {
@@ -583,7 +619,7 @@ mod tests {
             }
             let name = NodeName::from(format!("m{number:05}"));
             observations.nodes.insert(name.clone(), seen);
-            observations.pods.insert(name, Box::default());
+            observations.pods.insert(name, Arc::default());
         }
         observations
     }
@@ -593,6 +629,11 @@ mod tests {
         let observations = large();
         let text = text_of(&observations);
         assert!(text.len() as u64 > 3 * BLOCK);
+        assert_eq!(
+            text.matches("{\"pods\":").count(),
+            8,
+            "those of a thousand nodes are told once"
+        );
         assert!(read(text.as_bytes()).unwrap() == observations);
         let mut lines: Vec<&str> = text.lines().collect();
         let broken = lines[7_000].replace("\"active\"", "\"busy\"");
@@ -677,7 +718,7 @@ mod tests {
     #[test]
     fn a_machine_has_a_part_once() {
         let good = text_of(&two_nodes());
-        let own = "\"uid\":\"u1\",\"ready\":true,\"unschedulable\":false";
+        let own = "\"uid\":\"u1\",\"ready\":true";
         assert!(good.contains(own));
         let with = |more: &str| good.replace(own, &format!("{own},{more}"));
         let both = "line 3 of the snapshot: it has parts of its own where it has them in common with others";
@@ -711,6 +752,16 @@ mod tests {
             let node = serde_json::json!({"node": {"name": name, "observed": observed}});
             text += &node.to_string();
             text.push('\n');
+        }
+        let mut observations = observations;
+        for name in ["n1", "n2"] {
+            let pods = "\"evicted\":2,\"blocked\":[],\"runs_etcd\":false";
+            text += &format!("{{\"pods\":{{\"node\":\"{name}\",\"observed\":{{{pods}}}}}}}\n");
+            let pods = NodePods {
+                evicted: 2,
+                ..NodePods::default()
+            };
+            observations.pods.insert(NodeName::from(name), pods.into());
         }
         assert!(!text.contains("common") && text.contains("\"rack\""));
         assert_eq!(read(text.as_bytes()).unwrap(), observations);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::design::{Design, MergeJoin, NodeDesign, NodeName};
-use crate::observed::{Fact, ObservedNode};
+use crate::observed::{Fact, NodePods, ObservedNode};
 use crate::plan::asked::BY_HAND;
 use crate::plan::input::Input;
 use crate::plan::rules::Retired;
@@ -19,6 +19,7 @@ pub(super) struct Subjects<'a> {
     after: MergeJoin<'a, Arc<NodeDesign>>,
     records: MergeJoin<'a, NodeRecord>,
     seen: Option<MergeJoin<'a, Box<ObservedNode>>>,
+    pods: Option<MergeJoin<'a, Arc<NodePods>>>,
     /// The nodes of the designs that were applied, by revision.
     applied: BTreeMap<&'a str, (&'a Design, MergeJoin<'a, Arc<NodeDesign>>)>,
     has_cluster: bool,
@@ -36,6 +37,7 @@ impl<'a> Subjects<'a> {
             after: MergeJoin::of(&input.after.nodes),
             records: MergeJoin::of(input.records),
             seen: input.observations.map(|seen| MergeJoin::of(&seen.nodes)),
+            pods: input.observations.map(|seen| MergeJoin::of(&seen.pods)),
             has_cluster: has_cluster(input),
         }
     }
@@ -59,6 +61,8 @@ impl<'a> Subjects<'a> {
         };
         let seen = self.seen.as_mut();
         let seen = seen.map(|seen| seen.get(name.as_str()).map(|node| &**node));
+        let pods = self.pods.as_mut();
+        let pods = pods.map(|pods| pods.get(name.as_str()));
         let observations = input.observations;
         Subject {
             name,
@@ -76,7 +80,7 @@ impl<'a> Subjects<'a> {
                 None => Membership::NotAsked,
                 Some(node) => membership(self.has_cluster, node),
             },
-            pods: observations.and_then(|observations| Some(&**observations.pods.get(name)?)),
+            pods: pods.flatten().map(|pods| &**pods),
             remediation: observations.and_then(|observations| observations.remediation.get(name)),
         }
     }

@@ -203,7 +203,7 @@ fn what_is_expected_is_told_beside_the_digest() {
         evicted,
         ..NodePods::default()
     };
-    seen.pods.insert(NodeName::from("n2"), Box::new(pods(7)));
+    seen.pods.insert(NodeName::from("n2"), Arc::new(pods(7)));
     seen.cluster.as_mut().unwrap().shutdown_daemon_set = false;
     let plan = fixture.plan();
     let digest = crate::plan::digest(&plan);
@@ -212,7 +212,7 @@ fn what_is_expected_is_told_beside_the_digest() {
     assert_eq!(plan.forecast.nodes[0].evicted, 7);
     assert!(plan.forecast.creates_daemon_set);
     let seen = fixture.observations.as_mut().unwrap();
-    seen.pods.insert(NodeName::from("n2"), Box::new(pods(8)));
+    seen.pods.insert(NodeName::from("n2"), Arc::new(pods(8)));
     let again = fixture.plan();
     assert_ne!(again.forecast, plan.forecast);
     assert_eq!(crate::plan::digest(&again), digest);
@@ -301,7 +301,7 @@ fn an_etcd_that_the_design_does_not_list_blocks_a_teardown() {
                 ..NodePods::default()
             };
             let seen = fixture.observations.as_mut().unwrap();
-            seen.pods.insert(NodeName::from("n1"), Box::new(pods));
+            seen.pods.insert(NodeName::from("n1"), Arc::new(pods));
         } else if let Fact::Known(Some(node)) = &mut fixture.seen("n1").cluster {
             let label = "node-role.kubernetes.io/control-plane";
             node.labels.insert(Arc::from(label), Arc::from(""));
@@ -413,7 +413,7 @@ fn whose_data_a_drain_loses_is_relied_on_and_what_its_pods_are_is_not() {
         ..NodePods::default()
     };
     let seen = fixture.observations.as_mut().unwrap();
-    seen.pods.insert(NodeName::from("n1"), Box::new(pods));
+    seen.pods.insert(NodeName::from("n1"), Arc::new(pods));
     redeploy(&mut fixture, &["n1"]);
     fixture.options.leaving.on_drain_timeout = Some(OnDrainTimeout::Continue);
     let plan = fixture.plan();

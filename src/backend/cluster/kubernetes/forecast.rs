@@ -10,7 +10,7 @@ use super::budget::Exhausted;
 use super::object::{PersistentVolume, Pod};
 use super::pods::{Fate, controller, fate, name, runs_etcd, top_owner};
 use crate::design::NodeName;
-use crate::observed::{BlockedBudget, LocalData, NodePods, ObservedPods, PodName};
+use crate::observed::{BlockedBudget, LocalData, NodePods, ObservedPods, PodName, pods_by_node};
 
 /// The claims whose volumes lie on one node, by namespace and name.
 #[derive(Debug, Default)]
@@ -126,10 +126,8 @@ impl<'b> Forecast<'b> {
 
     /// All of it.
     pub(super) fn finish(self) -> ObservedPods {
-        self.nodes
-            .into_iter()
-            .map(|(node, seen)| (node, Box::new(seen.finish())))
-            .collect()
+        let nodes = self.nodes.into_iter();
+        pods_by_node(nodes.map(|(node, seen)| (node, seen.finish())))
     }
 }
 

@@ -8,8 +8,7 @@ use super::cluster_settings::ClusterSettings;
 use super::{Effect, Fault, FaultOutcome, Machine, Simulator, StateError, etcd, pods, with_source};
 use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::NodeName;
-use crate::observed::ClusterNode;
-use crate::observed::{ClusterFacts, Fact};
+use crate::observed::{ClusterFacts, ClusterNode, Fact, pods_by_node};
 use crate::remediation::Backup;
 use crate::step::Actor;
 
@@ -78,10 +77,11 @@ impl Simulator {
         let nodes = nodes.collect();
         if look.pods {
             let healthy = pods::healthy(settings, in_cluster().map(|(node, _)| *node));
-            for (node, machine) in in_cluster().filter(|(node, _)| pods_of.contains(*node)) {
+            let asked = in_cluster().filter(|(node, _)| pods_of.contains(*node));
+            sight.pods = pods_by_node(asked.map(|(node, machine)| {
                 let seen = pods::forecast(settings, node, machine, &healthy);
-                sight.pods.insert((*node).clone(), Box::new(seen));
-            }
+                ((*node).clone(), seen)
+            }));
         }
         if look.etcd {
             for design in &settings.etcd {
