@@ -12,7 +12,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Read, Take, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter, memrchr};
 use rustc_hash::FxHashMap;
@@ -25,7 +25,6 @@ use super::{
 use crate::design::{ClusterName, NodeName, name_problem};
 use crate::diagnostic::json_problem;
 use crate::lifecycle::OfferedStep;
-use crate::threads::{self, lock};
 
 /// The version of the snapshot file.
 const FORMAT_VERSION: u32 = 3;
@@ -226,56 +225,19 @@ impl Numbers {
 /// # Errors
 ///
 /// It is too large, of another version, or not in the form that [`write()`] gives it.
-pub fn read(file: impl Read + Send) -> Result<Observations, Error> {
+pub fn read(file: impl Read) -> Result<Observations, Error> {
     read_at_most(LARGEST, file)
 }
 
-fn read_at_most(limit: u64, file: impl Read + Send) -> Result<Observations, Error> {
-    let blocks = Mutex::new(Blocks::open(file.take(limit + 1))?);
-    let next = || {
-        let mut blocks = lock(&blocks);
-        blocks.next()
-    };
-    let parse = || -> Result<Vec<Lines>, Error> {
-        let mut parsed = Vec::new();
-        while let Some(block) = next()? {
-            parsed.push(block.parse()?);
-        }
-        Ok(parsed)
-    };
-    let parsed = <[_; 2]>::from(threads::both(parse, parse));
-    let (mut blocks, mut errors) = (Vec::new(), Vec::new());
-    for parsed in parsed {
-        match parsed {
-            Ok(parsed) => blocks.extend(parsed),
-            Err(error) => errors.push(error),
-        }
-    }
-    if let Some(error) = errors.into_iter().min_by_key(Error::line) {
-        return Err(error);
-    }
-    blocks.sort_unstable_by_key(|lines| lines.first().map(|(number, _)| *number));
+fn read_at_most(limit: u64, file: impl Read) -> Result<Observations, Error> {
+    let mut blocks = Blocks::open(file.take(limit + 1))?;
     let mut observations = Observations::default();
     let mut commons = Vec::new();
-    for (line, content) in blocks.into_iter().flatten() {
-        let added = add(&mut observations, &mut commons, content);
-        added.map_err(|problem| Error::Line { line, problem })?;
+    while let Some(block) = blocks.next()? {
+        block.add_to(&mut observations, &mut commons)?;
     }
     Ok(observations)
 }
-
-impl Error {
-    /// The line that is to blame, where it is one.
-    fn line(&self) -> usize {
-        match self {
-            Self::Line { line, .. } => *line,
-            _ => 0,
-        }
-    }
-}
-
-/// The lines of a block with their numbers.
-type Lines = Vec<(usize, Line<'static>)>;
 
 /// The blocks of a file.
 struct Blocks<R> {
@@ -355,18 +317,18 @@ impl<R: Read> Blocks<R> {
 }
 
 impl Block {
-    fn parse(&self) -> Result<Lines, Error> {
-        let values = serde_json::Deserializer::from_slice(&self.bytes).into_iter();
-        let mut lines = Lines::new();
-        for (number, value) in (self.line..).zip(values) {
-            let mut line = value.map_err(|error| self.invalid(&error))?;
-            if let Some((_, before)) = lines.last() {
-                share(&mut line, before);
-            }
-            lines.push((number, line));
+    fn add_to(
+        &self,
+        observations: &mut Observations,
+        commons: &mut Vec<Common>,
+    ) -> Result<(), Error> {
+        let lines = serde_json::Deserializer::from_slice(&self.bytes).into_iter();
+        for (line, content) in (self.line..).zip(lines) {
+            let content = content.map_err(|error| self.invalid(&error))?;
+            let added = add(observations, commons, content);
+            added.map_err(|problem| Error::Line { line, problem })?;
         }
-        lines.shrink_to_fit();
-        Ok(lines)
+        Ok(())
     }
 
     fn invalid(&self, error: &serde_json::Error) -> Error {
@@ -375,31 +337,6 @@ impl Block {
             line: self.line + error.line().saturating_sub(1),
             problem: format!("{problem} (column {})", error.column()),
         }
-    }
-}
-
-/// Lets a machine take no more memory than it needs, and have in common with the one before it what is the same.
-fn share(line: &mut Line<'_>, before: &Line<'_>) {
-    let (
-        Line::Node { observed, .. },
-        Line::Node {
-            observed: other, ..
-        },
-    ) = (line, before)
-    else {
-        return;
-    };
-    let node = observed.to_mut();
-    if let Fact::Known(disks) = &mut node.disks {
-        disks.shrink_to_fit();
-    }
-    if node.clean_steps == other.clean_steps {
-        node.clean_steps = other.clean_steps.clone();
-    }
-    if let (Fact::Known(Some(node)), Fact::Known(Some(other))) = (&mut node.cluster, &other.cluster)
-        && node.kept_labels == other.kept_labels
-    {
-        node.kept_labels = other.kept_labels.clone();
     }
 }
 
@@ -417,20 +354,20 @@ fn add(
         Line::Node {
             name,
             common,
-            mut observed,
+            observed,
         } => {
+            let mut observed = observed.into_owned();
+            if let Fact::Known(disks) = &mut observed.disks {
+                disks.shrink_to_fit();
+            }
             if let Some(number) = common {
                 let common = commons.get(number as usize);
                 let common = common.ok_or_else(|| {
                     format!("no line before it is number {number} of what machines have in common")
                 })?;
-                common.give(observed.to_mut())?;
+                common.give(&mut observed)?;
             }
-            put(
-                &mut observations.nodes,
-                name.into_owned(),
-                observed.into_owned(),
-            )
+            put(&mut observations.nodes, name.into_owned(), observed)
         }
         Line::Pods { nodes, observed } => nodes
             .into_iter()

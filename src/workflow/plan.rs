@@ -229,15 +229,16 @@ impl<'a> Planner<'a> {
         let mut loader = self.checkout.loader()?;
         let (ground, snapshot, head, site) = std::thread::scope(|scope| {
             let ground = scope.spawn(|| self.ground());
-            let snapshot = scope.spawn(snapshot);
-            let head = scope.spawn(|| self.head(&location));
+            // The documents take longer: what is read beside them leaves them their threads.
+            let beside = scope.spawn(|| (snapshot(), self.head(&location)));
             let settings = Settings {
                 depth: Depth::Checked,
                 detail: Detail::Designs,
                 accept: self.plan_request.accept,
             };
             let site = loader.load(&location, self.at, settings);
-            (joined(ground), joined(snapshot), joined(head), site)
+            let (snapshot, head) = joined(beside);
+            (joined(ground), snapshot, head, site)
         });
         let (ground, head) = (ground?, head?);
         let site = sound(self.client, &loader, Depth::Checked, site?)?;

@@ -55,7 +55,6 @@ const MODULES: &[(&str, &[&str])] = &[
             "identity",
             "lifecycle",
             "remediation",
-            "threads",
         ],
     ),
     (
