@@ -176,7 +176,7 @@ impl Labels {
     }
 
     /// Those that nodes have in common, alone.
-    pub(super) fn to_common(&self) -> Self {
+    pub(crate) fn to_common(&self) -> Self {
         Self {
             common: self.common.clone(),
             own: Vec::new(),
@@ -192,7 +192,7 @@ impl Labels {
     }
 
     /// Where those that nodes have in common are in memory.
-    pub(super) fn place(&self) -> usize {
+    pub(crate) fn place(&self) -> usize {
         Arc::as_ptr(&self.common).addr()
     }
 

@@ -693,7 +693,8 @@ mod tests {
         let mut observations = observations;
         for name in ["n1", "n2"] {
             let pods = "\"evicted\":2,\"blocked\":[],\"runs_etcd\":false";
-            text += &format!("{{\"pods\":{{\"node\":\"{name}\",\"observed\":{{{pods}}}}}}}\n");
+            let line = format!("{{\"pods\":{{\"node\":\"{name}\",\"observed\":{{{pods}}}}}}}\n");
+            text.push_str(&line);
             let pods = NodePods {
                 evicted: 2,
                 ..NodePods::default()

@@ -56,9 +56,7 @@ impl Drift {
         let gone = subject.seen.not_deployed().map(state_name);
         let applied = subject.before.unwrap_or(after);
         let labels = match subject.seen.node().map(|node| &node.cluster) {
-            Some(Fact::Known(Some(node)))
-                if gone.is_none() && !node.labels.has_all(&after.labels) =>
-            {
+            Some(Fact::Known(Some(node))) if gone.is_none() && !subject.is_labelled => {
                 let changed = applied.labels.iter().filter(|(key, value)| {
                     after.labels.get(*key) == Some(value) && node.labels.get(key) != Some(value)
                 });

@@ -145,6 +145,8 @@ pub(super) struct Subject<'a> {
     pub(super) machine: Option<&'a ObservedNode>,
     pub(super) seen: Observation<'a>,
     pub(super) membership: Membership<'a>,
+    /// Whether its Kubernetes node has the labels that it is designed with.
+    pub(super) is_labelled: bool,
     /// The pods of its Kubernetes node, where they were observed.
     pub(super) pods: Option<&'a NodePods>,
     /// The requests for its remediation, or the marks of a running one, beside its record.

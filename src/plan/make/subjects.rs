@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::design::{Design, MergeJoin, NodeDesign, NodeName};
 use crate::observed::{Fact, NodePods, ObservedNode};
@@ -22,7 +22,35 @@ pub(super) struct Subjects<'a> {
     pods: Option<MergeJoin<'a, Arc<NodePods>>>,
     /// The nodes of the designs that were applied, by revision.
     applied: BTreeMap<&'a str, (&'a Design, MergeJoin<'a, Arc<NodeDesign>>)>,
+    labelled: Labelled,
     has_cluster: bool,
+}
+
+/// Which Kubernetes nodes have the labels of their design.
+#[derive(Default)]
+struct Labelled {
+    /// Where labels that nodes have in common, and labels of designs, are in memory, of which all of the latter are
+    /// among the former: nearly all nodes of a site are such, and have dozens of labels.
+    known: FxHashSet<(usize, usize)>,
+}
+
+impl Labelled {
+    fn is_so(&mut self, after: Option<&NodeDesign>, machine: Option<&ObservedNode>) -> bool {
+        let (Some(after), Some(machine)) = (after, machine) else {
+            return false;
+        };
+        let Fact::Known(Some(node)) = &machine.cluster else {
+            return false;
+        };
+        let places = (node.labels.place(), Arc::as_ptr(&after.labels).addr());
+        if self.known.contains(&places) {
+            return true;
+        }
+        if node.labels.to_common().has_all(&after.labels) {
+            return self.known.insert(places);
+        }
+        node.labels.has_all(&after.labels)
+    }
 }
 
 impl<'a> Subjects<'a> {
@@ -38,6 +66,7 @@ impl<'a> Subjects<'a> {
             records: MergeJoin::of(input.records),
             seen: input.observations.map(|seen| MergeJoin::of(&seen.nodes)),
             pods: input.observations.map(|seen| MergeJoin::of(&seen.pods)),
+            labelled: Labelled::default(),
             has_cluster: has_cluster(input),
         }
     }
@@ -61,17 +90,19 @@ impl<'a> Subjects<'a> {
         };
         let seen = self.seen.as_mut();
         let seen = seen.map(|seen| seen.get(name.as_str()).map(|node| &**node));
+        let after = self.after.get(name.as_str()).map(|node| &**node);
+        let machine = seen.flatten();
         let pods = self.pods.as_mut();
         let pods = pods.map(|pods| pods.get(name.as_str()));
         let observations = input.observations;
         Subject {
             name,
-            after: self.after.get(name.as_str()).map(|node| &**node),
+            after,
             old,
             before: before.map(|node| &**node),
             installed: installed.map(|node| &**node),
             record,
-            machine: seen.flatten(),
+            machine,
             seen: match seen {
                 None => Observation::NotAsked,
                 Some(node) => Observation::of(node, record),
@@ -80,6 +111,7 @@ impl<'a> Subjects<'a> {
                 None => Membership::NotAsked,
                 Some(node) => membership(self.has_cluster, node),
             },
+            is_labelled: self.labelled.is_so(after, machine),
             pods: pods.flatten().map(|pods| &**pods),
             remediation: observations.and_then(|observations| observations.remediation.get(name)),
         }

@@ -41,6 +41,42 @@ fn larger_disk() -> Arc<[PartDrift]> {
     }])
 }
 
+/// Nodes that share their labels are compared once; what is otherwise on one is found all the same.
+#[test]
+fn of_many_nodes_that_are_alike_those_that_lost_a_label_are_found() {
+    let names: Vec<String> = (10..50).map(|number| format!("n{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut fixture = PlanFixture::settled(&names);
+    let labels = node("n").labels;
+    for name in &names {
+        fixture.designed(name).labels = labels.clone();
+        fixture.seen(name).cluster = in_cluster("old");
+    }
+    for name in ["n11", "n37"] {
+        fixture.seen(name).cluster = in_cluster("other");
+    }
+    let more = [("role", "old"), ("rack", "r1")];
+    let more = more.map(|(key, value)| (Arc::from(key), Arc::from(value)));
+    fixture.designed("n40").labels = Arc::new(more.into());
+    let both = fixture.after.nodes["n40"].clone();
+    fixture.old.nodes.insert(NodeName::from("n40"), both);
+    let plan = fixture.plan();
+    let changed: Vec<&str> = plan
+        .changes
+        .iter()
+        .map(|change| change.node.as_str())
+        .collect();
+    assert_eq!(changed, ["n11", "n37", "n40"]);
+    for change in &plan.changes {
+        assert!(
+            change
+                .reasons
+                .iter()
+                .any(|reason| reason.starts_with("labels are not as applied"))
+        );
+    }
+}
+
 /// Drift of disks is told with both values where the design has not changed since.
 #[test]
 fn disks_that_drifted_are_named_with_both_values_unless_their_design_was_changed() {
