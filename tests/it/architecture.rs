@@ -92,6 +92,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "record",
             "remediation",
             "step",
+            "threads",
         ],
     ),
     // `diagnostic`, `document`: a backend reads its own settings out of the design and points into them.
