@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::durations::Durations;
 use super::error::{self, Error};
 use super::event::EventKind;
-use super::session::{RENEWAL, Session, lock};
+use super::session::{RENEWAL, Session};
 use crate::diagnostic::chain;
 use crate::record::{self, Checkpoint, Packed};
 use crate::repository::{self, PushOutcome};
+use crate::threads::lock;
 
 /// How long nothing is tried after the remote did not answer.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);

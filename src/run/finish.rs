@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use super::error::Error;
 use super::publish::{End, Publication};
 use super::recorder::Recorder;
-use super::session::{Session, lock};
+use super::session::Session;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
 use crate::design::{NodeName, RunId};
@@ -16,6 +16,7 @@ use crate::record::{Outcome, Packed, RunRecord};
 use crate::repository::Holder;
 use crate::run::{EventKind, Finished, RunEvent, RunReport};
 use crate::step::StepKind;
+use crate::threads::lock;
 
 impl Session<'_> {
     /// Writes the end of the run: report, records and outcome, then the tag, then all of it to the remote

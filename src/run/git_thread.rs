@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::lease::{GitTask, GitThread, LeaseHolder, binds_others, lock};
+use super::lease::{GitTask, GitThread, LeaseHolder, binds_others};
 use super::node;
 use super::session::Session;
 use crate::backend::Fence;
 use crate::step::{Effect, StepId};
+use crate::threads::lock;
 
 impl LeaseHolder for Session<'_> {
     fn fence(&self) -> Fence {

@@ -9,12 +9,13 @@ use super::event::{EventKind, RunEvent};
 use super::lease::GitTask;
 use super::node::{self, NodeInRun};
 use super::outcome::NodeOutcome;
-use super::session::{Session, lock};
+use super::session::Session;
 use crate::identity;
 use crate::journal::{Entry, Replay, StepOutcome};
 use crate::record::Phase;
 use crate::remediation::Note;
 use crate::step::{StepId, StepKind};
+use crate::threads::lock;
 
 /// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
 /// leave out is in the journal, and in the next checkpoint.

@@ -3,8 +3,8 @@
 //! The dispatcher requests a checkpoint or a publication and continues. Only a step that others have to know
 //! of before it acts waits at the gate, which opens when that is published.
 
+use std::sync::Mutex;
 use std::sync::mpsc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -12,6 +12,7 @@ use super::node;
 use crate::backend::Fence;
 use crate::remediation::Note;
 use crate::step::StepId;
+use crate::threads::lock;
 
 /// The right to carry out a run, or a part of one, which has to be renewed while that lasts.
 pub trait LeaseHolder: Sync {
@@ -95,8 +96,4 @@ impl GitThread {
 /// Whether others have to find a note before its step continues.
 pub(super) fn binds_others(step: &StepId, text: &str) -> bool {
     node::is_recorded(step.kind) && Note::binds_others(text)
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

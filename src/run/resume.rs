@@ -15,13 +15,14 @@ use super::interrupted::{Interrupted, named};
 use super::known::{KnownRun, is_past_verification};
 use super::outcome::NodeOutcome;
 use super::process::{Held, Process};
-use super::session::{ApprovedPlan, Begun, Session, SessionStart, lock};
+use super::session::{ApprovedPlan, Begun, Session, SessionStart};
 use super::site_repository::Records;
 use super::take_over::{TakeOver, take_over};
 use crate::design::{NodeDesign, NodeName};
 use crate::journal::{Decision, Entry, Journal, Replay};
 use crate::plan::Plan;
 use crate::record::Outcome;
+use crate::threads::lock;
 
 /// How an interrupted run is resumed.
 #[derive(Clone, Debug, Default)]

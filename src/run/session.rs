@@ -28,8 +28,7 @@ use crate::plan::{ChangeKind, Plan};
 use crate::record::{Packed, RunRecord, SiteState, State, Store};
 use crate::repository::CommitId;
 use crate::step::{Effect, Parameters, Step, StepId, StepKind};
-
-pub(super) use super::lease::lock;
+use crate::threads::lock;
 
 /// How often the lock is renewed.
 pub(super) const RENEWAL: Duration = Duration::from_secs(60);

@@ -1,9 +1,10 @@
 //! The account of spans: how many have ended, how many the collector has, and why not all.
 
-use crate::threads::lock;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::threads::lock;
 
 /// Told once, when the first span is lost: why.
 pub type Notice = Box<dyn Fn(&str) + Send + Sync>;

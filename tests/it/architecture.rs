@@ -131,6 +131,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "remediation",
             "repository",
             "step",
+            "threads",
         ],
     ),
     // `design`: the dispatcher hands a backend the node as it is designed. `diagnostic`: errors in one line.

@@ -5,8 +5,9 @@ use crate::record::{Packed, RunRecord};
 use crate::repository::Holder;
 use crate::run::error::{self, Error};
 use crate::run::process::{Held, Process};
-use crate::run::session::{Session, lock};
+use crate::run::session::Session;
 use crate::run::site_repository::SiteRepository;
+use crate::threads::lock;
 
 /// How many of the newest runs are searched for a name.
 const SEARCHED: usize = 200;

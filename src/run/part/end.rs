@@ -17,8 +17,9 @@ use crate::run::event::EventKind;
 use crate::run::interrupted::Interrupted;
 use crate::run::process::{Held, Process};
 use crate::run::resume::{open_journal, open_session, take_in};
-use crate::run::session::{ApprovedPlan, Begun, Session, lock};
+use crate::run::session::{ApprovedPlan, Begun, Session};
 use crate::run::site_repository::Connection;
+use crate::threads::lock;
 
 /// How a run was found that is to be ended.
 pub enum Ending<'a> {

@@ -21,8 +21,8 @@ use crate::run::files::RunFiles;
 use crate::run::interrupted::Interrupted;
 use crate::run::lease::GitThread;
 use crate::run::process::Process;
-use crate::run::session::lock;
 use crate::run::site_repository::Connection;
+use crate::threads::lock;
 
 /// The interval at which a part is checked whose owner may be at work.
 const GLANCE: Duration = Duration::from_secs(15);

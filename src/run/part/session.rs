@@ -20,8 +20,8 @@ use crate::run::error::{self, Error};
 use crate::run::event::{EventKind, RunEvent};
 use crate::run::lease::{GitTask, GitThread, LeaseHolder};
 use crate::run::process::Process;
-use crate::run::session::lock;
 use crate::run::stop::StopHandle;
+use crate::threads::lock;
 
 /// How often the other parts are asked for.
 const GLANCE: Duration = Duration::from_secs(20);
