@@ -1,4 +1,4 @@
-//! Work on several threads: a list in its order, by items, halves or parts, and two things at a time.
+//! Work on several threads: a list in its order, by items, halves or parts, two things at a time, and what they share.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

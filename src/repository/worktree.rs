@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use super::entry::{Stamp, is_hidden};
 use super::walk::{self, Child, Folders, Kind, MOST_NODES, Node};
 use super::{BlobId, CommitId, Error, Mode, Repository, Selection, Tree};
-use crate::threads;
+use crate::threads::{self, lock};
 
 /// How a file of the worktree differs from the commit that is checked out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -208,9 +208,8 @@ impl<'a> WorktreeFolders<'a> {
             ..Ahead::default()
         });
         let is_more = Condvar::new();
-        let lock = || threads::lock(&ahead);
         let read = || {
-            let mut state = lock();
+            let mut state = lock(&ahead);
             loop {
                 while state.waiting.is_empty() && state.busy > 0 {
                     state = is_more.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -222,7 +221,7 @@ impl<'a> WorktreeFolders<'a> {
                 state.busy += 1;
                 drop(state);
                 let children = self.look(&folder);
-                state = lock();
+                state = lock(&ahead);
                 state.busy -= 1;
                 let Ok(children) = children else {
                     is_more.notify_all();
@@ -231,7 +230,7 @@ impl<'a> WorktreeFolders<'a> {
                 state.found += children.len();
                 state.waiting.extend(folders_below(&folder, &children));
                 is_more.notify_all();
-                let mut read = threads::lock(&self.read);
+                let mut read = lock(&self.read);
                 read.insert(folder, children);
             }
         };
@@ -308,7 +307,7 @@ impl Folders for WorktreeFolders<'_> {
     }
 
     fn children(&self, folder: &str) -> Result<Vec<Child>, Error> {
-        let mut read = threads::lock(&self.read);
+        let mut read = lock(&self.read);
         let known = read.remove(folder);
         drop(read);
         known.map_or_else(|| self.look(folder), Ok)

@@ -17,7 +17,7 @@ use crate::harness::{Ports, wait_until};
 use crate::redfish::request;
 
 /// How long a run may take.
-const LONGEST_RUN: Duration = Duration::from_secs(1800);
+const LONGEST_RUN: Duration = Duration::from_secs(2400);
 
 /// Lines of its log that are shown of each program.
 const LAST_LINES: usize = 40;
