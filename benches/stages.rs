@@ -11,10 +11,11 @@ use std::sync::{Arc, OnceLock};
 
 use divan::Bencher;
 use generator::{File, Size, files};
-use trueup::design::{self, Design, Digests, NodeName, Section, SectionDigest};
+use trueup::design::{self, Digests, Documented, NodeName, Section, SectionDigest};
 use trueup::diagnostic::Sources;
 use trueup::diff::{NodeReasons, Reasons, Revision, documents};
 use trueup::document::{Document, LoadSettings, load};
+use trueup::guard::Guarded;
 use trueup::plan::{self, Plan};
 use trueup::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
 use trueup::render::{RenderOptions, Rendering, render};
@@ -37,7 +38,7 @@ struct Site {
 struct Built {
     documents: Vec<Arc<Document>>,
     rendering: Rendering,
-    design: Design,
+    design: Documented,
 }
 
 impl Built {
@@ -187,10 +188,12 @@ fn run() -> RunRecord {
         partial: false,
         unverified: 0,
         counts: Counts::default(),
+        unproven: trueup::record::Unproven::default(),
         tag: None,
         annotation: None,
         journal: None,
         approvals: Vec::new(),
+        break_glass: None,
         policy_asks: false,
         tag_owed: Default::default(),
         actor: None,
@@ -209,7 +212,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
             dirty: Vec::new(),
             repositories: BTreeMap::new(),
         },
-        after: &site(nodes).after.design,
+        after: &Guarded::under_one(&site(nodes).after.design),
         designs: &BTreeMap::new(),
         base: None,
         records,
@@ -218,6 +221,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
         intermediate_commits: Vec::new(),
         history: plan::CommitHistory::default(),
         signers_changed: false,
+        guards: &plan::GuardBasis::default(),
         reasons: &plan::NoReasons,
     };
     plan::make(&input).expect("a plan")

@@ -1,4 +1,5 @@
-//! The `trueup` program: hands its arguments to the library.
+//! The `trueup` program: hands its arguments to the library. Among them may be those of the process that evaluates rules,
+//! which begins nothing else.
 
 use std::process::ExitCode;
 
@@ -8,5 +9,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    trueup::cli::main()
+    trueup::rego::answer().unwrap_or_else(trueup::cli::main)
 }

@@ -3,6 +3,8 @@ package trueup.fridays
 
 import rego.v1
 
+input_version := 1
+
 taken_down := {"destroy", "redeploy"}
 
 day := time.weekday(time.parse_ns("2006-01-02", input.options.as_of))

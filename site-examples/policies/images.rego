@@ -3,6 +3,8 @@ package trueup.images
 
 import rego.v1
 
+input_version := 1
+
 approved := {"ubuntu-22.04", "ubuntu-24.04"}
 
 deny contains message if {

@@ -3,6 +3,8 @@ package trueup.racks
 
 import rego.v1
 
+input_version := 1
+
 torn_down contains change if {
 	some change in input.changes
 	change.destructive

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::Preconditions;
 use crate::backend::{Backends, Look, Order, Pending};
-use crate::design::{Design, EtcdCluster, NodeDesign, NodeName};
+use crate::design::{EtcdCluster, NodeDesign, NodeName};
+use crate::guard::Guarded;
 use crate::guard::quorum;
 use crate::observed::Observations;
 use crate::plan::{self, Action, Plan, Precondition, Sources};
@@ -41,7 +42,7 @@ pub struct PreconditionChecker {
 impl PreconditionChecker {
     /// The preconditions of the steps of `plan`, observed through `backends`.
     #[must_use]
-    pub fn new(plan: Arc<Plan>, design: &Design, backends: Arc<Backends>) -> Self {
+    pub fn new(plan: Arc<Plan>, site: &Guarded, backends: Arc<Backends>) -> Self {
         // Counted first, so that each step's part of the list is known before it is filled.
         let of_known = || {
             let preconditions = plan.relies_on.iter().zip(0u32..);
@@ -80,14 +81,15 @@ impl PreconditionChecker {
             begins,
             preconditions,
             backends,
-            clusters: design.etcd_clusters.clone(),
+            clusters: site.guards().etcd_clusters.clone(),
             leaving,
             removals,
             all: match plan.request.action == Action::Remediate {
-                true => design.nodes.values().cloned().collect(),
+                true => site.nodes.values().cloned().collect(),
                 false => Vec::new(),
             },
-            max_unhealthy: design
+            max_unhealthy: site
+                .guards()
                 .policy
                 .remediation
                 .max_unhealthy(plan.options.remediation.max_unhealthy),

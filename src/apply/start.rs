@@ -12,7 +12,10 @@ use super::schedule::Schedule;
 use crate::backend::{Order, Reporter};
 use crate::design::NodeDesign;
 use crate::journal::{Decision, Entry, StepOutcome};
-use crate::step::{StepId, StepKind};
+use crate::step::{Step, StepId, StepKind};
+
+/// The seconds that one look takes at most: a request and its answer, beside the time that a step keeps to report why.
+const LOOK: u64 = 10;
 
 impl<'a> Driver<'a> for Dispatcher<'a> {
     type Error = Error;
@@ -56,7 +59,9 @@ impl Dispatcher<'_> {
 
     /// The runner of a step.
     fn runner(&mut self, index: usize, probe_first: bool) -> Runner {
-        let step = &self.plan.steps[index];
+        let mut step = self.plan.steps[index].clone();
+        let timeout = self.time_of(&step);
+        step.timeout = timeout;
         let mut notes = self.taken_before(index);
         notes.extend(self.notes.get(&index).into_iter().flatten().cloned());
         Runner {
@@ -66,11 +71,11 @@ impl Dispatcher<'_> {
                 notes,
                 reporter: Reporter::default(),
                 run: self.work.run.clone(),
-                step: Arc::new(step.clone()),
                 node: self.design_for(&step.id).cloned(),
+                step: Arc::new(step),
             },
             probe_first,
-            timeout: (step.timeout > 0).then(|| Duration::from_secs(step.timeout)),
+            timeout: (timeout > 0).then(|| Duration::from_secs(timeout)),
             hardware: self.work.hardware.clone(),
             preconditions: self.work.preconditions.clone(),
             stop: self.work.stop.clone(),
@@ -79,6 +84,21 @@ impl Dispatcher<'_> {
             gate: None,
             attempted: false,
         }
+    }
+
+    /// The seconds that a step may take: of a machine that an earlier run has built, those that are left; where none is,
+    /// one look decides.
+    fn time_of(&self, step: &Step) -> u64 {
+        let deployed_at = step.parameters.as_deref().and_then(|each| each.deployed_at);
+        let Some(deployed_at) = deployed_at.filter(|_| step.timeout > 0) else {
+            return step.timeout;
+        };
+        let now: Option<jiff::Timestamp> = self.work.clock.now().parse().ok();
+        let over = now.map_or(0, |now| now.as_second().saturating_sub(deployed_at));
+        let left = step
+            .timeout
+            .saturating_sub(u64::try_from(over).unwrap_or_default());
+        left.max(LOOK)
     }
 
     /// The design that a step works by: what is torn down is as it was applied.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{Error, EveryReach, Gate, Looks, Reach, Secrets};
-use crate::design::{BackendKind, Design, NodeDesign, Section};
+use crate::design::{BackendKind, Guards, NodeDesign, Section};
 use crate::document::Node;
 use crate::identity::Registry;
 
@@ -49,13 +49,13 @@ impl BackendContext {
     /// # Errors
     ///
     /// It is not.
-    pub(super) fn admit(&self, design: &Design) -> Result<(), Error> {
-        let reach = Reach::of(design);
+    pub(super) fn admit(&self, guards: &Guards) -> Result<(), Error> {
+        let reach = Reach::of(guards);
         if reach.is_empty() {
             return Ok(());
         }
         self.gate.admit(&reach, &*self.secrets)?;
-        self.secrets.pass_on(&design.backends.exec_environment);
+        self.secrets.pass_on(&guards.backends.exec_environment);
         Ok(())
     }
 }

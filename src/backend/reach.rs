@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use super::api_server::{self, kubeconfig_facts};
 use super::cluster::named::is_real;
 use super::{SecretError, Secrets};
-use crate::design::{BackendKind, Design, HardwareBackend, Reference};
+use crate::design::{BackendKind, Guards, HardwareBackend, Reference};
 use crate::diagnostic::is_credential;
 use crate::document::{Node, REDACTED, Value};
 
@@ -74,16 +74,16 @@ pub struct Reach {
 impl Reach {
     /// Returns the reach of a design.
     #[must_use]
-    pub fn of(design: &Design) -> Self {
+    pub fn of(guards: &Guards) -> Self {
         let mut reach = Self::default();
-        let backends = &design.backends;
+        let backends = &guards.backends;
         reach.hardware("hardware", &backends.hardware);
         for (position, (_, backend)) in backends.overrides.iter().enumerate() {
             reach.hardware(&format!("overrides[{position}].hardware"), backend);
         }
-        reach.clusters(design);
-        if is_real(design) {
-            reach.etcd(design);
+        reach.clusters(guards);
+        if is_real(guards) {
+            reach.etcd(guards);
         }
         if reach.entries.is_empty() {
             return reach;
@@ -161,14 +161,14 @@ impl Reach {
         }
     }
 
-    fn clusters(&mut self, design: &Design) {
-        let data = design.backends.data.as_ref();
+    fn clusters(&mut self, guards: &Guards) {
+        let data = guards.backends.data.as_ref();
         let clusters = data.and_then(|data| data.get("clusters"));
         let Some(clusters) = clusters.and_then(Node::as_map) else {
             return;
         };
         for (name, field) in clusters.iter() {
-            let Some(settings) = api_server::Settings::read(design, &name.text) else {
+            let Some(settings) = api_server::Settings::read(guards, &name.text) else {
                 continue;
             };
             let path = format!("clusters.{}", name.text);
@@ -181,8 +181,8 @@ impl Reach {
         }
     }
 
-    fn etcd(&mut self, design: &Design) {
-        for cluster in &design.etcd_clusters {
+    fn etcd(&mut self, guards: &Guards) {
+        for cluster in &guards.etcd_clusters {
             let path = format!("etcd.{}", cluster.name);
             for member in &cluster.members {
                 self.push(&format!("{path}.client_url"), &member.client_url);
@@ -225,7 +225,7 @@ impl Reach {
                     self.leaves(path, item);
                 }
             }
-            _ if node.secret => self.push(path, &told_apart(node)),
+            _ if node.is_secret() => self.push(path, &told_apart(node)),
             Value::Bool(flag) => self.push(path, if *flag { "true" } else { "false" }),
             _ => {
                 if let Some(text) = node.scalar_text() {
@@ -236,11 +236,11 @@ impl Reach {
     }
 }
 
-/// Returns what stands for a value that an encrypted document holds, so that a change of it shows.
+/// Returns what stands for a value that an encrypted document holds, so that another one shows.
 fn told_apart(node: &Node) -> String {
-    let text = node.scalar_text().unwrap_or_default();
-    let digest = HEXLOWER.encode(&Sha256::digest(text.as_bytes()));
-    format!("{REDACTED} sha256:{digest}")
+    let origin = node.secret.as_ref();
+    let origin = origin.map(|origin| HEXLOWER.encode(origin.sum()));
+    format!("{REDACTED} from {}", origin.unwrap_or_default())
 }
 
 /// Returns the digest of a sorted list of entries.

@@ -9,7 +9,8 @@ use super::{
     ActError, Clock, Cluster, Error, Hardware, Look, Order, Pending, Probe, cluster, hardware,
     remediation,
 };
-use crate::design::{Design, NodeDesign, NodeName};
+use crate::design::{NodeDesign, NodeName};
+use crate::guard::Guarded;
 use crate::identity::{Proof, Registry, Verdict};
 use crate::lifecycle::PowerState;
 use crate::observed::{Capability, ClusterNode, Fact, Observations, ObservedNode, ObservedNodes};
@@ -21,14 +22,15 @@ use crate::step::{Actor, StepKind};
 ///
 /// Its reach is not trusted, no document names one, a setting does not fit, this build has no such backend, or the file of the
 /// simulated site cannot be used.
-pub fn choose(design: &Design, context: &BackendContext) -> Result<Arc<Backends>, Error> {
-    context.admit(design)?;
-    let mut simulators = Simulators::new(design, context)?;
+pub fn choose(site: &Guarded, context: &BackendContext) -> Result<Arc<Backends>, Error> {
+    let guards = site.guards();
+    context.admit(guards)?;
+    let mut simulators = Simulators::new(guards, context)?;
     Ok(Arc::new(Backends {
-        hardware: hardware::choose(design, context, &mut simulators)?,
-        cluster: cluster::choose(design, context, &mut simulators)?,
+        hardware: hardware::choose(site, context, &mut simulators)?,
+        cluster: cluster::choose(guards, context, &mut simulators)?,
         identities: context.identities.clone(),
-        simulated: (hardware::clock(design) == Clock::Virtual).then(|| simulators.clock().clone()),
+        simulated: (hardware::clock(guards) == Clock::Virtual).then(|| simulators.clock().clone()),
     }))
 }
 

@@ -16,8 +16,11 @@ pub(super) struct AcceptCommand {
     #[arg(required = true, value_name = "NODE")]
     nodes: Vec<String>,
     /// Record the UUID, serial number, provisioner id or MAC addresses that are observed now
-    #[arg(long, conflicts_with_all = ["field", "reason", "unset"])]
+    #[arg(long, conflicts_with_all = ["field", "reason", "unset", "as_is"])]
     identity: bool,
+    /// Take a machine that a run had begun to change for what its design says: its operator has looked
+    #[arg(long, requires = "reason", conflicts_with_all = ["field", "unset"])]
+    as_is: bool,
     /// Accept a difference instead of a redeploy: a field as plans name it, `*` for any name
     #[arg(long, value_name = "PATH")]
     field: Vec<String>,
@@ -36,12 +39,13 @@ pub(super) struct AcceptCommand {
 
 /// Shows what would be recorded, asks, and records it in a run of its own.
 pub(super) fn run(context: &mut Context, command: &AcceptCommand) -> Result<u8, Failure> {
-    if !command.identity && command.field.is_empty() {
-        let message = "`accept` needs `--identity`, or `--field PATH`";
+    if !command.identity && !command.as_is && command.field.is_empty() {
+        let message = "`accept` needs `--identity`, `--field PATH`, or `--as-is`";
         return Err(Failure::new(FailureKind::Usage, message));
     }
     let command = command.clone();
-    let fields = ActionArguments::of_fields(command.field, command.reason, command.unset);
+    let mut fields = ActionArguments::of_fields(command.field, command.reason, command.unset);
+    fields.as_is = command.as_is;
     let arguments = PlanArguments::of_action(fields, command.remote);
     let accept = std::iter::once("accept".to_owned());
     let words = accept.chain(command.nodes).collect();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use crate::diagnostic::nearest;
+use crate::guard;
 use crate::plan::{Action, Leaving, Remediation, Request};
 use crate::remediation::{Release, Share};
 use crate::step::{CleanStep, OnDrainTimeout};
@@ -18,6 +19,9 @@ use super::{Failure, FailureKind};
 /// The arguments of actions on nodes.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct ActionArguments {
+    /// Take every machine of the site
+    #[arg(long)]
+    all: bool,
     /// Timeout of a drain, in seconds or such as `90m` [default: the DeploymentConfiguration's, else 1h]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     drain_node_timeout: Option<u64>,
@@ -63,6 +67,9 @@ pub(super) struct ActionArguments {
     /// Accept a difference instead of a redeploy: a field as plans name it, `*` for any name
     #[arg(long, value_name = "PATH")]
     field: Vec<String>,
+    /// Take a machine that a run had begun to change for what its design says: its operator has looked
+    #[arg(long)]
+    pub(super) as_is: bool,
     /// Why a machine is retired or in maintenance, or a difference is accepted
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -133,7 +140,7 @@ impl TargetRevision {
 }
 
 /// All actions as they are written, each with its effect.
-pub(super) const ACTIONS: [(&str, &str); 24] = [
+pub(super) const ACTIONS: [(&str, &str); 25] = [
     (
         "update",
         "Bring the site to its design; the default, without nodes",
@@ -187,6 +194,10 @@ pub(super) const ACTIONS: [(&str, &str); 24] = [
     (
         "remediate --watch",
         "Stay, and remediate machines with a request; with `apply`",
+    ),
+    (
+        "guards",
+        "Put the guards of the documents in force; does nothing to any machine",
     ),
 ];
 
@@ -258,14 +269,25 @@ impl ActionArguments {
             return Err(usage("`update` is about the whole site")
                 .hint("`--target` narrows it to some nodes"));
         }
+        if self.all && !nodes.is_empty() {
+            return Err(usage(
+                "`--all` takes every machine, so no node can be named beside it",
+            ));
+        }
+        let everything = self.all.then(|| Arc::from(guard::ALL));
         let clean_steps = self.step.iter().map(|step| clean_step(step));
         Ok(Request {
             action,
-            nodes: nodes.iter().map(|node| Arc::from(node.as_str())).collect(),
+            nodes: nodes
+                .iter()
+                .map(|node| Arc::from(node.as_str()))
+                .chain(everything)
+                .collect(),
             reason: self.reason.as_deref().map(Arc::from),
             clean_steps: clean_steps.collect::<Result<_, _>>()?,
             fields: self.field.iter().map(|path| path.as_str().into()).collect(),
             undo: self.unset && action == Action::Accept,
+            as_is: self.as_is,
         })
     }
 
@@ -359,7 +381,7 @@ impl ActionArguments {
 
     /// Checks that an acceptance says of what, and why.
     fn check_fields(&self, action: Action) -> Result<(), Failure> {
-        let is_of_fields = !self.field.is_empty();
+        let is_of_fields = !self.field.is_empty() || self.as_is;
         let explains = self.reason.is_some() || self.unset;
         match action == Action::Accept {
             true if explains && !is_of_fields => Err(usage(
@@ -392,7 +414,7 @@ impl ActionArguments {
     }
 
     /// The other flags, whether each was given, and whether it belongs to an action.
-    fn flags(&self, action: Action) -> [(&'static str, bool, bool); 16] {
+    fn flags(&self, action: Action) -> [(&'static str, bool, bool); 18] {
         use Action as A;
         let leaves = action.leaves_clusters();
         let drains = leaves || action == A::Drain;
@@ -410,6 +432,7 @@ impl ActionArguments {
         let revision = self.target_revision.is_some();
         let has_revision = action.has_target_revision();
         [
+            ("--all", self.all, action.is_targeted()),
             ("--on-drain-timeout", self.on_drain_timeout.is_some(), goes),
             ("--preserve-local-storage", keeps, erases),
             ("--target-revision", revision, has_revision),
@@ -419,6 +442,7 @@ impl ActionArguments {
             ("--i-have-checked", self.i_have_checked, gone),
             ("--forget", self.forget, forgets),
             ("--step", !self.step.is_empty(), action == A::Clean),
+            ("--as-is", self.as_is, action == A::Accept),
             ("--field", !self.field.is_empty(), action == A::Accept),
             ("--reason", self.reason.is_some(), has_reason),
             ("--unset", self.unset, unsets),

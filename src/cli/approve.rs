@@ -12,6 +12,7 @@ use super::context::Context;
 use super::planning::RemoteArguments;
 use super::value::duration;
 use super::{Failure, FailureKind};
+use crate::design::RunId;
 use crate::plan::{Plan, PlanEffect, effect};
 use crate::record::Approval;
 use crate::report::{self, Visible};
@@ -19,13 +20,14 @@ use crate::repository::{PublicKey, Repository, Signed, SigningKey};
 use crate::run::{Connection, SiteRepository};
 use crate::site::At;
 use crate::workflow::{
-    AS_APPLIED, Approving, Checkout, Gate, LONGEST, NAMESPACE, Statement, follow, saved_plan,
+    AS_APPLIED, Approving, Checkout, Gate, LONGEST, NAMESPACE, Statement, follow, gate_of,
+    plan_of_run, saved_plan,
 };
 
 #[derive(Debug, Args)]
 pub(super) struct ApproveCommand {
-    /// A plan that `trueup plan -o FILE` saved
-    #[arg(value_name = "PLAN")]
+    /// A plan that `trueup plan -o FILE` saved, or the id of a run that began without approvals
+    #[arg(value_name = "PLAN or RUN")]
     plan: PathBuf,
     /// The SSH key to sign with, private or public with the private one in the agent [default: git's `user.signingkey`, where `gpg.format` is `ssh`]
     #[arg(long, value_name = "FILE")]
@@ -41,10 +43,10 @@ pub(super) struct ApproveCommand {
 }
 
 pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8, Failure> {
-    let plan = saved_plan(&context.directory().join(&command.plan))?;
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let site = checkout.site(command.remote.connection(&repository)?)?;
+    let plan = plan(context, command, &checkout, &site)?;
     if plan.site != site.name {
         let text = format!(
             "the plan is for site `{}`, not for `{}`",
@@ -84,6 +86,22 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     Ok(0)
 }
 
+/// The plan of a file, or of a run.
+fn plan(
+    context: &Context,
+    command: &ApproveCommand,
+    checkout: &Checkout<'_>,
+    site: &SiteRepository<'_>,
+) -> Result<Plan, Failure> {
+    let path = context.directory().join(&command.plan);
+    let run = command.plan.to_str().filter(|_| !path.exists());
+    let Some(run) = run.filter(|word| ulid::Ulid::from_string(word).is_ok()) else {
+        return saved_plan(&path);
+    };
+    let store = follow(context, checkout, &site.connection)?;
+    plan_of_run(&store, &store.read()?, &RunId::from(run))
+}
+
 /// The key to sign with, and its public key.
 fn key(
     context: &Context,
@@ -113,11 +131,9 @@ fn gate(
     site: &SiteRepository<'_>,
 ) -> Result<Gate, Failure> {
     let state = follow(context, checkout, &site.connection)?.read()?.site;
-    let documents = checkout
-        .loader()?
-        .load(&checkout.location, At::Worktree, AS_APPLIED)?;
-    let head = site.repository.head()?;
-    Gate::open(checkout, &site.connection, &documents, &state, head)
+    let mut loader = checkout.loader()?;
+    let documents = loader.load(&checkout.location, At::Worktree, AS_APPLIED)?;
+    gate_of(checkout, &site.connection, &mut loader, &documents, &state)
 }
 
 /// The principal of a key.
@@ -155,7 +171,8 @@ fn confirm(context: &Context, command: &ApproveCommand, plan: &Plan) -> Result<(
         return Err(Failure::new(FailureKind::Usage, text).hint("pass `--yes`"));
     }
     let question = format!(
-        "\nSign an approval of these changes to site `{}`? Only `yes` is taken as approval:",
+        "\n{}. Sign an approval of these changes to site `{}`? Only `yes` is taken as approval:",
+        report::plan::scope(plan),
         plan.site
     );
     match context.printer.confirms(&question, "yes")? {

@@ -62,8 +62,7 @@ impl Client for Context {
         let mut named = None;
         if let Some(protected) = checkout.guards()? {
             secrets = secrets.at(self.repository()?, protected.commit);
-            let guards = &protected.guards;
-            named = Some((guards.revision().to_owned(), Reach::of(guards.design())));
+            named = Some((protected.revision.to_string(), Reach::of(&protected.guards)));
         }
         let (site, printer) = (location.site.as_str(), self.printer);
         let gate = TrustGate::new(repository, self.directory(), site, printer, named);
@@ -81,6 +80,10 @@ impl Client for Context {
 
     fn actor(&self, repository: &Repository) -> Result<Committer, Failure> {
         actor(repository)
+    }
+
+    fn principals(&self) -> &[Arc<str>] {
+        &[]
     }
 
     fn drive(&self, runtime: &Runtime, asks: Observing<'_>) -> Observations {

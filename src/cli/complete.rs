@@ -19,6 +19,7 @@ use clap_complete::engine::{
 
 use super::action;
 use super::context::Context;
+use crate::guard::{WordKind, is_by_name};
 use crate::record::Store;
 use crate::repository::Repository;
 use crate::site::{Accept, At, Depth, Detail, Loader, Names, Settings, site_names};
@@ -41,11 +42,10 @@ const RUNS: usize = 100;
 enum Kind {
     /// An action, and then its nodes.
     ActionAndNodes,
-    Nodes,
-    /// Nodes, or `all`.
-    NodesOrAll,
-    /// Nodes, groups, racks and tags.
-    Pattern,
+    /// Words for nodes.
+    Words,
+    /// The same, or `all`.
+    WordsOrAll,
     Groups,
     Racks,
     Tags,
@@ -62,18 +62,17 @@ impl Kind {
         if argument.is_positional() {
             return match command {
                 "plan" | "apply" => Some(Self::ActionAndNodes),
-                "status" | "nodes" | "accept" => Some(Self::Nodes),
+                "status" | "nodes" | "accept" => Some(Self::Words),
                 "show" | "abort" | "unlock" => Some(Self::Runs),
                 "etcd" => Some(Self::Clusters),
                 _ => None,
             };
         }
         match argument.get_long()? {
-            "no-etcd-here" | "node-is-gone" => Some(Self::Nodes),
+            "exclude" | "no-etcd-here" | "node-is-gone" | "target" => Some(Self::Words),
             "adopt" | "allow-destroy" | "allow-redeploy" | "allow-unverified" => {
-                Some(Self::NodesOrAll)
+                Some(Self::WordsOrAll)
             }
-            "exclude" | "target" => Some(Self::Pattern),
             "group" => Some(Self::Groups),
             "rack" => Some(Self::Racks),
             "tag" => Some(Self::Tags),
@@ -143,7 +142,11 @@ impl ValueCompleter for Completer {
             actions(beginning)
         } else {
             let names = self.line.candidates(self.kind);
-            let names = names.into_iter().filter(|name| name.starts_with(beginning));
+            // What is wider than a name is offered once its prefix is begun.
+            let is_meant = |name: &String| {
+                name.starts_with(beginning) && (!beginning.is_empty() || is_by_name(name))
+            };
+            let names = names.into_iter().filter(is_meant);
             let folded = folded(names.collect(), beginning.chars().count());
             folded.into_iter().map(CompletionCandidate::new).collect()
         };
@@ -259,8 +262,7 @@ impl Line {
         }
         let names = self.names.get_or_init(|| names(&checkout));
         let lists: &[&Vec<String>] = match kind {
-            Kind::ActionAndNodes | Kind::Nodes | Kind::NodesOrAll => &[&names.nodes],
-            Kind::Pattern => &[&names.nodes, &names.groups, &names.racks, &names.tags],
+            Kind::ActionAndNodes | Kind::Words | Kind::WordsOrAll => &[&names.nodes],
             Kind::Groups => &[&names.groups],
             Kind::Racks => &[&names.racks],
             Kind::Tags => &[&names.tags],
@@ -269,11 +271,37 @@ impl Line {
         };
         let mut all: BTreeSet<String> =
             lists.iter().flat_map(|list| list.iter().cloned()).collect();
-        if kind == Kind::NodesOrAll {
-            all.insert("all".to_owned());
+        match kind {
+            Kind::ActionAndNodes | Kind::Words => all.extend(wider(names)),
+            Kind::WordsOrAll => {
+                all.extend(wider(names));
+                all.insert("all".to_owned());
+            }
+            Kind::Groups
+            | Kind::Racks
+            | Kind::Tags
+            | Kind::Clusters
+            | Kind::Sites
+            | Kind::Runs
+            | Kind::Revisions
+            | Kind::Remotes => {}
         }
         Some(all.into_iter().collect())
     }
+}
+
+/// The words for groups, racks and tags.
+fn wider(names: &Names) -> impl Iterator<Item = String> {
+    let lists = [
+        (WordKind::Group, &names.groups),
+        (WordKind::Rack, &names.racks),
+        (WordKind::Tag, &names.tags),
+    ];
+    let words = |(kind, names): (WordKind, &Vec<String>)| {
+        let words = names.iter().map(|name| kind.word(name));
+        words.collect::<Vec<_>>()
+    };
+    lists.into_iter().flat_map(words)
 }
 
 /// The names of a site: those in the cache, or else those of its documents.

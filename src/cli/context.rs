@@ -289,10 +289,4 @@ impl Context {
     pub(super) fn now(&self) -> Timestamp {
         Timestamp::now()
     }
-
-    /// The day by which retirement is judged, in UTC.
-    pub(super) fn today(&self) -> Arc<str> {
-        let today = self.now().to_zoned(jiff::tz::TimeZone::UTC).date();
-        Arc::from(today.to_string())
-    }
 }

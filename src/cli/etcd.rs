@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::design::{Design, EtcdCluster};
+use crate::design::{EtcdCluster, Guards};
 use crate::diagnostic::nearest;
 use crate::guard::quorum::{Health, health, problems};
 use crate::observed::EtcdSeen;
@@ -58,10 +58,10 @@ fn look(context: &Context, command: &EtcdCommand, is_printed: &mut bool) -> Resu
     let checkout = context.checkout(&repository)?;
     let at = checkout.resolve(&command.rev)?;
     let settings = command.read.settings(Depth::Typed, Detail::Designs);
-    let (site, seen) = observe_etcd(context, &checkout, at, settings, |design| {
-        select(command, design).map(|_| ())
+    let (guards, seen) = observe_etcd(context, &checkout, at, settings, |guards| {
+        select(command, guards).map(|_| ())
     })?;
-    let clusters = select(command, &site.design)?;
+    let clusters = select(command, &guards)?;
     let nothing = EtcdSeen::default();
     let rows: Vec<Row<'_>> = clusters
         .into_iter()
@@ -95,8 +95,8 @@ fn look(context: &Context, command: &EtcdCommand, is_printed: &mut bool) -> Resu
 }
 
 /// The clusters that are asked for, in the order of the documents.
-fn select<'a>(command: &EtcdCommand, design: &'a Design) -> Result<Vec<&'a EtcdCluster>, Failure> {
-    let all = &design.etcd_clusters;
+fn select<'a>(command: &EtcdCommand, guards: &'a Guards) -> Result<Vec<&'a EtcdCluster>, Failure> {
+    let all = &guards.etcd_clusters;
     let Some(name) = &command.name else {
         return Ok(all.iter().collect());
     };

@@ -233,12 +233,27 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
             ("committed to git", "")
         }
     };
+    // The commands are for the shell, which `-C` has not moved.
+    let here = std::env::current_dir()
+        .and_then(|here| here.canonicalize())
+        .ok();
+    let is_here = here.is_some() && folder.canonicalize().ok() == here;
+    let shown = here
+        .as_deref()
+        .and_then(|here| folder.strip_prefix(here).ok());
+    let shown = match is_here {
+        true => Path::new("."),
+        false => shown.unwrap_or(&folder),
+    };
     context.printer.tell(&format!(
-        "Wrote the site `{}` to {}: {}, {committed}.\n\nTry it:\n  cd {}\n{next}  trueup validate\n{}",
+        "Wrote the site `{}` to {}: {}, {committed}.\n\nTry it:\n{}{next}  trueup validate\n{}",
         example.name,
-        command.folder.display(),
+        shown.display(),
         example.summary,
-        command.folder.display(),
+        match is_here {
+            true => String::new(),
+            false => format!("  cd {}\n", shown.display()),
+        },
         match command.example {
             ExampleName::Edge | ExampleName::ControlPlane => "  trueup plan\n  trueup apply",
             // There are no such machines yet.

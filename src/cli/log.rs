@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::design::SiteName;
 use crate::observed;
-use crate::plan::{Plan, RunState, saved};
+use crate::plan::{RunState, saved};
 use crate::record::{Outcome, RunFile, State, Store};
 use crate::report::run::RunRow;
 use crate::report::{self, Visible};
@@ -21,7 +21,7 @@ use super::planning::RemoteArguments;
 use super::run_id::by_beginning;
 use super::value::{at_least_one, size};
 use super::{Failure, FailureKind};
-use crate::workflow::{Checkout, follow, run_signatures, signature_of, signing_site};
+use crate::workflow::{Checkout, follow, plan_of_run, run_signatures, signature_of, signing_site};
 
 /// How many tags are deleted by one push: its command line is bounded.
 const TAGS_AT_ONCE: usize = 500;
@@ -246,13 +246,7 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         let hint = format!("`trueup show {run} --plan` prints its plan in any format");
         return Err(Failure::new(FailureKind::Usage, message).hint(hint));
     }
-    let plan = || -> Result<Plan, Failure> {
-        let Some(bytes) = store.run_file(&state, &run, RunFile::Plan)? else {
-            return Err(Failure::error(format!("run {run} has no plan")));
-        };
-        saved::read(&bytes)
-            .map_err(|error| Failure::error(format!("the plan of run {run} is broken: {error}")))
-    };
+    let plan = || plan_of_run(&store, &state, &run);
     if command.plan {
         print(context, &plan()?, &command.view)?;
         return Ok(0);

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::backend::{self, Hardware};
 use crate::design::NodeName;
+use crate::guard::Guarded;
 use crate::lifecycle::{OfferedStep, in_order};
 use crate::observed::Fact;
 use crate::record::{NodeRecord, Store};
@@ -15,12 +16,12 @@ use crate::report::{
     self,
     run::{CleanStepsRow, NodeRow},
 };
-use crate::site::{Depth, Detail, Loader, Site};
+use crate::site::{Depth, Detail, Loader, Location};
 
 use super::Failure;
 use super::context::Context;
 use super::revision::{RevisionArguments, load_sound};
-use super::selection::{SelectionArguments, select};
+use super::selection::SelectionArguments;
 use crate::workflow::Checkout;
 
 #[derive(Debug, Args)]
@@ -59,11 +60,24 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     let site = load_sound(context, &mut loader, &location, at, settings)?;
     let store = Store::open(&repository, &location.site)?;
     let records = store.nodes(&store.read()?)?;
-    let today = context.today();
-    let rows = select(&command.selection, &site.design, &records, &today)?;
+    let guarded = checkout.guarded(&site)?;
+    let today = guarded
+        .guards()
+        .policy
+        .time_zone
+        .day(context.now().as_second());
+    let selected = command.selection.select(&guarded, &records, &today)?;
+    let rows = selected.rows;
     let printer = &context.printer;
     if command.clean_steps {
-        let steps = clean_steps(context, &checkout, &site, &loader, &records, &rows)?;
+        let steps = clean_steps(
+            context,
+            &checkout,
+            (&site.location, &guarded),
+            &loader,
+            &records,
+            &rows,
+        )?;
         match command.format {
             NodesFormat::Json => {
                 printer.stream(|out| report::run::clean_steps_json(out, &steps))?
@@ -89,17 +103,16 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
 fn clean_steps<'a>(
     context: &Context,
     checkout: &Checkout<'_>,
-    site: &Site,
+    (location, site): (&Location, &Guarded),
     loader: &Loader<'_>,
     records: &BTreeMap<NodeName, NodeRecord>,
     rows: &[NodeRow<'a>],
 ) -> Result<Vec<CleanStepsRow<'a>>, Failure> {
-    let design = &site.design;
-    let runtime = workflow::runtime(design)?;
-    let context = context.backends(checkout, &site.location)?;
-    workflow::allow_applied(&context, design, records, &BTreeMap::new());
+    let runtime = workflow::runtime(site.guards())?;
+    let context = context.backends(checkout, location)?;
+    workflow::allow_applied(&context, site, records, &BTreeMap::new());
     context.identities.record(workflow::identities(records));
-    let backends = backend::choose(design, &context)
+    let backends = backend::choose(site, &context)
         .map_err(|error| workflow::backend_failure(&error, loader))?;
     let nodes: Vec<_> = rows
         .iter()
@@ -109,7 +122,7 @@ fn clean_steps<'a>(
     let none = BTreeMap::new();
     let rows = rows.iter().map(|row| {
         let node = &row.design.name;
-        let policy = design.cleaning_of(row.design);
+        let policy = site.guards().cleaning_of(row.design);
         let priorities = policy.map_or(&none, |policy| &policy.priorities);
         let offered = seen.get(node).map_or(&[][..], |seen| &seen.clean_steps);
         let mut steps = CleanStepsRow {

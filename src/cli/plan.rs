@@ -25,7 +25,7 @@ use crate::workflow::Planner;
 
 #[derive(Debug, Args)]
 pub(super) struct PlanCommand {
-    /// Action, `update` by default, and its nodes: names, globs, groups, racks or tags
+    /// Action, `update` by default, and its nodes: names, globs, group:NAME, rack:NAME, tag:NAME or label:KEY=VALUE
     #[arg(value_name = "ACTION NODE")]
     pub(super) words: Vec<String>,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `trueup plan` for several sites: one report with the plan of each.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Runtime;
 
@@ -53,6 +53,10 @@ impl Client for OnceForAll<'_> {
 
     fn actor(&self, repository: &Repository) -> Result<Committer, Failure> {
         self.context.actor(repository)
+    }
+
+    fn principals(&self) -> &[Arc<str>] {
+        self.context.principals()
     }
 
     fn clock(&self) -> Box<dyn Timekeeper + '_> {
@@ -263,11 +267,6 @@ impl Planning<'_> {
             return Err(Unplanned::Documents(problems));
         }
         let warnings = loaded.warnings;
-        let guards = checkout.guards()?.map(|protected| protected.guards);
-        if let Some(guards) = &guards {
-            loaded.take_guards(guards);
-        }
-        loader.set_guards(guards);
         let planner = Planner {
             client: &self.client,
             checkout,
@@ -276,9 +275,7 @@ impl Planning<'_> {
             request: self.request,
             plan_request: &self.plan_request,
         };
-        let planned = planner.plan_of(loader, loaded);
-        loader.set_guards(None);
-        let (mut plan, outlook) = planned?;
+        let (mut plan, outlook) = planner.plan_of(loader, loaded)?;
         plan.unfinished = interrupted::unfinished(checkout, &self.connection)?;
         Ok((plan, outlook, warnings))
     }

@@ -21,11 +21,11 @@ use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, Plan
 /// The flags that shape a plan.
 #[derive(Debug, Clone, Default, Args)]
 pub(in crate::cli) struct PlanArguments {
-    /// Only these: node names, globs, groups, racks or tags
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    /// Only these: names or globs of nodes, group:NAME, rack:NAME, tag:NAME or label:KEY=VALUE
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
     target: Vec<String>,
-    /// Not these: node names, globs, groups, racks or tags
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
+    /// Not these
+    #[arg(long, value_name = "NODE", value_delimiter = ',')]
     exclude: Vec<String>,
     /// Redeploy these nodes where the design asks for it, or `all`
     #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
@@ -39,6 +39,15 @@ pub(in crate::cli) struct PlanArguments {
     /// Change these machines without a proof of their identity, or `all`
     #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
     allow_unverified: Vec<String>,
+    /// Allow guards to become weaker than those in force
+    #[arg(long)]
+    allow_loosening: bool,
+    /// Apply without the approvals that are missing, as the policy lets you, and why
+    #[arg(long, value_name = "REASON", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    break_glass: Option<String>,
+    /// Run outside of the maintenance windows of the policy
+    #[arg(long)]
+    pub(in crate::cli) outside_windows: bool,
     /// Leave blocked changes out and carry out the rest
     #[arg(long)]
     skip_blocked: bool,
@@ -64,7 +73,7 @@ pub(in crate::cli) struct PlanArguments {
     /// Halt when more nodes than this have failed
     #[arg(long, value_name = "N", value_parser = number)]
     max_failures: Option<u64>,
-    /// The day that retirement is judged by [default: today, UTC]
+    /// The day that retirement and rules are judged by, for a plan that is only reviewed [default: today, in the time zone of the site]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     as_of: Option<jiff::civil::Date>,
     /// Read the observed state from a file, or `none`: plan on records alone
@@ -174,7 +183,7 @@ impl PlanArguments {
     /// The settings for a plan in these arguments.
     pub(in crate::cli) fn plan_request(&self, context: &Context) -> PlanRequest {
         PlanRequest {
-            options: self.given(context),
+            options: self.given(),
             allowed: None,
             observed: observed(context, self.observed.as_ref()),
             accept: self.read.accept(),
@@ -188,22 +197,35 @@ impl PlanArguments {
     /// repeat them, or all of them where `is_confirmed`.
     pub(in crate::cli) fn plan_request_of_saved(
         &self,
-        context: &Context,
         saved: &Options,
         is_confirmed: bool,
     ) -> PlanRequest {
         PlanRequest {
             options: Options {
-                as_of: context.today(),
+                as_of_given: false,
                 ..saved.clone()
             },
-            allowed: (!is_confirmed).then(|| self.given(context)),
+            allowed: (!is_confirmed).then(|| self.given()),
             observed: Observed::Now,
             accept: AS_APPLIED.accept,
             without_forecast: false,
             only_looks: false,
             gives_times: false,
         }
+    }
+
+    /// Refuses a day to judge by: what is applied is judged by the day of the apply.
+    ///
+    /// # Errors
+    ///
+    /// There is one, from a flag or the environment.
+    pub(in crate::cli) fn judged_today(&self) -> Result<(), Failure> {
+        if self.as_of.is_none() {
+            return Ok(());
+        }
+        let text = "`--as-of` is for plans that are only reviewed: nothing is applied with it";
+        Err(Failure::new(FailureKind::Usage, text)
+            .hint("`trueup plan --as-of DAY` shows the plan of another day; without the flag and `TRUEUP_AS_OF`, today counts"))
     }
 
     /// The request in some words; `None` where the first is no action.
@@ -252,16 +274,20 @@ impl PlanArguments {
         }
     }
 
-    fn given(&self, context: &Context) -> Options {
+    fn given(&self) -> Options {
         let day = self.as_of.map(|day| Arc::from(day.to_string()));
         Options {
-            as_of: day.unwrap_or_else(|| context.today()),
+            as_of_given: day.is_some(),
+            as_of: day.unwrap_or_default(),
             targets: set(&self.target),
             excludes: set(&self.exclude),
             allow_redeploy: allowance(&self.allow_redeploy),
             allow_destroy: allowance(&self.allow_destroy),
             adopt: allowance(&self.adopt),
             allow_unverified: allowance(&self.allow_unverified),
+            allow_loosening: self.allow_loosening,
+            break_glass: self.break_glass.as_deref().map(Arc::from),
+            outside_windows: self.outside_windows,
             skip_blocked: self.skip_blocked,
             allow_intermediate_commits: self.allow_intermediate_commits,
             parallelism: self.parallelism.unwrap_or(0),

@@ -173,10 +173,6 @@ impl Host for ProcessHost {
         Box::new(ProcessClock::new(self.context.printer).stopped_by(stop))
     }
 
-    fn today(&self) -> Arc<str> {
-        self.context.today()
-    }
-
     fn seconds(&self) -> u64 {
         u64::try_from(self.context.now().as_second()).unwrap_or_default()
     }

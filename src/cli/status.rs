@@ -10,16 +10,18 @@ use clap::{Args, ValueEnum};
 
 use crate::design::{MergeJoin, NodeName};
 use crate::plan::{Change, ChangeKind, Request};
-use crate::report;
+use crate::record::Store;
 use crate::report::run::{StatusRow, differences};
+use crate::report::{self, Visible};
 
 use super::Failure;
 use super::context::Context;
 use super::interrupted;
 use super::planning::{self, PlanArguments, RemoteArguments};
 use super::revision::RevisionArguments;
-use super::selection::{SelectionArguments, select};
-use crate::workflow::{PlanRequest, Planned, Planner};
+use super::selection::SelectionArguments;
+use crate::run::Connection;
+use crate::workflow::{Approving, Checkout, PlanRequest, Planned, Planner};
 
 #[derive(Debug, Args)]
 pub(super) struct StatusCommand {
@@ -70,23 +72,18 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     };
     // Taking it apart piece by piece at the end would only cost time.
     let planned = ManuallyDrop::new(planner.plan()?);
-    let (design, records) = (&planned.site.design, &planned.records);
+    let (site, records) = (&planned.guarded, &planned.records);
     let today = &planned.plan.options.as_of;
-    let wanted = select(&command.selection, design, records, today)?;
-    let mut names: Vec<(&NodeName, bool)> =
-        wanted.iter().map(|row| (&row.design.name, true)).collect();
-    if command.selection.is_all() {
-        let mut designed = MergeJoin::of(&design.nodes);
-        let left = records
-            .keys()
-            .filter(|name| designed.get(name.as_str()).is_none());
-        names.extend(left.map(|name| (name, false)));
-        names.sort_unstable();
-    }
+    let selected = command.selection.select(site, records, today)?;
+    let designed = selected.rows.iter().map(|row| (&row.design.name, true));
+    let left = selected.left.into_iter().map(|name| (name, false));
+    let mut names: Vec<(&NodeName, bool)> = designed.chain(left).collect();
+    names.sort_unstable();
     let mut rows = rows(&planned, names);
     if command.differing {
         rows.retain(|row| !row.designed || !row.differs.is_empty());
     }
+    let unapproved = unapproved(context, &checkout, &connection, &planned)?;
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
@@ -99,8 +96,48 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
             printer.stream(|out| report::run::status_json(out, &rows, approvals, unfinished))?
         }
     }
+    for text in unapproved {
+        context.printer.tell(&text);
+    }
     interrupted::tell_unfinished(context, unfinished);
     Ok(0)
+}
+
+/// The runs that began without approvals that they needed, and have none since.
+fn unapproved(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+    planned: &Planned,
+) -> Result<Vec<String>, Failure> {
+    let runs = &planned.state.break_glass;
+    if runs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let store = Store::open(checkout.repository, &checkout.location.site)?;
+    let state = store.read()?;
+    let approving = Approving {
+        client: context,
+        repository: checkout.repository,
+        site: &checkout.location.site,
+        connection,
+    };
+    let mut found = Vec::new();
+    for run in runs {
+        let record = store.run(&state, run)?;
+        let Some(broken) = record.and_then(|record| record.break_glass) else {
+            continue;
+        };
+        let missing = planned.gate.still_missing(approving, &broken)?;
+        if !missing.is_empty() {
+            let text = format!(
+                "run {run} began without approvals (break-glass by {}: {}), and was not approved since; `trueup approve {run}` approves it",
+                broken.by, broken.reason
+            );
+            found.push(format!("warning: {}", Visible(&text)));
+        }
+    }
+    Ok(found)
 }
 
 /// One row for each node; whether it is designed stands beside its name.

@@ -76,7 +76,7 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
                     counted(site.files.len(), "file", "files"),
                     site.rendering.documents.len() + site.unexplained(),
                     counted(site.design.nodes.len(), "node", "nodes"),
-                    counted(site.design.groups.len(), "group", "groups"),
+                    counted(site.documented_guards.groups.len(), "group", "groups"),
                 )?;
             }
         }
@@ -115,7 +115,7 @@ fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> R
                 Validated {
                     documents: site.documents.len() + site.unexplained(),
                     nodes: site.design.nodes.len(),
-                    groups: site.design.groups.len(),
+                    groups: site.documented_guards.groups.len(),
                     ..Validated::default()
                 },
                 std::mem::take(&mut site.diagnostics),

@@ -19,6 +19,43 @@ pub struct ApprovalPolicy {
     pub rules: Vec<ApprovalRule>,
     /// Whether the signature of the person who applies counts.
     pub applier_counts: bool,
+    /// Whose signatures put a loosening in force where those who are asked first cannot sign any more.
+    pub recovery: Option<RecoveryRule>,
+}
+
+/// The people who may begin a run without the approvals that are missing, and how much it may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BreakGlassPolicy {
+    /// The most machines.
+    pub machines: u64,
+    /// Whose key has to sign the run.
+    pub by: Vec<Arc<str>>,
+}
+
+impl BreakGlassPolicy {
+    pub(super) fn read(data: &Node) -> Self {
+        Self {
+            machines: number(data, "machines").unwrap_or_default(),
+            by: texts(data, "by").collect(),
+        }
+    }
+
+    /// The narrower of two.
+    #[must_use]
+    pub fn within(mut self, other: &Self) -> Self {
+        self.machines = self.machines.min(other.machines);
+        self.by.retain(|name| other.by.contains(name));
+        self
+    }
+}
+
+/// Signatures by keys that are kept for the day when others are lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveryRule {
+    /// Signatures of how many different principals.
+    pub count: u64,
+    /// Whose.
+    pub of: Vec<Arc<str>>,
 }
 
 /// A kind of plan that needs signatures.
@@ -30,6 +67,17 @@ pub struct ApprovalRule {
     pub count: u64,
     /// Whose signatures count; empty: those of all allowed signers.
     pub of: Vec<Arc<str>>,
+}
+
+impl ApprovalRule {
+    /// How many people can meet it; `usize::MAX`: all allowed signers.
+    #[must_use]
+    pub fn people(&self) -> usize {
+        match self.of.len() {
+            0 => usize::MAX,
+            people => people,
+        }
+    }
 }
 
 /// The plans that a rule is about.
@@ -105,6 +153,10 @@ impl ApprovalPolicy {
                 .unwrap_or_else(|| Arc::from(ALLOWED_SIGNERS)),
             rules,
             applier_counts: data.get("applier_counts").and_then(Node::as_bool) == Some(true),
+            recovery: data.get("recovery").map(|rule| RecoveryRule {
+                count: number(rule, "count").unwrap_or(u64::MAX),
+                of: texts(rule, "of").collect(),
+            }),
         }
     }
 }
@@ -119,7 +171,7 @@ mod tests {
     fn a_policy_says_which_plans_need_how_many_signatures_of_whom() {
         let read = |data: &str| {
             site(&document(kind::POLICY, "p", data))
-                .design
+                .guards
                 .policy
                 .approvals
         };
@@ -142,6 +194,7 @@ mod tests {
                     rule(ApprovalScope::MoreNodesThan(20), 2, &[]),
                 ],
                 applier_counts: true,
+                recovery: None,
             }
         );
         let elsewhere = read("approvals: {any: 1, allowed_signers: keys/site}").unwrap();
@@ -156,7 +209,7 @@ mod tests {
             "approvals: {any: {of: [a@x]}}",
             "approvals: {any: -1}",
         ] {
-            let policy = site(&document(kind::POLICY, "p", data)).design.policy;
+            let policy = site(&document(kind::POLICY, "p", data)).guards.policy;
             assert_eq!(policy.approvals.unwrap().rules[0].count, u64::MAX, "{data}");
         }
     }

@@ -83,7 +83,7 @@ fn effect_of(data: &Node) -> Node {
     Node {
         value: Value::Map(Arc::new(fields)),
         mark: data.mark,
-        secret: data.secret,
+        secret: data.secret.clone(),
     }
 }
 

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::catalog::{Catalog, Input};
-use super::cluster::add_clusters;
+use super::cluster::read_clusters;
 use super::exposed;
 use super::node::add_nodes;
 use super::policy::add_policies;
 use super::read::Findings;
 use super::strategy::add_strategy;
-use super::{Design, NodeDesign, NodeName, SchemaCache, SiteName, rules, schema};
+use super::{
+    Design, Documented, Guards, NodeDesign, NodeName, SchemaCache, SiteName, rules, schema,
+};
 use crate::diagnostic::Diagnostics;
 
 /// Machines by name.
@@ -24,7 +26,7 @@ pub type Others<'a> = &'a mut dyn FnMut(&Nodes) -> Vec<Arc<NodeDesign>>;
 /// There is always a design: what cannot be understood is left out of it. Meant for a revision that
 /// was checked before; [`check`] is for a revision that is to be applied.
 #[must_use]
-pub fn build(site: SiteName, documents: &[Input<'_>]) -> (Design, Diagnostics) {
+pub fn build(site: SiteName, documents: &[Input<'_>]) -> (Documented, Diagnostics) {
     build_among(site, documents, &mut alone)
 }
 
@@ -34,7 +36,7 @@ pub fn build_among(
     site: SiteName,
     documents: &[Input<'_>],
     others: Others<'_>,
-) -> (Design, Diagnostics) {
+) -> (Documented, Diagnostics) {
     let catalog = Catalog::new(documents);
     let mut findings = Findings::default();
     let design = make(site, &catalog, others, &mut findings);
@@ -43,7 +45,7 @@ pub fn build_among(
 
 /// The same, and all problems at once: schemas on up to `threads` threads, references, rules.
 #[must_use]
-pub fn check(site: SiteName, documents: &[Input<'_>], threads: usize) -> (Design, Diagnostics) {
+pub fn check(site: SiteName, documents: &[Input<'_>], threads: usize) -> (Documented, Diagnostics) {
     let checking = Checking {
         threads,
         cache: None,
@@ -68,7 +70,7 @@ pub fn check_among(
     documents: &[Input<'_>],
     others: Others<'_>,
     checking: Checking<'_>,
-) -> (Design, Diagnostics) {
+) -> (Documented, Diagnostics) {
     let mut diagnostics = schema::validate_with(documents, checking.threads, checking.cache);
     let catalog = Catalog::new(documents);
     let mut findings = Findings::default();
@@ -88,8 +90,21 @@ fn make(
     catalog: &Catalog<'_>,
     others: Others<'_>,
     findings: &mut Findings,
-) -> Design {
+) -> Documented {
     exposed::check(catalog, findings);
+    Documented {
+        design: Arc::new(make_design(site, catalog, others, findings)),
+        guards: Arc::new(make_guards(catalog, findings)),
+    }
+}
+
+/// Builds what the machines of a site are made of.
+fn make_design(
+    site: SiteName,
+    catalog: &Catalog<'_>,
+    others: Others<'_>,
+    findings: &mut Findings,
+) -> Design {
     let mut design = Design::empty(site);
     add_nodes(catalog, &mut design, findings);
     let others = others(&design.nodes);
@@ -100,8 +115,14 @@ fn make(
         let loaded = std::mem::replace(&mut design.nodes, named.collect());
         design.nodes.extend(loaded);
     }
-    add_strategy(catalog, &mut design, findings);
-    add_clusters(catalog, &mut design);
-    add_policies(catalog, &mut design, findings);
     design
+}
+
+/// Reads what may be done to a site.
+fn make_guards(catalog: &Catalog<'_>, findings: &mut Findings) -> Guards {
+    let mut guards = Guards::default();
+    add_strategy(catalog, &mut guards, findings);
+    guards.etcd_clusters = read_clusters(catalog);
+    add_policies(catalog, &mut guards, findings);
+    guards
 }

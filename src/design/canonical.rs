@@ -1,13 +1,13 @@
 //! One digest for one meaning: the same value gives the same bytes wherever, and in whatever order,
 //! it was written.
 //!
-//! Marks, the order of keys and whether a value is secret do not count ([`write_canonical`]). A digest
-//! of a whole is made of the digests of its parts ([`combine`]), so that what many nodes share is
+//! Marks and the order of keys do not count, and a secret counts by where it comes from, never by its value
+//! ([`write_without_secrets`]): these digests are recorded and pushed. A digest of a whole is made of the digests of its parts ([`combine`]), so that what many nodes share is
 //! hashed once.
 
 use sha2::{Digest as _, Sha256};
 
-use crate::document::{Node, write_canonical};
+use crate::document::{Node, write_without_secrets};
 
 /// A SHA-256 as bytes.
 pub(super) type Sum = [u8; 32];
@@ -15,7 +15,7 @@ pub(super) type Sum = [u8; 32];
 /// The digest of a value.
 pub(super) fn sum(node: &Node) -> Sum {
     let mut bytes = Vec::with_capacity(256);
-    write_canonical(node, &mut bytes);
+    write_without_secrets(node, &mut bytes);
     Sha256::digest(&bytes).into()
 }
 

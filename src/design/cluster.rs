@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use super::catalog::Catalog;
 use super::read::{items, number, text, text_of};
-use super::{ClusterName, Design, EtcdCluster, EtcdMember, NodeName, Reference, kind};
+use super::{ClusterName, EtcdCluster, EtcdMember, NodeName, Reference, kind};
 use crate::document::{Map, Node, Value};
 
-/// Puts the clusters of all documents into the design.
-pub(super) fn add_clusters(catalog: &Catalog<'_>, design: &mut Design) {
-    for (_, data) in catalog.of(kind::ETCD_CLUSTERS) {
-        let clusters = items(data, "clusters").iter().filter_map(read_cluster);
-        design.etcd_clusters.extend(clusters);
-    }
+/// Reads the clusters of all documents.
+pub(super) fn read_clusters(catalog: &Catalog<'_>) -> Vec<EtcdCluster> {
+    let documents = catalog.of(kind::ETCD_CLUSTERS);
+    let clusters = documents.flat_map(|(_, data)| items(data, "clusters"));
+    clusters.filter_map(read_cluster).collect()
 }
 
 /// The healthy members that a cluster of some size needs to decide anything.

@@ -162,6 +162,18 @@ impl Digests {
         }
     }
 
+    /// Takes the digest of a section away.
+    pub fn remove(&mut self, section: Section) {
+        match own(section) {
+            Some(own) => Arc::make_mut(&mut self.own)[own] = None,
+            None => {
+                let mut common = *self.common;
+                common[section as usize] = None;
+                self.common = shared(&common);
+            }
+        }
+    }
+
     /// Takes all digests away.
     pub fn clear(&mut self) {
         *self = Self::default();

@@ -107,7 +107,7 @@ fn secret_at(data: &Node, field: &Exposed) -> Option<Mark> {
     let mut node = data;
     let mut is_within = false;
     for key in field.path {
-        is_within |= node.secret;
+        is_within |= node.is_secret();
         node = node.get(key)?;
     }
     match is_within && !node.is_null() {
@@ -118,7 +118,7 @@ fn secret_at(data: &Node, field: &Exposed) -> Option<Mark> {
 
 /// The place of the first secret in a value.
 fn secret_in(node: &Node, has_credentials: bool) -> Option<Mark> {
-    if node.secret {
+    if node.is_secret() {
         return Some(node.mark);
     }
     match &node.value {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Design, Input, SiteName, build, check};
+use super::{Design, Documented, Guards, Input, SiteName, build, check};
 use crate::diagnostic::{Diagnostics, Sources};
 use crate::document::{Document, LoadSettings, Node, load, load_values};
 
 /// A site of one file.
 pub(crate) struct Site {
     pub(crate) design: Design,
+    pub(crate) guards: Guards,
     /// `code line:column message (hint)`, sorted by place.
     pub(crate) problems: Vec<String>,
     pub(crate) sources: Sources,
@@ -37,15 +38,16 @@ pub(super) fn checked(text: &str) -> Site {
     with(text, |site, documents| check(site, documents, 1))
 }
 
-fn with(text: &str, make: fn(SiteName, &[Input<'_>]) -> (Design, Diagnostics)) -> Site {
+fn with(text: &str, make: fn(SiteName, &[Input<'_>]) -> (Documented, Diagnostics)) -> Site {
     let (sources, documents) = documents(text);
     let inputs: Vec<_> = documents
         .iter()
         .map(|document| (&**document, &document.data))
         .collect();
-    let (design, problems) = make(SiteName::from("test"), &inputs);
+    let (Documented { design, guards }, problems) = make(SiteName::from("test"), &inputs);
     Site {
-        design,
+        design: Arc::unwrap_or_clone(design),
+        guards: Arc::unwrap_or_clone(guards),
         problems: lines(problems, &sources),
         sources,
     }
@@ -71,13 +73,13 @@ pub(super) fn lines(mut diagnostics: Diagnostics, sources: &Sources) -> Vec<Stri
 }
 
 /// A document in the short form.
-pub(super) fn document(schema: &str, name: &str, data: &str) -> String {
+pub(crate) fn document(schema: &str, name: &str, data: &str) -> String {
     let data = data.trim().replace('\n', "\n  ");
     format!("---\nschema: {schema}\nmetadata: {{name: {name}}}\ndata:\n  {data}\n")
 }
 
 /// One YAML value.
-pub(super) fn value(text: &str) -> Node {
+pub(crate) fn value(text: &str) -> Node {
     let mut sources = Sources::new();
     let id = sources.add("value.yaml", text);
     let (mut values, diagnostics) = load_values(id, text, &crate::document::Limits::default());

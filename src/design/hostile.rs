@@ -144,14 +144,15 @@ proptest! {
             .map(|document| (&**document, &document.data))
             .collect();
         let (design, found) = check(SiteName::from("s"), &inputs, 1);
-        for group in &design.groups {
+        for group in &design.guards.groups {
             prop_assert!(group.nodes(&design).len() <= design.nodes.len());
         }
         for node in design.nodes.values() {
             prop_assert_eq!(node.digests.iter().count(), 8);
-            let _ = (design.cleaning_of(node), design.backend_of(node), design.is_protected(node));
+            let guards = &design.guards;
+            let _ = (guards.cleaning_of(node), guards.backend_of(node), guards.is_protected(node));
         }
-        let _ = design.retired("2026-01-01");
+        let _ = design.guards.retired(&design, "2026-01-01");
         inputs.reverse();
         let (again, other) = check(SiteName::from("s"), &inputs, 3);
         prop_assert_eq!(lines(found, &sources), lines(other, &sources));

@@ -155,7 +155,11 @@ pub(super) fn inherit(child: Option<&Node>, parent: Option<&Node>, rule: Rule) -
     Some(Node {
         value,
         mark: child.mark,
-        secret: child.secret || parent.is_some_and(|node| node.secret),
+        secret: child
+            .secret
+            .as_ref()
+            .or(parent.and_then(|node| node.secret.as_ref()))
+            .cloned(),
     })
 }
 

@@ -14,12 +14,13 @@ mod digests;
 mod exposed;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod guards;
 #[cfg(test)]
 mod hostile;
 mod identity;
 mod ignored;
 mod inherit;
-mod kind;
+pub(crate) mod kind;
 mod merge_join;
 mod names;
 mod network;
@@ -36,6 +37,7 @@ mod section;
 mod selector;
 mod shared;
 mod strategy;
+mod time_zone;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -43,15 +45,16 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Mark;
-use crate::document::{DocumentId, Node};
+use crate::document::{DocumentId, Node, digest};
 pub use crate::remediation::Share;
 use crate::remediation::{MAX_UNHEALTHY, RemediationLimits};
 
-pub use approvals::{ApprovalPolicy, ApprovalRule, ApprovalScope};
+pub use approvals::{ApprovalPolicy, ApprovalRule, ApprovalScope, BreakGlassPolicy, RecoveryRule};
 pub use build::{Checking, Nodes, Others, alone, build, build_among, check, check_among};
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
+pub use guards::{Documented, GuardOrigin, Guards};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
@@ -62,10 +65,11 @@ pub use rules::Size;
 pub use schema::SchemaCache;
 pub use section::{Class, Section};
 pub use strategy::DEFAULT_STRATEGY;
+pub use time_zone::SiteTimeZone;
 
 /// The version of the rules by which section digests are computed; digests of different versions are
 /// never compared.
-pub const DIGEST_VERSION: u32 = 1;
+pub const DIGEST_VERSION: u32 = 2;
 
 /// The schema of the documents that are machines.
 pub const MACHINE: &str = "drydock/BaremetalNode/v1";
@@ -73,30 +77,13 @@ pub const MACHINE: &str = "drydock/BaremetalNode/v1";
 /// A SHA-256 in lower-case hexadecimal.
 pub type Digest = Arc<str>;
 
-/// The typed design of one site at one revision.
+/// The machines of one site at one revision: what they are made of.
 #[derive(Clone, Debug)]
 pub struct Design {
     /// Which site.
     pub site: SiteName,
     /// All machines.
     pub nodes: BTreeMap<NodeName, Arc<NodeDesign>>,
-    /// Deployment groups in document order; where the site names no strategy and has none of the
-    /// default name, one critical group of all nodes that wants 100 %.
-    pub groups: Vec<Group>,
-    /// Timeouts and intervals.
-    pub configuration: DeploymentConfiguration,
-    /// The etcd clusters that must keep their quorum.
-    pub etcd_clusters: Vec<EtcdCluster>,
-    /// Which nodes retire.
-    pub retirements: Vec<Retirement>,
-    /// How machines are cleaned; the first policy that selects a node counts.
-    pub cleaning: Vec<CleaningPolicy>,
-    /// Guards.
-    pub policy: Policy,
-    /// The backends of the hardware and of the clusters.
-    pub backends: Backends,
-    /// From where its guards were taken, where that is another revision.
-    pub guards_from: Option<GuardSource>,
     index: OnceLock<selector::NodeIndex>,
 }
 
@@ -107,73 +94,21 @@ impl Design {
         Self {
             site,
             nodes: BTreeMap::new(),
-            groups: Vec::new(),
-            configuration: DeploymentConfiguration::default(),
-            etcd_clusters: Vec::new(),
-            retirements: Vec::new(),
-            cleaning: Vec::new(),
-            policy: Policy::default(),
-            backends: Backends::default(),
-            guards_from: None,
             index: OnceLock::new(),
         }
     }
 
-    /// The nodes of each name, tag, rack and label, found when first asked for: [`Self::nodes`] does
-    /// not change after that.
+    /// Sets the machines in the place of those that are there.
+    pub fn set_nodes(&mut self, nodes: BTreeMap<NodeName, Arc<NodeDesign>>) {
+        self.nodes = nodes;
+        self.index = OnceLock::new();
+    }
+
+    /// The nodes of each name, tag, rack and label, found when first asked for: [`Self::nodes`] changes
+    /// by [`Self::set_nodes`] only after that.
     fn index(&self) -> &selector::NodeIndex {
         self.index
             .get_or_init(|| selector::NodeIndex::new(&self.nodes))
-    }
-
-    /// Why a node is retired on a day (`YYYY-MM-DD`), if it is: the reason of the first entry that
-    /// names it and holds by then.
-    #[must_use]
-    pub fn retired_on(&self, node: &NodeName, as_of: &str) -> Option<&Arc<str>> {
-        let node = self.nodes.get(node)?;
-        self.retirements
-            .iter()
-            .find(|retirement| retirement.holds_on(as_of) && retirement.selector.matches(node))
-            .map(|retirement| &retirement.reason)
-    }
-
-    /// All nodes that are retired on a day (`YYYY-MM-DD`), each with the first entry that names it.
-    #[must_use]
-    pub fn retired(&self, as_of: &str) -> BTreeMap<&NodeName, &Retirement> {
-        let mut result = BTreeMap::new();
-        for retirement in &self.retirements {
-            if retirement.holds_on(as_of) {
-                for name in retirement.selector.nodes(self) {
-                    result.entry(name).or_insert(retirement);
-                }
-            }
-        }
-        result
-    }
-
-    /// The policy by which a node is cleaned, if there is one.
-    #[must_use]
-    pub fn cleaning_of(&self, node: &NodeDesign) -> Option<&CleaningPolicy> {
-        self.cleaning.iter().find(|policy| policy.is_about(node))
-    }
-
-    /// The hardware backend of a node: the first override that selects it, or the site's.
-    #[must_use]
-    pub fn backend_of(&self, node: &NodeDesign) -> &HardwareBackend {
-        self.backends
-            .overrides
-            .iter()
-            .find(|(selector, _)| selector.matches(node))
-            .map_or(&self.backends.hardware, |(_, backend)| backend)
-    }
-
-    /// Whether the policy protects a node from teardown.
-    #[must_use]
-    pub fn is_protected(&self, node: &NodeDesign) -> bool {
-        self.policy
-            .protected
-            .iter()
-            .any(|selector| selector.matches(node))
     }
 }
 
@@ -205,7 +140,7 @@ pub struct NodeDesign {
     /// The effective fields of each section, every leaf with the mark of its document; shared
     /// between nodes where they are the same.
     pub sections: Sections,
-    /// The digest of each section ([`DIGEST_VERSION`]).
+    /// The digest of each section ([`DIGEST_VERSION`]), in which a secret counts by where it comes from.
     pub digests: Digests,
     /// The documents that make this node what it is (profiles, networks, links, boot actions), each
     /// with the field that refers to it: the hops of a chain of reasons, in lists that nodes share.
@@ -214,6 +149,38 @@ pub struct NodeDesign {
 }
 
 impl NodeDesign {
+    /// The same machine, reached and placed as `now` says: by its address and account, in its rack, with its tags.
+    #[must_use]
+    pub fn reached_as(&self, now: &Self) -> Self {
+        let mut node = self.clone();
+        node.rack.clone_from(&now.rack);
+        node.tags = now.tags.clone();
+        node.out_of_band = now.out_of_band.clone();
+        for section in [Section::OutOfBand, Section::Inventory] {
+            match now.digests.get(&section) {
+                Some(digest) => node.digests.insert(section, *digest),
+                None => node.digests.remove(section),
+            }
+        }
+        node.sections.reach_as(&now.sections);
+        node
+    }
+
+    /// Whether a section of the machine is another one than it was. A digest says where to look: it is another one also
+    /// where only the file was edited that a secret is written in, and there the values decide.
+    #[must_use]
+    pub fn differs_in(&self, section: Section, before: &Self) -> bool {
+        if self.digests.get(&section) == before.digests.get(&section) {
+            return false;
+        }
+        let fields = [self, before].map(|node| node.sections.get(&section));
+        let [Some(now), Some(then)] = fields.map(|fields| fields.map(|fields| fields.to_node()))
+        else {
+            return true;
+        };
+        !(now.has_secret() || then.has_secret()) || digest(&now) != digest(&then)
+    }
+
     /// All hops from this node to the documents that make it what it is.
     pub fn dependences(&self) -> impl Iterator<Item = &Dependence> {
         self.depends_on.iter().flat_map(|list| list.iter())
@@ -234,23 +201,51 @@ pub struct Dependence {
 }
 
 /// How the management controller of a machine is reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct OutOfBand {
     /// `ipmi`, `redfish`, `libvirt`, `manual`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Arc<str>>,
     /// The address on the out-of-band network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Arc<str>>,
     /// The account's name, where the documents give one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Arc<str>>,
 }
 
-/// The revision from which the guards of a design were taken in the place of its own.
+impl OutOfBand {
+    /// Whether nothing is known of it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kind.is_none() && self.address.is_none() && self.account.is_none()
+    }
+}
+
+/// A member of an etcd cluster that documents of two revisions place on different nodes, by one name and address: no
+/// document proves which machine holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GuardSource {
-    /// The revision as the operator named it.
-    pub revision: Arc<str>,
-    /// The documents that are different in the design's own revision.
-    pub changed: Vec<Arc<str>>,
+pub struct MovedMember {
+    /// Its name in etcd.
+    pub name: Arc<str>,
+    /// Its node by the newest documents.
+    pub now: NodeName,
+    /// Its node by the older ones.
+    pub then: NodeName,
+}
+
+impl MovedMember {
+    /// The member, if `now` and `then` are one on different nodes.
+    #[must_use]
+    pub fn of(now: &EtcdMember, then: &EtcdMember) -> Option<Self> {
+        let is_same = now.name == then.name && now.peer_url == then.peer_url;
+        (is_same && now.node != then.node).then(|| Self {
+            name: now.name.clone(),
+            now: now.node.clone(),
+            then: then.node.clone(),
+        })
+    }
 }
 
 /// Which nodes: the intersection of the criteria given, each a union of its values.
@@ -441,8 +436,10 @@ pub struct Policy {
     pub unverified: Vec<Selector>,
     /// Most nodes out of service at the same time.
     pub max_unavailable: MaxUnavailable,
-    /// When changes may be made; none: always.
-    pub maintenance_windows: Vec<MaintenanceWindow>,
+    /// The time zone of its windows and days.
+    pub time_zone: SiteTimeZone,
+    /// When changes may be made: in a window of each list, one for each revision that has a say; none: always.
+    pub maintenance_windows: Vec<WindowList>,
     /// The behaviour of a destroy where a backend cannot wipe.
     pub wipe: WipePolicy,
     /// Nodes worked on at the same time, where no flag says otherwise.
@@ -463,6 +460,10 @@ pub struct Policy {
     pub approvals: Option<Arc<ApprovalPolicy>>,
     /// Whether runs have to be signed by allowed signers.
     pub signed_runs: bool,
+    /// The people who may do without approvals that are missing.
+    pub break_glass: Option<Arc<BreakGlassPolicy>>,
+    /// Flags that loosen a limit, by name, and are not to be used.
+    pub forbidden_flags: BTreeSet<Arc<str>>,
     /// Codes of warnings that are not reported.
     pub silenced: BTreeSet<Arc<str>>,
 }
@@ -508,6 +509,52 @@ pub struct MaxUnavailable {
     pub per_rack: Option<usize>,
     /// By tag.
     pub by_tag: BTreeMap<Arc<str>, usize>,
+    /// The defaults that hold beside the numbers.
+    pub defaults: DefaultLimits,
+    /// Where machines stand, and their tags, in another revision whose limits hold, too: each limit holds over the machines
+    /// of its own revision.
+    pub elsewhere: BTreeMap<NodeName, Placement>,
+}
+
+/// Where a machine stands, and its tags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Its racks.
+    pub racks: BTreeSet<Arc<str>>,
+    /// Its tags.
+    pub tags: BTreeSet<Arc<str>>,
+}
+
+impl MaxUnavailable {
+    /// Whether one machine of the control plane at a time is the limit, beside any number.
+    #[must_use]
+    pub const fn has_control_plane_default(&self) -> bool {
+        self.total.is_none() || self.defaults.control_plane
+    }
+
+    /// Whether the defaults for all other machines and for groups hold, beside any number.
+    #[must_use]
+    pub const fn has_default(&self) -> bool {
+        (self.total.is_none() && self.percent.is_none()) || self.defaults.others
+    }
+}
+
+/// Defaults that hold though a number is given, since one of two revisions gives none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DefaultLimits {
+    /// One machine of the control plane at a time.
+    pub control_plane: bool,
+    /// Ten others, a quarter of each group, and what its criteria leave.
+    pub others: bool,
+}
+
+/// The maintenance windows of a revision, by the clock of its time zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowList {
+    /// The zone.
+    pub time_zone: SiteTimeZone,
+    /// The windows.
+    pub windows: Vec<MaintenanceWindow>,
 }
 
 /// A weekly time in which changes may be made.
@@ -515,9 +562,9 @@ pub struct MaxUnavailable {
 pub struct MaintenanceWindow {
     /// Days (`monday` …); empty: every day.
     pub days: Vec<Arc<str>>,
-    /// From, `HH:MM` UTC.
+    /// From, `HH:MM`.
     pub from: Arc<str>,
-    /// To, `HH:MM` UTC; earlier than `from` means the next day.
+    /// To, `HH:MM`; earlier than `from` means the next day.
     pub to: Arc<str>,
 }
 
@@ -541,12 +588,38 @@ pub struct Backends {
     pub overrides: Vec<(Selector, HardwareBackend)>,
     /// How nodes are called elsewhere, by node, then by system (`kubernetes`, `ironic`, `metal3`, `maas`).
     pub names: BTreeMap<NodeName, BTreeMap<Arc<str>, Arc<str>>>,
+    /// When machines have to have joined their clusters, where no override selects them; `None`: as it follows from
+    /// whether an API server has ever answered.
+    pub join: Option<JoinMode>,
+    /// Overrides, the first that selects a node counts.
+    pub join_overrides: Vec<(Selector, JoinMode)>,
     /// Whether credentials may be sent over plain HTTP beyond this machine.
     pub allow_plain_http: bool,
     /// The variables that programs which print secrets get beside the usual ones.
     pub exec_environment: Vec<Arc<str>>,
     /// The document's data, for what a backend reads itself.
     pub data: Option<Node>,
+}
+
+/// When a machine that is to join its clusters has to have joined them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinMode {
+    /// In the run that builds it: until then it is not finished.
+    InRun,
+    /// In a later one: what brings it into its clusters comes after its deploy.
+    Later,
+    /// It joins none.
+    Never,
+}
+
+impl Backends {
+    /// When a node has to have joined its clusters, where the documents say it.
+    #[must_use]
+    pub fn join_mode(&self, node: &NodeDesign) -> Option<JoinMode> {
+        let mut overrides = self.join_overrides.iter();
+        let found = overrides.find(|(selector, _)| selector.matches(node));
+        found.map(|(_, mode)| *mode).or(self.join)
+    }
 }
 
 /// Which hardware backend, and its settings.

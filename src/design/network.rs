@@ -234,7 +234,7 @@ fn only(data: &Node, names: &[&str]) -> Node {
     Node {
         value: Value::Map(Arc::new(fields)),
         mark: data.mark,
-        secret: data.secret,
+        secret: data.secret.clone(),
     }
 }
 

@@ -530,10 +530,7 @@ mod tests {
         assert_eq!(node.out_of_band.account.as_deref(), Some("root"));
         assert_eq!(**node.addresses.get("oam").unwrap(), *"10.0.0.1");
         let oob = node.sections.get(&Section::OutOfBand).unwrap();
-        assert!(
-            oob.at(&["oob", "credential"])
-                .is_some_and(|node| node.secret)
-        );
+        assert!(oob.at(&["oob", "credential"]).is_some_and(Node::is_secret));
         let network = node.sections.get(&Section::Network).unwrap();
         assert!(network.at(&["addressing", "oam"]).is_some());
         assert!(network.at(&["addressing", "oob"]).is_none());

@@ -166,6 +166,21 @@ impl Sections {
         self.own = any.then(|| Box::new(own));
     }
 
+    /// Takes how the machine is reached, and where it stands, from other sections.
+    pub(super) fn reach_as(&mut self, now: &Self) {
+        for section in [Section::OutOfBand, Section::Inventory] {
+            self.fields[section as usize].clone_from(&now.fields[section as usize]);
+        }
+        let controller = now.own.as_deref().and_then(|own| own.controller.clone());
+        match (self.own.as_deref().cloned(), now.own.as_deref()) {
+            (Some(own), _) => self.set_addresses(OwnAddresses { controller, ..own }),
+            (None, Some(now)) => {
+                self.set_addresses(OwnAddresses::new(Vec::new(), now.mark, controller));
+            }
+            (None, None) => {}
+        }
+    }
+
     /// The sections that are there, with their fields.
     pub fn iter(&self) -> impl Iterator<Item = (Section, Fields<'_>)> {
         let sections = Section::ALL.into_iter();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::canonical::{self, Sum};
-use super::inherit::{FIELDS, Rule, inherit, position};
+use super::inherit::{FIELDS, Rule, inherit};
 use super::read::is_blank;
 use super::{Dependence, Section, SectionDigest};
 use crate::diagnostic::Mark;
@@ -122,25 +122,8 @@ pub(super) fn inherit_parts(
         }
         inherit(own, above.map(|part| &part.node), field.rule)
             .filter(|node| !is_blank(node))
-            .map(|node| match at {
-                OUT_OF_BAND => conceal(node),
-                _ => node,
-            })
             .map(|node| Rc::new(Part::new(node, owner.cloned())))
     })
-}
-
-const OUT_OF_BAND: usize = position("oob");
-
-/// The password of a management controller is secret also where its document is not.
-fn conceal(mut node: Node) -> Node {
-    if let Value::Map(map) = &mut node.value
-        && map.contains_key("credential")
-        && let Some(credential) = Arc::make_mut(map).get_str_mut("credential")
-    {
-        credential.secret = true;
-    }
-    node
 }
 
 /// A map of fields under the names that they have in the documents, no larger than it has to be: there

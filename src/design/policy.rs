@@ -1,29 +1,29 @@
 //! trueup's own documents: retirement, cleaning, guards and backends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::approvals::ApprovalPolicy;
+use super::approvals::{ApprovalPolicy, BreakGlassPolicy};
 use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
-    BackendKind, CleaningPolicy, Design, HardwareBackend, IgnoredChanges, MaintenanceWindow,
-    MaxUnavailable, NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, Share,
-    WipePolicy, kind,
+    BackendKind, Backends, CleaningPolicy, DefaultLimits, Guards, HardwareBackend, IgnoredChanges,
+    JoinMode, MaintenanceWindow, MaxUnavailable, NodeName, RedeployPolicy, RemediationPolicy,
+    Retirement, Selector, Share, SiteTimeZone, WindowList, WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
 use crate::document::{Map, Node, Seconds};
 use crate::remediation::{Release, RemediationLimits};
 
-/// Puts the documents of the kinds `trueup/*` into the design.
-pub(super) fn add_policies(catalog: &Catalog<'_>, design: &mut Design, findings: &mut Findings) {
+/// Puts the documents of the kinds `trueup/*` into the guards.
+pub(super) fn add_policies(catalog: &Catalog<'_>, guards: &mut Guards, findings: &mut Findings) {
     for (_, data) in catalog.of(kind::RETIREMENT) {
-        design
+        guards
             .retirements
             .extend(items(data, "retirements").iter().map(read_retirement));
     }
     for (document, data) in catalog.of(kind::CLEANING) {
-        design.cleaning.push(CleaningPolicy {
+        guards.cleaning.push(CleaningPolicy {
             name: document.id.name.clone(),
             selectors: Selector::read_all(data, "selectors"),
             automated: data.get("automated").and_then(Node::as_bool) != Some(false),
@@ -34,14 +34,14 @@ pub(super) fn add_policies(catalog: &Catalog<'_>, design: &mut Design, findings:
         });
     }
     // Those that select go before those that mean all, so that a default does not hide an exception.
-    design
+    guards
         .cleaning
         .sort_by_key(|policy| policy.selectors.iter().all(Selector::is_all));
     if let Some(data) = only_one(catalog, kind::POLICY, findings) {
-        read_policy(data, design);
+        read_policy(data, guards);
     }
     if let Some(data) = only_one(catalog, kind::BACKENDS, findings) {
-        read_backends(data, design);
+        read_backends(data, guards);
     }
 }
 
@@ -95,8 +95,8 @@ fn share(node: &Node, key: &str) -> Option<Share> {
     number.or_else(|| text(node, key)?.parse().ok())
 }
 
-fn read_policy(data: &Node, design: &mut Design) {
-    let policy = &mut design.policy;
+fn read_policy(data: &Node, guards: &mut Guards) {
+    let policy = &mut guards.policy;
     policy.protected = Selector::read_all(data, "protected");
     policy.unverified = Selector::read_all(data, "unverified");
     if let Some(limits) = data.get("max_unavailable") {
@@ -108,9 +108,11 @@ fn read_policy(data: &Node, design: &mut Design) {
             by_tag: numbers(limits.get("by_tag"))
                 .filter_map(|(tag, limit)| Some((tag, usize::try_from(limit).ok()?)))
                 .collect(),
+            defaults: DefaultLimits::default(),
+            elsewhere: BTreeMap::new(),
         };
     }
-    policy.maintenance_windows = items(data, "maintenance_windows")
+    let windows: Vec<_> = items(data, "maintenance_windows")
         .iter()
         .filter_map(|window| {
             Some(MaintenanceWindow {
@@ -120,6 +122,16 @@ fn read_policy(data: &Node, design: &mut Design) {
             })
         })
         .collect();
+    // An unknown zone is an error of its document.
+    let zone = text(data, "time_zone").and_then(|name| SiteTimeZone::named(&name));
+    policy.time_zone = zone.unwrap_or_default();
+    policy.maintenance_windows = match windows.is_empty() {
+        true => Vec::new(),
+        false => vec![WindowList {
+            time_zone: policy.time_zone.clone(),
+            windows,
+        }],
+    };
     policy.wipe = match text(data, "wipe").as_deref() {
         Some("skip") => WipePolicy::Skip,
         _ => WipePolicy::Require,
@@ -137,6 +149,11 @@ fn read_policy(data: &Node, design: &mut Design) {
         .map(Arc::new);
     // Any other word would be a misspelt demand.
     policy.signed_runs = text(data, "signed_runs").is_some_and(|word| &*word != "optional");
+    let break_glass = data.get("break_glass").map(BreakGlassPolicy::read);
+    policy.break_glass = break_glass.map(Arc::new);
+    if let Some(flags) = data.get("flags") {
+        policy.forbidden_flags = texts(flags, "forbid").collect();
+    }
     policy.silenced = texts(data, "silence").collect();
     policy.ignored = items(data, "ignore_changes")
         .iter()
@@ -184,8 +201,17 @@ fn read_remediation(data: &Node) -> RemediationPolicy {
     }
 }
 
-fn read_backends(data: &Node, design: &mut Design) {
-    let backends = &mut design.backends;
+fn join_mode(data: &Node) -> Option<JoinMode> {
+    match text(data, "join").as_deref()? {
+        "in-run" => Some(JoinMode::InRun),
+        "later" => Some(JoinMode::Later),
+        "never" => Some(JoinMode::Never),
+        _ => None,
+    }
+}
+
+fn read_backends(data: &Node, guards: &mut Guards) {
+    let backends = &mut guards.backends;
     if let Some(hardware) = data.get("hardware") {
         backends.hardware = read_hardware(hardware);
     }
@@ -212,9 +238,48 @@ fn read_backends(data: &Node, design: &mut Design) {
             .names
             .insert(NodeName::from(node.text.clone()), names);
     }
+    if let Some(cluster) = data.at(&["clusters", "kubernetes"]) {
+        backends.join = join_mode(cluster);
+        let overrides = items(cluster, "join_overrides").iter().filter_map(|each| {
+            let selector = each.get("selector").map(Selector::read).unwrap_or_default();
+            Some((selector, join_mode(each)?))
+        });
+        backends.join_overrides = overrides.collect();
+    }
     backends.allow_plain_http = data.get("allow_plain_http").and_then(Node::as_bool) == Some(true);
     backends.exec_environment = texts(data, "exec_environment").collect();
     backends.data = Some(data.clone());
+}
+
+impl Backends {
+    /// The settings by which a backend trusts a server that it cannot verify, or erases again what it cannot prove.
+    #[must_use]
+    pub fn trusting(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        if let Some(data) = &self.data {
+            trusting("", data, &mut found);
+        }
+        found
+    }
+}
+
+fn trusting(path: &str, node: &Node, found: &mut BTreeSet<String>) {
+    for (key, field) in node.as_map().into_iter().flat_map(Map::iter) {
+        let path = format!("{path}{}", key.text);
+        let value = &field.node;
+        match &*key.text {
+            "verify" if value.as_bool() == Some(false) => {
+                found.insert(format!("{path}: false"));
+            }
+            "erase" if value.as_str() == Some("repeatable") => {
+                found.insert(format!("{path}: repeatable"));
+            }
+            _ => trusting(&format!("{path}."), value, found),
+        }
+    }
+    for (position, item) in node.as_list().into_iter().flatten().enumerate() {
+        trusting(&format!("{path}{position}."), item, found);
+    }
 }
 
 fn read_hardware(node: &Node) -> HardwareBackend {
@@ -252,15 +317,11 @@ mod tests {
             ),
         ]
         .concat();
-        let design = site(&text).design;
+        let site = site(&text);
         let on = |node: &str, day: &str| {
-            let reason = design.retired_on(&NodeName::from(node), day);
-            let retired = design.retired(day);
-            let other = retired
-                .get(&NodeName::from(node))
-                .map(|entry| &entry.reason);
-            assert_eq!(reason, other, "{node} on {day}");
-            reason.map(|reason| reason.to_string())
+            let retired = site.guards.retired(&site.design, day);
+            let entry = retired.get(&NodeName::from(node));
+            entry.map(|entry| entry.reason.to_string())
         };
         assert_eq!(on("n1", "2026-02-28"), None);
         assert_eq!(on("n1", "2026-03-01"), Some("disks".to_owned()));
@@ -282,13 +343,13 @@ mod tests {
             ),
         ]
         .concat();
-        let design = site(&text).design;
+        let site = site(&text);
         assert_eq!(
-            design.backend_of(&design.nodes["n1"]).kind,
+            site.guards.backend_of(&site.design.nodes["n1"]).kind,
             BackendKind::Sim
         );
         assert_eq!(
-            design.backend_of(&design.nodes["n2"]).kind,
+            site.guards.backend_of(&site.design.nodes["n2"]).kind,
             BackendKind::Redfish
         );
     }
@@ -310,9 +371,10 @@ mod tests {
             ),
         ]
         .concat();
-        let design = site(&text).design;
-        assert!(!design.cleaning_of(&design.nodes["n1"]).unwrap().automated);
-        let other = design.cleaning_of(&design.nodes["n2"]).unwrap();
+        let site = site(&text);
+        let policy = |node: &str| site.guards.cleaning_of(&site.design.nodes[node]).unwrap();
+        assert!(!policy("n1").automated);
+        let other = policy("n2");
         assert_eq!(other.priorities["deploy.erase_devices"], 10);
     }
 
@@ -323,7 +385,7 @@ mod tests {
             "a",
             "remediation: {max_at_once: 2, max_unhealthy: '3', attempts: 4, ready_timeout: 90, backoff: 2m, release_node: out-of-service}",
         );
-        let policy = site(&text).design.policy.remediation;
+        let policy = site(&text).guards.policy.remediation;
         assert_eq!(policy.max_at_once, Some(2));
         assert_eq!(policy.max_unhealthy, Some(Share::Machines(3)));
         let limits = RemediationLimits {
@@ -336,7 +398,7 @@ mod tests {
         assert_eq!(policy.limits, limits);
         let plain = site(&document(kind::POLICY, "a", "wipe: skip"));
         assert_eq!(
-            plain.design.policy.remediation,
+            plain.guards.policy.remediation,
             RemediationPolicy::default()
         );
     }
@@ -350,6 +412,6 @@ mod tests {
             found.problems,
             ["rule-one-document 8:18 a site has one `trueup/Policy/v1`, and `b` is another"]
         );
-        assert_eq!(found.design.policy.wipe, WipePolicy::Skip);
+        assert_eq!(found.guards.policy.wipe, WipePolicy::Skip);
     }
 }

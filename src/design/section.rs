@@ -52,6 +52,16 @@ impl Section {
         Self::Inventory,
     ];
 
+    /// Sections of what is on a machine or in its cluster, so that it can be otherwise than they say.
+    pub const ON_MACHINE: [Self; 6] = [
+        Self::Hardware,
+        Self::OperatingSystem,
+        Self::Storage,
+        Self::Network,
+        Self::BootActions,
+        Self::Labels,
+    ];
+
     /// Sections that nearly every machine has for itself.
     pub const OWN: [Self; 3] = [Self::Network, Self::OutOfBand, Self::Inventory];
 
@@ -126,6 +136,15 @@ mod tests {
         let own = ["addressing".to_owned()].into();
         assert_eq!(&node - &profile, own, "what a profile cannot say");
         assert_eq!(&profile - &node, BTreeSet::new(), "fields of profiles only");
+    }
+
+    #[test]
+    fn what_is_on_a_machine_is_what_is_done_to_one_when_it_changes() {
+        let all = super::Section::ALL.into_iter();
+        let done: Vec<_> = all
+            .filter(|section| section.class() != super::Class::Record)
+            .collect();
+        assert_eq!(done, super::Section::ON_MACHINE);
     }
 
     #[test]

@@ -317,7 +317,7 @@ mod tests {
             ("[{node_names: [gone]}]", 0),
         ];
         for (text, expected) in table {
-            let mut group = site("").design.groups.remove(0);
+            let mut group = site("").guards.groups.remove(0);
             group.selectors = value(text)
                 .as_list()
                 .unwrap()

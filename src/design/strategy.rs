@@ -6,7 +6,7 @@
 
 use super::catalog::{Catalog, Input};
 use super::read::{Findings, items, number, text, text_of, texts};
-use super::{DeploymentConfiguration, Design, Group, GroupName, Selector, SuccessCriteria, kind};
+use super::{DeploymentConfiguration, Group, GroupName, Guards, Selector, SuccessCriteria, kind};
 use crate::diagnostic::{Diagnostic, Mark, SourceId};
 use crate::document::Node;
 
@@ -16,13 +16,13 @@ pub const DEFAULT_STRATEGY: &str = "deployment-strategy";
 /// The name of the group that stands for a site without a strategy.
 const DEFAULT_GROUP: &str = "default";
 
-/// Puts timeouts and groups into the design.
-pub(super) fn add_strategy(catalog: &Catalog<'_>, design: &mut Design, findings: &mut Findings) {
+/// Reads timeouts and groups.
+pub(super) fn add_strategy(catalog: &Catalog<'_>, guards: &mut Guards, findings: &mut Findings) {
     let configuration = configuration_of(catalog, findings);
     if let Some((_, data)) = configuration {
-        design.configuration = read_configuration(data);
+        guards.configuration = read_configuration(data);
     }
-    design.groups = match strategy_of(catalog, configuration, findings) {
+    guards.groups = match strategy_of(catalog, configuration, findings) {
         Some((_, data)) => items(data, "groups")
             .iter()
             .filter_map(read_group)
@@ -191,9 +191,9 @@ mod tests {
         for (what, text, problems, group) in table {
             let found = site(text);
             assert_eq!(found.problems, *problems, "{what}");
-            assert_eq!(found.design.groups[0].name.as_str(), *group, "{what}");
+            assert_eq!(found.guards.groups[0].name.as_str(), *group, "{what}");
         }
-        let all = &site("").design.groups[0];
+        let all = &site("").guards.groups[0];
         assert!(all.critical && all.selectors.is_empty());
         assert_eq!(all.success_criteria.percent_successful_nodes, Some(100));
     }
@@ -206,6 +206,6 @@ mod tests {
             deploy_timeout: 60,
             ..DeploymentConfiguration::default()
         };
-        assert_eq!(site(&text).design.configuration, expected);
+        assert_eq!(site(&text).guards.configuration, expected);
     }
 }

@@ -25,6 +25,17 @@ pub fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {noun}")
 }
 
+/// Digits of a commit's id or a digest that tell it from all others for people.
+const SHORT: usize = 12;
+
+/// The beginning of a commit's id or a digest, for people.
+#[must_use]
+pub fn short_id(id: &str) -> &str {
+    id.char_indices()
+        .nth(SHORT)
+        .map_or(id, |(end, _)| &id[..end])
+}
+
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -49,7 +49,7 @@ struct Comparison<'n> {
 
 impl<'n> Comparison<'n> {
     fn nodes(&mut self, before: &'n Node, after: &'n Node) {
-        if before.secret || after.secret {
+        if before.is_secret() || after.is_secret() {
             if before != after {
                 self.tell(Some(before), Some(after));
             }
@@ -164,7 +164,7 @@ impl<'n> Comparison<'n> {
             before: Some(before),
             after: Some(after),
             moved_from: Some(Arc::from(moved_from)),
-            is_secret: before.secret || after.secret,
+            is_secret: before.is_secret() || after.is_secret(),
         });
         self.nodes(before, after);
     }
@@ -177,7 +177,7 @@ impl<'n> Comparison<'n> {
     }
 
     fn tell(&mut self, before: Option<&'n Node>, after: Option<&'n Node>) {
-        let is_secret = |node: Option<&Node>| node.is_some_and(|node| node.secret);
+        let is_secret = |node: Option<&Node>| node.is_some_and(Node::is_secret);
         self.found.push(Difference {
             path: Arc::from(self.path.as_str()),
             before,
@@ -209,8 +209,8 @@ fn identity(before: &[Node], after: &[Node]) -> Option<&'static str> {
     let is_distinct = |items: &[Node], field: &str| {
         let mut seen = rustc_hash::FxHashSet::default();
         items.iter().all(|item| {
-            let name = item.get(field).filter(|_| !item.secret);
-            let name = name.filter(|name| !name.secret).and_then(Node::as_str);
+            let name = item.get(field).filter(|_| !item.is_secret());
+            let name = name.filter(|name| !name.is_secret()).and_then(Node::as_str);
             name.is_some_and(|name| seen.insert(name))
         })
     };

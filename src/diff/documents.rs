@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::compare::compare;
 use super::text::shown;
-use crate::document::{Document, DocumentId, Node};
+use crate::document::{Document, DocumentId, Node, SecretOrigin};
 use crate::render::Rendered;
 
 /// The differences between two sets of documents. All lists are sorted by schema, name and layer.
@@ -175,9 +175,12 @@ fn changed(before: &Entry, after: &Entry) -> Option<ChangedDocument> {
     }
     let fields = data.into_iter().chain(metadata).map(|difference| {
         let side = |node: Option<&Node>| {
-            node.map(|node| Node {
-                secret: difference.is_secret,
-                ..node.clone()
+            node.map(|node| {
+                let mut node = node.clone();
+                if difference.is_secret && !node.is_secret() {
+                    node.secret = Some(SecretOrigin::in_file(None));
+                }
+                node
             })
         };
         FieldDiff {

@@ -102,7 +102,7 @@ impl<'a> NodeReasons<'a> {
     /// The differences between two sections, values that nodes share being compared once.
     fn differences(&self, before: Option<&Node>, after: Option<&Node>) -> Vec<FieldDifference> {
         if let (Some(before), Some(after)) = (before, after)
-            && (before.secret || after.secret)
+            && (before.is_secret() || after.is_secret())
         {
             return told(compare("", before, after));
         }
@@ -229,7 +229,7 @@ impl NodeReasons<'_> {
 /// Where the list or map of a value is kept; a secret is not told apart, so it has none.
 fn address(node: &Node) -> Option<usize> {
     match &node.value {
-        _ if node.secret => None,
+        _ if node.is_secret() => None,
         Value::List(list) => Some(Arc::as_ptr(list).addr()),
         Value::Map(map) => Some(Arc::as_ptr(map).addr()),
         _ => None,

@@ -22,7 +22,10 @@ const CONTEXT: usize = 24;
 /// Where one side is secret, both are.
 #[must_use]
 pub fn shown(before: Option<&Node>, after: Option<&Node>) -> [Option<Arc<str>>; 2] {
-    let is_secret = [before, after].iter().flatten().any(|node| node.secret);
+    let is_secret = [before, after]
+        .iter()
+        .flatten()
+        .any(|node| node.is_secret());
     let text = |node: &Node| {
         if is_secret {
             return REDACTED.to_owned();

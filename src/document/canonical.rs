@@ -1,15 +1,15 @@
 //! One spelling for each value, for digests.
 //!
-//! Where a value was written, the order of its keys and whether it is secret do not count; its type
-//! does (`1`, `1.0` and `"1"` differ). Secrets count with their value, so that a new one shows as a
-//! change: a digest of a secret is to be kept as carefully as its length and entropy ask for.
+//! Where a value was written and the order of its keys do not count; its type does (`1`, `1.0` and `"1"` differ).
+//! Secrets count with their value, to compare values in memory ([`write_canonical`], [`digest`]), or by where they come
+//! from, for every digest that is kept ([`write_without_secrets`]).
 
 use std::io::Write as _;
 use std::vec::IntoIter;
 
 use sha2::{Digest, Sha256};
 
-use super::{Field, Key, KeyKind, Node, Value};
+use super::{Field, Key, KeyKind, Node, SecretOrigin, Value};
 
 enum Open<'n> {
     Map(IntoIter<(&'n Key, &'n Field)>),
@@ -23,11 +23,31 @@ enum Open<'n> {
 /// count `:` items, a map `m` count `:` and for each key, in order of text, the letter of its kind,
 /// length `:` text and the value.
 pub fn write_canonical(node: &Node, out: &mut Vec<u8>) {
+    write(node, true, out);
+}
+
+/// Appends the canonical form, in which a secret is `x` and the 32 bytes that stand for it. Behind it follows what is
+/// in it and does not come from the same place.
+pub fn write_without_secrets(node: &Node, out: &mut Vec<u8>) {
+    write(node, false, out);
+}
+
+fn write(node: &Node, shows_secrets: bool, out: &mut Vec<u8>) {
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut next = Some(node);
     loop {
-        if let Some(node) = next {
-            begin(node, &mut open, out);
+        match next {
+            Some(Node {
+                secret: Some(origin),
+                value,
+                ..
+            }) if !shows_secrets => {
+                out.push(b'x');
+                out.extend_from_slice(origin.sum());
+                write_others(value, origin, out);
+            }
+            Some(node) => begin(node, &mut open, out),
+            None => {}
         }
         let Some(top) = open.last_mut() else {
             return;
@@ -35,21 +55,48 @@ pub fn write_canonical(node: &Node, out: &mut Vec<u8>) {
         next = match top {
             Open::List(items) => items.next(),
             Open::Map(fields) => fields.next().map(|(key, field)| {
-                let kind = match key.kind {
-                    KeyKind::String => b's',
-                    KeyKind::Null => b'n',
-                    KeyKind::Bool => b'b',
-                    KeyKind::Integer => b'i',
-                    KeyKind::Float => b'd',
-                    KeyKind::Timestamp => b'z',
-                };
-                counted(kind, key.text.len(), key.text.as_bytes(), out);
+                write_key(key, out);
                 &field.node
             }),
         };
         if next.is_none() {
             open.pop();
         }
+    }
+}
+
+fn write_key(key: &Key, out: &mut Vec<u8>) {
+    let kind = match key.kind {
+        KeyKind::String => b's',
+        KeyKind::Null => b'n',
+        KeyKind::Bool => b'b',
+        KeyKind::Integer => b'i',
+        KeyKind::Float => b'd',
+        KeyKind::Timestamp => b'z',
+    };
+    counted(kind, key.text.len(), key.text.as_bytes(), out);
+}
+
+/// Appends what is in a secret and does not come from where it comes from itself.
+fn write_others(value: &Value, origin: &SecretOrigin, out: &mut Vec<u8>) {
+    let below = |node: &Node, out: &mut Vec<u8>| match node.secret.as_ref() == Some(origin) {
+        true => write_others(&node.value, origin, out),
+        false => write(node, false, out),
+    };
+    match value {
+        Value::List(list) => list.iter().for_each(|item| below(item, out)),
+        Value::Map(map) => {
+            for (key, field) in map.sorted() {
+                let start = out.len();
+                write_key(key, out);
+                let end = out.len();
+                below(&field.node, out);
+                if out.len() == end {
+                    out.truncate(start);
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -86,7 +133,7 @@ fn counted(kind: u8, count: usize, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// SHA-256 of the canonical form.
+/// SHA-256 of the canonical form, secrets with their values: never to be kept.
 #[must_use]
 pub fn digest(node: &Node) -> [u8; 32] {
     let mut bytes = Vec::new();

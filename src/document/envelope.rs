@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{
     ActionMethod, Document, DocumentId, LayeringAction, LoadSettings, Map, MetadataKind, Node,
-    Substitution, SubstitutionDestination, SubstitutionSource, Value,
+    SecretOrigin, Substitution, SubstitutionDestination, SubstitutionSource, Value,
 };
 use crate::diagnostic::{Diagnostic, Mark, is_credential};
 
@@ -39,6 +39,7 @@ pub fn from_envelope(raw: Node, settings: &LoadSettings) -> (Option<Document>, V
     let mut reader = Reader {
         flat: settings.flat,
         rendered: settings.rendered,
+        blob: settings.blob,
         diagnostics: Vec::new(),
     };
     let document = reader.unwrap(raw, false, settings.limits.depth);
@@ -52,6 +53,8 @@ pub fn from_envelope(raw: Node, settings: &LoadSettings) -> (Option<Document>, V
 struct Reader {
     flat: bool,
     rendered: bool,
+    /// Git's id of the file.
+    blob: Option<[u8; 20]>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -65,7 +68,7 @@ struct Layering {
 }
 
 /// Makes credentials secret that were written as they are. A map that says where one is stays as it is.
-fn hide_credentials(node: &mut Node) {
+fn hide_credentials(node: &mut Node, origin: &SecretOrigin) {
     if !holds_credential(node) {
         return;
     }
@@ -73,14 +76,17 @@ fn hide_credentials(node: &mut Node) {
         Value::Map(map) => {
             for (key, field) in Arc::make_mut(map).iter_mut() {
                 match field.node.value {
-                    Value::Map(_) => hide_credentials(&mut field.node),
+                    Value::Map(_) => hide_credentials(&mut field.node, origin),
                     Value::Null => {}
-                    _ if is_credential(&key.text) => field.node.hide(),
-                    _ => hide_credentials(&mut field.node),
+                    _ if is_credential(&key.text) => field.node.hide(origin),
+                    _ => hide_credentials(&mut field.node, origin),
                 }
             }
         }
-        Value::List(list) => Arc::make_mut(list).iter_mut().for_each(hide_credentials),
+        Value::List(list) => {
+            let items = Arc::make_mut(list).iter_mut();
+            items.for_each(|item| hide_credentials(item, origin));
+        }
         _ => {}
     }
 }
@@ -153,9 +159,9 @@ impl Reader {
         let substitutions = self.substitutions(metadata);
         let (name, name_mark) = name?;
         if is_encrypted {
-            data.hide();
-        } else {
-            hide_credentials(&mut data);
+            data.hide(&SecretOrigin::in_file(self.blob));
+        } else if holds_credential(&data) {
+            hide_credentials(&mut data, &SecretOrigin::in_file(self.blob));
         }
         Some(Document {
             id: DocumentId { schema, name },

@@ -109,6 +109,19 @@ pub struct LoadSettings {
     /// Whether the documents were rendered by another program, which gives them out with an `id` and a `status`: what is
     /// said there about layering and substitution was done already.
     pub rendered: bool,
+    /// Git's id of the bytes of the file, which stands in digests for the secrets that are written in it.
+    pub blob: Option<[u8; 20]>,
+}
+
+impl LoadSettings {
+    /// The same, for the file with an id.
+    #[must_use]
+    pub fn of_file(&self, blob: [u8; 20]) -> Self {
+        Self {
+            blob: Some(blob),
+            ..self.clone()
+        }
+    }
 }
 
 #[cfg(test)]

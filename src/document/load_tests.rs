@@ -367,7 +367,7 @@ fn an_encrypted_document_is_secret_and_its_bytes_are_hidden() {
     let mut sources = Sources::new();
     let id = sources.add("a.yaml", &*text);
     let file = load(id, &text, &LoadSettings::default());
-    assert!(file.documents[0].data.secret && !file.documents[1].data.secret);
+    assert!(file.documents[0].data.is_secret() && !file.documents[1].data.is_secret());
     let (start, end) = file.secret[0];
     assert_eq!(&text[start as usize..end as usize], "hunter2: 0755\n");
     let problem = file.diagnostics.iter().next().unwrap();

@@ -18,7 +18,9 @@ mod load;
 mod load_tests;
 mod positions;
 mod scalar;
+mod secret;
 mod syntax;
+mod taken;
 mod typed;
 #[cfg(test)]
 mod typed_tests;
@@ -33,13 +35,14 @@ use std::sync::Arc;
 use crate::diagnostic::Mark;
 
 pub use build::DUPLICATE_KEY;
-pub use canonical::{digest, write_canonical};
+pub use canonical::{digest, write_canonical, write_without_secrets};
 pub use decode::decode;
 pub use duration::{NotDuration, Seconds};
 pub use envelope::from_envelope;
 pub use hidden::{has_command_mark, is_command_mark, is_hidden, leading_command};
 pub use limits::{Limits, LoadSettings, SiteLimits};
 pub use load::{LoadedFile, load, load_values};
+pub use secret::SecretOrigin;
 pub use typed::{Marked, TypeMismatch, from_node};
 pub use value::{Entries, Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
 pub use write_json::{JsonLayout, node_from_json, to_json, write_json, write_json_string};

@@ -53,7 +53,7 @@ impl TypeMismatch {
 pub fn from_node<'de, T: Deserialize<'de>>(node: &'de Node) -> Result<T, TypeMismatch> {
     let reader = Reader::of(node);
     T::deserialize(reader).map_err(|problem| {
-        let problem = problem.at(node.mark, node.secret);
+        let problem = problem.at(node.mark, node.is_secret());
         TypeMismatch {
             mark: problem.mark.unwrap_or(node.mark),
             message: problem.message,
@@ -223,7 +223,7 @@ impl<'de> Reader<'de> {
     fn of(node: &'de Node) -> Self {
         Self {
             node,
-            secret: node.secret,
+            secret: node.is_secret(),
             depth: 0,
         }
     }
@@ -231,7 +231,7 @@ impl<'de> Reader<'de> {
     fn below(&self, node: &'de Node) -> Self {
         Self {
             node,
-            secret: self.secret || node.secret,
+            secret: self.secret || node.is_secret(),
             depth: self.depth + 1,
         }
     }

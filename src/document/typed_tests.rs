@@ -36,7 +36,9 @@ fn read(text: &str, secret: bool) -> Result<Site, (String, String, Option<String
     let mut sources = Sources::new();
     let id = sources.add("a.yaml", text);
     let mut node = load_values(id, text, &Limits::default()).0.remove(0);
-    node.secret = secret;
+    if secret {
+        node.hide(&crate::document::SecretOrigin::in_file(None));
+    }
     from_node(&node).map_err(|wrong| {
         let place = sources.place(wrong.mark);
         let place = format!("{}:{}", place.line, place.column);

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use indexmap::{Equivalent, IndexSet};
 use serde::{Deserialize, Serialize};
 
+use super::SecretOrigin;
 use crate::diagnostic::Mark;
 
 /// The text shown in place of a secret in all output.
@@ -23,8 +24,8 @@ pub struct Node {
     pub value: Value,
     /// Where it was written: the document that first gave it, also after rendering.
     pub mark: Mark,
-    /// Whether it, and everything below it, is secret.
-    pub secret: bool,
+    /// Where it comes from, where it, and everything below it, is secret.
+    pub secret: Option<SecretOrigin>,
 }
 
 /// A YAML value, as PyYAML's SafeLoader would construct it.
@@ -350,7 +351,7 @@ impl Node {
         Self {
             value,
             mark,
-            secret: false,
+            secret: None,
         }
     }
 
@@ -423,10 +424,16 @@ impl Node {
         self.value.scalar_text()
     }
 
+    /// Whether it, and everything below it, is secret.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.secret.is_some()
+    }
+
     /// Whether it is secret, or something below it.
     #[must_use]
     pub fn has_secret(&self) -> bool {
-        self.secret
+        self.is_secret()
             || match &self.value {
                 Value::List(list) => list.iter().any(Self::has_secret),
                 Value::Map(map) => map.iter().any(|(_, field)| field.node.has_secret()),
@@ -435,13 +442,16 @@ impl Node {
     }
 
     /// Makes it and each value below it secret, so that a part taken out of it stays secret.
-    pub fn hide(&mut self) {
-        self.secret = true;
+    pub fn hide(&mut self, origin: &SecretOrigin) {
+        self.secret = Some(origin.clone());
         match &mut self.value {
-            Value::List(list) => Arc::make_mut(list).iter_mut().for_each(Self::hide),
+            Value::List(list) => {
+                let items = Arc::make_mut(list).iter_mut();
+                items.for_each(|item| item.hide(origin));
+            }
             Value::Map(map) => {
                 let fields = Arc::make_mut(map).iter_mut();
-                fields.for_each(|(_, field)| field.node.hide());
+                fields.for_each(|(_, field)| field.node.hide(origin));
             }
             _ => {}
         }

@@ -63,7 +63,7 @@ pub fn write_json(node: &Node, show_secrets: bool, layout: JsonLayout, out: &mut
 
 /// Writes a leaf, or opens a collection that is not empty; whether it did the latter.
 fn begin<'n>(node: &'n Node, show: bool, open: &mut Vec<Open<'n>>, out: &mut String) -> bool {
-    if node.secret && !show {
+    if node.is_secret() && !show {
         write_json_string(REDACTED, out);
         return false;
     }
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn secrets_are_left_out() {
         let mut node = node("{a: x}");
-        node.secret = true;
+        node.hide(&crate::document::SecretOrigin::in_file(None));
         assert_eq!(json(&node, JsonLayout::Compact), "\"(secret)\"");
     }
 

@@ -95,7 +95,7 @@ fn push_spaces(mut count: usize, out: &mut String) {
 /// The entries of a list or map that has any and is no secret.
 fn opened(node: &Node, show_secrets: bool) -> Option<Open<'_>> {
     match &node.value {
-        _ if node.secret && !show_secrets => None,
+        _ if node.is_secret() && !show_secrets => None,
         Value::Map(map) if !map.is_empty() => Some(Open::Map(map.iter())),
         Value::List(list) if !list.is_empty() => Some(Open::List(list.iter())),
         _ => None,
@@ -104,7 +104,7 @@ fn opened(node: &Node, show_secrets: bool) -> Option<Open<'_>> {
 
 /// A scalar, an empty collection or a secret; without the last line break.
 fn write_leaf(node: &Node, show_secrets: bool, indent: usize, out: &mut String) {
-    if node.secret && !show_secrets {
+    if node.is_secret() && !show_secrets {
         out.push_str(REDACTED);
         return;
     }

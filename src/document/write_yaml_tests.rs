@@ -115,7 +115,9 @@ fn secrets_are_left_out_unless_asked_for() {
     let mut node = read("{a: hunter2, b: 1}").0.remove(0);
     if let Value::Map(map) = &mut node.value {
         let map = std::sync::Arc::make_mut(map);
-        map.get_str_mut("a").unwrap().secret = true;
+        map.get_str_mut("a")
+            .unwrap()
+            .hide(&crate::document::SecretOrigin::in_file(None));
     }
     assert_eq!(written(&node), "a: (secret)\nb: 1\n");
     let mut shown = String::new();

@@ -48,6 +48,7 @@ fn documents(data: &[u8]) -> Option<Vec<Arc<Document>>> {
         limits: limits(),
         flat: data.first().is_some_and(|byte| byte % 2 == 0),
         rendered: data.first().is_some_and(|byte| byte % 3 == 0),
+        blob: None,
     };
     let text = document::decode("fuzz.yaml", data, &settings.limits).ok()?;
     let mut sources = Sources::new();

@@ -1,17 +1,32 @@
 //! Guards that keep a site alive while it changes, as pure functions.
 //!
-//! The same functions judge a plan and the instant of the act.
+//! The same functions judge a plan and the instant of the act. Which machine a word means is decided here, too.
 
 mod criteria;
+mod join;
+mod merge;
+mod order;
 pub mod quorum;
+mod selection;
+mod table;
 mod waves;
 pub mod windows;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain, may_fail};
+pub use merge::{BuiltOf, Guarded, MergeFor, OlderRevision, Revisions};
+pub use selection::{ALL, Machines, WordError, WordKind, glob, is_by_name, is_glob};
+pub use table::{Guard, GuardFiles, SignerTime, Subject, TABLE, about, values, weaker};
 pub use waves::{
     CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, GroupSize, WaveLimits, WaveReason, WaveSize,
     has_control_plane_label, is_control_plane,
 };
+
+/// Nodes worked on at the same time, where neither flag nor policy says otherwise: as many as a wave has.
+pub const PARALLELISM: usize = 10;
+
+/// Machines that are remediated at the same time, where neither flag nor policy says otherwise: what fails twice at once
+/// is seldom a machine.
+pub const REMEDIATIONS: usize = 1;
 
 /// Why the last API server is not taken away.
 const LAST_API_SERVER: &str = "no other API server of its cluster is ready (EndpointSlices of service `kubernetes` in namespace \

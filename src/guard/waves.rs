@@ -5,13 +5,14 @@
 //! links that are shortened as they are followed, so thousands of machines under a limit of one cost
 //! little more than thousands of machines under none.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::criteria;
-use crate::design::{Design, NodeDesign, NodeName, Share, SuccessCriteria};
+use crate::design::{DefaultLimits, Guards, NodeDesign, NodeName, Share, SuccessCriteria};
 
 /// Labels by which a machine is one of the control plane, whatever their value but `disabled` and `false`.
 pub const CONTROL_PLANE_LABELS: [&str; 5] = [
@@ -118,11 +119,13 @@ pub struct GroupSize<'a> {
 /// number of healthy members of each etcd cluster.
 #[derive(Debug)]
 pub struct WaveLimits<'a> {
-    design: &'a Design,
+    guards: &'a Guards,
     /// In the whole site.
     total: Option<WaveSize>,
     /// In each group, in percent.
     share: Option<(Share, WaveReason)>,
+    /// The defaults that hold: of the control plane, of all others and of groups.
+    defaults: DefaultLimits,
     /// By node, the clusters of which it is a member, each with the members that it can lose.
     clusters: FxHashMap<&'a str, Vec<(&'a str, usize)>>,
     /// By node, the groups that hold it, each with the machines that it can lose.
@@ -143,11 +146,11 @@ pub struct NoPlace {
 }
 
 impl<'a> WaveLimits<'a> {
-    /// The limits of a design under `--max-unavailable`.
+    /// The limits of guards under `--max-unavailable`.
     #[must_use]
-    pub fn new(design: &'a Design, flag: Option<Share>) -> Self {
+    pub fn new(guards: &'a Guards, flag: Option<Share>) -> Self {
         let mut clusters: FxHashMap<_, Vec<_>> = FxHashMap::default();
-        for cluster in &design.etcd_clusters {
+        for cluster in &guards.etcd_clusters {
             let spare = cluster
                 .members
                 .len()
@@ -157,15 +160,26 @@ impl<'a> WaveLimits<'a> {
                 of_node.push((cluster.name.as_str(), spare));
             }
         }
-        let policy = &design.policy.max_unavailable;
+        let policy = &guards.policy.max_unavailable;
         let (total, share, reason) = match flag {
             Some(flag) => (flag.as_number(), flag.as_percent(), WaveReason::Flag),
             None => (policy.total, policy.percent, WaveReason::Policy),
         };
+        let defaults = match flag {
+            Some(_) => DefaultLimits {
+                control_plane: total.is_none(),
+                others: false,
+            },
+            None => DefaultLimits {
+                control_plane: policy.has_control_plane_default(),
+                others: policy.has_default(),
+            },
+        };
         Self {
-            design,
+            guards,
             total: total.map(|most| WaveSize { most, reason }),
             share: share.map(|share| (Share::Percent(share), reason)),
+            defaults,
             clusters,
             groups: FxHashMap::default(),
             held: FxHashMap::default(),
@@ -180,7 +194,7 @@ impl<'a> WaveLimits<'a> {
         groups: impl IntoIterator<Item = GroupSize<'a>>,
         machines: &FxHashSet<&NodeName>,
     ) -> Self {
-        if machines.is_empty() || (self.total.is_some() && self.share.is_none()) {
+        if machines.is_empty() || (self.share.is_none() && !self.defaults.others) {
             return self;
         }
         for group in groups {
@@ -200,36 +214,51 @@ impl<'a> WaveLimits<'a> {
             reason,
         };
         let nodes = group.total;
-        if let Some((share, reason)) = self.share {
-            return size(share.of(nodes), reason);
-        }
-        let quarter = size(nodes.div_ceil(4), WaveReason::Quarter);
-        let left = criteria::may_fail(group.criteria, nodes);
-        quarter.min(size(left, WaveReason::Criteria))
+        let share = self
+            .share
+            .map(|(share, reason)| size(share.of(nodes), reason));
+        let default = self.defaults.others.then(|| {
+            let quarter = size(nodes.div_ceil(4), WaveReason::Quarter);
+            let left = criteria::may_fail(group.criteria, nodes);
+            quarter.min(size(left, WaveReason::Criteria))
+        });
+        let all = share.into_iter().chain(default);
+        all.min()
+            .unwrap_or_else(|| size(nodes, WaveReason::Quarter))
     }
 
     /// The limits that are about a machine, each with its number of places.
     fn about<'n>(&'n self, node: &'n NodeDesign) -> Vec<(About<'n>, WaveSize)> {
-        let policy = &self.design.policy.max_unavailable;
+        let policy = &self.guards.policy.max_unavailable;
         let of_policy = |most| WaveSize {
             most,
             reason: WaveReason::Policy,
         };
         let clusters = self.clusters.get(node.name.as_str());
         let mut result = Vec::with_capacity(4);
-        match self.total {
-            Some(total) => result.push((About::Site, total)),
-            None if clusters.is_some() || is_control_plane(node) => {
+        if let Some(total) = self.total {
+            result.push((About::Site, total));
+        }
+        match clusters.is_some() || is_control_plane(node) {
+            true if self.defaults.control_plane => {
                 result.push((About::ControlPlane, CONTROL_PLANE));
             }
-            None if self.share.is_none() => result.push((About::Others, OTHERS)),
-            None => {}
+            false if self.defaults.others => result.push((About::Others, OTHERS)),
+            true | false => {}
         }
-        if let (Some(limit), Some(rack)) = (policy.per_rack, &node.rack) {
-            result.push((About::Rack(rack), of_policy(limit)));
+        let elsewhere = policy.elsewhere.get(&node.name);
+        if let Some(limit) = policy.per_rack {
+            let other = elsewhere.into_iter().flat_map(|place| &place.racks);
+            let racks: BTreeSet<&Arc<str>> = node.rack.iter().chain(other).collect();
+            result.extend(
+                racks
+                    .into_iter()
+                    .map(|rack| (About::Rack(rack), of_policy(limit))),
+            );
         }
         for (tag, limit) in &policy.by_tag {
-            if node.tags.contains(tag) {
+            let is_elsewhere = elsewhere.is_some_and(|place| place.tags.contains(tag));
+            if node.tags.contains(tag) || is_elsewhere {
                 result.push((About::Tag(tag), of_policy(*limit)));
             }
         }

@@ -1,10 +1,18 @@
-//! When changes may be made: the maintenance windows of a site's policy, weekly and in UTC.
+//! When changes may be made: the maintenance windows of a site's policy, weekly and by the clock of its time zone.
 
-use crate::design::MaintenanceWindow;
+use std::collections::BTreeSet;
+use std::time::Duration;
 
-/// Minutes of a day, and days of a week.
-const DAY: u32 = 24 * 60;
-const WEEK: u32 = 7 * DAY;
+use jiff::civil::Date;
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
+
+use crate::design::{MaintenanceWindow, WindowList};
+
+/// Minutes of a day.
+const DAY: i64 = 24 * 60;
+
+/// How far windows are looked ahead: what is open for a week is always open, as far as a run is concerned.
+const HORIZON: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// The days as windows name them, the first being the first of the week.
 const DAYS: [&str; 7] = [
@@ -17,67 +25,112 @@ const DAYS: [&str; 7] = [
     "sunday",
 ];
 
-/// How long changes may still be made, in minutes, at a minute of the week (Monday 00:00 is 0): windows
-/// that follow each other without a gap are one. `None` where they may not; without windows they always
-/// may, and the answer is a week.
+/// How long changes may still be made. `None` where they may not, since no window of one of the lists is open; without
+/// any list they always may, and the answer is a week.
 #[must_use]
-pub fn open_for(windows: &[MaintenanceWindow], minute: u32) -> Option<u32> {
-    if windows.is_empty() {
-        return Some(WEEK);
+pub fn open_for(lists: &[WindowList], now: Timestamp) -> Option<Duration> {
+    let open = lists
+        .iter()
+        .try_fold(HORIZON, |open, list| Some(open.min(open_of(list, now)?)));
+    open.map(SignedDuration::unsigned_abs)
+}
+
+/// Whether changes may be made by some lists only when they may by others, too. Of lists by several clocks that is known
+/// only where they are the same.
+#[must_use]
+pub fn all_within(inner: &[WindowList], outer: &[WindowList]) -> bool {
+    if outer.is_empty() || inner == outer {
+        return true;
     }
-    let spans: Vec<(u32, u32)> = windows.iter().flat_map(spans).collect();
-    let mut open = 0;
-    while open < WEEK {
-        let now = (minute + open) % WEEK;
-        let longest = spans.iter().filter_map(|span| left_of(*span, now)).max();
-        match longest {
-            Some(more) => open += more,
+    let mut zones = inner.iter().chain(outer).map(|list| list.time_zone.name());
+    let first = zones.next();
+    if inner.is_empty() || zones.any(|zone| Some(zone) != first) {
+        return false;
+    }
+    // Whether they are open changes only when a window begins or ends.
+    let windows = inner.iter().chain(outer).flat_map(|list| &list.windows);
+    let minutes: BTreeSet<i64> = windows
+        .flat_map(|window| [minutes(&window.from), minutes(&window.to)])
+        .flatten()
+        .map(|minute| minute % DAY)
+        .collect();
+    let zone = &inner[0].time_zone;
+    let monday = Date::constant(2026, 1, 5);
+    let days = (0..7i64).filter_map(|day| monday.checked_add(day.days()).ok());
+    let mut instants = days.flat_map(|day| {
+        let at = minutes.iter();
+        at.filter_map(move |minute| zone.instant(day, *minute))
+    });
+    instants.all(|now| open_for(inner, now).is_none() || open_for(outer, now).is_some())
+}
+
+/// How long a window of one list is still open: windows that follow each other without a gap are one.
+fn open_of(list: &WindowList, now: Timestamp) -> Option<SignedDuration> {
+    let spans: Vec<(Timestamp, Timestamp)> = spans(list, now).collect();
+    let horizon = now.saturating_add(HORIZON).ok()?;
+    let mut open_until = now;
+    while open_until < horizon {
+        let around = spans
+            .iter()
+            .filter(|(begins, ends)| *begins <= open_until && open_until < *ends);
+        match around.map(|(_, ends)| *ends).max() {
+            Some(ends) => open_until = ends,
             None => break,
         }
     }
-    (open > 0).then_some(open.min(WEEK))
+    let open = open_until.min(horizon).duration_since(now);
+    open.is_positive().then_some(open)
 }
 
-/// The rest of a span at a minute of the week that lies in it.
-fn left_of((begins, lasts): (u32, u32), minute: u32) -> Option<u32> {
-    let since = (minute + WEEK - begins) % WEEK;
-    lasts.checked_sub(since).filter(|left| *left > 0)
+/// The windows around a day and in the week after it, from their begin to their end. A window whose times cannot be read,
+/// which validation finds before, is never open.
+fn spans(list: &WindowList, now: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp)> {
+    let zone = &list.time_zone;
+    let today = zone.clock(now).date();
+    // One that began yesterday may still be open.
+    let days = (-1..=8i64).filter_map(move |day| today.checked_add(day.days()).ok());
+    days.flat_map(move |day| {
+        let windows = list
+            .windows
+            .iter()
+            .filter(move |window| begins_on(window, day));
+        windows.filter_map(move |window| {
+            let (from, to) = (minutes(&window.from)?, minutes(&window.to)?);
+            let ends = if to > from { to } else { to + DAY };
+            Some((zone.instant(day, from)?, zone.instant(day, ends)?))
+        })
+    })
 }
 
-/// The minutes of the week in which a window begins, each with how long it lasts. A window whose times
-/// cannot be read, which validation finds before, is never open.
-fn spans(window: &MaintenanceWindow) -> Vec<(u32, u32)> {
-    let (Some(from), Some(to)) = (minutes(&window.from), minutes(&window.to)) else {
-        return Vec::new();
-    };
-    let lasts = if to > from {
-        to - from
-    } else {
-        to + DAY - from
-    };
-    let is_meant =
-        |day: &str| window.days.is_empty() || window.days.iter().any(|each| **each == *day);
-    let days = (0u32..).zip(DAYS).filter(|(_, day)| is_meant(day));
-    days.map(|(number, _)| (number * DAY + from, lasts))
-        .collect()
+fn begins_on(window: &MaintenanceWindow, day: Date) -> bool {
+    let number = day.weekday().to_monday_zero_offset();
+    let name = usize::try_from(number)
+        .ok()
+        .and_then(|number| DAYS.get(number));
+    window.days.is_empty() || window.days.iter().any(|each| Some(&&**each) == name)
 }
 
 /// `HH:MM` as minutes of the day.
-fn minutes(text: &str) -> Option<u32> {
+fn minutes(text: &str) -> Option<i64> {
     let (hours, minutes) = text.split_once(':')?;
-    let (hours, minutes): (u32, u32) = (hours.parse().ok()?, minutes.parse().ok()?);
-    (hours <= 24 && minutes < 60).then(|| hours * 60 + minutes)
+    let (hours, minutes): (i64, i64) = (hours.parse().ok()?, minutes.parse().ok()?);
+    ((0..=24).contains(&hours) && (0..60).contains(&minutes)).then(|| hours * 60 + minutes)
 }
 
-/// The windows in words: `monday, friday 22:00 to 04:00; 12:00 to 13:00 (UTC)`.
+/// The windows in words: `monday, friday 22:00 to 04:00; 12:00 to 13:00 (UTC)`; behind `and within` those of another list.
 #[must_use]
-pub fn in_words(windows: &[MaintenanceWindow]) -> String {
-    let each = windows.iter().map(|window| {
+pub fn in_words(lists: &[WindowList]) -> String {
+    let words = |window: &MaintenanceWindow| {
         let days = window.days.join(", ");
         let space = if days.is_empty() { "" } else { " " };
         format!("{days}{space}{} to {}", window.from, window.to)
-    });
-    format!("{} (UTC)", each.collect::<Vec<_>>().join("; "))
+    };
+    let list = |list: &WindowList| {
+        let each: Vec<String> = list.windows.iter().map(words).collect();
+        format!("{} ({})", each.join("; "), list.time_zone.name())
+    };
+    let lists: Vec<String> = lists.iter().map(list).collect();
+    lists.join(", and within ")
 }
 
 #[cfg(test)]
@@ -85,6 +138,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::design::SiteTimeZone;
 
     fn window(days: &[&str], from: &str, to: &str) -> MaintenanceWindow {
         MaintenanceWindow {
@@ -94,35 +148,149 @@ mod tests {
         }
     }
 
-    fn at(day: usize, time: &str) -> u32 {
-        u32::try_from(day).unwrap() * DAY + minutes(time).unwrap()
+    fn list(zone: &str, windows: &[MaintenanceWindow]) -> WindowList {
+        WindowList {
+            time_zone: SiteTimeZone::named(zone).unwrap(),
+            windows: windows.to_vec(),
+        }
     }
+
+    /// Minutes for which windows are open at an instant in UTC, such as `2026-11-23 21:59`; the 23rd is a Monday.
+    fn open(lists: &[WindowList], instant: &str) -> Option<u64> {
+        let now = format!("{}:00Z", instant.replace(' ', "T"))
+            .parse()
+            .unwrap();
+        open_for(lists, now).map(|open| open.as_secs() / 60)
+    }
+
+    #[track_caller]
+    fn check(lists: &[WindowList], table: &[(&str, Option<u64>)]) {
+        for (instant, expected) in table {
+            assert_eq!(open(lists, instant), *expected, "{instant}");
+        }
+    }
+
+    const WEEK: Option<u64> = Some(7 * 24 * 60);
 
     #[test]
     fn a_window_is_open_from_its_first_minute_to_before_its_last_also_over_midnight() {
-        let nights = [window(&["monday", "sunday"], "22:00", "04:00")];
-        for (minute, expected) in [
-            (at(0, "21:59"), None),
-            (at(0, "22:00"), Some(360)),
-            (at(1, "03:59"), Some(1)),
-            (at(1, "04:00"), None),
-            (at(1, "22:00"), None),
-            // The week begins in the window of Sunday.
-            (at(0, "00:30"), Some(210)),
-            (at(6, "23:00"), Some(300)),
-        ] {
-            assert_eq!(open_for(&nights, minute), expected, "{minute}");
-        }
+        let nights = [list(
+            "UTC",
+            &[window(&["monday", "sunday"], "22:00", "04:00")],
+        )];
+        check(
+            &nights,
+            &[
+                ("2026-11-23 21:59", None),
+                ("2026-11-23 22:00", Some(360)),
+                ("2026-11-24 03:59", Some(1)),
+                ("2026-11-24 04:00", None),
+                ("2026-11-24 22:00", None),
+                // The week begins in the window of Sunday.
+                ("2026-11-23 00:30", Some(210)),
+                ("2026-11-29 23:00", Some(300)),
+            ],
+        );
         assert_eq!(in_words(&nights), "monday, sunday 22:00 to 04:00 (UTC)");
     }
 
     #[test]
     fn windows_without_a_gap_are_one_and_none_at_all_are_always_open() {
         let both = [window(&[], "10:00", "12:00"), window(&[], "12:00", "13:00")];
-        assert_eq!(open_for(&both, at(3, "11:00")), Some(120));
+        check(&[list("UTC", &both)], &[("2026-11-26 11:00", Some(120))]);
         let always = [window(&[], "00:00", "12:00"), window(&[], "12:00", "00:00")];
-        assert_eq!(open_for(&always, at(2, "01:00")), Some(WEEK));
-        assert_eq!(open_for(&[], 0), Some(WEEK));
-        assert_eq!(open_for(&[window(&[], "x", "12:00")], at(0, "11:00")), None);
+        for zone in ["UTC", "Europe/Berlin", "Asia/Kathmandu"] {
+            check(
+                &[list(zone, &always)],
+                &[
+                    ("2026-11-25 01:00", WEEK),
+                    ("2026-10-24 22:00", WEEK),
+                    ("2026-03-28 22:00", WEEK),
+                ],
+            );
+        }
+        check(&[], &[("2026-11-23 00:00", WEEK)]);
+        let unreadable = [window(&[], "x", "12:00")];
+        check(&[list("UTC", &unreadable)], &[("2026-11-23 11:00", None)]);
+    }
+
+    #[test]
+    fn a_window_is_by_the_clock_of_its_zone() {
+        let nights = [list(
+            "Europe/Berlin",
+            &[window(&["saturday"], "22:00", "04:00")],
+        )];
+        check(
+            &nights,
+            &[
+                // In winter an hour before UTC, in summer two.
+                ("2026-11-28 20:59", None),
+                ("2026-11-28 21:00", Some(360)),
+                ("2026-11-29 02:59", Some(1)),
+                ("2026-11-29 03:00", None),
+                ("2026-07-04 20:00", Some(360)),
+                ("2026-07-05 01:59", Some(1)),
+                // The nights in which the clock goes back, and forward.
+                ("2026-10-24 20:00", Some(420)),
+                ("2026-10-25 02:59", Some(1)),
+                ("2026-03-28 21:00", Some(300)),
+                ("2026-03-29 01:59", Some(1)),
+            ],
+        );
+        // A day of the week is that of the zone.
+        let early = [list(
+            "Pacific/Auckland",
+            &[window(&["monday"], "01:00", "02:00")],
+        )];
+        check(
+            &early,
+            &[("2026-11-22 12:30", Some(30)), ("2026-11-23 01:30", None)],
+        );
+        // Times that the clock skips: 02:30 is 03:30 then.
+        let skipped = [list("Europe/Berlin", &[window(&[], "02:30", "05:00")])];
+        check(
+            &skipped,
+            &[("2026-03-29 01:29", None), ("2026-03-29 01:30", Some(90))],
+        );
+        let none = [list("Europe/Berlin", &[window(&[], "02:15", "02:45")])];
+        check(
+            &none,
+            &[("2026-03-29 01:14", None), ("2026-03-29 01:15", Some(30))],
+        );
+        // Of an hour that the clock shows twice the first counts.
+        check(
+            &none,
+            &[("2026-10-25 00:15", Some(30)), ("2026-10-25 01:15", None)],
+        );
+    }
+
+    #[test]
+    fn a_window_of_each_list_has_to_be_open_each_in_its_zone() {
+        let lists = [
+            list("UTC", &[window(&["saturday"], "08:00", "20:00")]),
+            list("Europe/Berlin", &[window(&[], "19:00", "23:00")]),
+        ];
+        check(
+            &lists,
+            &[
+                ("2026-11-28 17:59", None),
+                ("2026-11-28 18:30", Some(90)),
+                ("2026-11-28 20:00", None),
+                ("2026-11-27 18:30", None),
+                // In summer Berlin's begins an hour before.
+                ("2026-07-04 17:30", Some(150)),
+            ],
+        );
+        assert_eq!(
+            in_words(&lists),
+            "saturday 08:00 to 20:00 (UTC), and within 19:00 to 23:00 (Europe/Berlin)"
+        );
+        let sunday = list("UTC", &[window(&["sunday"], "08:00", "20:00")]);
+        let never = [lists[0].clone(), sunday];
+        for day in 23..30 {
+            for hour in 0..24 {
+                assert_eq!(open(&never, &format!("2026-11-{day} {hour:02}:30")), None);
+            }
+        }
     }
 }

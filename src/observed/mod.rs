@@ -84,6 +84,18 @@ pub struct PartDrift {
     pub designed: Arc<str>,
 }
 
+impl std::fmt::Display for PartDrift {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            field,
+            observed,
+            designed,
+            ..
+        } = self;
+        write!(f, "{field}: {observed}, designed {designed}")
+    }
+}
+
 /// The observed state of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,6 +148,9 @@ pub struct ObservedNode {
     /// Parts of it that are otherwise than its design, where it is deployed; only a redeploy repairs them.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub drift: Arc<[PartDrift]>,
+    /// The sections of its design that it was compared with, where it is deployed: what differs in them is in `drift`.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub compared: Arc<[Section]>,
     /// It is deployed, its provisioner locks such machines against deletion, and it is not locked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlocked: bool,
@@ -178,6 +193,7 @@ impl ObservedNode {
             unsupported: Arc::default(),
             left_out: Arc::default(),
             drift: Arc::default(),
+            compared: Arc::default(),
             unlocked: false,
             way_out: None,
             identity: None,

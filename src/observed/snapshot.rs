@@ -511,6 +511,7 @@ mod tests {
                 observed: Arc::from("10 GiB"),
                 designed: Arc::from("20 GiB"),
             }]),
+            compared: Arc::from([Section::Storage, Section::Network]),
             unlocked: true,
             way_out: Some(Arc::from("end the rescue")),
             identity: Some(Box::new(Identity::of(Some("uuid-1"), Some("S-1")))),

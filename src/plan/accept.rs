@@ -68,6 +68,38 @@ pub(super) fn identity<'a>(
     item
 }
 
+/// The change of a record when a machine that a run had begun to change is taken as it is.
+pub(super) fn as_is<'a>(request: &Request, subject: Subject<'a>) -> Item<'a> {
+    let mut item = Item::new(subject, ChangeKind::Operation);
+    let begun = subject.left_half_done();
+    let Some(record) = begun.filter(|_| subject.after.is_some()) else {
+        item.block(
+            "no run has left it half done; a machine without a record is adopted (`trueup apply --adopt NODE`)",
+            None,
+        );
+        return item;
+    };
+    if !subject.seen.is_deployed() {
+        item.block("it was not observed to carry a system", None);
+    }
+    if let Some(error) = &record.last_error {
+        item.because(format!("run {}: {error}", record.run));
+    }
+    item.because(format!(
+        "is recorded as designed, and as assumed to be so: {}",
+        request.reason.as_deref().unwrap_or_default()
+    ));
+    item.work.single = Some(Box::new(Single {
+        kind: StepKind::Adopt,
+        parameters: Parameters {
+            reason: request.reason.clone(),
+            verified: subject.compared(),
+            ..Parameters::default()
+        },
+    }));
+    item
+}
+
 /// The change of a record when differences of a node from its design are accepted, or are no more.
 pub(super) fn differences<'a>(
     rules: &Rules<'a>,

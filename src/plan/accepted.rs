@@ -70,10 +70,13 @@ pub(super) fn recorded(
         DIGEST_VERSION => old,
         _ => &subject.installed?.digests,
     };
+    let differing = subject.differing().unwrap_or_default();
     let digests = Section::ALL.into_iter().filter_map(|section| {
-        let digests = match section.class() {
-            Class::Redeploy => installed,
-            Class::Relabel | Class::Record => rest,
+        let digests = match (section.class(), subject.after) {
+            // It is on the machine as it is designed, whatever stands for its secrets.
+            (Class::Redeploy, Some(after)) if !differing.contains(&section) => &after.digests,
+            (Class::Redeploy, _) => installed,
+            (Class::Relabel | Class::Record, _) => rest,
         };
         Some((section, *digests.get(&section)?))
     });
@@ -95,7 +98,7 @@ impl Accepting {
         let (Some(record), Some(installed)) = (subject.record, subject.installed) else {
             return Self::default();
         };
-        let ignored = &rules.design.policy.ignored;
+        let ignored = &rules.guards.policy.ignored;
         let ignored: Vec<_> = ignored.iter().filter(|rule| rule.selects(after)).collect();
         if record.accepted.is_none() && ignored.is_empty() {
             return Self::default();

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::lifecycle::Verb;
-use crate::step::{CleanStep, FailureReason, StepKind};
+use crate::record::GUARDS_ACTION;
+use crate::step::{CleanStep, Effect, FailureReason, Step, StepKind};
 
 /// The requested action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +66,8 @@ pub enum Action {
     Remediate,
     /// Take the machines that are there for those of the documents.
     Accept,
+    /// Put the guards of the documents in force.
+    Guards,
 }
 
 /// The effect of an action on a node.
@@ -90,6 +93,8 @@ pub(super) enum Does {
     Remediate,
     /// The identity that its machine shows is recorded.
     Accept,
+    /// Nothing.
+    Nothing,
 }
 
 /// Which steps on the Kubernetes cluster a plan of an action can have.
@@ -113,12 +118,14 @@ impl Action {
             Does::Relabel => ClusterSteps::One(StepKind::Relabel),
             Does::Remediate => ClusterSteps::One(StepKind::Remediate),
             Does::Compare | Does::Rebuild | Does::Leave { .. } => ClusterSteps::Any,
-            Does::Destroy | Does::Machine(..) | Does::Forget | Does::Accept => ClusterSteps::None,
+            Does::Destroy | Does::Machine(..) | Does::Forget | Does::Accept | Does::Nothing => {
+                ClusterSteps::None
+            }
         }
     }
 
     /// All actions.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Update,
         Self::Redeploy,
         Self::Teardown,
@@ -144,6 +151,7 @@ impl Action {
         Self::Forget,
         Self::Remediate,
         Self::Accept,
+        Self::Guards,
     ];
 
     /// Its name, as on the command line.
@@ -205,6 +213,7 @@ impl Action {
             Self::Forget => ("forget", Does::Forget),
             Self::Remediate => ("remediate", Does::Remediate),
             Self::Accept => ("accept", Does::Accept),
+            Self::Guards => (GUARDS_ACTION, Does::Nothing),
         }
     }
 
@@ -231,17 +240,24 @@ impl Action {
         self != Self::Update
     }
 
-    /// Whether it waits for a maintenance window. A machine that has failed does not, and a fenced one
-    /// is not left so until the next one; nor do changes of records only.
+    /// Whether a plan of it with these steps waits for a maintenance window. A machine that has failed does not, and a
+    /// fenced one is not left so until the next one; nor does what changes no machine, such as records and the tag.
     #[must_use]
-    pub fn waits_for_window(self) -> bool {
-        !matches!(self, Self::Remediate | Self::Accept)
+    pub fn waits_for_window(self, steps: &[Step]) -> bool {
+        let acts_on_machine = |step: &Step| {
+            let touches = step.id.kind.facts().touches_world() && step.effect != Effect::None;
+            step.id.node.is_some() && touches
+        };
+        self != Self::Remediate && steps.iter().any(acts_on_machine)
     }
 
     /// Whether nodes have to be named.
     #[must_use]
     pub fn wants_nodes(self) -> bool {
-        !matches!(self, Self::Update | Self::CheckEtcd | Self::Remediate)
+        !matches!(
+            self,
+            Self::Update | Self::CheckEtcd | Self::Remediate | Self::Guards
+        )
     }
 
     /// Whether it builds of documents, of which a revision can be chosen (`--target-revision`).
@@ -310,6 +326,8 @@ pub struct Request {
     pub fields: BTreeSet<Arc<str>>,
     /// Their acceptance is undone.
     pub undo: bool,
+    /// The machine is accepted as it is, though a run had begun to change it.
+    pub as_is: bool,
 }
 
 #[cfg(test)]

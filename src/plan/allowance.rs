@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobMatcher;
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::design::NodeName;
+use crate::guard::{Machines, WordError, glob, is_glob};
 
-/// Which nodes a flag names: `all`, or node names and globs.
+/// Which nodes a flag names: `all`, or words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowance {
     /// All nodes.
     pub all: bool,
-    /// Names and globs.
+    /// The words; in a plan names and globs only.
     pub nodes: BTreeSet<Arc<str>>,
 }
 
@@ -34,12 +36,39 @@ impl Allowance {
         self.all || (!other.all && other.nodes.is_subset(&self.nodes))
     }
 
+    /// The nodes that it names in a site.
+    pub(super) fn resolve<'a>(&self, machines: Machines<'a>) -> Result<Allowed<'a>, WordError> {
+        Ok(Allowed {
+            all: self.all,
+            nodes: machines.select(&self.nodes)?,
+        })
+    }
+
+    /// The same, each node by its name or a glob.
+    pub(super) fn by_name(&self, machines: Machines<'_>) -> Result<Self, WordError> {
+        Ok(Self {
+            all: self.all,
+            nodes: machines.by_name(&self.nodes)?,
+        })
+    }
+
     /// This one, where `given` covers it; otherwise what was given.
     pub(super) fn allowed_by(&self, given: &Self) -> Self {
         match given.covers(self) {
             true => self.clone(),
             false => given.clone(),
         }
+    }
+}
+
+impl std::fmt::Display for Allowance {
+    /// As behind the flag.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.all {
+            return f.write_str("all");
+        }
+        let names: Vec<&str> = self.nodes.iter().map(|name| &**name).collect();
+        f.write_str(&names.join(","))
     }
 }
 
@@ -64,13 +93,25 @@ impl<'a> Patterns<'a> {
     }
 }
 
-pub(super) fn is_glob(pattern: &str) -> bool {
-    pattern.contains(['*', '?', '[', '{'])
+/// The nodes that a flag allows something for.
+pub(super) struct Allowed<'a> {
+    all: bool,
+    nodes: FxHashSet<&'a NodeName>,
 }
 
-/// A glob, or why a pattern is none.
-pub(super) fn glob(pattern: &str) -> Result<GlobMatcher, Arc<str>> {
-    let glob = GlobBuilder::new(pattern).build();
-    glob.map(|glob| glob.compile_matcher())
-        .map_err(|error| Arc::from(error.kind().to_string()))
+impl<'a> Allowed<'a> {
+    /// The nodes that are named one by one.
+    pub(super) fn named(
+        words: &BTreeSet<Arc<str>>,
+        machines: Machines<'a>,
+    ) -> Result<Self, WordError> {
+        Ok(Self {
+            all: false,
+            nodes: machines.select(words)?,
+        })
+    }
+
+    pub(super) fn contains(&self, node: &NodeName) -> bool {
+        self.all || self.nodes.contains(node)
+    }
 }

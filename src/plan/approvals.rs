@@ -1,12 +1,13 @@
 //! The signatures that a plan needs and has.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Plan, PlanEffect};
-use crate::design::{ApprovalPolicy, ApprovalScope};
+use super::{Action, Plan, PlanEffect};
+use crate::design::{ApprovalPolicy, ApprovalRule, ApprovalScope};
 
 /// The signatures that a plan needs by the Policy of its site, and those that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub struct Approvals {
     pub refused: Vec<RefusedApproval>,
     /// The revision whose rules and allowed signers count.
     pub rules_from: Arc<str>,
+    /// An account that may push the records can take the rules away: nothing that it cannot rewrite holds them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub advisory: bool,
 }
 
 /// Signatures that a rule asks for.
@@ -35,8 +39,21 @@ pub struct NeededApproval {
     /// Whose signatures count; empty: those of all allowed signers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of: Vec<Arc<str>>,
+    /// The signatures that count in their place, where those who are asked first cannot sign any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryApproval>,
     /// How many are missing.
     pub missing: u64,
+}
+
+/// Signatures by keys that are kept for recovery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecoveryApproval {
+    /// Signatures of how many different principals.
+    pub count: u64,
+    /// Whose.
+    pub of: Vec<Arc<str>>,
 }
 
 /// An approval that counts.
@@ -75,19 +92,49 @@ impl NeededApproval {
             rule: Arc::from(rule.scope.to_string()),
             count: rule.count,
             of: rule.of.clone(),
+            recovery: None,
             missing: rule.count,
         });
+        let needed = needed.chain(Self::of_loosening(policy, plan));
         needed.collect()
+    }
+
+    /// The rule that asks for most, if the plan makes a guard weaker.
+    fn of_loosening(policy: &ApprovalPolicy, plan: &Plan) -> Option<Self> {
+        if plan.guards.loosened.is_empty() {
+            return None;
+        }
+        // Of two with the same number, the one that fewer people can meet.
+        let of_few = |rule: &&ApprovalRule| (rule.count, Reverse(rule.people()));
+        let rule = policy.rules.iter().max_by_key(of_few)?;
+        let recovery = policy.recovery.as_ref();
+        let recovery = recovery.filter(|_| plan.request.action == Action::Guards);
+        Some(Self {
+            rule: Arc::from("loosening"),
+            count: rule.count,
+            of: rule.of.clone(),
+            recovery: recovery.map(|rule| RecoveryApproval {
+                count: rule.count,
+                of: rule.of.clone(),
+            }),
+            missing: rule.count,
+        })
     }
 
     /// This rule, with the approvals of some principals.
     #[must_use]
     pub fn with(mut self, given: &[GivenApproval]) -> Self {
-        let of: BTreeSet<String> = self.of.iter().map(|name| folded(name)).collect();
         let people: BTreeSet<String> = given.iter().map(|each| folded(&each.by)).collect();
-        let counted = people.iter();
-        let counted = counted.filter(|name| of.is_empty() || of.contains(*name));
-        self.missing = self.count.saturating_sub(counted.count() as u64);
+        let missing = |count: u64, of: &[Arc<str>]| {
+            let of: BTreeSet<String> = of.iter().map(|name| folded(name)).collect();
+            let counted = people.iter();
+            let counted = counted.filter(|name| of.is_empty() || of.contains(*name));
+            count.saturating_sub(counted.count() as u64)
+        };
+        self.missing = missing(self.count, &self.of);
+        if let Some(recovery) = &self.recovery {
+            self.missing = self.missing.min(missing(recovery.count, &recovery.of));
+        }
         self
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Rules<'a> {
     ) -> Item<'a> {
         let action = request.action;
         let mut item = match action.does() {
-            Does::Compare => Item::new(subject, ChangeKind::None),
+            Does::Compare | Does::Nothing => Item::new(subject, ChangeKind::None),
             Does::Rebuild => self.rebuild(subject, retired),
             Does::Leave { destroy, delete } => self.take_out(subject, destroy, delete),
             Does::Destroy => only_machine(self.destroy(Item::new(subject, ChangeKind::Destroy))),
@@ -42,6 +42,7 @@ impl<'a> Rules<'a> {
             Does::Machine(kind, verb) => on_machine(request, subject, kind, verb),
             Does::Relabel => relabel(subject),
             Does::Remediate => self.remediate(subject, !request.nodes.is_empty()),
+            Does::Accept if request.as_is => accept::as_is(request, subject),
             Does::Accept if request.fields.is_empty() => accept::identity(subject, self.records),
             Does::Accept => accept::differences(self, request, subject),
             Does::Forget => forget(subject),
@@ -68,7 +69,11 @@ impl<'a> Rules<'a> {
             Retired::No | Retired::NoLonger => {}
         }
         if subject.after.is_none() {
-            item.block("it is not in the design of this revision", None);
+            item.block(
+                "it is not in the design of this revision; another one is named by `--target-revision` (`committed`: \
+                 that of the commit that is checked out)",
+                None,
+            );
         }
         if let Observation::Unknown(why) = subject.seen {
             let reason = format!("it could not be observed: {why}");
@@ -190,7 +195,7 @@ impl<'a> Rules<'a> {
         {
             item.block(&why, None);
         }
-        if let Some(why) = item.subject.protection(self.design) {
+        if let Some(why) = item.subject.protection(self.guards) {
             item.block(why, None);
         }
         if action == Action::PowerOff {

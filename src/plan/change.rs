@@ -7,14 +7,18 @@ use std::sync::{Arc, LazyLock};
 use super::accepted::Accepting;
 use super::drift::{Drift, labels_to_set};
 use super::item::Item;
+use super::joining::JoinWork;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
-use super::subject::{Membership, Observation, Subject};
+use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{Class, DIGEST_VERSION, NodeDesign, RedeployPolicy, Retirement, Section};
 use crate::diff::FieldChange;
 use crate::observed::{Capability, Fact};
-use crate::record::Phase;
+use crate::record::{NodeRecord, Phase};
+
+/// Why a redeploy is blocked until it is allowed.
+const TORN_DOWN: &str = "it would be torn down and built again";
 
 impl<'a> Rules<'a> {
     /// The change of a node; `None`: none.
@@ -66,15 +70,27 @@ impl<'a> Rules<'a> {
 
     /// A machine that exists without a record.
     fn adopt(&self, subject: Subject<'a>) -> Item<'a> {
+        if let Some(record) = subject.left_half_done() {
+            return self.build_again(subject, record);
+        }
         let mut item = Item::new(subject, ChangeKind::Adopt);
         item.because(match subject.record {
             None => "is deployed, and no record says by what".to_owned(),
             Some(record) => format!("is deployed, and run {} did not complete it", record.run),
         });
-        if self.adopt.contains(subject.name) {
+        let drift = subject.seen.node().map_or(&[][..], |node| &node.drift);
+        for part in drift {
+            item.because(part.to_string());
+        }
+        if !drift.is_empty() {
+            item.block(
+                "it differs from its design: its documents have to hold what is there before it is adopted",
+                None,
+            );
+        } else if self.adopt.contains(subject.name) {
             item.work.adopt = true;
             // Only its record is brought up to date.
-            item.change.counts_as = Standing::Deployed;
+            item.promise(Standing::Deployed);
         } else if subject.record.is_some() && self.allow_redeploy.contains(subject.name) {
             item.redeploy();
         } else {
@@ -82,6 +98,29 @@ impl<'a> Rules<'a> {
                 "an unrecorded deployment is not overwritten",
                 Some("--adopt"),
             );
+        }
+        item
+    }
+
+    /// A machine that a run had begun to change, and that carries a system: whether its old or its new one is not known.
+    fn build_again(&self, subject: Subject<'a>, record: &NodeRecord) -> Item<'a> {
+        let name = subject.name;
+        let mut item = Item::new(subject, ChangeKind::Redeploy);
+        let error = record.last_error.as_deref().unwrap_or("it was not ended");
+        item.because(format!(
+            "is deployed, and run {} had begun to change it: {error}",
+            record.run
+        ));
+        item.because(format!(
+            "which system it has is not known; a redeploy ends that, or, where its operator has looked, \
+             `trueup accept {name} --as-is --reason WHY`"
+        ));
+        item.redeploy();
+        if self.allow_redeploy.contains(name) {
+            // Its wave may be a later one: until then the gates before may hold.
+            item.promise(Standing::Prepared);
+        } else {
+            item.block(TORN_DOWN, Some("--allow-redeploy"));
         }
         item
     }
@@ -95,16 +134,20 @@ impl<'a> Rules<'a> {
             .filter(|section| !accepting.covers(**section));
         let worst = open.map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
+        let outdated = subject.is_outdated();
         let unfinished = subject
             .record
             .is_some_and(|record| record.phase != Phase::Deployed);
+        let (join, join_reason) = self.joins.judge(&subject, after, unfinished);
         let kind = match worst {
             _ if drift.gone.is_some() => ChangeKind::Redeploy,
             Some(Class::Redeploy) => ChangeKind::Redeploy,
+            _ if join == JoinWork::Await => ChangeKind::AwaitReady,
             Some(Class::Relabel) => ChangeKind::Relabel,
-            _ if drift.is_some() => ChangeKind::Drift,
+            _ if drift.is_some() || join == JoinWork::Away => ChangeKind::Drift,
             Some(Class::Record) => ChangeKind::Record,
             None if unfinished => ChangeKind::Record,
+            None if outdated && !accepting.is_some() => ChangeKind::Record,
             None if accepting.is_some() => ChangeKind::Accept,
             None => return None,
         };
@@ -113,6 +156,14 @@ impl<'a> Rules<'a> {
         if unfinished {
             item.because("is deployed as recorded, though a later step on it did not succeed");
         }
+        if let Some(reason) = join_reason {
+            item.because(reason);
+        }
+        if kind == ChangeKind::Record && sections.is_empty() && outdated {
+            item.because(
+                "a file was edited that holds a secret of it, with the same values as before",
+            );
+        }
         if !sections.is_empty() {
             item.change.fields = self.fields(subject, after, &sections);
             accepting.mark(&mut item.change.fields);
@@ -120,16 +171,10 @@ impl<'a> Rules<'a> {
         drift.tell(&mut item);
         if kind == ChangeKind::Redeploy {
             item.redeploy();
-            if self.design.policy.redeploy_on_change == RedeployPolicy::Never {
-                item.block(
-                    "the policy forbids redeploys (`redeploy_on_change: never`)",
-                    None,
-                );
+            if self.guards.policy.redeploy_on_change == RedeployPolicy::Never {
+                item.block(NO_REDEPLOYS, None);
             } else if !self.allow_redeploy.contains(subject.name) {
-                item.block(
-                    "it would be torn down and built again",
-                    Some("--allow-redeploy"),
-                );
+                item.block(TORN_DOWN, Some("--allow-redeploy"));
             }
             return Some(item);
         }
@@ -137,7 +182,15 @@ impl<'a> Rules<'a> {
         item.work.lock = drift.unlocked;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
-        item.work.record = unfinished || sections.iter().any(only_recorded);
+        item.work.record = unfinished || outdated || sections.iter().any(only_recorded);
+        if kind == ChangeKind::AwaitReady {
+            // Nothing makes its record one of a finished machine before that has joined.
+            item.work.record = false;
+            item.work.rejoins = Some(self.joins.wait(after));
+            if unfinished {
+                item.change.counts_as = Standing::Failed;
+            }
+        }
         if kind == ChangeKind::Relabel && item.work.relabel.is_none() {
             // The cluster has them already; only the record does not.
             item.work.record = true;
@@ -148,7 +201,7 @@ impl<'a> Rules<'a> {
             item.work.record = false;
             item.work.accept = accepting.recorded(subject);
         } else if item.change.kind == ChangeKind::Accept
-            || item.change.kind == ChangeKind::Drift && drift.is_of_parts_only() && !is_renewed
+            || item.change.kind == ChangeKind::Drift && !drift.is_repaired() && !is_renewed
         {
             item.show_only();
         }

@@ -91,7 +91,7 @@ impl<'a> Rules<'a> {
         unwiped: bool,
     ) -> Result<Option<Cleaning>, String> {
         let design = subject.after.or(subject.before);
-        let policy = design.and_then(|design| self.design.cleaning_of(design));
+        let policy = design.and_then(|design| self.guards.cleaning_of(design));
         let by = |words: &str| match policy {
             Some(policy) => format!("{words} (policy `{}`)", policy.name),
             None => words.to_owned(),
@@ -144,7 +144,7 @@ impl Rules<'_> {
     fn of_a_retired(&self, node: &ObservedNode) -> Result<Option<Cleaning>, String> {
         let erasing = node.clean_steps.iter().filter(|step| step.erases);
         let steps: Vec<CleanStep> = erasing.map(CleanStep::from).collect();
-        if steps.is_empty() && self.design.policy.wipe == WipePolicy::Require {
+        if steps.is_empty() && self.guards.policy.wipe == WipePolicy::Require {
             return Err(
                 "it is retired and manageable, so that nothing cleans it on its way to available, and what \
                  moves it has never shown a step that erases its disks; run one that it has by \

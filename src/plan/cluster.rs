@@ -8,7 +8,6 @@ use super::item::Item;
 use super::options::Leaving;
 use super::steps::before_machine;
 use super::subject::Membership;
-use crate::design::Design;
 use crate::guard::{api_servers_left, has_control_plane_label};
 use crate::observed::{ClusterFacts, Fact};
 use crate::step::{OnDrainTimeout, StepKind};
@@ -62,41 +61,6 @@ fn api_servers_of(item: &Item<'_>, clusters: &Clusters<'_>, leaving: &Leaving) -
         cluster.members.len() == 1 && leaving.destroy_etcd.contains(cluster.name.as_str())
     });
     (!ends && (is_control || node.api_servers > 0)).then_some(node.api_servers)
-}
-
-/// Has a deploy that makes a machine a node of the cluster end when the node is there and Ready.
-///
-/// Which machines are to be nodes is told by the design: those that have Kubernetes labels, or another name
-/// in the cluster. Where the cluster does not answer yet, as on the first deploy of its control plane, they
-/// are not waited for, and the plan has a warning.
-pub(super) fn await_joining<'i>(
-    mut items: Vec<Item<'i>>,
-    facts: Option<&ClusterFacts>,
-    design: &Design,
-) -> Vec<Item<'i>> {
-    let answers = facts.is_some_and(|facts| facts.api_servers.is_some());
-    for item in &mut items {
-        let is_new = item.work.deploy && item.work.leave.is_none();
-        let Some(after) = item.subject.after.filter(|_| is_new) else {
-            continue;
-        };
-        let names = design.backends.names.get(&after.name);
-        let is_named = names.is_some_and(|names| names.contains_key("kubernetes"));
-        if !is_named && after.labels.is_empty() {
-            continue;
-        }
-        match item.subject.membership {
-            Membership::Out if answers => {
-                item.work.rejoins.get_or_insert_default().joins = true;
-            }
-            Membership::Unseen(why) => item.because(format!(
-                "its Kubernetes cluster cannot be read ({why}): the deploy ends without waiting for its node, \
-                 and whether it joins is for the next plan or `trueup status` to show"
-            )),
-            _ => {}
-        }
-    }
-    items
 }
 
 /// Whether the API server of an item's node goes, or is away for a while.

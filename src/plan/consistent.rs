@@ -179,6 +179,7 @@ fn is_made_by(change: ChangeKind, action: Action) -> bool {
     }
     match action.does() {
         Does::Compare => change != K::Operation,
+        Does::Nothing => false,
         Does::Rebuild => change == K::Redeploy,
         Does::Leave { destroy: true, .. } | Does::Destroy => change == K::Destroy,
         Does::Relabel => change == K::Relabel,
@@ -199,6 +200,7 @@ fn steps_of(change: ChangeKind, action: Action) -> Kinds {
     let one = |kind| Kinds::of(&[kind]);
     match action.does() {
         Does::Compare => steps_of_update(change),
+        Does::Nothing => Kinds::default(),
         Does::Rebuild => Kinds::of(&LEAVING).union(Kinds::of(&[
             S::Destroy,
             S::Prepare,
@@ -214,7 +216,7 @@ fn steps_of(change: ChangeKind, action: Action) -> Kinds {
         Does::Relabel => one(S::Relabel),
         Does::Forget => one(S::Forget),
         Does::Remediate => one(S::Remediate),
-        Does::Accept => Kinds::of(&[S::AcceptIdentity, S::AcceptDifferences]),
+        Does::Accept => Kinds::of(&[S::AcceptIdentity, S::AcceptDifferences, S::Adopt]),
     }
 }
 
@@ -233,6 +235,7 @@ fn steps_of_update(change: ChangeKind) -> Kinds {
             S::Record,
             S::AcceptDifferences,
         ],
+        K::AwaitReady => &[S::UnsetRetired, S::PowerOn, S::Lock, S::AwaitReady],
         K::Redeploy => &[
             S::UnsetRetired,
             S::Destroy,
@@ -296,6 +299,8 @@ fn missing_allowance(
 fn counted(plan: &Plan) -> Summary {
     let mut summary = Summary {
         retired: plan.summary.retired,
+        // By the records, of which a plan has none.
+        unproven: plan.summary.unproven,
         longest_path: graph::longest_path(&plan.steps),
         // Held against the steps, with their order.
         waves: plan.summary.waves,

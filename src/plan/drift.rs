@@ -20,6 +20,10 @@ pub(super) struct Drift {
     owed: Option<Vec<Arc<str>>>,
     /// Its provisioner could lock it, and has not.
     pub(super) unlocked: bool,
+    /// It carries its system, and is in a state that is not that of a working machine.
+    state: Option<String>,
+    /// Why its remediation was aborted.
+    given_up: Option<String>,
     /// Parts that are otherwise than the design that was installed.
     parts: Vec<PartDrift>,
 }
@@ -75,6 +79,18 @@ impl Drift {
         Self {
             parts: parts.cloned().collect(),
             unlocked: deployed.is_some_and(|node| node.unlocked),
+            state: match gone {
+                None => subject.not_working(),
+                Some(_) => None,
+            },
+            given_up: subject.record.and_then(|record| {
+                let remediation = record.remediation.as_ref()?;
+                let why = remediation.given_up.as_ref()?;
+                Some(format!(
+                    "its remediation was aborted in run {}: {why}",
+                    record.run
+                ))
+            }),
             off: gone.is_none() && subject.seen.is_off(),
             owed: match gone {
                 None => owed_in_service(subject),
@@ -86,18 +102,14 @@ impl Drift {
     }
 
     pub(super) fn is_some(&self) -> bool {
-        self.gone.is_some()
-            || self.off
-            || !self.labels.is_empty()
-            || self.owed.is_some()
-            || self.unlocked
-            || !self.parts.is_empty()
+        let is_shown = self.state.is_some() || self.given_up.is_some();
+        self.is_repaired() || is_shown || !self.parts.is_empty()
     }
 
-    /// Whether all of it can only be repaired by a redeploy, which is asked for by itself.
-    pub(super) fn is_of_parts_only(&self) -> bool {
-        let is_repaired = self.gone.is_some() || self.off || self.unlocked;
-        !self.parts.is_empty() && !is_repaired && self.labels.is_empty() && self.owed.is_none()
+    /// Whether a plan repairs some of it: what only a redeploy repairs is asked for by itself.
+    pub(super) fn is_repaired(&self) -> bool {
+        let is_state = self.gone.is_some() || self.off || self.unlocked;
+        is_state || !self.labels.is_empty() || self.owed.is_some()
     }
 
     pub(super) fn tell(&self, item: &mut Item<'_>) {
@@ -106,6 +118,9 @@ impl Drift {
         }
         if self.off {
             item.because("is off");
+        }
+        for text in [&self.state, &self.given_up].into_iter().flatten() {
+            item.because(text.clone());
         }
         if !self.labels.is_empty() {
             item.because(format!(
@@ -117,13 +132,7 @@ impl Drift {
             item.because("is not locked in its provisioner: any user of it can delete the machine");
         }
         for part in &self.parts {
-            let PartDrift {
-                field,
-                observed,
-                designed,
-                ..
-            } = part;
-            item.because(format!("{field}: {observed}, designed {designed}"));
+            item.because(part.to_string());
         }
         if !self.parts.is_empty() {
             item.because(format!(

@@ -6,19 +6,20 @@
 //! limit of the waves.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::Cause;
+use super::allowance::Allowed;
 use super::input::Input;
 use super::item::Item;
 use super::leave::Leave;
 use super::options::Leaving;
-use super::select::Allowed;
 use super::subject::Membership;
-use crate::design::{ClusterName, EtcdCluster, NodeName, quorum as majority};
+use crate::design::{ClusterName, EtcdCluster, MovedMember, NodeName, quorum as majority};
 use crate::guard::{has_control_plane_label, quorum};
-use crate::observed::EtcdSeen;
+use crate::observed::{EtcdSeen, Fact};
 use crate::step::{EtcdRemoval, StepKind};
 
 /// A cluster as the design has it, and with the members that have left the design and are still in it.
@@ -35,14 +36,20 @@ pub(super) type After = BTreeMap<ClusterName, EtcdSeen>;
 pub(super) struct Clusters<'a> {
     by_name: BTreeMap<ClusterName, Watched<'a>>,
     of_node: FxHashMap<NodeName, Vec<ClusterName>>,
+    /// Nodes of which documents of two revisions disagree whether a member is on them, and how.
+    disputed: FxHashMap<NodeName, Arc<str>>,
 }
 
 impl<'a> Clusters<'a> {
     /// The clusters of the design, and what was last applied to nodes that are no members any more.
     pub(super) fn of(input: &Input<'a>) -> Self {
         let mut by_name: BTreeMap<ClusterName, Watched<'a>> = BTreeMap::new();
+        let built_of = input.after.built_of().into_iter();
+        let mut all_moved: Vec<MovedMember> = built_of
+            .flat_map(|built| built.moved_members.iter().cloned())
+            .collect();
         let seen = |name: &ClusterName| input.observations.and_then(|seen| seen.etcd.get(name));
-        for cluster in &input.after.etcd_clusters {
+        for cluster in &input.after.guards().etcd_clusters {
             let watched = Watched {
                 cluster: cluster.clone(),
                 seen: seen(&cluster.name),
@@ -54,7 +61,7 @@ impl<'a> Clusters<'a> {
                 .revision
                 .as_ref()
                 .and_then(|old| input.designs.get(old));
-            let clusters = old.into_iter().flat_map(|old| &old.etcd_clusters);
+            let clusters = old.into_iter().flat_map(|old| &old.guards.etcd_clusters);
             let its_members = clusters.flat_map(|cluster| {
                 let members = cluster.members.iter();
                 let its_own = members.filter(|member| member.node == record.node);
@@ -70,9 +77,15 @@ impl<'a> Clusters<'a> {
                 };
                 let watched = by_name.entry(cluster.name.clone());
                 let members = &mut watched.or_insert_with(empty).cluster.members;
-                if !members.iter().any(|known| known.node == member.node) {
+                let moved: Vec<MovedMember> = members
+                    .iter()
+                    .filter_map(|known| MovedMember::of(known, member))
+                    .collect();
+                let is_known = members.iter().any(|known| known.node == member.node);
+                if moved.is_empty() && !is_known {
                     members.push(member.clone());
                 }
+                all_moved.extend(moved);
             }
         }
         let mut of_node: FxHashMap<NodeName, Vec<ClusterName>> = FxHashMap::default();
@@ -82,7 +95,11 @@ impl<'a> Clusters<'a> {
                 clusters.push(name.clone());
             }
         }
-        Self { by_name, of_node }
+        Self {
+            by_name,
+            of_node,
+            disputed: disputed(&all_moved),
+        }
     }
 
     /// The clusters of which a node is a member.
@@ -104,7 +121,7 @@ impl<'a> Clusters<'a> {
         leaving: &Leaving,
         no_etcd_here: &Allowed<'_>,
     ) -> (Vec<Item<'i>>, After) {
-        let alone = |item| self.rejoin(self.leave(item, leaving, no_etcd_here));
+        let alone = |item| self.leave(item, leaving, no_etcd_here);
         let items: Vec<Item<'_>> = items.into_iter().map(alone).collect();
         let mut after = After::new();
         let for_good = |item: Item<'i>| match is_carried_out(&item) && !item.comes_back() {
@@ -134,10 +151,19 @@ impl<'a> Clusters<'a> {
             return item;
         }
         let mut item = self.remove(item, leaving);
+        if let Some(why) = self.disputed.get(item.subject.name) {
+            item.block(why, None);
+        }
         let leave = item.work.leave.as_ref();
         let is_member = leave.is_some_and(|leave| leave.is_member);
-        if !is_member && !no_etcd_here.contains(item.subject.name) {
-            block_unlisted(&mut item);
+        let is_disputed = self.disputed.contains_key(item.subject.name);
+        if !is_member && !is_disputed {
+            match self.unlisted(&item) {
+                // A flag does not take back what the cluster itself lists.
+                Some(why) => item.block(&why, None),
+                None if no_etcd_here.contains(item.subject.name) => {}
+                None => block_unlisted(&mut item),
+            }
         }
         // A node that is in no cluster has nothing to leave.
         let is_in_any = |leave: &Leave| leave.is_member || leave.node_uid.is_some();
@@ -148,21 +174,34 @@ impl<'a> Clusters<'a> {
         item
     }
 
-    /// Has a machine that is built again come back to the clusters that it did not leave in this plan.
-    fn rejoin<'i>(&self, mut item: Item<'i>) -> Item<'i> {
-        let again = item.work.deploy && !item.work.destroy && item.subject.record.is_some();
-        let mut of_node = self.of_node(item.subject.name).peekable();
-        let runs = |watched: &Watched<'_>| {
-            let seen = watched.seen;
-            seen.is_some_and(|seen| quorum::standing(&watched.cluster, seen).is_some())
+    /// Why a node runs a member that no document lists, if a cluster lists one at an address of the node.
+    fn unlisted(&self, item: &Item<'_>) -> Option<String> {
+        let designs = [item.subject.after, item.subject.before];
+        let addresses: Vec<&Arc<str>> = designs
+            .into_iter()
+            .flatten()
+            .flat_map(|node| node.addresses.values())
+            .collect();
+        let is_here = |url: &Arc<str>| {
+            addresses.iter().any(|address| {
+                url.contains(&format!("//{address}:")) || url.contains(&format!("//[{address}]:"))
+            })
         };
-        if again && of_node.peek().is_some() && of_node.all(runs) {
-            item.work.rejoins = Some(Box::new(Leave {
-                is_member: true,
-                ..Leave::default()
-            }));
-        }
-        item
+        self.by_name.values().find_map(|watched| {
+            let listed = &watched.cluster.members;
+            let answers = watched.seen?.answers.values().filter_map(Fact::known);
+            let mut members = answers.flat_map(|answer| &answer.members);
+            let member = members.find(|member| {
+                let is_listed = |url: &Arc<str>| listed.iter().any(|known| known.peer_url == *url);
+                let urls = &member.peer_urls;
+                urls.iter().any(is_here) && !urls.iter().any(is_listed)
+            })?;
+            Some(format!(
+                "etcd cluster `{}` has member `{}` at an address of it, which no document lists: list it in EtcdClusters, and \
+                 tear the node down before the documents drop it",
+                watched.cluster.name, member.name
+            ))
+        })
     }
 
     /// The members of one node, and whether their clusters bear its loss.
@@ -253,6 +292,21 @@ impl<'a> Clusters<'a> {
 fn is_carried_out(item: &Item<'_>) -> bool {
     let leave = item.work.leave.as_ref();
     leave.is_some_and(|leave| leave.is_member) && item.change.blocked.is_none()
+}
+
+/// Why nothing is taken from nodes of which it is not known whether a member is on them.
+fn disputed(moved: &[MovedMember]) -> FxHashMap<NodeName, Arc<str>> {
+    let mut disputed = FxHashMap::default();
+    for MovedMember { name, now, then } in moved {
+        let why: Arc<str> = format!(
+            "etcd member `{name}` is on `{now}` by the newest documents, and on `{then}` by those applied before: which \
+             machine holds it is not known"
+        )
+        .into();
+        disputed.insert(now.clone(), why.clone());
+        disputed.insert(then.clone(), why);
+    }
+    disputed
 }
 
 /// Blocks a node that seems to run a member of an etcd cluster that the design does not have.

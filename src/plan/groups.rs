@@ -10,7 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::PlannedGroup;
 use super::input::Error;
-use crate::design::{Design, GroupName, NodeName};
+use crate::design::{GroupName, Guards, NodeName};
+use crate::guard::Guarded;
 
 /// All groups in run order, retired nodes left out.
 ///
@@ -18,13 +19,13 @@ use crate::design::{Design, GroupName, NodeName};
 ///
 /// Groups that cannot be put in an order.
 pub fn in_order(
-    design: &Design,
+    site: &Guarded,
     retired: &FxHashSet<&NodeName>,
 ) -> Result<Vec<PlannedGroup>, Error> {
-    let order = order(design)?;
+    let order = order(site.guards())?;
     let plan = |position: usize| {
-        let group = &design.groups[position];
-        let all = group.nodes(design);
+        let group = &site.guards().groups[position];
+        let all = group.nodes(site);
         let nodes: Vec<_> = all
             .iter()
             .filter(|name| !retired.contains(**name))
@@ -44,8 +45,8 @@ pub fn in_order(
 }
 
 /// Kahn's order: positions of groups in the document.
-fn order(design: &Design) -> Result<Vec<usize>, Error> {
-    let groups = &design.groups;
+fn order(guards: &Guards) -> Result<Vec<usize>, Error> {
+    let groups = &guards.groups;
     let mut positions: FxHashMap<&GroupName, usize> = FxHashMap::default();
     for (position, group) in groups.iter().enumerate() {
         if positions.insert(&group.name, position).is_some() {
@@ -79,7 +80,7 @@ fn order(design: &Design) -> Result<Vec<usize>, Error> {
         }
     }
     if order.len() < groups.len() {
-        return Err(circle(design, &positions, &waiting_for));
+        return Err(circle(guards, &positions, &waiting_for));
     }
     Ok(order)
 }
@@ -87,7 +88,7 @@ fn order(design: &Design) -> Result<Vec<usize>, Error> {
 /// A circle among the groups that never became ready: from any of them, backwards along dependencies
 /// that never became ready either, until one comes twice.
 fn circle(
-    design: &Design,
+    guards: &Guards,
     positions: &FxHashMap<&GroupName, usize>,
     waiting_for: &[usize],
 ) -> Error {
@@ -100,14 +101,14 @@ fn circle(
             break;
         }
         path.push(position);
-        let depends_on = design.groups[position].depends_on.iter();
+        let depends_on = guards.groups[position].depends_on.iter();
         next = depends_on
             .filter_map(|name| positions.get(name).copied())
             .find(stuck);
     }
     let groups = path
         .iter()
-        .map(|position| design.groups[*position].name.clone());
+        .map(|position| guards.groups[*position].name.clone());
     Error::GroupCycle {
         groups: groups.collect(),
     }

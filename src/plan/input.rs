@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Action;
+use super::{Action, GuardBasis};
 use super::{Base, CommitHistory, IntermediateCommit, Options, Request, Target};
-use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
+use crate::design::{Documented, GroupName, NodeDesign, NodeName, Section};
 use crate::diff::{FieldChange, Reasons, ValueDifference};
+use crate::guard::{Guarded, WordError};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
 
@@ -36,11 +37,11 @@ pub struct Input<'a> {
     pub request: Request,
     /// Which documents `after` was made of.
     pub target: Target,
-    /// The design to be reached; its site is the plan's.
-    pub after: &'a Design,
-    /// The design at each revision that a record or the base names, by revision; one that is missing
+    /// The design to be reached, and the guards that hold; its site is the plan's.
+    pub after: &'a Guarded,
+    /// The documents at each revision that a record or the base names, by revision; one that is missing
     /// costs the reasons, and what can be compared across versions of digests.
-    pub designs: &'a BTreeMap<Arc<str>, Arc<Design>>,
+    pub designs: &'a BTreeMap<Arc<str>, Documented>,
     /// The last success.
     pub base: Option<Base>,
     /// The record of each node.
@@ -55,6 +56,8 @@ pub struct Input<'a> {
     pub history: CommitHistory,
     /// Whether the keys that may approve differ from those at the base, which the documents do not show.
     pub signers_changed: bool,
+    /// The guards beside those of `after`.
+    pub guards: &'a GuardBasis,
     /// The source of reasons.
     pub reasons: &'a dyn Reasons,
 }
@@ -62,25 +65,22 @@ pub struct Input<'a> {
 /// Why no plan can be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A pattern of a flag names nothing.
-    #[error("`{flag} {pattern}` matches no {what}{}", hint(.near))]
-    NoMatch {
+    /// A word of a flag means no machine.
+    #[error("`{flag}`: {error}")]
+    Flag {
         /// The flag.
         flag: &'static str,
-        /// The pattern.
-        pattern: Arc<str>,
-        /// The kind of name that it should match.
-        what: &'static str,
-        /// The name that is nearest.
-        near: Option<Arc<str>>,
+        /// Why not.
+        error: WordError,
     },
-    /// There is no node of a name that an action was asked for.
-    #[error("there is no node, group, rack or tag `{pattern}`{}", hint(.near))]
-    UnknownNode {
-        /// The pattern.
-        pattern: Arc<str>,
-        /// The name that is nearest.
-        near: Option<Arc<str>>,
+    /// A word that an action was asked for means no machine.
+    #[error(transparent)]
+    Word(#[from] WordError),
+    /// Flags are given that the policy forbids.
+    #[error("the policy of the site forbids {}", as_flags(.flags))]
+    Forbidden {
+        /// Their names.
+        flags: Vec<Arc<str>>,
     },
     /// An action needs nodes, and none was named.
     #[error("`{action}` requires at least one node")]
@@ -115,13 +115,11 @@ pub enum Error {
         /// The timeout in seconds.
         timeout: u64,
     },
-    /// A pattern is no glob.
-    #[error("`{flag} {pattern}` is not a pattern: {reason}")]
-    Pattern {
-        /// The flag.
-        flag: &'static str,
-        /// The pattern.
-        pattern: Arc<str>,
+    /// The path of a field is none.
+    #[error("`--field {path}` is not a pattern: {reason}")]
+    Field {
+        /// As it was given.
+        path: Arc<str>,
         /// Why not.
         reason: Arc<str>,
     },
@@ -149,9 +147,11 @@ pub enum Error {
     },
 }
 
-fn hint(near: &Option<Arc<str>>) -> String {
-    near.as_ref()
-        .map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+impl Error {
+    /// Adds the flag that a word belongs to.
+    pub(super) fn of_flag(flag: &'static str) -> impl Fn(WordError) -> Self {
+        move |error| Self::Flag { flag, error }
+    }
 }
 
 fn names(nodes: &[NodeName]) -> String {
@@ -162,4 +162,9 @@ fn names(nodes: &[NodeName]) -> String {
 fn circle(groups: &[GroupName]) -> String {
     let names = groups.iter().chain(groups.first());
     names.map(GroupName::as_str).collect::<Vec<_>>().join(" → ")
+}
+
+fn as_flags(flags: &[Arc<str>]) -> String {
+    let flags: Vec<String> = flags.iter().map(|flag| format!("`--{flag}`")).collect();
+    flags.join(", ")
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::subject::Subject;
 use super::work::NodeWork;
-use super::{Block, Cause, Change, ChangeKind};
+use super::{Block, Cause, Change, ChangeKind, Standing};
 use crate::observed::Fact;
 use crate::step::{Effect, StepKind};
 
@@ -39,6 +39,7 @@ impl<'a> Item<'a> {
                 reasons: Vec::new(),
                 fields: Vec::new(),
                 counts_as: subject.standing(),
+                machine: None,
             },
             work: NodeWork::default(),
             unwiped: false,
@@ -117,9 +118,15 @@ impl<'a> Item<'a> {
         self.rest();
     }
 
+    /// Has it count as what its work makes of it, from the beginning and as long as it has that work.
+    pub(super) fn promise(&mut self, standing: Standing) {
+        self.change.counts_as = standing;
+        self.work.promised = true;
+    }
+
     /// Removes the work; a record that is not brought up to date is listed as it was.
     fn rest(&mut self) {
-        if self.work.adopt {
+        if self.work.promised {
             self.change.counts_as = self.subject.standing();
         }
         self.work = NodeWork::default();

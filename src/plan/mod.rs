@@ -14,17 +14,21 @@ mod cleaning;
 mod cluster;
 mod consistent;
 mod contradiction;
+mod covered;
 mod deploy_steps;
 mod drift;
 pub mod effect;
 mod etcd;
 mod fact;
 mod facts;
+mod flags;
 mod forecast;
 mod graph;
 mod groups;
+mod guards;
 mod input;
 mod item;
+mod joining;
 mod leave;
 mod leaving;
 mod make;
@@ -37,13 +41,12 @@ mod remedy;
 mod rules;
 mod safeguards;
 pub mod saved;
-mod select;
 mod stale;
 mod steps;
-mod strictest;
 mod subject;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod tightened;
 mod unavailable;
 mod work;
 
@@ -55,12 +58,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
 use crate::guard::{GroupSize, WaveSize};
+use crate::record::Unproven;
 use crate::step::{Cleaning, Step, StepId, StepIndex};
 
 pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
-pub use approvals::{Approvals, GivenApproval, NeededApproval, RefusedApproval};
+pub use approvals::{Approvals, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval};
 pub use contradiction::Contradiction;
+pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
 pub use effect::{Difference, PlanEffect};
@@ -69,6 +74,7 @@ pub use facts::{Sources, sources};
 pub use forecast::{EtcdForecast, Forecast, NodeForecast, StepTimes, TimeForecast};
 pub use graph::graph;
 pub use groups::in_order;
+pub use guards::{GuardBasis, Loosened, PlanGuards};
 pub use input::{Error, Input, NoReasons};
 pub use make::{make, named};
 pub use options::{Leaving, Options, Remediation};
@@ -78,10 +84,10 @@ pub use preconditions::records_digest;
 pub use remedy::breaker_of;
 pub use saved::digest;
 pub use stale::{Current, Staleness, broken, hold_to, stale};
-pub use strictest::strictest;
+pub use tightened::{GuardsNow, Tightened};
 
 /// The version of the format of a saved plan.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 /// The kind of change of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -95,6 +101,8 @@ pub enum ChangeKind {
     Unknown,
     /// `~`: only the record is brought up to date.
     Record,
+    /// `~`: it is built, and is waited for until it has joined its clusters.
+    AwaitReady,
     /// `~`: Kubernetes labels only.
     Relabel,
     /// `-/+`: torn down and built again; blocked until allowed.
@@ -122,7 +130,7 @@ impl ChangeKind {
         match self {
             Self::Create => "+",
             Self::Adopt | Self::Unknown => "?",
-            Self::Record | Self::Relabel | Self::Retire | Self::Unretire => "~",
+            Self::Record | Self::AwaitReady | Self::Relabel | Self::Retire | Self::Unretire => "~",
             Self::Redeploy => "-/+",
             Self::Destroy => "-",
             Self::Drift => "!",
@@ -209,6 +217,9 @@ pub struct Change {
     pub fields: Vec<FieldChange>,
     /// The node's standing in its groups' criteria, where no step of this plan is about it.
     pub counts_as: Standing,
+    /// Its machine, as an approval of the plan covers it, where steps are about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Box<CoveredMachine>>,
 }
 
 /// The standing of a node in the criteria of its groups before the plan.
@@ -416,7 +427,10 @@ pub struct Summary {
     pub blocked: BTreeMap<ChangeKind, usize>,
     /// Disks that are erased or written on machines that had something on them.
     pub wiped_disks: usize,
-    /// Retired nodes that were left out.
+    /// Machines that are not known to be as designed, though nothing shows that they are not.
+    #[serde(default, skip_serializing_if = "Unproven::is_none")]
+    pub unproven: Unproven,
+    /// Retired nodes that do not change.
     pub retired: usize,
     /// Left out by `--target` or `--exclude`.
     pub excluded: usize,
@@ -440,6 +454,19 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
+    /// Adds the verdicts of more rules, each once.
+    pub fn extend(&mut self, more: Self) {
+        let add = |all: &mut Vec<Verdict>, more: Vec<Verdict>| {
+            for verdict in more {
+                if !all.contains(&verdict) {
+                    all.push(verdict);
+                }
+            }
+        };
+        add(&mut self.denied, more.denied);
+        add(&mut self.warned, more.warned);
+    }
+
     /// Whether no rule says anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -476,7 +503,7 @@ pub struct Plan {
     pub history: CommitHistory,
     /// Every node that changes, sorted by name.
     pub changes: Vec<Change>,
-    /// How many nodes do not change.
+    /// How many nodes do not change, retired ones left out.
     pub unchanged: usize,
     /// The groups, in the order in which they run.
     pub groups: Vec<PlannedGroup>,
@@ -494,6 +521,8 @@ pub struct Plan {
     pub warnings: Vec<Arc<str>>,
     /// The verdicts of the rules of the site.
     pub policies: Verdicts,
+    /// The guards that it is held to.
+    pub guards: PlanGuards,
     /// The signatures that it needs and has.
     pub approvals: Approvals,
     /// Counts.
@@ -527,6 +556,22 @@ impl Plan {
         self.history.lineage != Lineage::Follows && !self.options.allow_intermediate_commits
     }
 
+    /// Whether it is refused since its documents make guards weaker, and neither a flag nor approvals allow that.
+    #[must_use]
+    pub fn is_refused_for_loosening(&self) -> bool {
+        let mut loosened = self.guards.loosened_by_documents();
+        loosened.next().is_some() && self.approvals.is_empty() && !self.options.allow_loosening
+    }
+
+    /// Whether it is not applied as it stands, whatever approvals it gets.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.is_blocked()
+            || self.is_denied()
+            || self.is_refused_for_commits()
+            || self.is_refused_for_loosening()
+    }
+
     /// Whether a rule of the site denies it.
     #[must_use]
     pub fn is_denied(&self) -> bool {
@@ -545,7 +590,7 @@ impl Plan {
     /// Whether there is nothing to be done, not even a tag to be made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
+        self.steps.is_empty() && !self.guards.changes
     }
 
     /// The machines that are changed though nothing proves that they are the ones that are meant.

@@ -16,7 +16,10 @@ use crate::step::OnDrainTimeout;
 pub struct Options {
     /// The day that retirement and windows are judged by (`YYYY-MM-DD`).
     pub as_of: Arc<str>,
-    /// Only these (names, globs, groups, racks, tags); empty: all.
+    /// `--as-of` named the day: the plan is only reviewed, and never applied.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_of_given: bool,
+    /// The words for the nodes that it is narrowed to; empty: all.
     pub targets: BTreeSet<Arc<str>>,
     /// Not these.
     pub excludes: BTreeSet<Arc<str>>,
@@ -29,6 +32,15 @@ pub struct Options {
     /// Machines that may be changed though nothing proves that they are the ones that are meant.
     #[serde(default, skip_serializing_if = "Allowance::is_none")]
     pub allow_unverified: Allowance,
+    /// Guards may become weaker than those in force.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_loosening: bool,
+    /// Why approvals that are missing are done without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub break_glass: Option<Arc<str>>,
+    /// Run outside of the maintenance windows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside_windows: bool,
     /// Carry the rest out where something is blocked.
     pub skip_blocked: bool,
     /// Run although commits lie between the last site action and the target.
@@ -144,6 +156,12 @@ impl Options {
             allow_destroy: self.allow_destroy.allowed_by(&given.allow_destroy),
             adopt: self.adopt.allowed_by(&given.adopt),
             allow_unverified: self.allow_unverified.allowed_by(&given.allow_unverified),
+            allow_loosening: self.allow_loosening && given.allow_loosening,
+            break_glass: self
+                .break_glass
+                .clone()
+                .filter(|_| given.break_glass.is_some()),
+            outside_windows: self.outside_windows && given.outside_windows,
             skip_blocked: self.skip_blocked && given.skip_blocked,
             allow_intermediate_commits: self.allow_intermediate_commits
                 && given.allow_intermediate_commits,
@@ -168,65 +186,6 @@ impl Options {
             },
             ..self.clone()
         }
-    }
-
-    /// The allowances of this request, as flags on the command line. Among them are limits, which may also restrict.
-    #[must_use]
-    pub fn allowances(&self) -> Vec<String> {
-        let (leaving, healing) = (&self.leaving, &self.remediation);
-        let names = |names: &BTreeSet<Arc<str>>| {
-            let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-            (!names.is_empty()).then(|| names.join(","))
-        };
-        let nodes = |allowance: &Allowance| match allowance.all {
-            true => Some("all".to_owned()),
-            false => names(&allowance.nodes),
-        };
-        let drain = leaving.on_drain_timeout.and_then(|what| match what {
-            OnDrainTimeout::Fail => None,
-            OnDrainTimeout::ForceDelete => Some("force-delete".to_owned()),
-            OnDrainTimeout::Continue => Some("continue".to_owned()),
-        });
-        let switch = |is_on: bool| is_on.then(String::new);
-        let text = |value: Option<&dyn std::fmt::Display>| value.map(ToString::to_string);
-        let table: [(&str, Option<String>); 16] = [
-            ("--allow-redeploy", nodes(&self.allow_redeploy)),
-            ("--allow-destroy", nodes(&self.allow_destroy)),
-            ("--adopt", nodes(&self.adopt)),
-            ("--allow-unverified", nodes(&self.allow_unverified)),
-            ("--destroy-etcd", names(&leaving.destroy_etcd)),
-            ("--no-etcd-here", names(&leaving.no_etcd_here)),
-            ("--node-is-gone", names(&leaving.gone)),
-            ("--i-have-checked", switch(leaving.checked_gone)),
-            ("--forget", switch(leaving.forget)),
-            ("--on-drain-timeout", drain),
-            ("--skip-blocked", switch(self.skip_blocked)),
-            (
-                "--allow-intermediate-commits",
-                switch(self.allow_intermediate_commits),
-            ),
-            (
-                "--max-unavailable",
-                text(self.max_unavailable.as_ref().map(|most| most as _)),
-            ),
-            (
-                "--max-failures",
-                text(self.max_failures.as_ref().map(|most| most as _)),
-            ),
-            (
-                "--max-remediations",
-                text(healing.max_at_once.as_ref().map(|most| most as _)),
-            ),
-            (
-                "--max-unhealthy",
-                text(healing.max_unhealthy.as_ref().map(|most| most as _)),
-            ),
-        ];
-        let given = table.into_iter();
-        let given = given.filter_map(|(flag, value)| Some((flag, value?)));
-        given
-            .map(|(flag, value)| format!("{flag} {value}").trim_end().to_owned())
-            .collect()
     }
 }
 
@@ -253,7 +212,27 @@ fn within<N: Ord + Copy>(asked: Option<N>, given: Option<N>, own: N) -> Option<N
     }
 }
 
+impl Options {
+    /// The allowances of some nodes, each with its flag.
+    pub(super) fn allowances_mut(&mut self) -> [(&'static str, &mut Allowance); 4] {
+        [
+            ("--allow-redeploy", &mut self.allow_redeploy),
+            ("--allow-destroy", &mut self.allow_destroy),
+            ("--adopt", &mut self.adopt),
+            ("--allow-unverified", &mut self.allow_unverified),
+        ]
+    }
+}
+
 impl Leaving {
+    /// The words for nodes, each list with its flag.
+    pub(super) fn words_mut(&mut self) -> [(&'static str, &mut BTreeSet<Arc<str>>); 2] {
+        [
+            ("--no-etcd-here", &mut self.no_etcd_here),
+            ("--node-is-gone", &mut self.gone),
+        ]
+    }
+
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

@@ -6,8 +6,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Action, Contradiction, Plan, groups, remedy};
-use crate::design::{Design, GroupName, NodeName, Share};
-use crate::guard::{GroupSize, WaveLimits, WaveSize, is_control_plane};
+use crate::design::{GroupName, NodeName, Share};
+use crate::guard::{GroupSize, Guarded, WaveLimits, WaveSize, is_control_plane};
 use crate::step::{Step, StepIndex, StepKind, Wait};
 
 /// Finds a step that does not wait for what it has to.
@@ -48,24 +48,26 @@ fn check_sizes(plan: &Plan) -> Result<(), Contradiction> {
 /// # Errors
 ///
 /// The first step that does not.
-pub fn check_limits(plan: &Plan, design: &Design) -> Result<(), Contradiction> {
+pub fn check_limits(plan: &Plan, site: &Guarded) -> Result<(), Contradiction> {
     let holds_up = |node: &NodeName| {
-        design
-            .nodes
+        site.nodes
             .get(node)
             .is_some_and(|node| is_control_plane(node))
     };
     walk(plan, &holds_up)?;
     let flag = match plan.request.action {
-        Action::Remediate => Some(Share::Machines(remedy::at_once(design, &plan.options))),
+        Action::Remediate => Some(Share::Machines(remedy::at_once(
+            site.guards(),
+            &plan.options,
+        ))),
         _ => plan.options.max_unavailable,
     };
     // Etcd is judged by what it says itself when a member is taken out.
-    let clusters = design.etcd_clusters.iter();
+    let clusters = site.guards().etcd_clusters.iter();
     let clusters = clusters.map(|cluster| (cluster.name.as_str(), usize::MAX));
     let waves = waves(plan);
     let machines = waves.iter().flat_map(|wave| wave.nodes.iter().copied());
-    let groups = groups::in_order(design, &FxHashSet::default()).unwrap_or_default();
+    let groups = groups::in_order(site, &FxHashSet::default()).unwrap_or_default();
     let retired = plan.groups.iter().map(|group| (&group.name, group.retired));
     let retired: FxHashMap<&GroupName, usize> = retired.collect();
     let sizes = groups.iter().map(|group| {
@@ -76,11 +78,11 @@ pub fn check_limits(plan: &Plan, design: &Design) -> Result<(), Contradiction> {
             ..size
         }
     });
-    let limits = WaveLimits::new(design, flag)
+    let limits = WaveLimits::new(site.guards(), flag)
         .with_etcd(clusters)
         .with_groups(sizes, &machines.collect());
     for wave in waves {
-        let nodes = wave.nodes.iter().filter_map(|node| design.nodes.get(*node));
+        let nodes = wave.nodes.iter().filter_map(|node| site.nodes.get(*node));
         let is_canary = plan.options.canary && wave.is_first;
         let most = if is_canary { 1 } else { usize::MAX };
         if wave.nodes.len() > most || limits.waves(nodes.map(|node| &**node), false).len() > 1 {
@@ -479,11 +481,15 @@ impl<'p> Walk<'p> {
                 }
             }
             StepKind::AwaitReady => {
-                let deployed = self.inside.deployed.get(node).copied();
-                self.succeeds(position, deployed)?;
                 self.inside.ends.push(position);
+                let Some(deployed) = self.inside.deployed.get(node).copied() else {
+                    // An earlier run has built it.
+                    self.succeeds(position, self.inside.start)?;
+                    return self.after(position, unset, Wait::Success);
+                };
+                self.succeeds(position, Some(deployed))?;
                 // It ends behind the deploy, and is waited for in its place.
-                self.inside.back.retain(|(back, _)| Some(*back) != deployed);
+                self.inside.back.retain(|(back, _)| *back != deployed);
                 match self.members.contains(node) || (self.holds_up)(node) {
                     true => self.back_before.push(position),
                     false => self.inside.back.push((position, Wait::Done)),
@@ -588,7 +594,7 @@ impl<'p> Walk<'p> {
                 let relabel = self.relabels.get(node).copied();
                 self.after(position, relabel, Wait::Success)?;
             }
-            StepKind::PowerOn | StepKind::Lock | StepKind::SetRetired => {}
+            StepKind::PowerOn | StepKind::Lock | StepKind::SetRetired | StepKind::AwaitReady => {}
             _ => return Err(self.misplaced(position)),
         }
         Ok(())

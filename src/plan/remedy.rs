@@ -6,12 +6,10 @@ use super::input::Input;
 use super::item::Item;
 use super::options::Options;
 use super::subject::{Membership, Subject};
-use crate::design::{Design, EtcdCluster};
+use crate::design::{EtcdCluster, Guards};
+use crate::guard;
 use crate::observed::{Fact, Observations};
 use crate::remediation::{Broken, Memory, RemediationLimits, Share, breaker};
-
-/// Machines remediated at the same time, where neither flag nor policy says otherwise.
-const AT_ONCE: usize = 1;
 
 /// How failed machines are brought back: the flags', else the policy's.
 pub(super) struct Remedy<'a> {
@@ -24,18 +22,21 @@ pub(super) struct Remedy<'a> {
 }
 
 /// How many machines are remediated at the same time.
-pub(super) fn at_once(design: &Design, options: &Options) -> usize {
-    let policy = design.policy.remediation.max_at_once;
+pub(super) fn at_once(guards: &Guards, options: &Options) -> usize {
+    let policy = guards.policy.remediation.max_at_once;
     let at_once = options.remediation.max_at_once.or(policy);
-    at_once.unwrap_or(AT_ONCE).max(1)
+    at_once.unwrap_or(guard::REMEDIATIONS).max(1)
 }
 
 impl<'a> Remedy<'a> {
     pub(super) fn of(input: &Input<'a>, options: &Options) -> Self {
-        let (policy, given) = (&input.after.policy.remediation, &options.remediation);
+        let (policy, given) = (
+            &input.after.guards().policy.remediation,
+            &options.remediation,
+        );
         let cluster = input.observations.and_then(|seen| seen.cluster.as_ref());
         Self {
-            max_at_once: at_once(input.after, options),
+            max_at_once: at_once(input.after.guards(), options),
             max_unhealthy: policy.max_unhealthy(given.max_unhealthy),
             limits: RemediationLimits {
                 attempts: given.attempts.unwrap_or(policy.limits.attempts),
@@ -43,7 +44,7 @@ impl<'a> Remedy<'a> {
                 ..policy.limits
             },
             version: cluster.map(|cluster| &*cluster.version),
-            etcd: &input.after.etcd_clusters,
+            etcd: &input.after.guards().etcd_clusters,
         }
     }
 

@@ -1,17 +1,18 @@
-//! Inputs for all nodes of a plan: the design, and the allowances of the flags.
+//! Inputs for all nodes of a plan: the guards, and the allowances of the flags.
 
 use std::collections::BTreeMap;
 
+use super::allowance::Allowed;
+use super::joining::Joins;
 use super::options::Leaving;
 use super::remedy::Remedy;
-use super::select::Allowed;
-use crate::design::{Design, FieldPattern, NodeName, Retirement};
+use crate::design::{FieldPattern, Guards, NodeName, Retirement};
 use crate::diff::Reasons;
 use crate::record::NodeRecord;
 
 /// Inputs for all nodes.
 pub(super) struct Rules<'a> {
-    pub(super) design: &'a Design,
+    pub(super) guards: &'a Guards,
     pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,
     pub(super) reasons: &'a dyn Reasons,
     pub(super) allow_redeploy: Allowed<'a>,
@@ -24,6 +25,8 @@ pub(super) struct Rules<'a> {
     pub(super) gone: Allowed<'a>,
     /// Nodes that look as if they ran etcd, and do not.
     pub(super) no_etcd_here: Allowed<'a>,
+    /// The machines that are to join, and when.
+    pub(super) joins: Joins<'a>,
     /// How failed machines are brought back.
     pub(super) remedy: Remedy<'a>,
 }

@@ -23,7 +23,7 @@ impl<'a> Rules<'a> {
             return item;
         }
         if item.work.destroy
-            && let Some(why) = subject.protection(self.design)
+            && let Some(why) = subject.protection(self.guards)
         {
             item.block(why, None);
         }
@@ -64,7 +64,7 @@ impl<'a> Rules<'a> {
             Proof::Unverified(why) => {
                 let after = item.subject.after.or(item.subject.before);
                 let by_policy = after.is_some_and(|node| {
-                    let unverified = &self.design.policy.unverified;
+                    let unverified = &self.guards.policy.unverified;
                     unverified.iter().any(|selector| selector.matches(node))
                 });
                 if by_policy || self.allow_unverified.contains(item.subject.name) {
@@ -120,7 +120,7 @@ impl<'a> Rules<'a> {
             .filter(|(capability, _)| !able.contains(*capability))
             .collect();
         for (capability, words) in missing {
-            if capability == Capability::Wipe && self.design.policy.wipe == WipePolicy::Skip {
+            if capability == Capability::Wipe && self.guards.policy.wipe == WipePolicy::Skip {
                 item.unwiped = true;
             } else if item.change.kind == ChangeKind::Drift {
                 item.because(format!("its backend cannot {words}"));

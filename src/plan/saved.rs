@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use rustc_hash::FxHashSet;
-use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
@@ -19,8 +18,8 @@ use super::contradiction::Contradiction;
 use super::fact::{FactName, FactSubject};
 use super::{
     Action, Approvals, Base, Change, CommitHistory, Expectation, FORMAT_VERSION, Forecast,
-    IntermediateCommit, Options, Plan, PlanEffect, PlannedGroup, Precondition, Relation, Request,
-    Summary, Target, UnfinishedRun, Verdicts,
+    IntermediateCommit, Options, Plan, PlanEffect, PlanGuards, PlannedGroup, Precondition,
+    Relation, Request, Summary, Target, UnfinishedRun, Verdicts,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
 use crate::diagnostic::json_problem;
@@ -200,13 +199,14 @@ struct Body<'a> {
     warnings: &'a [Arc<str>],
     #[serde(skip_serializing_if = "Verdicts::is_empty")]
     policies: &'a Verdicts,
+    #[serde(skip_serializing_if = "PlanGuards::is_default")]
+    guards: &'a PlanGuards,
     #[serde(skip_serializing_if = "Approvals::is_empty")]
     approvals: &'a Approvals,
     unchanged: usize,
     changes: &'a [Change],
     groups: &'a [PlannedGroup],
-    #[serde(serialize_with = "write_steps")]
-    steps: &'a [Step],
+    steps: WrittenSteps<'a>,
     relies_on: &'a [Precondition],
     records_digest: &'a Digest,
 }
@@ -224,12 +224,26 @@ struct Details<'a> {
     fields: &'a BTreeSet<Arc<str>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     undo: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    as_is: bool,
 }
 
-impl Details<'_> {
+impl<'a> Details<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        let request = &plan.request;
+        Self {
+            nodes: &request.nodes,
+            reason: request.reason.as_ref(),
+            clean_steps: &request.clean_steps,
+            fields: &request.fields,
+            undo: request.undo,
+            as_is: request.as_is,
+        }
+    }
+
     fn is_empty(&self) -> bool {
         let is_plain = self.reason.is_none() && self.clean_steps.is_empty();
-        is_plain && self.nodes.is_empty() && self.fields.is_empty() && !self.undo
+        is_plain && self.nodes.is_empty() && self.fields.is_empty() && !self.undo && !self.as_is
     }
 }
 
@@ -252,10 +266,12 @@ struct WrittenStep<'a> {
     needs: &'a [Need],
 }
 
-fn write_steps<S: Serializer>(steps: &&[Step], serializer: S) -> Result<S::Ok, S::Error> {
-    let mut list = serializer.serialize_seq(Some(steps.len()))?;
-    for step in *steps {
-        list.serialize_element(&WrittenStep {
+/// Steps, as written.
+pub(crate) struct WrittenSteps<'a>(pub(crate) &'a [Step]);
+
+impl Serialize for WrittenSteps<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|step| WrittenStep {
             id: &step.id,
             kind: step.id.kind,
             group: step.id.group.as_ref(),
@@ -266,9 +282,13 @@ fn write_steps<S: Serializer>(steps: &&[Step], serializer: S) -> Result<S::Ok, S
             standby: step.standby,
             parameters: step.parameters.as_deref(),
             needs: &step.needs,
-        })?;
+        }))
     }
-    list.end()
+}
+
+/// The nodes of an action and what else it was given, as written.
+pub(crate) fn request_details(plan: &Plan) -> impl Serialize + '_ {
+    Details::of(plan)
 }
 
 impl<'a> Body<'a> {
@@ -277,13 +297,7 @@ impl<'a> Body<'a> {
             format_version: FORMAT_VERSION,
             site: &plan.site,
             action: plan.request.action,
-            request: Details {
-                nodes: &plan.request.nodes,
-                reason: plan.request.reason.as_ref(),
-                clean_steps: &plan.request.clean_steps,
-                fields: &plan.request.fields,
-                undo: plan.request.undo,
-            },
+            request: Details::of(plan),
             effect: PlanEffect::of(plan).digest(),
             target: &plan.target,
             base: &plan.base,
@@ -295,11 +309,12 @@ impl<'a> Body<'a> {
             notices: &plan.notices,
             warnings: &plan.warnings,
             policies: &plan.policies,
+            guards: &plan.guards,
             approvals: &plan.approvals,
             unchanged: plan.unchanged,
             changes: &plan.changes,
             groups: &plan.groups,
-            steps: &plan.steps,
+            steps: WrittenSteps(&plan.steps),
             relies_on: &plan.relies_on,
             records_digest: &plan.records_digest,
         }
@@ -407,6 +422,8 @@ struct ReadFile {
     #[serde(default)]
     policies: Verdicts,
     #[serde(default)]
+    guards: PlanGuards,
+    #[serde(default)]
     approvals: Approvals,
     unchanged: usize,
     changes: Vec<Change>,
@@ -428,6 +445,7 @@ struct ReadDetails {
     clean_steps: Vec<CleanStep>,
     fields: BTreeSet<Arc<str>>,
     undo: bool,
+    as_is: bool,
 }
 
 /// A step as it is read.
@@ -528,6 +546,7 @@ impl ReadFile {
                 clean_steps: self.request.clean_steps,
                 fields: self.request.fields,
                 undo: self.request.undo,
+                as_is: self.request.as_is,
             },
             target: self.target,
             base: self.base,
@@ -543,6 +562,7 @@ impl ReadFile {
             unfinished: self.unfinished_run,
             warnings: self.warnings,
             policies: self.policies,
+            guards: self.guards,
             approvals: self.approvals,
             summary: self.summary,
             forecast: self.forecast,

@@ -9,7 +9,7 @@ use super::fact::{FactName, FactSubject};
 use super::facts::{self, holds};
 use super::preconditions::records_digest;
 use super::{Plan, Precondition};
-use crate::design::{ClusterName, Design, Digest, EtcdCluster, NodeName, RunId};
+use crate::design::{ClusterName, Digest, EtcdCluster, Guards, NodeName, RunId};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
 use crate::step::{Effect, StepIndex};
@@ -19,8 +19,8 @@ use crate::step::{Effect, StepIndex};
 pub struct Current<'a> {
     /// The digest of the site's files at the commit that would be applied.
     pub site_digest: &'a Digest,
-    /// The design there.
-    pub design: &'a Design,
+    /// The guards that hold there.
+    pub guards: &'a Guards,
     /// The run of the last success.
     pub base_run: Option<&'a RunId>,
     /// All records.
@@ -139,7 +139,7 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
     if plan.records_digest != records_digest(&plan.steps, now.records) {
         found.push(changed_records(plan, now.records));
     }
-    for retirement in &now.design.retirements {
+    for retirement in &now.guards.retirements {
         if let Some(from) = &retirement.from
             && retirement.holds_on(now.today)
             && !retirement.holds_on(&plan.options.as_of)
@@ -153,7 +153,7 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
     }
     if let Some(observations) = now.observations {
         let facts = plan.relies_on.iter();
-        let clusters = &now.design.etcd_clusters;
+        let clusters = &now.guards.etcd_clusters;
         found.extend(facts.filter_map(|precondition| broken(precondition, observations, clusters)));
     }
     found

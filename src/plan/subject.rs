@@ -3,11 +3,17 @@
 use std::sync::Arc;
 
 use super::Standing;
-use crate::design::{Class, DIGEST_VERSION, Design, NodeDesign, NodeName, Section};
+use crate::design::{Class, DIGEST_VERSION, Guards, NodeDesign, NodeName, Section};
 use crate::document::Node;
 use crate::lifecycle::{self, Flags, PowerState, ProvisionState, Verb};
 use crate::observed::{ClusterNode, Fact, NodePods, ObservedNode, RemediationSeen};
 use crate::record::{NodeRecord, Phase};
+
+/// Why a machine is not torn down that the policy protects.
+pub(super) const PROTECTED: &str = "the policy protects it";
+
+/// Why no difference leads to a redeploy.
+pub(super) const NO_REDEPLOYS: &str = "the policy forbids redeploys (`redeploy_on_change: never`)";
 
 /// The observed state of a machine.
 #[derive(Clone, Copy)]
@@ -134,9 +140,7 @@ pub(super) struct Subject<'a> {
     pub(super) name: &'a NodeName,
     /// As designed; `None`: it left the design.
     pub(super) after: Option<&'a NodeDesign>,
-    /// The whole design at its recorded revision, where that is at hand.
-    pub(super) old: Option<&'a Design>,
-    /// The node in that design.
+    /// The node in the design at its recorded revision, where that is at hand.
     pub(super) before: Option<&'a NodeDesign>,
     /// The node in the design that is on its machine: the same, unless differences were accepted since.
     pub(super) installed: Option<&'a NodeDesign>,
@@ -157,6 +161,18 @@ impl Subject<'_> {
     /// Why nothing may be done to the machine now, whatever the plan wants.
     pub(super) fn held(&self) -> Option<String> {
         self.seen.held(self.record)
+    }
+
+    /// Its state, where it carries its system and is in a state that is not that of a working machine.
+    pub(super) fn not_working(&self) -> Option<String> {
+        match self.seen {
+            Observation::Known(_, state)
+                if state.is_deployed() && state != ProvisionState::Active =>
+            {
+                self.held()
+            }
+            _ => None,
+        }
     }
 
     /// Whether it was torn down, and what moves it knows it no more.
@@ -209,9 +225,53 @@ impl Subject<'_> {
         })
     }
 
+    /// The sections of its design that it was observed to be equal to: those that its backend compares, and its labels.
+    pub(super) fn compared(&self) -> Vec<Section> {
+        let machine = self.seen.node();
+        let differs = |section: &Section| {
+            let drift = machine.map_or(&[][..], |node| &node.drift);
+            drift.iter().any(|part| part.section == *section)
+        };
+        let compared = machine.map_or(&[][..], |node| &node.compared);
+        let labels = self.is_labelled.then_some(Section::Labels);
+        let all = compared.iter().copied().chain(labels);
+        all.filter(|section| !differs(section)).collect()
+    }
+
+    /// Its record, where a run had begun to change the machine and has not ended that: whether its old or its new system is
+    /// on it is not known.
+    pub(super) fn left_half_done(&self) -> Option<&NodeRecord> {
+        self.record.filter(|record| {
+            let was_begun = matches!(record.phase, Phase::Failed | Phase::Unknown);
+            was_begun && record.digests.is_empty()
+        })
+    }
+
+    /// Whether it was built, and its record does not say yet that it has joined its clusters.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.record
+            .is_some_and(|record| record.awaited_since().is_some())
+    }
+
     /// The sections that differ from what was applied; `None` where that cannot be told, because the
     /// record is of other rules and its revision is not at hand.
     pub(super) fn differing(&self) -> Option<Vec<Section>> {
+        let (after, differing) = (self.after?, self.differing_digests()?);
+        let differs = |section: &Section| {
+            let before = self.applied(*section);
+            before.is_none_or(|before| after.differs_in(*section, before))
+        };
+        Some(differing.into_iter().filter(differs).collect())
+    }
+
+    /// Whether its record is of older digests of the same design: a file was edited that holds a secret of it.
+    pub(super) fn is_outdated(&self) -> bool {
+        let is_comparable = |record: &NodeRecord| record.digest_version == DIGEST_VERSION;
+        self.record.is_some_and(is_comparable) && self.differing_digests() != self.differing()
+    }
+
+    /// The sections with another digest than the one that was applied.
+    fn differing_digests(&self) -> Option<Vec<Section>> {
         let (after, record) = (self.after?, self.record?);
         let (old, installed) = match record.digest_version {
             DIGEST_VERSION => (&record.digests, &record.digests),
@@ -230,6 +290,18 @@ impl Subject<'_> {
         Some(Section::ALL.into_iter().filter(differs).collect())
     }
 
+    /// The design that was applied in a section, where it is at hand and the record has its digest.
+    fn applied(&self, section: Section) -> Option<&NodeDesign> {
+        let record = self.record?;
+        let design = match section.class() {
+            Class::Redeploy => self.installed,
+            Class::Relabel | Class::Record => self.before,
+        }?;
+        let is_recorded = record.digest_version != DIGEST_VERSION
+            || record.digests.get(&section) == design.digests.get(&section);
+        is_recorded.then_some(design)
+    }
+
     /// Its rack, as designed now or before it left the design.
     pub(super) fn rack(&self) -> Option<&Arc<str>> {
         self.after.or(self.before)?.rack.as_ref()
@@ -245,19 +317,11 @@ impl Subject<'_> {
         }
     }
 
-    /// Why it may never be torn down, if so: by either policy, or by the provisioner.
-    pub(super) fn protection(&self, design: &Design) -> Option<&'static str> {
-        let by = |design: &Design, node: Option<&NodeDesign>| {
-            node.is_some_and(|node| design.is_protected(node))
-        };
-        if by(design, self.after) || by(design, self.before) {
-            return Some("the policy protects it");
-        }
-        if self
-            .old
-            .is_some_and(|old| by(old, self.before) || by(old, self.after))
-        {
-            return Some("the policy at the revision that was last applied to it protects it");
+    /// Why it may never be torn down, if so: by the policy, or by the provisioner.
+    pub(super) fn protection(&self, guards: &Guards) -> Option<&'static str> {
+        let mut designs = self.after.into_iter().chain(self.before);
+        if designs.any(|node| guards.is_protected(node)) {
+            return Some(PROTECTED);
         }
         let protected = self.seen.node().is_some_and(|node| node.protected);
         protected.then_some("the provisioner protects it")

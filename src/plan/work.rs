@@ -29,6 +29,8 @@ pub(super) struct NodeWork {
     pub(super) leave: Option<Box<Leave>>,
     /// The clusters that it joins again without having left them in this plan: an earlier plan was interrupted.
     pub(super) rejoins: Option<Box<Leave>>,
+    /// It is to join its clusters once it is built.
+    pub(super) joins: bool,
     /// One step that an action asks for.
     pub(super) single: Option<Box<Single>>,
     pub(super) prepare: bool,
@@ -42,6 +44,8 @@ pub(super) struct NodeWork {
     /// The differences that its record is to list; then the rest of the record is brought up to date, too.
     pub(super) accept: Option<Box<AcceptedDesign>>,
     pub(super) adopt: bool,
+    /// The node counts as what this work makes of it from the beginning.
+    pub(super) promised: bool,
 }
 
 impl NodeWork {
@@ -60,6 +64,7 @@ impl NodeWork {
         destroy: false,
         leave: None,
         rejoins: None,
+        joins: false,
         single: None,
         prepare: false,
         cleaning: None,
@@ -69,6 +74,7 @@ impl NodeWork {
         record: false,
         accept: None,
         adopt: false,
+        promised: false,
     };
 
     pub(super) fn is_empty(&self) -> bool {
@@ -78,7 +84,11 @@ impl NodeWork {
 
     /// Whether some of it is done inside the node's groups.
     pub(super) fn is_in_a_group(&self) -> bool {
-        self.prepare || self.deploy || self.power_on || self.relabel.is_some()
+        self.prepare
+            || self.deploy
+            || self.power_on
+            || self.relabel.is_some()
+            || self.rejoins.is_some()
     }
 
     /// Whether the node is taken out of service.

@@ -11,6 +11,7 @@ mod message;
 mod packed;
 mod place;
 mod relocate;
+mod renew;
 mod shard;
 mod signing;
 mod store;
@@ -21,7 +22,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, NodeName, RunId, SiteName,
+    Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, NodeName, RunId, Section,
+    SiteName,
 };
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory};
@@ -35,7 +37,7 @@ pub use relocate::{Direction, Move, Relocation};
 pub use signing::{
     NotReady, RunSignature, SignatureVerdict, Signing, bound_repository, is_bound_to,
 };
-pub use store::{Checkpoint, PendingCheckpoint, RunFile, State, Store};
+pub use store::{Checkpoint, GUARDS_ACTION, PendingCheckpoint, RunFile, State, Store};
 
 /// How far a machine has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -111,6 +113,89 @@ pub struct NodeRecord {
     /// The differences between the machine and its design that were accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Box<Accepted>>,
+    /// How its claim is known that the machine is as it says; absent in records of earlier versions, where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Known>,
+    /// Whether it has joined its clusters since it was built; absent: it is to join none, or was not built by a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<Join>,
+}
+
+/// How many machines of a site are not known to be as designed though nothing shows that they are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Unproven {
+    /// Taken as they were, and not compared in all sections.
+    #[serde(skip_serializing_if = "is_none_of")]
+    pub assumed: usize,
+    /// Built, and in their clusters not yet.
+    #[serde(skip_serializing_if = "is_none_of")]
+    pub not_joined: usize,
+}
+
+impl Unproven {
+    /// Counts the machines of some records.
+    pub fn of<'r>(records: impl IntoIterator<Item = &'r NodeRecord>) -> Self {
+        let mut all = Self::default();
+        for record in records {
+            all.assumed += usize::from(!record.assumed().is_empty());
+            all.not_joined += usize::from(record.awaited_since().is_some());
+        }
+        all
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The numbers, each with its words.
+    pub fn words(self) -> impl Iterator<Item = String> {
+        let counts = [
+            (self.assumed, "assumed (adopted, not verified)"),
+            (self.not_joined, "not joined yet"),
+        ];
+        let counts = counts.into_iter().filter(|(number, _)| *number > 0);
+        counts.map(|(number, words)| format!("{number} {words}"))
+    }
+}
+
+/// How it is known that a machine is as its record says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Known {
+    /// A run has built it so.
+    Applied,
+    /// It was taken as it was.
+    Adopted(Box<Adopted>),
+}
+
+/// How a machine was taken as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adopted {
+    /// The sections of its design that were compared with what its backend and its cluster showed, and were equal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verified: Vec<Section>,
+    /// The sections that were not compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assumed: Vec<Section>,
+    /// Why, where a person took it as it was though a run had begun to change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+}
+
+/// Whether a machine that is to join its clusters has joined them since it was built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Join {
+    /// Not yet.
+    Awaited {
+        /// When it was deployed, in seconds since 1970.
+        since: i64,
+    },
+    /// Its node was Ready in its cluster, and its members of etcd clusters voted.
+    Joined,
 }
 
 /// The differences between a machine and its design that were accepted, so that it is not redeployed for them.
@@ -171,6 +256,8 @@ impl NodeRecord {
             remediation: None,
             identity: None,
             accepted: None,
+            known: Some(Known::Applied),
+            join: None,
         }
     }
 
@@ -190,6 +277,27 @@ impl NodeRecord {
 }
 
 impl NodeRecord {
+    /// The sections of a deployed machine that are assumed to be as recorded: they were not compared, and no run has
+    /// built it.
+    #[must_use]
+    pub fn assumed(&self) -> &[Section] {
+        match &self.known {
+            _ if self.phase != Phase::Deployed || self.digests.is_empty() => &[],
+            Some(Known::Applied) => &[],
+            Some(Known::Adopted(adopted)) => &adopted.assumed,
+            None => &Section::ON_MACHINE,
+        }
+    }
+
+    /// Since when it is deployed without having joined its clusters, in seconds since 1970, where that is so.
+    #[must_use]
+    pub fn awaited_since(&self) -> Option<i64> {
+        match self.join {
+            Some(Join::Awaited { since }) => Some(since),
+            Some(Join::Joined) | None => None,
+        }
+    }
+
     /// Whether it shows that a run has deployed the node, without a change since.
     #[must_use]
     pub fn is_deployed_by(&self, run: &RunId) -> bool {
@@ -267,6 +375,9 @@ pub struct RunRecord {
     /// How many machines it changes though nothing proves that they are the ones that are meant.
     #[serde(default, skip_serializing_if = "is_none_of")]
     pub unverified: usize,
+    /// How many machines of the site are not known to be as designed, where it ended with a tag.
+    #[serde(default, skip_serializing_if = "Unproven::is_none")]
+    pub unproven: Unproven,
     /// The tag that was made, where one was.
     pub tag: Option<Arc<str>>,
     /// The message of the tag beside its name and its commit: with that every clone makes the same tag.
@@ -287,6 +398,9 @@ pub struct RunRecord {
     /// The approvals that it began with, and that no other run begins with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<Approval>,
+    /// How it began without approvals that it needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub break_glass: Option<Box<BreakGlass>>,
     /// Whether the Policy at its commit may ask for approvals of the changes that follow, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,
@@ -336,6 +450,31 @@ pub struct NamedAction {
     /// Whether commits between the last site action and this one were allowed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_intermediate_commits: bool,
+}
+
+/// How a run began without approvals that it needed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BreakGlass {
+    /// The principal whose key signs the run.
+    pub by: Arc<str>,
+    /// Why.
+    pub reason: Arc<str>,
+    /// The effect of its plan, by which it is approved afterwards.
+    pub effect: Digest,
+    /// The rules of which signatures were missing.
+    pub missing: Vec<MissingApproval>,
+}
+
+/// A rule of which signatures are missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingApproval {
+    /// The rule.
+    pub rule: Arc<str>,
+    /// Signatures of how many different principals.
+    pub count: u64,
+    /// Whose signatures count; empty: those of all allowed signers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of: Vec<Arc<str>>,
 }
 
 /// A signed approval of a plan's effect.
@@ -394,6 +533,12 @@ pub struct SiteState {
     pub last_action: Option<SiteAction>,
     /// The last site action that succeeded.
     pub last_success: Option<SiteAction>,
+    /// The last run that put guards in force without doing anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guards: Option<SiteAction>,
+    /// The newest runs that began without approvals that they needed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub break_glass: BTreeSet<RunId>,
     /// The runs whose tags the remote has refused.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub tags_owed: BTreeSet<RunId>,

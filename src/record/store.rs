@@ -578,6 +578,20 @@ impl<'a> Store<'a> {
     }
 }
 
+/// Runs without approvals that the state names: enough that `status` names each, however many follow on a bad day.
+const MOST_BREAK_GLASS: usize = 64;
+
+/// The action of runs that put guards in force and do nothing else.
+pub const GUARDS_ACTION: &str = "guards";
+
+impl RunRecord {
+    /// Whether it put guards in force, and did nothing else.
+    #[must_use]
+    pub fn has_put_guards_in_force(&self) -> bool {
+        self.outcome == Outcome::Succeeded && &*self.action == GUARDS_ACTION
+    }
+}
+
 impl SiteState {
     /// The state after a checkpoint of a run.
     ///
@@ -594,6 +608,11 @@ impl SiteState {
             true => site.tags_owed.insert(run.run.clone()),
             false => site.tags_owed.remove(&run.run),
         };
+        if run.break_glass.is_some() && site.break_glass.insert(run.run.clone()) {
+            while site.break_glass.len() > MOST_BREAK_GLASS {
+                site.break_glass.pop_first();
+            }
+        }
         let is_newest = |action: &Option<SiteAction>| {
             action.as_ref().is_none_or(|action| action.run <= run.run)
         };
@@ -612,7 +631,24 @@ impl SiteState {
             }
             site.last_action = Some(action);
         }
+        if run.has_put_guards_in_force() && is_newest(&site.guards) {
+            site.guards = Some(SiteAction {
+                run: run.run.clone(),
+                revision: run.revision.clone(),
+                site_digest: run.site_digest.clone(),
+                policy_asks: run.policy_asks,
+            });
+        }
         site
+    }
+
+    /// The action whose guards are in force: the last one that succeeded with them, or put them in force; where none has
+    /// yet, the last that was tried.
+    #[must_use]
+    pub fn guards_in_force(&self) -> Option<&SiteAction> {
+        let succeeded = self.last_success.iter().chain(&self.guards);
+        let newest = succeeded.max_by(|one, other| one.run.cmp(&other.run));
+        newest.or(self.last_action.as_ref())
     }
 
     /// The id for the next run: `candidate` (a fresh ULID), made greater than the newest run where the

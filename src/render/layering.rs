@@ -128,7 +128,9 @@ fn merge(parent: &mut Node, child: &Node) {
         return;
     };
     parent.mark = child.mark;
-    parent.secret |= child.secret;
+    if child.is_secret() {
+        parent.secret.clone_from(&child.secret);
+    }
     if Arc::ptr_eq(theirs, ours) || ours.is_empty() {
         return;
     }

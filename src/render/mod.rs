@@ -317,7 +317,9 @@ fn render_one(
             size: 0,
         },
     };
-    outcome.data.secret |= document.is_encrypted;
+    if document.is_encrypted && !outcome.data.is_secret() {
+        outcome.data.secret.clone_from(&document.data.secret);
+    }
     substituter.substitute_all(at, &document, &mut outcome, survey, result);
     outcome.size = substituter.spent() - before;
     if let Some(key) = key.filter(|_| survey.diagnostics.len() == problems) {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::diagnostic::{Diagnostic, Mark, nearest};
+use crate::diagnostic::{Diagnostic, Mark, is_credential, nearest};
 use crate::document::{
-    Document, DocumentId, Field, Map, Node, Substitution, SubstitutionDestination,
+    Document, DocumentId, Field, Map, Node, SecretOrigin, Substitution, SubstitutionDestination,
     SubstitutionSource, Value,
 };
 
@@ -226,7 +226,7 @@ impl<'a> Substituter<'a> {
             let cut = self.cut(source, pattern, &value, survey)?;
             value.value = Value::String(cut);
         }
-        Ok(value)
+        Ok(value.taken_from(source))
     }
 
     /// The part of a string that a source's pattern names; all of it, with a warning, where nothing matches.
@@ -285,7 +285,7 @@ impl<'a> Substituter<'a> {
         survey: &mut Survey<'_>,
     ) -> Result<(), Problem> {
         for destination in &substitution.destinations {
-            match self.write(destination, value, data, survey) {
+            match self.write(&substitution.source, destination, value, data, survey) {
                 Ok(()) => {}
                 Err(Problem::Error(diagnostic)) => survey.fail(at, diagnostic),
                 Err(problem) => return Err(problem),
@@ -296,6 +296,7 @@ impl<'a> Substituter<'a> {
 
     fn write(
         &mut self,
+        source: &SubstitutionSource,
         destination: &SubstitutionDestination,
         value: &Node,
         data: &mut Node,
@@ -328,10 +329,16 @@ impl<'a> Substituter<'a> {
         if path.is_root()
             && let (Value::Map(ours), Value::Map(theirs)) = (&mut data.value, &value.value)
         {
-            update(Arc::make_mut(ours), theirs, value.secret);
+            update(Arc::make_mut(ours), theirs, value.secret.as_ref());
             return Ok(());
         }
-        path.set(data, value.clone(), mark)
+        let is_credential = path.last_key().is_some_and(is_credential);
+        let value = match value.value {
+            Value::Map(_) | Value::Null => value.clone(),
+            _ if is_credential => value.clone().hidden_from(source),
+            _ => value.clone(),
+        };
+        path.set(data, value, mark)
             .map_err(|error| error.diagnostic(mark, &path))?;
         Ok(())
     }
@@ -363,7 +370,8 @@ impl<'a> Substituter<'a> {
             text,
             template: &template,
             mark: value.mark,
-            is_secret: holds_secret(value),
+            value,
+            is_secret: value.has_secret(),
             budget: &mut self.budget,
             replaced: 0,
         };
@@ -450,6 +458,8 @@ struct Replacer<'a> {
     template: &'a Template,
     /// Where the value was written.
     mark: Mark,
+    value: &'a Node,
+    /// Whether it is secret, or holds a secret.
     is_secret: bool,
     budget: &'a mut Budget,
     replaced: usize,
@@ -471,10 +481,12 @@ impl Replacer<'_> {
         };
         self.budget.spend_text(&changed)?;
         self.replaced += 1;
+        let is_secret = node.is_secret() || self.is_secret;
+        let secret = is_secret.then(|| SecretOrigin::mixed(node, self.text, self.value));
         Ok(Some(Node {
             value: Value::string(changed),
             mark: self.mark,
-            secret: node.secret || self.is_secret,
+            secret,
         }))
     }
 
@@ -529,22 +541,14 @@ impl Replacer<'_> {
 }
 
 /// Sets all fields of a map in another one.
-fn update(ours: &mut Map, theirs: &Map, is_secret: bool) {
+fn update(ours: &mut Map, theirs: &Map, secret: Option<&SecretOrigin>) {
     for (key, field) in theirs.iter() {
         let mut field = field.clone();
-        field.node.secret |= is_secret;
+        if !field.node.is_secret() {
+            field.node.secret = secret.cloned();
+        }
         ours.insert(key.clone(), field);
     }
-}
-
-/// Whether a value or anything below it is secret.
-fn holds_secret(node: &Node) -> bool {
-    node.secret
-        || match &node.value {
-            Value::Map(map) => map.iter().any(|(_, field)| holds_secret(&field.node)),
-            Value::List(list) => list.iter().any(holds_secret),
-            _ => false,
-        }
 }
 
 /// A name close to that of a missing document.

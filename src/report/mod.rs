@@ -21,7 +21,7 @@ pub mod sites;
 mod table;
 mod unfinished;
 
-pub use crate::diagnostic::counted;
+pub use crate::diagnostic::{counted, short_id};
 pub(crate) use escape::xml;
 pub use escape::{Visible, names};
 pub(crate) use html::{Look, page};

@@ -24,7 +24,7 @@ pub struct CommitSummary {
 }
 
 impl CommitSummary {
-    /// The first ten digits of its id.
+    /// The beginning of its id, for people.
     #[must_use]
     pub fn short(&self) -> String {
         self.id.short()

@@ -9,6 +9,8 @@ use std::str::FromStr;
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::short_id;
+
 /// The id of any git object: 20 bytes, shown as 40 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -26,12 +28,10 @@ impl ObjectId {
         &self.0
     }
 
-    /// The first ten digits, for people.
+    /// The beginning, for people.
     #[must_use]
     pub fn short(&self) -> String {
-        let mut text = self.to_string();
-        text.truncate(10);
-        text
+        short_id(&self.to_string()).to_owned()
     }
 
     pub(super) fn git(self) -> git2::Oid {
@@ -99,7 +99,7 @@ macro_rules! kind_of_id {
         pub struct $name(pub ObjectId);
 
         impl $name {
-            /// The first ten digits, for people.
+            /// The beginning, for people.
             #[must_use]
             pub fn short(&self) -> String {
                 self.0.short()
@@ -156,7 +156,7 @@ mod tests {
         let text = "00ff17a0b1c2d3e4f5061728394a5b6c7d8e9f10";
         let id: ObjectId = text.parse().unwrap();
         assert_eq!(id.to_string(), text);
-        assert_eq!(id.short(), "00ff17a0b1");
+        assert_eq!(id.short(), "00ff17a0b1c2");
         assert_eq!(ObjectId::from(id.git()), id);
         for bad in [
             "",

@@ -59,6 +59,12 @@ pub(super) struct Output {
     pub(super) stderr: String,
 }
 
+/// The lines of a program's message as one, as errors hold it.
+fn in_one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
+}
+
 /// How a program ended.
 pub(super) struct Ended {
     /// Whether it succeeded; `None` where its time was up.
@@ -115,7 +121,7 @@ impl Repository {
         Ok(Output {
             success,
             stdout: ended.stdout,
-            stderr: without_credentials(ended.stderr.trim()),
+            stderr: without_credentials(&in_one_line(&ended.stderr)),
         })
     }
 

@@ -432,12 +432,16 @@ impl Remote<'_> {
     /// The error for refs that the remote, which can be reached, did not take.
     fn refused(&self, left: &[RefUpdate], output: &Output) -> Error {
         // A line of `--porcelain`: flag, `from:to`, and words, with tabs between.
-        let rejected = output.stdout.lines().find_map(|line| {
+        let rejected = output.stdout.lines().filter_map(|line| {
             let mut parts = line.strip_prefix("!\t")?.splitn(2, '\t');
             let (_, name) = parts.next()?.rsplit_once(':')?;
             Some((name.to_owned(), parts.next()?.to_owned()))
         });
-        let (name, words) = rejected.unwrap_or_else(|| {
+        // The others are refused for the one that is.
+        let is_cause = |(_, words): &(String, String)| !words.contains("atomic push failure");
+        let mut rejected = rejected.collect::<Vec<_>>();
+        rejected.sort_by_key(|each| !is_cause(each));
+        let (name, words) = rejected.into_iter().next().unwrap_or_else(|| {
             let name = left.first().map(|update| update.name.clone());
             (name.unwrap_or_default(), String::new())
         });

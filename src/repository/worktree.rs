@@ -83,6 +83,36 @@ impl Repository {
         Ok(names)
     }
 
+    /// The paths of the files of a name, sorted; hidden folders, links and other repositories are left out, and so is a
+    /// folder that cannot be read. No file is read, so that it costs little beside a listing.
+    #[must_use]
+    pub fn worktree_files_called(&self, name: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut waiting = vec![String::new()];
+        while let Some(folder) = waiting.pop() {
+            let place = self.root.join(&folder);
+            if !folder.is_empty() && place.join(".git").exists() {
+                continue;
+            }
+            let Ok(children) = std::fs::read_dir(place) else {
+                continue;
+            };
+            for child in children.flatten() {
+                let (Ok(own), Ok(kind)) = (child.file_name().into_string(), child.file_type())
+                else {
+                    continue;
+                };
+                if kind.is_dir() && !is_hidden(&own) {
+                    waiting.push(walk::join(&folder, &own));
+                } else if kind.is_file() && own == name {
+                    found.push(walk::join(&folder, &own));
+                }
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
     /// Whether git tracks the file at a path of the worktree: whether it is in `HEAD` or in the index.
     ///
     /// # Errors

@@ -3,14 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::error::{self, Error};
 use super::files::RunFiles;
 use super::known::{KnownRun, is_past_verification};
+use super::node;
 use super::process::Process;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
-use crate::design::{NodeName, RunId};
-use crate::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
+use crate::design::{Digests, NodeName, RunId};
+use crate::plan::{Plan, saved};
+use crate::record::{
+    Checkpoint, Counts, NodeRecord, Outcome, Phase, RunFile, RunRecord, State, Store,
+};
 use crate::repository::RefUpdate;
 use crate::step::StepId;
 
@@ -68,7 +74,8 @@ pub(super) fn abandon(
     let mut nodes = store
         .nodes(state)
         .map_err(error::records("read the records of the nodes"))?;
-    let changed = unsettle_unrecorded(&known, &mut nodes, &record.run);
+    let plan = || plan_of(store, state, &record.run);
+    let changed = take_in(&known, &mut nodes, &record, plan, process.time.seconds());
     let (half_done, counts) = left_behind(&known, &nodes, &record);
     record.counts = counts;
     record.outcome = Outcome::Abandoned;
@@ -105,21 +112,57 @@ pub(super) fn abandon(
     })
 }
 
+/// The plan of a run; one that cannot be read tells nothing.
+fn plan_of(store: &Store<'_>, state: &State, run: &RunId) -> Option<Plan> {
+    let packed = store.packed_file(state, run, RunFile::Plan).ok()??;
+    saved::read(&packed.unpack("plan").ok()?).ok()
+}
+
 /// Brings the records up to date with what the journal knows and no checkpoint has; returns the nodes that
-/// changed. Designs are not at hand, so that what was done counts as unknown, and is observed before anything
-/// else.
-fn unsettle_unrecorded(
+/// changed. A machine whose deploy has ended is as the plan says, and stays so; all else that was done to one counts as
+/// unknown, and is observed before anything else.
+fn take_in(
     known: &KnownRun,
     nodes: &mut BTreeMap<NodeName, NodeRecord>,
-    run: &RunId,
+    record: &RunRecord,
+    plan: impl FnOnce() -> Option<Plan>,
+    seconds: i64,
 ) -> BTreeSet<NodeName> {
+    let run = &record.run;
+    let unrecorded = known.unrecorded(nodes, run);
+    let is_built = |(phase, _): &(Phase, Option<Arc<str>>)| *phase == Phase::Deployed;
+    let plan = match unrecorded.values().any(is_built) {
+        true => plan(),
+        false => None,
+    };
+    let built: FxHashMap<&NodeName, &Digests> = plan
+        .iter()
+        .flat_map(|plan| &plan.changes)
+        .filter_map(|change| Some((&change.node, &change.machine.as_ref()?.sections)))
+        .collect();
+    let joining: FxHashSet<&NodeName> = plan
+        .iter()
+        .flat_map(|plan| &plan.steps)
+        .filter(|step| step.parameters.as_ref().is_some_and(|all| all.joins))
+        .filter_map(|step| step.id.node.as_ref())
+        .collect();
     let mut changed = BTreeSet::new();
-    for (node, (phase, message)) in known.unrecorded(nodes, run) {
+    for (node, (phase, message)) in unrecorded {
         let node = NodeName::from(node);
         let found = nodes
             .entry(node.clone())
             .or_insert_with(|| NodeRecord::blank(node.clone(), run.clone()));
-        unsettle(found, run, phase, message);
+        match built.get(&node).filter(|_| phase == Phase::Deployed) {
+            Some(digests) => {
+                let joins_after = joining.contains(&node).then_some(seconds);
+                node::build(found, digests, &record.revision, joins_after);
+                found.run = run.clone();
+                found.phase = Phase::Deployed;
+                (found.last_error, found.clean_step) = (None, None);
+                found.manageable = false;
+            }
+            None => unsettle(found, run, phase, message),
+        }
         changed.insert(node);
     }
     changed
@@ -158,7 +201,12 @@ fn left_behind(
 
 fn unsettle(record: &mut NodeRecord, run: &RunId, phase: Phase, message: Option<Arc<str>>) {
     record.run = run.clone();
-    record.phase = phase;
+    record.phase = match phase {
+        // Of what design it is cannot be told.
+        Phase::Deployed => Phase::Unknown,
+        phase => phase,
+    };
+    record.join = None;
     record.digests.clear();
     record.last_error = message.or_else(|| Some(Arc::from(format!("run {run} was aborted"))));
 }

@@ -10,7 +10,7 @@ use super::error::{self, Error};
 use super::history::intermediate_commits;
 use super::site_repository::SiteRepository;
 use crate::design::Digest;
-use crate::plan::{Block, Change, Plan};
+use crate::plan::{Block, Change, ChangeKind, Plan};
 use crate::record::SiteState;
 use crate::repository::{CommitId, LARGEST_FILE, Selection};
 
@@ -35,10 +35,19 @@ pub fn admit(
     let blocked = blocked(plan);
     if !blocked.is_empty() && !plan.options.skip_blocked {
         let changes = plan.changes.iter().filter(|change| !change.excluded);
-        let causes = changes.filter_map(|change| change.blocked.as_ref().map(|block| block.cause));
+        let blocks = changes.filter_map(|change| change.blocked.as_ref());
+        let carried = plan.summary.changes.iter();
         return Err(Error::Blocked {
             blocked,
-            cause: causes.min().unwrap_or_default(),
+            cause: blocks
+                .clone()
+                .map(|block| block.cause)
+                .min()
+                .unwrap_or_default(),
+            has_flag: blocks.clone().any(|block| block.flag.is_some()),
+            has_rest: carried
+                .into_iter()
+                .any(|(kind, number)| *kind != ChangeKind::None && *number > 0),
         });
     }
     let is_site_action = !plan.request.action.is_targeted();

@@ -15,6 +15,7 @@ use super::time::rfc3339;
 use super::unfinished::unfinished;
 use crate::design::{Digest, RunId};
 use crate::journal::Replay;
+use crate::record::Unproven;
 use crate::record::{
     self, Checkpoint, Counts, JournalMark, Outcome, PendingCheckpoint, RunRecord, State, Store,
     Workers,
@@ -30,6 +31,8 @@ pub struct Proposal<'a> {
     pub plan_digest: &'a Digest,
     /// The approvals that it begins with; none of them may have been spent by another run.
     pub approvals: &'a [record::Approval],
+    /// How it begins without approvals that it needs.
+    pub break_glass: Option<&'a record::BreakGlass>,
     /// Whether the Policy at its commit may ask for approvals of the changes that follow.
     pub policy_asks: bool,
     /// Whether an interrupted run is aborted for this one.
@@ -319,6 +322,7 @@ fn first_record(
         partial: tag::is_partial(plan),
         unverified: plan.unverified().count(),
         counts: Counts::default(),
+        unproven: Unproven::default(),
         tag: None,
         annotation: None,
         tag_owed: false,
@@ -326,6 +330,7 @@ fn first_record(
         requested: process.requested.cloned().map(Box::new),
         journal: Some(journal),
         approvals: proposal.approvals.to_vec(),
+        break_glass: proposal.break_glass.cloned().map(Box::new),
         policy_asks: proposal.policy_asks,
         workers: proposal.workers.cloned(),
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{GroupName, NodeName, RunId};
 use crate::plan::Standing;
-use crate::record::{Counts, Outcome};
+use crate::record::{Counts, Outcome, Unproven};
 use crate::step::StepId;
 
 /// How a run stands when the dispatcher returns.
@@ -96,6 +96,9 @@ pub struct RunReport {
     /// Nodes whose machines it changes though nothing proves that they are the ones that are meant, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unverified: Vec<NodeName>,
+    /// How many machines of the site are not known to be as designed, where it made a tag.
+    #[serde(default, skip_serializing_if = "Unproven::is_none")]
+    pub unproven: Unproven,
     /// The tag, where one was made.
     pub tag: Option<Arc<str>>,
     /// The next steps, one sentence each.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::design::{NodeName, RunId, SiteName};
+use crate::diagnostic::short_id;
 use crate::journal;
 use crate::plan::{Cause, IntermediateCommit};
 use crate::record::{self, Outcome};
@@ -74,6 +75,10 @@ pub enum Error {
         blocked: Vec<String>,
         /// The kind of refusal: a rule, where any of them is one.
         cause: Cause,
+        /// Whether a flag allows any of them.
+        has_flag: bool,
+        /// Whether other changes are not blocked.
+        has_rest: bool,
     },
     /// Another run has begun with an approval since the plan was made.
     #[error("the approval of {by} was spent by run {run}")]
@@ -326,8 +331,13 @@ impl Error {
                 "review them with `trueup diff --base last-site-action --diff committed`; `--allow-intermediate-commits` skips this check"
                     .to_owned()
             }
-            Self::Blocked { .. } => {
-                "give the flags that are named, or carry out the rest with `--skip-blocked`".to_owned()
+            Self::Blocked {
+                has_flag, has_rest, ..
+            } => {
+                let flag = has_flag.then_some("give the flags that are named");
+                let rest = has_rest.then_some("carry out the rest with `--skip-blocked`");
+                let ways: Vec<&str> = flag.into_iter().chain(rest).collect();
+                return (!ways.is_empty()).then(|| ways.join(", or "));
             }
             Self::Spent { .. } => {
                 "an approval is for one run: plan again, and have it approved with `trueup approve`".to_owned()
@@ -401,10 +411,7 @@ fn listed(commits: &[IntermediateCommit]) -> String {
     let mut list: Vec<String> = commits
         .iter()
         .take(SHOWN)
-        .map(|commit| {
-            let short = commit.commit.get(..10).unwrap_or(&commit.commit);
-            format!("{short} {}", commit.subject)
-        })
+        .map(|commit| format!("{} {}", short_id(&commit.commit), commit.subject))
         .collect();
     if commits.len() > SHOWN {
         list.push(format!("… and {} more", commits.len() - SHOWN));

@@ -7,12 +7,13 @@ use rustc_hash::FxHashSet;
 use super::error::Error;
 use super::publish::{End, Publication};
 use super::recorder::Recorder;
+use super::records::LiveRecords;
 use super::session::Session;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
 use crate::design::{NodeName, RunId};
 use crate::plan::Standing;
-use crate::record::{Outcome, Packed, RunRecord};
+use crate::record::{Outcome, Packed, RunRecord, Unproven};
 use crate::repository::Holder;
 use crate::run::{EventKind, Finished, RunEvent, RunReport};
 use crate::step::StepKind;
@@ -43,12 +44,14 @@ impl Session<'_> {
             )
         {
             self.check_records(finished)?;
+            let renewed = std::mem::take(&mut *lock(&self.renewed));
+            lock(&self.records).renew(renewed);
         }
         let unsigned;
         let report = {
             let mut records = lock(&self.records);
             let past_verification = records.past_verification;
-            let run = &mut records.run;
+            let LiveRecords { run, nodes, .. } = &mut *records;
             run.outcome = if finished.interrupted {
                 Outcome::Interrupted
             } else {
@@ -64,6 +67,9 @@ impl Session<'_> {
                     is_no_op: tag::is_no_op(self.approved.plan),
                 };
                 run.tag = tag::name(run, &self.before, facts).map(Arc::from);
+                if run.tag.is_some() {
+                    run.unproven = Unproven::of(nodes.values());
+                }
                 run.annotation =
                     tag::annotation(run, failed_nodes(finished), self.process.actor.at(seconds));
             }
@@ -75,6 +81,7 @@ impl Session<'_> {
                 nodes: finished.nodes.clone(),
                 counts: finished.counts,
                 unverified: self.approved.plan.unverified().cloned().collect(),
+                unproven: run.unproven,
                 tag: run.tag.clone(),
                 next: next(&self.run, run.outcome, finished),
                 duration_ms: run_duration(run, seconds, finished),

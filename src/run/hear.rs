@@ -145,7 +145,7 @@ impl Session<'_> {
         let mut guard = lock(&self.records);
         let records = &mut *guard;
         let step = self.steps.get(&outcome.step);
-        let reason = step.and_then(|step| step.parameters.as_ref()?.reason.as_ref());
+        let parameters = step.and_then(|step| step.parameters.as_deref());
         let actor = records.run.actor.clone().unwrap_or_default();
         let revision = records.run.revision.clone();
         let facts = NodeInRun {
@@ -156,16 +156,18 @@ impl Session<'_> {
                 .get(outcome.node.as_str())
                 .map(|node| &**node),
             change: self.changes.get(&outcome.node).copied(),
-            reason,
+            reason: parameters.and_then(|all| all.reason.as_ref()),
             leaves_cluster: self.leaving.contains(&outcome.node),
-            is_gone: step
-                .and_then(|step| step.parameters.as_ref())
-                .is_some_and(|parameters| parameters.node_is_gone),
-            identity: step.and_then(|step| step.parameters.as_ref()?.identity.as_deref()),
-            accepted: step
-                .and_then(|step| step.parameters.as_ref()?.accepted.as_deref())
+            is_gone: parameters.is_some_and(|all| all.node_is_gone),
+            identity: parameters.and_then(|all| all.identity.as_deref()),
+            accepted: parameters
+                .and_then(|all| all.accepted.as_deref())
                 .map(|accepted| (accepted, &actor)),
             is_accepting: self.accepting.contains(&outcome.node),
+            verified: parameters.map_or(&[], |all| &all.verified),
+            joins_after: parameters
+                .filter(|all| all.joins)
+                .map(|_| self.process.time.seconds()),
         };
         let entry = records.nodes.entry(outcome.node.clone());
         let before = match &entry {

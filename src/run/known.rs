@@ -204,7 +204,7 @@ impl KnownRun {
                 .is_none_or(|record| record.run != *run || record.phase != *phase)
         });
         for (phase, _) in last.values_mut() {
-            if *phase != Phase::Failed {
+            if !matches!(phase, Phase::Failed | Phase::Deployed) {
                 *phase = Phase::Unknown;
             }
         }

@@ -27,6 +27,7 @@ mod git_thread;
 mod hear;
 mod history;
 mod interrupted;
+mod kept_guards;
 mod known;
 mod lease;
 mod listener;

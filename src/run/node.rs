@@ -7,10 +7,12 @@
 use std::sync::Arc;
 
 use super::outcome::NodeOutcome;
-use crate::design::{AcceptedDesign, Class, DIGEST_VERSION, NodeDesign, NodeName, RunId};
+use crate::design::{
+    AcceptedDesign, Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId, Section,
+};
 use crate::identity::Identity;
 use crate::plan::ChangeKind;
-use crate::record::{Accepted, AcceptedDifference, NodeRecord, Phase};
+use crate::record::{Accepted, AcceptedDifference, Adopted, Join, Known, NodeRecord, Phase};
 use crate::remediation::{Memory, Note};
 
 use crate::step::{StepId, StepKind};
@@ -38,6 +40,10 @@ pub(super) struct NodeInRun<'a> {
     pub(super) accepted: Option<(&'a AcceptedDesign, &'a Arc<str>)>,
     /// Whether another step of the plan accepts differences of the node.
     pub(super) is_accepting: bool,
+    /// The sections of an adopted machine that were compared and are equal.
+    pub(super) verified: &'a [Section],
+    /// The time, in seconds since 1970, where the step builds a machine that is to join its clusters.
+    pub(super) joins_after: Option<i64>,
 }
 
 /// The record after a step; `None`: the node is forgotten.
@@ -118,8 +124,29 @@ fn of_success(
                 context.design?;
             }
         }
-        StepKind::Prepare | StepKind::Deploy | StepKind::Record | StepKind::Adopt => {
+        StepKind::Deploy => {
+            if let Some(design) = context.design {
+                let (revision, joins_after) = (context.revision, context.joins_after);
+                build(&mut record, &design.digests, revision, joins_after);
+            }
+        }
+        StepKind::Adopt => {
             take_digests(&mut record, context);
+            let (verified, assumed) = Section::ON_MACHINE
+                .into_iter()
+                .partition(|section| context.verified.contains(section));
+            record.known = Some(Known::Adopted(Box::new(Adopted {
+                verified,
+                assumed,
+                reason: context.reason.cloned(),
+            })));
+        }
+        StepKind::Prepare | StepKind::Record => take_digests(&mut record, context),
+        StepKind::AwaitReady => {
+            record.join = Some(Join::Joined);
+            if !record.digests.is_empty() {
+                record.phase = Phase::Deployed;
+            }
         }
         StepKind::Relabel => relabelled(&mut record, context),
         StepKind::AcceptDifferences => accept(&mut record, context),
@@ -150,7 +177,6 @@ fn of_success(
         | StepKind::RemoveEtcd
         | StepKind::CheckEtcd
         | StepKind::ShutdownKubelet
-        | StepKind::AwaitReady
         | StepKind::SetOutOfService
         | StepKind::UnsetOutOfService
         | StepKind::RestoreNode
@@ -249,6 +275,7 @@ pub(super) fn rebuilds(kind: StepKind) -> bool {
 /// left the documents, and may have to be torn down once more.
 fn forget_digests(record: &mut NodeRecord) {
     record.accepted = None;
+    record.join = None;
     record.digests.clear();
     record.digest_version = DIGEST_VERSION;
 }
@@ -260,13 +287,29 @@ fn know(record: &mut NodeRecord, kind: StepKind, revision: &Arc<str>) {
     }
 }
 
+/// The machine is built by a design; `joins_after`: it is to join its clusters, from that time on.
+pub(super) fn build(
+    record: &mut NodeRecord,
+    digests: &Digests,
+    revision: &Arc<str>,
+    joins_after: Option<i64>,
+) {
+    put_digests(record, digests, revision);
+    record.join = joins_after.map(|since| Join::Awaited { since });
+    record.known = Some(Known::Applied);
+}
+
 fn take_digests(record: &mut NodeRecord, context: NodeInRun<'_>) {
     if let Some(design) = context.design {
-        record.digests.clone_from(&design.digests);
-        record.digest_version = DIGEST_VERSION;
-        record.revision = Some(context.revision.clone());
-        record.accepted = None;
+        put_digests(record, &design.digests, context.revision);
     }
+}
+
+fn put_digests(record: &mut NodeRecord, digests: &Digests, revision: &Arc<str>) {
+    record.digests.clone_from(digests);
+    record.digest_version = DIGEST_VERSION;
+    record.revision = Some(revision.clone());
+    record.accepted = None;
 }
 
 /// The sections on the machine stay as they were. In a plan of the whole site all others are as designed now.
@@ -361,6 +404,8 @@ mod tests {
             identity: None,
             accepted: None,
             is_accepting: false,
+            verified: &[],
+            joins_after: None,
         };
         let failed = after(None, &outcome(StepKind::Destroy, true), context).unwrap();
         assert_eq!(failed.clean_step.as_deref(), Some("deploy.erase_devices"));

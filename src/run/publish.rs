@@ -57,6 +57,12 @@ impl SiteRepository<'_> {
         end: &End<'_>,
     ) -> Result<(Publication, State), Error> {
         let tag = self.make_tag(end.run)?;
+        let has_tag = tag.is_some();
+        // A run has one of both, or none.
+        let tag = match tag {
+            Some(tag) => Some(tag),
+            None => self.keep_guards(end.run)?,
+        };
         let parts = PartRefs {
             site: self,
             run: &end.run.run,
@@ -91,6 +97,17 @@ impl SiteRepository<'_> {
             // The tag of the run is there with another message: its author keeps it.
             pushed = self.push(&rest().collect::<Vec<_>>());
         }
+        if let Err(error) = &pushed
+            && is_refusal(error)
+            && tag.is_some()
+            && !has_tag
+        {
+            log::warn!(
+                "the remote takes no ref that keeps the commit of the guards: {}",
+                chain(error)
+            );
+            pushed = self.push(&rest().collect::<Vec<_>>());
+        }
         let publication = match (pushed, &tag) {
             (Ok(PushOutcome::Published), _) => Publication::Whole,
             (Ok(PushOutcome::LostRace { .. }), _) => {
@@ -98,7 +115,7 @@ impl SiteRepository<'_> {
                     run: end.run.run.clone(),
                 });
             }
-            (Err(error), Some(_)) if is_refusal(&error) => {
+            (Err(error), Some(_)) if has_tag && is_refusal(&error) => {
                 return self.publish_without_tag(store, end, release, &error);
             }
             (Err(error), _) => Publication::Missing { why: chain(&error) },

@@ -12,7 +12,7 @@ use super::durations::Durations;
 use super::error::Error;
 use super::event::{EventKind, RunEvent};
 use super::node;
-use crate::design::{MergeJoin, NodeDesign, NodeName};
+use crate::design::{Digests, MergeJoin, NodeDesign, NodeName};
 use crate::journal::StepOutcome;
 use crate::record::{JournalMark, NodeRecord, Packed, Packing, RunRecord, State};
 use crate::step::{StepId, StepKind};
@@ -202,6 +202,17 @@ impl<'a> LiveRecords<'a> {
         self.changed.extend(taken.changed);
         let later = std::mem::replace(&mut self.parts, taken.parts);
         self.parts.extend(later);
+    }
+
+    /// Takes digests by the rules of now into the records of earlier rules that the run left as they were.
+    pub(super) fn renew(&mut self, digests: BTreeMap<NodeName, Digests>) {
+        for (name, digests) in digests {
+            let record = self.nodes.get_mut(&name);
+            if let Some(record) = record.filter(|record| record.is_of_earlier_rules()) {
+                record.take_renewed(digests);
+                self.changed.insert(name);
+            }
+        }
     }
 
     pub(super) fn has_news(&self) -> bool {

@@ -22,7 +22,7 @@ use super::publish::Publication;
 use super::records::LiveRecords;
 use super::stop::StopHandle;
 use crate::backend::Fence;
-use crate::design::{NodeDesign, NodeName, RunId};
+use crate::design::{Digests, NodeDesign, NodeName, RunId};
 use crate::journal::{Journal, Replay};
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{Packed, RunRecord, SiteState, State, Store};
@@ -91,6 +91,8 @@ pub struct Session<'a> {
     stop: Mutex<Option<StopHandle>>,
     /// How far the end is published; `None` before the end.
     pub(super) publication: Mutex<Option<Publication>>,
+    /// The digests by the rules of now of records of earlier ones, which a success writes.
+    pub(super) renewed: Mutex<BTreeMap<NodeName, Digests>>,
 }
 
 /// The lock, and when it is to be renewed.
@@ -128,6 +130,11 @@ pub(super) struct SessionStart<'a> {
 }
 
 impl<'a> Session<'a> {
+    /// Lets the run, if it succeeds, write records of earlier rules anew, with these digests.
+    pub fn renew_records(&self, digests: BTreeMap<NodeName, Digests>) {
+        *lock(&self.renewed) = digests;
+    }
+
     /// The durations of steps in past runs; none where they cannot be read.
     #[must_use]
     pub fn durations(&self) -> Durations {
@@ -192,6 +199,7 @@ impl<'a> Session<'a> {
             unsigned: Mutex::default(),
             stop: Mutex::new(None),
             publication: Mutex::new(None),
+            renewed: Mutex::default(),
         })
     }
 
@@ -273,6 +281,8 @@ fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
             || parameters.node_is_gone
             || parameters.identity.is_some()
             || parameters.accepted.is_some()
+            || parameters.joins
+            || !parameters.verified.is_empty()
     };
     let steps = plan.steps.iter().filter(|step| {
         step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)

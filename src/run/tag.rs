@@ -63,16 +63,25 @@ pub(super) fn annotation<'n>(
 ) -> Option<Box<Annotation>> {
     run.tag.as_ref()?;
     let counts = run.counts;
+    let broken = run.break_glass.as_ref().map_or_else(String::new, |broken| {
+        let reason = broken.reason.replace(char::is_control, " ");
+        format!("break-glass: by {}: {reason}\n", broken.by)
+    });
     let unverified = match run.unverified {
         0 => String::new(),
         number => format!("unverified: {number}\n"),
     };
+    let unproven: String = run
+        .unproven
+        .words()
+        .map(|words| format!("{words}\n"))
+        .collect();
     Some(Box::new(Annotation {
         name: Arc::from(tagger.name),
         email: Arc::from(tagger.email),
         seconds: tagger.seconds,
         message: Arc::from(format!(
-            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n{}{unverified}",
+            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n{}{unproven}{unverified}{broken}",
             run.run,
             run.action,
             run.outcome,
@@ -160,7 +169,7 @@ pub(super) fn is_no_op(plan: &Plan) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Counts, SiteAction};
+    use crate::record::{Counts, SiteAction, Unproven};
 
     fn run(outcome: Outcome, action: &str, partial: bool) -> RunRecord {
         RunRecord {
@@ -176,6 +185,7 @@ mod tests {
             partial,
             unverified: 0,
             counts: Counts::default(),
+            unproven: Unproven::default(),
             tag: None,
             annotation: None,
             tag_owed: false,
@@ -183,6 +193,7 @@ mod tests {
             requested: None,
             journal: None,
             approvals: Vec::new(),
+            break_glass: None,
             policy_asks: false,
             workers: None,
         }

@@ -27,6 +27,8 @@ pub(super) struct Order {
     pub(super) action: Action,
     pub(super) task: Task,
     pub(super) requested: Requested,
+    /// The caller, in the forms that allowed signers have.
+    pub(super) principals: Arc<[Arc<str>]>,
     /// When it was asked for, RFC 3339 in UTC.
     pub(super) accepted: Arc<str>,
 }
@@ -232,6 +234,7 @@ impl Entry {
             task,
             requested,
             accepted,
+            principals: _,
         } = &self.order;
         let state = match &progress.ended {
             None => "running",
@@ -464,6 +467,7 @@ fn held(holder: &Entry) -> String {
         task,
         requested,
         accepted,
+        principals: _,
     } = &holder.order;
     let run = holder.progress().run;
     let run = run.map(|run| format!(", run {run}")).unwrap_or_default();

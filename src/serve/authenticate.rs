@@ -134,8 +134,11 @@ fn known(
     otherwise: &str,
 ) -> Result<Subject, Refusal> {
     let role = role.ok_or_else(|| Refusal::unauthenticated(otherwise))?;
+    // The names of certificates are written with their kind.
+    let plain = name.split_once(':').map_or(name, |(_, plain)| plain);
     Ok(Subject {
         name: Arc::from(name),
+        principals: [Arc::from(name), Arc::from(plain)].into(),
         by,
         role,
     })
@@ -268,6 +271,7 @@ mod tests {
         let may = |role, operation: Operation| {
             let subject = Subject {
                 name: Arc::from("a"),
+                principals: [].into(),
                 by: "peer",
                 role,
             };

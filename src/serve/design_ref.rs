@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::answer::Refusal;
 use super::host::Host;
-use crate::design::Design;
+use crate::design::Guards;
 use crate::run::Connection;
 use crate::site::At;
 use crate::workflow::{
@@ -97,11 +97,11 @@ impl DesignRef {
     pub(super) fn agrees_on<'n>(
         &self,
         mut nodes: impl Iterator<Item = &'n Arc<str>>,
-        design: &Design,
+        guards: &Guards,
     ) -> Result<(), Failure> {
         match self.rendered() {
             None => Ok(()),
-            Some(rendered) => nodes.try_for_each(|node| rendered.agrees_on(node, design)),
+            Some(rendered) => nodes.try_for_each(|node| rendered.agrees_on(node, guards)),
         }
     }
 

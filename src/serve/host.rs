@@ -46,16 +46,13 @@ pub trait Host: Send + Sync + 'static {
     /// The clocks, whose waits end when a stop is asked for.
     fn clock(&self, stop: Option<Stop>) -> Box<dyn ServiceClock + '_>;
 
-    /// The day by which retirement is judged, in UTC.
-    fn today(&self) -> Arc<str>;
-
     /// Seconds since 1970.
     fn seconds(&self) -> u64;
 
     /// A random number.
     fn random(&self) -> u128;
 
-    /// The settings of a plan without flags, as of today.
+    /// The settings of a plan without flags.
     fn plan_request(&self) -> PlanRequest;
 
     /// How long running steps are waited for after the first request to stop; `None`: without limit.

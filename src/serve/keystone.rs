@@ -163,8 +163,12 @@ impl Keystone {
         let Some(role) = role else {
             return Err(Refusal::forbidden("no role of the token is one here"));
         };
+        let (domain, user) = (&token.user.domain.name, &token.user.name);
+        let name: Arc<str> = Arc::from(format!("{domain}/{user}"));
+        let at_domain = Arc::from(format!("{user}@{domain}"));
         Ok(Subject {
-            name: Arc::from(format!("{}/{}", token.user.domain.name, token.user.name)),
+            principals: [name.clone(), at_domain, Arc::from(user.as_str())].into(),
+            name,
             by: "keystone",
             role: *role,
         })

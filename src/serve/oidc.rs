@@ -133,8 +133,13 @@ impl Oidc {
                 "no role of the bearer token is one here",
             ));
         };
+        let forms = ["sub", "email", "preferred_username", "name"];
+        let forms = forms
+            .iter()
+            .filter_map(|claim| claims.get(*claim)?.as_str());
         Ok(Subject {
             name: Arc::from(name),
+            principals: forms.map(Arc::from).collect(),
             by: "oidc",
             role: *role,
         })

@@ -22,7 +22,7 @@ use super::query::Query;
 use super::reference::Reference;
 use super::shared::Shared;
 use super::work::{act, refused};
-use crate::design::{Design, EtcdCluster};
+use crate::design::{EtcdCluster, Guards};
 use crate::observed::EtcdSeen;
 use crate::plan::{Action, Leaving};
 use crate::report::airship::{Message, MessageKind, Reason, Status};
@@ -161,6 +161,7 @@ async fn on_node(
                 design,
                 ..NodesTask::default()
             })),
+            principals: subject.principals.clone(),
             requested: requested(subject, ids),
             accepted: shared.now(),
         },
@@ -373,11 +374,11 @@ fn etcd_status(shared: &Shared, design: &DesignRef) -> Result<Status, Failure> {
         detail: Detail::Designs,
         ..AS_APPLIED
     };
-    let (site, seen) = observe_etcd(host.client(), &checkout, at, settings, |found| {
+    let (guards, seen) = observe_etcd(host.client(), &checkout, at, settings, |found| {
         clusters(design, found).map(|_| ())
     })?;
     let nothing = EtcdSeen::default();
-    let rows: Vec<etcd::Row<'_>> = clusters(design, &site.design)?
+    let rows: Vec<etcd::Row<'_>> = clusters(design, &guards)?
         .into_iter()
         .map(|cluster| etcd::Row {
             cluster,
@@ -390,16 +391,16 @@ fn etcd_status(shared: &Shared, design: &DesignRef) -> Result<Status, Failure> {
 /// The etcd clusters that a reference to a design means.
 fn clusters<'d>(
     reference: &DesignRef,
-    design: &'d Design,
+    guards: &'d Guards,
 ) -> Result<Vec<&'d EtcdCluster>, Failure> {
     if let Some(rendered) = reference.rendered() {
-        return rendered.clusters(design);
+        return rendered.clusters(guards);
     }
-    if design.etcd_clusters.is_empty() {
+    if guards.etcd_clusters.is_empty() {
         let text = "the design has no etcd clusters";
         return Err(Failure::new(FailureKind::NotFound, text));
     }
-    Ok(design.etcd_clusters.iter().collect())
+    Ok(guards.etcd_clusters.iter().collect())
 }
 
 /// A method that a resource does not take.

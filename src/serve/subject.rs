@@ -11,6 +11,9 @@ use super::policy::Operation;
 pub(super) struct Subject {
     /// The name, as runs record it.
     pub(super) name: Arc<str>,
+    /// The name in each form in which the allowed signers of a site may have it. One too many keeps an approval from
+    /// counting; one that is missing lets its caller approve alone.
+    pub(super) principals: Arc<[Arc<str>]>,
     /// The means of authentication.
     pub(super) by: &'static str,
     /// The rights of the caller.

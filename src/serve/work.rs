@@ -1,6 +1,6 @@
 //! An action as the service carries it out: the command's workflow, from the lock to the records.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::actions::{Entry, NodesTask, Order, PlanTask, Task};
@@ -16,9 +16,10 @@ use crate::run::{EventKind, Finished, LeaseHolder, Process, RunEvent, SiteReposi
 use crate::site::At;
 use crate::step::FailureReason;
 use crate::workflow::{
-    self, AS_APPLIED, ApplyRequest, Caller, Carried, Checkout, Consent, Equipped, Execution,
-    Failure, FailureKind, Observed, Operator, PlanFile, PlanRequest, Planner, ReadyPlan, RunHost,
-    RunLimits, Steps, admitted, commit_of_saved, drive_on, signing_site, time_left, unpublished,
+    self, AS_APPLIED, Acting, ApplyRequest, Caller, Carried, Checkout, Client, Consent, Equipped,
+    Execution, Failure, FailureKind, Observed, Operator, PlanFile, PlanRequest, Planner, ReadyPlan,
+    RunHost, RunLimits, Steps, admitted, commit_of_saved, drive_on, signing_site, time_left,
+    unpublished,
 };
 
 /// Carries an action out; its status.
@@ -48,11 +49,11 @@ pub(super) fn act(shared: &Shared, entry: &Entry) -> Status {
 
 /// Tests whether the site is as it is designed: all of it is observed, and nothing is to be done.
 fn test(host: &dyn Host, entry: &Entry, task: &NodesTask) -> Result<Status, Failure> {
-    let client = host.client();
     let repository = host.repository()?;
     let checkout = host.checkout(&repository)?;
     let connection = host.connection(&repository)?;
     let order = &entry.order;
+    let client = &client(host, &checkout, order)?;
     let plan_request = PlanRequest {
         only_looks: true,
         ..plan_request(host, task)
@@ -101,19 +102,33 @@ pub(super) fn refused(action: Action, failure: &Failure) -> Status {
     of_refusal(reason, message, &notes)
 }
 
+/// The client of an action, on behalf of its caller and of who asked for its plan.
+fn client<'a>(
+    host: &'a dyn Host,
+    checkout: &Checkout<'_>,
+    order: &Order,
+) -> Result<Acting<'a>, Failure> {
+    let acting = Acting::of(host.client(), &order.principals);
+    Ok(match &order.task {
+        Task::Nodes(_) => acting,
+        Task::Plan(task) => acting.and(own::plan_folder(checkout)?.principals(&task.id)?),
+    })
+}
+
 fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
     let host = &*shared.host;
-    let client = host.client();
     let repository = host.repository()?;
     let checkout = host.checkout(&repository)?;
+    let order = &entry.order;
+    let client = &client(host, &checkout, order)?;
     let site = signing_site(&checkout, host.connection(&repository)?)?;
     let actor = client.actor(&repository)?;
     let clock = host.clock(Some(entry.stop.clone()));
-    let order = &entry.order;
     let process = Process::new(&site, &actor, clock.timekeeper()).requested(&order.requested);
     workflow::look_out(client, process)?;
     let place = Place {
         host,
+        client,
         checkout: &checkout,
         site: &site,
     };
@@ -126,22 +141,23 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
         commit,
         clearance,
     } = ready;
-    if planned.plan.steps.is_empty() {
+    if planned.plan.is_empty() {
         entry.ends_without_run(None, &clock.events().now());
         return Ok(of_nothing(order.action, &planned.plan));
     }
-    time_left(clock.timekeeper(), &planned.site.design, &planned.plan)?;
+    time_left(clock.timekeeper(), planned.guarded.guards(), &planned.plan)?;
     let equipped = planned.equipped()?;
     entry.with_steps(|steps| steps.expect(&equipped.plan));
     let file = PlanFile::of(&equipped.plan)?;
-    let (backends, refused) = (|| equipped.hardware.clone(), BTreeMap::new());
+    let backends = || equipped.hardware.clone();
     let apply_request = ApplyRequest {
         execution: Execution {
             plan: &equipped.plan,
-            design: &equipped.design,
+            guarded: &equipped.guarded,
             applied: &equipped.applied,
             backends: &backends,
-            refused: &refused,
+            refused: &equipped.refused,
+            renewed: &equipped.renewed,
             limits: RunLimits {
                 stop_grace: host.stop_grace(),
                 ..RunLimits::default()
@@ -151,7 +167,6 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
         commit,
         clearance: &clearance,
         supersede: false,
-        today: &host.today(),
     };
     let run_host = ServiceRun {
         entry,
@@ -229,6 +244,7 @@ impl Drop for Listening<'_> {
 /// The site that an action is for.
 struct Place<'a> {
     host: &'a dyn Host,
+    client: &'a dyn Client,
     checkout: &'a Checkout<'a>,
     site: &'a SiteRepository<'a>,
 }
@@ -240,17 +256,19 @@ impl Place<'_> {
         let at = task.design.resolve(self.host, self.checkout, connection)?;
         let (request, plan_request) = (request(action, task), plan_request(self.host, task));
         let planner = Planner {
-            client: self.host.client(),
+            client: self.client,
             checkout: self.checkout,
             at,
             connection,
             request: &request,
             plan_request: &plan_request,
         };
-        let today = self.host.today();
-        let ready = planner.ready(self.site, &today, |plan| is_about(plan, &task.nodes))?;
+        let ready = planner.ready(self.site, |plan| {
+            is_about(plan, &task.nodes).map(|()| false)
+        })?;
         let nodes = task.nodes.iter();
-        task.design.agrees_on(nodes, &ready.planned.site.design)?;
+        task.design
+            .agrees_on(nodes, ready.planned.guarded.guards())?;
         Ok(ready)
     }
 
@@ -258,13 +276,14 @@ impl Place<'_> {
     fn plan(&self, task: &PlanTask) -> Result<ReadyPlan, Failure> {
         let Self {
             host,
+            client,
             checkout,
             site,
         } = *self;
         let reviewed = own::plan_folder(checkout)?.read(&task.id)?;
-        let commit = commit_of_saved(checkout, site, &reviewed, &host.today())?;
+        let commit = commit_of_saved(checkout, site, &reviewed)?;
         let consent = Consent {
-            client: host.client(),
+            client,
             operator: &Approval { host, task },
             checkout,
             site,
@@ -294,7 +313,7 @@ impl Operator for Approval<'_> {
         let base = self.host.plan_request();
         PlanRequest {
             options: Options {
-                as_of: base.options.as_of.clone(),
+                as_of_given: false,
                 ..saved.clone()
             },
             allowed: (!is_confirmed).then_some(base.options),

@@ -20,7 +20,7 @@ use super::leaf::is_leaf;
 use super::unit::{Designs, Finding, Unit, finding};
 use super::wanted::{Wanted, accepts_duplicates, load_settings, options, own_documents, problems};
 use super::{Error, SiteFile};
-use crate::design::{self, Design, MACHINE, NodeDesign, Section, SectionDigest};
+use crate::design::{self, Design, Documented, MACHINE, NodeDesign, Section, SectionDigest};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity, SourceId};
 use crate::document::{Document, LoadSettings, LoadedFile, Node, SiteLimits, load};
 use crate::render::{Rendering, render};
@@ -120,7 +120,7 @@ pub(super) fn units(
 
 impl Rest<'_> {
     /// Renders and checks documents.
-    fn checked(&self, documents: &[Arc<Document>]) -> (Rendering, Design, Vec<Diagnostic>) {
+    fn checked(&self, documents: &[Arc<Document>]) -> (Rendering, Documented, Vec<Diagnostic>) {
         let Wanted {
             location, settings, ..
         } = *self.wanted;
@@ -145,7 +145,9 @@ impl Rest<'_> {
         let mut loaded: Vec<LoadedFile> = Vec::with_capacity(candidates.len());
         for candidate in &candidates {
             warnings.insert(candidate.source, 0);
-            let content = load(candidate.source, &candidate.text, &self.load_settings);
+            let blob = *candidate.file.blob.0.as_bytes();
+            let settings = self.load_settings.of_file(blob);
+            let content = load(candidate.source, &candidate.text, &settings);
             let mut own = content.documents.iter();
             if !self.limits.take_values(content.size.1)
                 || !own.all(|document| *document.id.schema == *MACHINE)
@@ -159,7 +161,7 @@ impl Rest<'_> {
         let (rendering, design, more) = self.checked(&documents);
         found.extend(more);
         let mut chunk = Made::default();
-        let silenced = &design.policy.silenced;
+        let silenced = &design.guards.policy.silenced;
         for diagnostic in found {
             if diagnostic.is_silenced_by(silenced) {
                 continue;

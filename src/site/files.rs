@@ -174,11 +174,12 @@ impl<'a> Files<'a> {
                 Fetched::TooMuch => {}
             }
         }
-        let contents = threads::map(&new, |(_, source, text)| {
+        let contents = threads::map(&new, |(index, source, text)| {
             if limits.is_exceeded() {
                 return LoadedFile::default();
             }
-            let content = document::load(*source, text, settings);
+            let settings = settings.of_file(*files[*index].blob.0.as_bytes());
+            let content = document::load(*source, text, &settings);
             limits.take_values(content.size.1);
             content
         });

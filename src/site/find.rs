@@ -123,32 +123,61 @@ pub(super) fn types_of(location: &Location) -> Option<String> {
     pegleg_base(parent(&location.definition)?).map(types_below)
 }
 
-/// Finds the site that is meant.
+/// Finds the site that is meant, in the worktree.
 ///
 /// `from` is the current folder as a path in the repository (`""`: its top).
 ///
 /// # Errors
 ///
-/// Not found, or several and none was named, or git fails.
+/// Not found, or several and none was named, or another definition has its name, or git fails.
 pub fn locate(
     repository: &Repository,
-    at: At,
     from: &str,
     wanted: Option<&str>,
 ) -> Result<Location, Error> {
-    let view = View { repository, at };
+    let view = View {
+        repository,
+        at: At::Worktree,
+    };
+    let found = nearest(&view, from, wanted)?;
+    match named(&view, &found.site) {
+        definitions if definitions.len() > 1 => Err(Error::RepeatedSite {
+            name: found.site.to_string(),
+            definitions: definitions.into(),
+        }),
+        _ => Ok(found),
+    }
+}
+
+/// Finds the site that [`locate`] has found, at another revision. There its folder tells it from another site of its name,
+/// so that a repository that once had two of them can be put in order.
+///
+/// # Errors
+///
+/// Not found there, or git fails.
+pub fn locate_at(
+    repository: &Repository,
+    at: At,
+    folder: &str,
+    site: &SiteName,
+) -> Result<Location, Error> {
+    nearest(&View { repository, at }, folder, Some(site.as_str()))
+}
+
+/// Finds the site that is meant, from a folder upward, then anywhere.
+fn nearest(view: &View<'_>, from: &str, wanted: Option<&str>) -> Result<Location, Error> {
     let mut folder = Some(from);
     while let Some(here) = folder {
-        let sites = sites_around(&view, here)?;
+        let sites = sites_around(view, here)?;
         if !sites.is_empty() {
             match choose(&sites, here, wanted) {
                 Err(Error::UnknownSite { .. }) if !here.is_empty() => {}
-                chosen => return locate_in(&view, &chosen?),
+                chosen => return locate_in(view, &chosen?),
             }
         }
         folder = parent(here);
     }
-    let sites = all_sites(&view)?;
+    let sites = all_sites(view)?;
     if sites.is_empty() {
         return Err(Error::NoSite {
             from: if from.is_empty() {
@@ -158,7 +187,7 @@ pub fn locate(
             },
         });
     }
-    locate_in(&view, &choose(&sites, "", wanted)?)
+    locate_in(view, &choose(&sites, "", wanted)?)
 }
 
 /// The names of the sites among which one is found from a folder, sorted.
@@ -204,6 +233,17 @@ fn all_sites(view: &View<'_>) -> Result<BTreeMap<String, String>, Error> {
         sites.insert(site_name(folder, &bytes), folder.to_owned());
     }
     Ok(sites)
+}
+
+/// The definitions of the sites of a name, sorted by path.
+fn named(view: &View<'_>, site: &SiteName) -> Vec<String> {
+    let mut paths = view.repository.worktree_files_called(DEFINITION);
+    paths.retain(|path| {
+        // One that cannot be read has the name of its folder, and is of no site that works.
+        let bytes = view.file(path).ok().flatten().unwrap_or_default();
+        site_name(parent(path).unwrap_or_default(), &bytes) == site.as_str()
+    });
+    paths
 }
 
 /// All definitions of sites, sorted by path.

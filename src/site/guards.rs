@@ -1,78 +1,39 @@
-//! The guards of a site, taken from a revision that a pull request cannot change.
+//! The documents that guard a site, as far as two revisions are compared by them.
 //!
-//! Backends, protection and quorum stand in documents of the same repository
-//! as the machines. An operator may name a protected revision from which these documents are taken
-//! instead, whatever the revision at hand says.
+//! Backends, protection and quorum stand in documents of the same repository as the machines. An operator may name a
+//! protected revision, which a pull request cannot change, from which the guards are taken instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::design::{Design, GUARDS, GuardSource};
-use crate::document::digest;
-use crate::render::Rendering;
-
 use super::Site;
+use crate::design::GUARDS;
+use crate::document::digest;
 
-/// The documents that guard a site, at a protected revision.
+/// The digests of the documents that guard a site, by kind and name.
 #[derive(Clone, Debug)]
-pub struct Guards {
-    revision: Arc<str>,
-    design: Arc<Design>,
-    documents: BTreeMap<String, [u8; 32]>,
-}
+pub struct GuardDocuments(BTreeMap<String, [u8; 32]>);
 
-impl Guards {
-    /// Returns the guards of a site that was loaded at a revision, which is called so by the operator.
+impl GuardDocuments {
+    /// Returns those of a site.
     #[must_use]
-    pub fn of(revision: &str, site: &Site) -> Self {
-        Self {
-            revision: Arc::from(revision),
-            design: site.design.clone(),
-            documents: documents(&site.rendering),
-        }
+    pub fn of(site: &Site) -> Self {
+        let documents = site.rendering.documents.iter();
+        let guards = documents.filter(|each| GUARDS.contains(&&*each.document.id.schema));
+        let named = guards.map(|each| {
+            let id = &each.document.id;
+            (format!("{} `{}`", id.schema, id.name), digest(&each.data))
+        });
+        Self(named.collect())
     }
 
-    /// The design at the protected revision.
+    /// The documents that are different in another revision.
     #[must_use]
-    pub fn design(&self) -> &Arc<Design> {
-        &self.design
-    }
-
-    /// The revision as the operator named it.
-    #[must_use]
-    pub fn revision(&self) -> &str {
-        &self.revision
-    }
-
-    /// Puts the guards into a design in the place of its own, and names those that differ.
-    pub(super) fn put_into(&self, design: &mut Design, rendering: &Rendering) {
-        let own = documents(rendering);
-        let names: BTreeSet<&String> = own.keys().chain(self.documents.keys()).collect();
+    pub fn changed(&self, other: &Self) -> Vec<Arc<str>> {
+        let names: BTreeSet<&String> = self.0.keys().chain(other.0.keys()).collect();
         let changed = names
             .into_iter()
-            .filter(|name| own.get(*name) != self.documents.get(*name));
-        design.guards_from = Some(GuardSource {
-            revision: self.revision.clone(),
-            changed: changed.map(|name| Arc::from(name.as_str())).collect(),
-        });
-        let guards = &self.design;
-        design.backends = guards.backends.clone();
-        design.policy = guards.policy.clone();
-        design.etcd_clusters.clone_from(&guards.etcd_clusters);
-        design.retirements.clone_from(&guards.retirements);
-        design.cleaning.clone_from(&guards.cleaning);
+            .filter(|name| self.0.get(*name) != other.0.get(*name));
+        changed.map(|name| Arc::from(name.as_str())).collect()
     }
-}
-
-/// The guarding documents of a rendering, by kind and name.
-fn documents(rendering: &Rendering) -> BTreeMap<String, [u8; 32]> {
-    let guards = rendering
-        .documents
-        .iter()
-        .filter(|each| GUARDS.contains(&&*each.document.id.schema));
-    let named = guards.map(|each| {
-        let id = &each.document.id;
-        (format!("{} `{}`", id.schema, id.name), digest(&each.data))
-    });
-    named.collect()
 }

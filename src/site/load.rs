@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
-use crate::design::{self, Checking, Design, MACHINE, NodeName, Nodes};
+use crate::design::{self, Checking, Design, Documented, Guards, MACHINE, NodeName, Nodes};
 use crate::diagnostic::{Diagnostics, Mark, Sources};
 use crate::document::{Document, LoadedFile};
 use crate::render::{Rendering, render_with};
@@ -26,7 +26,6 @@ use super::common::Common;
 use super::consequence::Lost;
 use super::definition;
 use super::files::{Files, unusable};
-use super::guards::Guards;
 use super::leaf::addresses;
 use super::mask::mask;
 use super::names;
@@ -47,7 +46,7 @@ const REMEMBERED: usize = 64;
 #[derive(Debug)]
 pub struct Loader<'a> {
     pub(super) files: Files<'a>,
-    guards: Option<Arc<Guards>>,
+    silencing: Option<Arc<Guards>>,
     pub(super) sizes: Sizes,
     pub(super) common: Option<Common>,
 }
@@ -66,14 +65,15 @@ pub(super) struct Stages {
     loaded: Vec<Arc<LoadedFile>>,
     documents: Vec<Arc<Document>>,
     rendering: Rendering,
-    design: Design,
+    design: Documented,
+    silencing: Arc<Guards>,
     diagnostics: Diagnostics,
 }
 
 impl Stages {
     /// The site that these files are all of.
     pub(super) fn into_site(mut self, wanted: &Wanted<'_>) -> Site {
-        self.diagnostics.silence(&self.design.policy.silenced);
+        self.diagnostics.silence(&self.silencing.policy.silenced);
         let (_, warnings) = self.diagnostics.counts();
         Site {
             location: wanted.location.clone(),
@@ -82,7 +82,8 @@ impl Stages {
             files: self.files,
             documents: self.documents,
             rendering: self.rendering,
-            design: Arc::new(self.design),
+            design: self.design.design,
+            documented_guards: self.design.guards,
             diagnostics: self.diagnostics,
             warnings,
             unexplained: None,
@@ -96,22 +97,17 @@ impl<'a> Loader<'a> {
     pub fn new(repository: &'a Repository) -> Self {
         Self {
             files: Files::new(repository),
-            guards: None,
+            silencing: None,
             sizes: Sizes::default(),
             common: None,
         }
     }
 
-    /// The same, with the guards of every design that it loads taken from a protected revision.
+    /// The same, with warnings silenced by the Policy of a protected revision in the place of each site's own.
     #[must_use]
-    pub fn with_guards(mut self, guards: Option<Arc<Guards>>) -> Self {
-        self.guards = guards;
+    pub fn silencing_by(mut self, guards: Option<Arc<Guards>>) -> Self {
+        self.silencing = guards;
         self
-    }
-
-    /// Takes the guards of the designs that it loads from now on from a protected revision.
-    pub fn set_guards(&mut self, guards: Option<Arc<Guards>>) {
-        self.guards = guards;
     }
 
     /// The same, for sites that are large with fewer machines than usual.
@@ -467,14 +463,12 @@ impl<'a> Loader<'a> {
         diagnostics.extend(found);
 
         let is_sound = !diagnostics.has_errors();
-        let (mut design, mut found) = self.designed(wanted, &rendering, others, threads);
+        let (design, mut found) = self.designed(wanted, &rendering, others, threads);
         if !is_sound && settings.depth == Depth::Checked {
             found = lost.own(found, &documents, &self.files.sources);
         }
         diagnostics.extend(found);
-        if let Some(guards) = &self.guards {
-            guards.put_into(&mut design, &rendering);
-        }
+        let silencing = self.silencing.as_ref().unwrap_or(&design.guards).clone();
         let common = self.common.as_ref();
         let may_be_secret = documents.iter().map(|document| &**document);
         let may_be_secret = may_be_secret
@@ -489,6 +483,7 @@ impl<'a> Loader<'a> {
             documents,
             rendering,
             design,
+            silencing,
             diagnostics,
         })
     }
@@ -500,7 +495,7 @@ impl<'a> Loader<'a> {
         rendering: &Rendering,
         others: design::Others<'_>,
         threads: usize,
-    ) -> (Design, Diagnostics) {
+    ) -> (Documented, Diagnostics) {
         let rendered: Vec<design::Input<'_>> = rendering
             .documents
             .iter()
@@ -508,7 +503,13 @@ impl<'a> Loader<'a> {
             .collect();
         let site = wanted.location.site.clone();
         match wanted.settings.depth {
-            Depth::Rendered => (Design::empty(site), Diagnostics::new()),
+            Depth::Rendered => {
+                let empty = Documented {
+                    design: Arc::new(Design::empty(site)),
+                    guards: Arc::default(),
+                };
+                (empty, Diagnostics::new())
+            }
             Depth::Typed => design::build_among(site, &rendered, others),
             Depth::Checked => {
                 let cache = self.common.as_ref().map(|common| &common.checked);

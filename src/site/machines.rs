@@ -100,7 +100,7 @@ enum OwnAddress<'a> {
 impl<'a> OwnAddress<'a> {
     fn of(node: &'a Node, known: Option<&str>) -> Option<Self> {
         match &node.value {
-            Value::String(text) if !node.secret && known == Some(&**text) => Some(Self::Known),
+            Value::String(text) if !node.is_secret() && known == Some(&**text) => Some(Self::Known),
             _ => Tree::of(node, &mut |_| None).map(Self::Other),
         }
     }
@@ -134,7 +134,7 @@ enum Tree<'a> {
 impl<'a> Tree<'a> {
     /// The tree of a value; `secret` numbers a secret in it, or refuses it.
     fn of(node: &'a Node, secret: &mut dyn FnMut(&Node) -> Option<u32>) -> Option<Self> {
-        if node.secret {
+        if node.is_secret() {
             return secret(node).map(Self::Secret);
         }
         Some(match &node.value {
@@ -195,7 +195,7 @@ impl<'a> Tree<'a> {
             Self::Secret(number) => {
                 let known = found.entry(*number).or_default();
                 if known.is_none() {
-                    *known = lender.filter(|node| node.secret).cloned();
+                    *known = lender.filter(|node| node.is_secret()).cloned();
                 }
             }
             Self::List(items) => {
@@ -287,7 +287,7 @@ impl<'a> Collected<'a> {
         let account = node.sections.get(&Section::OutOfBand);
         let account = account.and_then(|fields| fields.at(&["oob", "account"]));
         let named = [Section::Labels, Section::Inventory, Section::Storage];
-        if named.iter().any(is_hidden) || account.is_some_and(|account| account.secret) {
+        if named.iter().any(is_hidden) || account.is_some_and(Node::is_secret) {
             return None;
         }
         let common = self.common_of(node)?;

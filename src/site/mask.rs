@@ -73,7 +73,7 @@ fn collect(node: &Node, secrets: &mut BTreeSet<String>) {
             .iter()
             .for_each(|(_, field)| collect(&field.node, secrets)),
         Value::Null | Value::Bool(_) => {}
-        _ if !node.secret => {}
+        _ if !node.is_secret() => {}
         value => {
             let text = value.scalar_text().unwrap_or_default();
             // Messages show long texts line by line.

@@ -26,14 +26,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::design::{Design, NodeName, SiteName};
+use crate::design::{Design, Documented, Guards, NodeName, SiteName};
 use crate::diagnostic::Diagnostics;
 use crate::document::Document;
 use crate::render::Rendering;
 use crate::repository::{BlobId, CommitId, Mode, Selection, Tree, site_digest};
 
-pub use find::{FoundSite, locate, locate_all, site_names};
-pub use guards::Guards;
+pub use find::{FoundSite, locate, locate_all, locate_at, site_names};
+pub use guards::GuardDocuments;
 pub use load::Loader;
 pub use names::Names;
 pub use rendered::RenderedText;
@@ -254,6 +254,8 @@ pub struct Site {
     pub rendering: Rendering,
     /// The design of all of them.
     pub design: Arc<Design>,
+    /// The guards as its documents say them. Those that hold are resolved of several revisions.
+    pub documented_guards: Arc<Guards>,
     /// The problems, sorted, without warnings about machines that are not explained.
     pub diagnostics: Diagnostics,
     /// Warnings in all of it.
@@ -262,9 +264,13 @@ pub struct Site {
 }
 
 impl Site {
-    /// Takes the guards of its design from a protected revision.
-    pub fn take_guards(&mut self, guards: &Guards) {
-        guards.put_into(Arc::make_mut(&mut self.design), &self.rendering);
+    /// Its design, and its guards as its documents say them.
+    #[must_use]
+    pub fn documented(&self) -> Documented {
+        Documented {
+            design: self.design.clone(),
+            guards: self.documented_guards.clone(),
+        }
     }
 
     /// How many machines are not explained: only their designs are at hand, and not their documents.

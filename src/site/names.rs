@@ -46,19 +46,20 @@ impl Names {
                 nodes: node_names(&site.design),
                 ..Self::default()
             },
-            false => Self::of_design(&site.design),
+            false => Self::of_sound(site),
         }
     }
 
-    fn of_design(design: &Design) -> Self {
+    fn of_sound(site: &Site) -> Self {
+        let (design, guards) = (&site.design, &site.documented_guards);
         let sorted = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
         let nodes = || design.nodes.values();
         let tags = nodes().flat_map(|node| node.tags.iter().map(|tag| &**tag));
-        let clusters = design.etcd_clusters.iter();
+        let clusters = guards.etcd_clusters.iter();
         Self {
             nodes: node_names(design),
             groups: sorted(
-                design
+                guards
                     .groups
                     .iter()
                     .map(|group| group.name.as_str())
@@ -104,7 +105,7 @@ pub(super) fn keep(repository: &Repository, site: &Site) {
     if known.is_none_or(|known| *known.digest != *site.digest) {
         let cached = CachedNames {
             digest: site.digest.to_string(),
-            names: Names::of_design(&site.design),
+            names: Names::of_sound(site),
         };
         cache.write(&key, &cached);
     }

@@ -65,6 +65,7 @@ impl Files<'_> {
         let settings = LoadSettings {
             flat: true,
             rendered: true,
+            blob: Some(*blob_id(text.bytes).0.as_bytes()),
             ..LoadSettings::default()
         };
         let mut contents = Contents::default();

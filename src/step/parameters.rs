@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{CleanStep, DeployStep};
-use crate::design::{AcceptedDesign, ClusterName, NodeName};
+use crate::design::{AcceptedDesign, ClusterName, NodeName, Section};
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory, RemediationLimits};
 
@@ -28,6 +28,9 @@ pub struct Parameters {
     /// The observed identity of the machine, for adopt and accept-identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Identity>>,
+    /// The sections of its design that were compared with the machine and are equal, for adopt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verified: Vec<Section>,
     /// The differences that are accepted, for accept-differences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Box<AcceptedDesign>>,
@@ -73,6 +76,12 @@ pub struct Parameters {
     /// The image of the design, for deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Arc<str>>,
+    /// The machine is to join its clusters afterwards, for deploy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub joins: bool,
+    /// When an earlier run deployed the machine, in seconds since 1970, for await-ready: its time runs from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployed_at: Option<i64>,
     /// The nodes that the plan deploys, for verify-site.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deploys: Vec<NodeName>,

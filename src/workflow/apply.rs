@@ -45,8 +45,6 @@ pub struct ApplyRequest<'a> {
     pub clearance: &'a Clearance,
     /// Whether an interrupted run is aborted for this one.
     pub supersede: bool,
-    /// The day by which the plan still has to hold.
-    pub today: &'a str,
 }
 
 /// Begins the run of a plan and carries it out.
@@ -85,39 +83,43 @@ fn begin_run<'a>(
 ) -> Result<Begun<'a>, Error> {
     let execution = &request.execution;
     execution.time_left(process.time)?;
+    let time_zone = &execution.guarded.guards().policy.time_zone;
+    let today = time_zone.day(process.time.seconds());
     let store = Store::open(process.site.repository, &process.site.name)?;
     let proposal = Proposal {
         approved: ApprovedPlan {
             plan: execution.plan,
             plan_file: &request.file.packed,
             commit: request.commit,
-            nodes: &execution.design.nodes,
+            nodes: &execution.guarded.nodes,
         },
         plan_digest: &request.file.digest,
         approvals: &request.clearance.approvals,
+        break_glass: request.clearance.break_glass.as_ref(),
         policy_asks: request.clearance.policy_asks,
         supersede: request.supersede,
         workers,
     };
     Ok(begin(process, proposal, &mut |state| {
-        stale(request, &store, state)
+        stale(request, &today, &store, state)
     })?)
 }
 
 /// The parts of a plan that do not hold any more by the newest records.
 fn stale(
     request: &ApplyRequest<'_>,
+    today: &str,
     store: &Store<'_>,
     state: &State,
 ) -> Result<Vec<String>, record::Error> {
-    let (plan, design) = (request.execution.plan, request.execution.design);
+    let (plan, guarded) = (request.execution.plan, request.execution.guarded);
     let records = store.nodes(state)?;
     let current = plan::Current {
         site_digest: &plan.target.site_digest,
-        design,
+        guards: guarded.guards(),
         base_run: state.site.last_success.as_ref().map(|action| &action.run),
         records: &records,
-        today: request.today,
+        today,
         observations: None,
     };
     let reasons = plan::stale(plan, &current);

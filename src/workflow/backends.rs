@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Failure, FailureKind};
 use crate::backend::{self, Backends, Clock, Reach};
-use crate::design::{DIGEST_VERSION, Design, MergeJoin, NodeDesign, NodeName, Section};
+use crate::design::{DIGEST_VERSION, Guards, MergeJoin, NodeDesign, NodeName, Section};
+use crate::guard::Guarded;
 use crate::identity::Identity;
 use crate::record::NodeRecord;
 use crate::site::{Loader, Site};
@@ -14,14 +15,14 @@ use crate::site::{Loader, Site};
 /// recorded, and those of `applied`, the designs that were applied last of the others.
 pub fn allow_applied(
     backends: &backend::BackendContext,
-    design: &Design,
+    site: &Guarded,
     records: &BTreeMap<NodeName, NodeRecord>,
     applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
 ) {
-    if Reach::of(design).is_empty() {
+    if Reach::of(site.guards()).is_empty() {
         return;
     }
-    let mut nodes = MergeJoin::of(&design.nodes);
+    let mut nodes = MergeJoin::of(&site.nodes);
     let unmoved = records.iter().filter_map(|(name, record)| {
         let node = nodes.get(name.as_str())?;
         let (section, own) = (&Section::OutOfBand, &node.digests);
@@ -31,7 +32,9 @@ pub fn allow_applied(
     });
     let others = applied.values().map(|node| &**node);
     for node in unmoved.chain(others) {
-        backends.applied.add(node, design.backend_of(node).kind);
+        backends
+            .applied
+            .add(node, site.guards().backend_of(node).kind);
     }
 }
 
@@ -48,10 +51,10 @@ pub fn identities(
 /// # Errors
 ///
 /// The system does not let it start.
-pub fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
+pub fn runtime(guards: &Guards) -> Result<tokio::runtime::Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .start_paused(backend::clock(design) == Clock::Virtual)
+        .start_paused(backend::clock(guards) == Clock::Virtual)
         .on_thread_unpark(backend::arrived)
         .build()
         .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))
@@ -64,17 +67,20 @@ pub fn runtime(design: &Design) -> Result<tokio::runtime::Runtime, Failure> {
 /// Their settings are wrong, or they are not trusted.
 pub fn choose(
     loader: &mut Loader<'_>,
-    site: &Site,
+    (site, guarded): (&Site, &Guarded),
     backends: &backend::BackendContext,
 ) -> Result<Arc<Backends>, Failure> {
-    let mut chosen = backend::choose(&site.design, backends);
-    let is_at_fault = |error: &backend::Error| error.diagnostic().is_some();
-    if chosen.as_ref().is_err_and(is_at_fault)
-        && let Some(whole) = loader.load_documents(site)?
-    {
-        chosen = backend::choose(&whole.design, backends);
-    }
-    chosen.map_err(|error| backend_failure(&error, loader))
+    let error = match backend::choose(guarded, backends) {
+        Ok(chosen) => return Ok(chosen),
+        Err(error) => error,
+    };
+    let whole = match error.diagnostic() {
+        Some(_) => loader.load_documents(site)?,
+        None => None,
+    };
+    let found = whole.map(|whole| backend::choose(&guarded.explained_by(&whole.design), backends));
+    let found = found.and_then(Result::err);
+    Err(backend_failure(&found.unwrap_or(error), loader))
 }
 
 /// A failure of choosing backends, with the place of what is refused.

@@ -12,7 +12,8 @@ use crate::apply::{
     self, DispatchRequest, EventClock, ExpectedDurations, PreconditionChecker, Preconditions,
 };
 use crate::backend::{self, Backends, Hardware};
-use crate::design::{Design, NodeDesign, NodeName, RunId};
+use crate::design::{Digests, NodeDesign, NodeName, RunId};
+use crate::guard::Guarded;
 use crate::journal::{Journal, Log, Replay};
 use crate::plan::Plan;
 use crate::repository::CommitId;
@@ -29,14 +30,16 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 pub struct Execution<'a> {
     /// The plan.
     pub plan: &'a Arc<Plan>,
-    /// The design to be reached.
-    pub design: &'a Design,
+    /// The design to be reached, and the guards that hold.
+    pub guarded: &'a Guarded,
     /// The designs that were applied last, for what is torn down.
     pub applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     /// Gives the backends, on the thread that drives the steps.
     pub backends: &'a dyn Fn() -> Arc<Backends>,
     /// Steps that are found out about and never begun, by their positions, and why.
     pub refused: &'a BTreeMap<usize, Arc<str>>,
+    /// The digests by the rules of now of records of earlier ones.
+    pub renewed: &'a BTreeMap<NodeName, Digests>,
     /// How long it may take.
     pub limits: RunLimits,
 }
@@ -50,7 +53,7 @@ impl Execution<'_> {
     pub(super) fn time_left(&self, time: &dyn Timekeeper) -> Result<Option<Duration>, Error> {
         match self.limits.outside_windows {
             true => Ok(None),
-            false => time_left(time, self.design, self.plan),
+            false => time_left(time, self.guarded.guards(), self.plan),
         }
     }
 }
@@ -62,7 +65,7 @@ pub struct RunLimits {
     pub stop_grace: Option<Duration>,
     /// Ask for a stop after so long.
     pub stop_after: Option<Duration>,
-    /// Run outside the maintenance windows of the policy.
+    /// Leave the maintenance windows of the policy, though the plan does not: one that is resumed, or has no step left.
     pub outside_windows: bool,
 }
 
@@ -171,6 +174,7 @@ fn dispatch<'a>(
     let Caller { host, events } = caller;
     let stop = Stop::new();
     session.stop_when_lost(stop.handle());
+    session.renew_records(execution.renewed.clone());
     host.begins(stop.handle());
     let mut spans = RunSpans::begin();
     let mut sink = |event: &RunEvent| {
@@ -231,9 +235,9 @@ impl Dispatch<'_> {
         } = self;
         let expected = ExpectedDurations::of(
             execution.plan,
-            &execution.design.nodes,
+            &execution.guarded.nodes,
             &self.durations,
-            &|kind| backend::declared_duration(execution.design, kind),
+            &|kind| backend::declared_duration(execution.guarded.guards(), kind),
         );
         let mut log = self.log;
         let steps = async {
@@ -242,13 +246,13 @@ impl Dispatch<'_> {
             backends.identities().allow_unverified(unverified);
             let holds = PreconditionChecker::new(
                 execution.plan.clone(),
-                execution.design,
+                execution.guarded,
                 backends.clone(),
             );
             let work = DispatchRequest {
                 run: run.clone(),
                 plan: execution.plan,
-                nodes: &execution.design.nodes,
+                nodes: &execution.guarded.nodes,
                 applied: execution.applied,
                 hardware: host.hardware(backends),
                 log: &mut *log,

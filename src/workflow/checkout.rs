@@ -3,10 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Failure;
+use crate::design::{Documented, GuardOrigin, Guards};
+use crate::guard::Guarded;
 use crate::record::{Place, Store};
 use crate::repository::{CommitId, Repository};
 use crate::run::{Connection, SiteRepository};
-use crate::site::{Accept, At, Depth, Detail, Guards, Loader, Location, Settings, locate};
+use crate::site::{
+    Accept, At, Depth, Detail, GuardDocuments, Loader, Location, Settings, Site, locate, locate_at,
+};
 
 /// How a revision is read that was checked when it was applied.
 pub const AS_APPLIED: Settings = Settings {
@@ -26,16 +30,39 @@ pub struct Checkout<'a> {
     pub location: Location,
     /// The revision from which the operator takes the guards of the site.
     backends_from: Option<String>,
-    guards: OnceLock<Option<ProtectedGuards>>,
+    guards: OnceLock<Option<Arc<ProtectedGuards>>>,
 }
 
-/// The guards of a site at a revision that the operator named.
+/// The guards of a site at a protected revision, which a pull request cannot change.
 #[derive(Clone, Debug)]
 pub struct ProtectedGuards {
-    /// The guards.
-    pub guards: Arc<Guards>,
+    /// The revision as the operator named it.
+    pub revision: Arc<str>,
     /// The commit that they are from.
     pub commit: CommitId,
+    /// The guards there.
+    pub guards: Arc<Guards>,
+    documents: GuardDocuments,
+}
+
+impl ProtectedGuards {
+    /// A site with these guards in the place of those of its documents, but for its groups and timeouts.
+    fn in_place_of(&self, site: &Site) -> Documented {
+        let own = &site.documented_guards;
+        let guards = Guards {
+            groups: own.groups.clone(),
+            configuration: own.configuration.clone(),
+            from: Some(GuardOrigin {
+                revision: self.revision.clone(),
+                changed: self.documents.changed(&GuardDocuments::of(site)),
+            }),
+            ..Guards::clone(&self.guards)
+        };
+        Documented {
+            design: site.design.clone(),
+            guards: Arc::new(guards),
+        }
+    }
 }
 
 impl<'a> Checkout<'a> {
@@ -51,7 +78,7 @@ impl<'a> Checkout<'a> {
         site: Option<&str>,
         backends_from: Option<String>,
     ) -> Result<Self, Failure> {
-        let location = locate(repository, At::Worktree, from, site)?;
+        let location = locate(repository, from, site)?;
         Ok(Self::of(repository, location, backends_from))
     }
 
@@ -70,14 +97,36 @@ impl<'a> Checkout<'a> {
         }
     }
 
-    /// A loader that takes the guards of the site from where the operator wants them taken.
+    /// A loader of the site, whose warnings the Policy that counts silences.
     ///
     /// # Errors
     ///
-    /// These cannot be loaded.
+    /// The guards of the protected revision cannot be loaded.
     pub fn loader(&self) -> Result<Loader<'a>, Failure> {
-        let guards = self.guards()?.map(|protected| protected.guards);
-        Ok(Loader::new(self.repository).with_guards(guards))
+        let protected = self.guards()?;
+        let guards = protected.map(|protected| protected.guards.clone());
+        Ok(Loader::new(self.repository).silencing_by(guards))
+    }
+
+    /// The documents of a site that was loaded: those of the protected revision guard it, where the operator names one.
+    ///
+    /// # Errors
+    ///
+    /// The guards of the protected revision cannot be loaded.
+    pub fn documented(&self, site: &Site) -> Result<Documented, Failure> {
+        Ok(match self.guards()? {
+            Some(protected) => protected.in_place_of(site),
+            None => site.documented(),
+        })
+    }
+
+    /// A site that is only observed, under the guards of its documents.
+    ///
+    /// # Errors
+    ///
+    /// The guards of the protected revision cannot be loaded.
+    pub fn guarded(&self, site: &Site) -> Result<Guarded, Failure> {
+        Ok(Guarded::under_one(&self.documented(site)?))
     }
 
     /// The guards at the revision that `--backends-from` names; `None` where it was not given.
@@ -85,12 +134,12 @@ impl<'a> Checkout<'a> {
     /// # Errors
     ///
     /// It names no protected revision, or the documents there have errors.
-    pub fn guards(&self) -> Result<Option<ProtectedGuards>, Failure> {
+    pub fn guards(&self) -> Result<Option<Arc<ProtectedGuards>>, Failure> {
         if let Some(known) = self.guards.get() {
             return Ok(known.clone());
         }
         let found = match &self.backends_from {
-            Some(name) => Some(self.load_guards(name)?),
+            Some(name) => Some(Arc::new(self.load_guards(name)?)),
             None => None,
         };
         Ok(self.guards.get_or_init(|| found).clone())
@@ -111,8 +160,10 @@ impl<'a> Checkout<'a> {
             return Err(Failure::error(message).hint(command));
         }
         Ok(ProtectedGuards {
-            guards: Arc::new(Guards::of(name, &site)),
+            revision: Arc::from(name),
             commit,
+            documents: GuardDocuments::of(&site),
+            guards: site.documented_guards,
         })
     }
 
@@ -220,7 +271,7 @@ impl<'a> Checkout<'a> {
             return Ok(None);
         }
         let guards = self.guards()?;
-        Ok(guards.and_then(|found| found.guards.design().policy.state_branch.clone()))
+        Ok(guards.and_then(|found| found.guards.policy.state_branch.clone()))
     }
 
     /// The location of the site at a revision: what its files were there.
@@ -237,12 +288,7 @@ impl<'a> Checkout<'a> {
             .definition
             .rsplit_once('/')
             .map_or("", |(folder, _)| folder);
-        Ok(locate(
-            self.repository,
-            at,
-            folder,
-            Some(self.location.site.as_str()),
-        )?)
+        Ok(locate_at(self.repository, at, folder, &self.location.site)?)
     }
 }
 

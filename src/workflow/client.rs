@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
@@ -38,6 +39,10 @@ pub trait Client: Sync {
     ///
     /// Git's configuration cannot be read.
     fn actor(&self, repository: &Repository) -> Result<Committer, Failure>;
+
+    /// The principals on whose behalf it acts beside the user: the caller of a service, and the author of the plan. They
+    /// apply, so that none of them approves.
+    fn principals(&self) -> &[Arc<str>];
 
     /// The clock.
     fn clock(&self) -> Box<dyn Timekeeper + '_>;

@@ -63,6 +63,11 @@ impl Consent<'_> {
         };
         let is_pinned = is_pinned(self.operator, self.reviewed)?;
         let planned = self.make(is_pinned)?;
+        let (day, today) = (&self.reviewed.options.as_of, &planned.plan.options.as_of);
+        if day > today {
+            let text = format!("the plan is made as of {day}, and today is {today}");
+            return Err(Failure::new(FailureKind::Guard, text).hint("plan again"));
+        }
         admitted(self.site, &planned, self.reviewed, commit)?;
         self.is_fresh(&planned)?;
         let clearance = self.cleared(&planned, self.reviewed)?;
@@ -73,7 +78,7 @@ impl Consent<'_> {
         self.adds_nothing(&planned.plan)?;
         self.cleared(&planned, &planned.plan)?;
         if let Some(observations) = &planned.observations {
-            let clusters = &planned.site.design.etcd_clusters;
+            let clusters = &planned.guarded.guards().etcd_clusters;
             let plan = &mut planned.plan;
             let broken = plan::hold_to(self.reviewed, plan, observations, clusters);
             stale(self.site, &broken)?;
@@ -120,7 +125,7 @@ impl Consent<'_> {
         let success = planned.state.last_success.as_ref();
         let current = plan::Current {
             site_digest: &planned.site.digest,
-            design: &planned.site.design,
+            guards: planned.guarded.guards(),
             base_run: success.map(|action| &action.run),
             records: &planned.records,
             // Changes of a later day show in the new plan.
@@ -267,10 +272,24 @@ pub fn admitted(
         .map_err(|error| not_admitted(&error, plan))
 }
 
+/// The guards by which changes are blocked.
+const BLOCKING: &[&str] = &[
+    "allow_plain_http",
+    "etcd_clusters",
+    "protected",
+    "redeploy_on_change",
+    "remediation",
+    "unverified",
+    "wipe",
+];
+
 /// Why a plan is not admitted: what could not be read, and for the specification's own actions what an
 /// etcd cluster would not bear, is a failure of the step and no conflict.
 fn not_admitted(error: &run::Error, plan: &Plan) -> Failure {
     let mut failure = Failure::from(error);
+    if let run::Error::Blocked { .. } = error {
+        failure = failure.hint_if(plan.guards.way_out(BLOCKING));
+    }
     let action = Some(plan.request.action).filter(|action| action.is_targeted());
     if let (run::Error::Blocked { cause, .. }, Some(action)) = (error, action) {
         let is_failure = match cause {

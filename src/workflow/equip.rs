@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, Planned};
+use super::begun_guards::BegunRun;
+use super::guarded::GuardScope;
+use super::renewed::renewed;
+use super::{AS_APPLIED, Approving, Checkout, Client, Failure, FailureKind, Planned};
 use super::{allow_applied, applied, choose, identities, recorded, runtime};
 use crate::backend::Backends;
-use crate::design::{Design, NodeDesign, NodeName};
+use crate::design::{Design, Digests, NodeDesign, NodeName};
+use crate::guard::Guarded;
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Store};
 use crate::repository::CommitId;
@@ -39,14 +43,49 @@ pub fn in_history(checkout: &Checkout<'_>, commit: CommitId) -> Result<(), Failu
 pub struct Equipped {
     /// The plan.
     pub plan: Arc<Plan>,
-    /// The design to be reached.
-    pub design: Arc<Design>,
+    /// The design to be reached, and the guards that hold.
+    pub guarded: Guarded,
     /// The designs that were applied last, of the nodes that the plan is about.
     pub applied: BTreeMap<NodeName, Arc<NodeDesign>>,
     /// The runtime of the backends.
     pub runtime: tokio::runtime::Runtime,
     /// The backends.
     pub hardware: Arc<Backends>,
+    /// Steps that are found out about and never begun, by their positions, and why.
+    pub refused: BTreeMap<usize, Arc<str>>,
+    /// The digests by the rules of now of records of earlier ones.
+    pub renewed: BTreeMap<NodeName, Digests>,
+    /// Whether rules about approvals hold.
+    pub is_under_approval: bool,
+}
+
+/// The purpose for which a run that has begun is equipped.
+#[derive(Clone, Debug)]
+pub enum Purpose {
+    /// Its steps are carried out, but for some, by their positions, and why. It is held to the guards of now.
+    Act(BTreeMap<usize, Arc<str>>),
+    /// Nothing acts any more: it is ended, whatever the guards.
+    End,
+}
+
+impl Equipped {
+    /// Refuses to lift the maintenance windows for a run whose plan does not: that was not approved, or is forbidden.
+    ///
+    /// # Errors
+    ///
+    /// It is so.
+    pub fn may_leave_windows(&self) -> Result<(), Failure> {
+        let forbidden = &self.guarded.guards().policy.forbidden_flags;
+        let why = match () {
+            () if self.plan.options.outside_windows => return Ok(()),
+            () if forbidden.contains("outside-windows") => "the policy of the site forbids it",
+            () if self.is_under_approval => "approvals of a plan cover only what it asks for",
+            () => return Ok(()),
+        };
+        let text = format!("`--outside-windows` is not in the plan of the run: {why}");
+        Err(Failure::new(FailureKind::Guard, text)
+            .hint("resume the run inside of a window, or abort it and make a plan with the flag"))
+    }
 }
 
 impl Planned {
@@ -63,10 +102,13 @@ impl Planned {
         })?;
         Ok(Equipped {
             plan: Arc::new(self.plan),
-            design: self.site.design,
+            guarded: self.guarded,
             applied: self.applied,
             runtime: self.runtime,
             hardware,
+            refused: BTreeMap::new(),
+            renewed: self.renewed,
+            is_under_approval: self.gate.from().is_some(),
         })
     }
 }
@@ -77,13 +119,14 @@ impl Planned {
 /// # Errors
 ///
 /// The records or the documents that they name cannot be read, the run's commit does not have the files that were
-/// planned, or a backend is refused.
+/// planned, or a backend is refused; the guards that hold now refuse the run.
 pub fn equip(
     client: &dyn Client,
     checkout: &Checkout<'_>,
     site: &SiteRepository<'_>,
     interrupted: &Interrupted,
-    plan: Plan,
+    mut plan: Plan,
+    purpose: Purpose,
 ) -> Result<Equipped, Failure> {
     let at = At::Commit(interrupted.commit);
     let location = checkout.location_at(at)?;
@@ -97,36 +140,71 @@ pub fn equip(
         return Err(Failure::new(FailureKind::Stale, text));
     }
     let store = Store::open(site.repository, &site.name)?;
-    let records = store.nodes(&store.read()?)?;
+    let state = store.read()?;
+    let records = store.nodes(&state)?;
     backends.identities.record(identities(&records));
-    let applied = applied_of((checkout, &mut loader), &records, &plan, &site.connection)?;
-    let design = documents.design.clone();
-    allow_applied(&backends, &design, &records, &applied);
+    let (applied, renewed) =
+        applied_of((checkout, &mut loader), &records, &plan, &site.connection)?;
+    let scope = GuardScope {
+        checkout,
+        connection: &site.connection,
+        request: &plan.request,
+        state: &state.site,
+        records: &records,
+    };
+    let resolved = scope.resolve(&mut loader, &documents)?;
+    let refused = match purpose {
+        Purpose::End => BTreeMap::new(),
+        Purpose::Act(mut refused) => {
+            let run = BegunRun {
+                record: &interrupted.record,
+                design: &resolved.guarded,
+                applied: &applied,
+            };
+            let held = resolved.judge_begun(&mut plan, run, Approving::of(client, site))?;
+            refused.extend(held);
+            refused
+        }
+    };
+    let guarded = resolved.guarded;
+    allow_applied(&backends, &guarded, &records, &applied);
     Ok(Equipped {
         plan: Arc::new(plan),
-        runtime: runtime(&design)?,
-        hardware: choose(&mut loader, &documents, &backends)?,
-        design,
+        runtime: runtime(guarded.guards())?,
+        hardware: choose(&mut loader, (&documents, &guarded), &backends)?,
+        guarded,
         applied,
+        refused,
+        renewed,
+        is_under_approval: resolved.gate.from().is_some(),
     })
 }
 
-/// The designs that were applied last, of the nodes that the plan is about.
+/// The designs that were applied last, of the nodes that the plan is about, and the digests by the rules of now of the
+/// records of earlier ones.
+#[allow(clippy::type_complexity)]
 fn applied_of(
     (checkout, loader): (&Checkout<'_>, &mut Loader<'_>),
     records: &BTreeMap<NodeName, NodeRecord>,
     plan: &Plan,
     connection: &Connection<'_>,
-) -> Result<BTreeMap<NodeName, Arc<NodeDesign>>, Failure> {
+) -> Result<
+    (
+        BTreeMap<NodeName, Arc<NodeDesign>>,
+        BTreeMap<NodeName, Digests>,
+    ),
+    Failure,
+> {
     let about: std::collections::BTreeSet<&NodeName> =
         plan.changes.iter().map(|change| &change.node).collect();
     let mut designs: BTreeMap<Arc<str>, Arc<Design>> = BTreeMap::new();
-    let mut records = records.clone();
-    records.retain(|name, _| about.contains(name));
-    for record in records.values() {
-        let Some(revision) = &record.revision else {
-            continue;
-        };
+    let wanted = records.values().flat_map(|record| {
+        let own = record.revision.as_ref();
+        let is_applied = about.contains(&record.node) || record.is_of_earlier_rules();
+        let installed = record.installed().filter(|_| record.is_of_earlier_rules());
+        own.filter(|_| is_applied).into_iter().chain(installed)
+    });
+    for revision in wanted {
         if !designs.contains_key(revision) {
             let commit = recorded(checkout, connection, revision)?;
             let location = checkout.location_at(At::Commit(commit))?;
@@ -134,5 +212,10 @@ fn applied_of(
             designs.insert(revision.clone(), site.design);
         }
     }
-    Ok(applied(&records, &designs))
+    let renewed = renewed(records, |revision| {
+        designs.get(revision).map(|design| &**design)
+    });
+    let mut records = records.clone();
+    records.retain(|name, _| about.contains(name));
+    Ok((applied(&records, &designs), renewed))
 }

@@ -15,6 +15,8 @@ pub enum Error {
     WindowClosed {
         /// The windows of the site.
         windows: String,
+        /// The command that opens others, if only those in force are closed.
+        way_out: Option<String>,
     },
     /// The steps of a run could not continue, though its machines could.
     #[error("the steps of run {run} could not continue")]

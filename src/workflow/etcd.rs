@@ -1,16 +1,17 @@
 //! The health of the etcd clusters of a site, as they answer now.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Checkout, Client, Failure, backend_failure, runtime, sound};
 use crate::backend::Look;
 use crate::backend::cluster::choose_etcd;
-use crate::design::{ClusterName, Design};
+use crate::design::{ClusterName, Guards};
 use crate::observed::EtcdSeen;
-use crate::site::{At, Settings, Site};
+use crate::site::{At, Settings};
 use crate::telemetry::{Phase, Scope};
 
-/// Loads a site, and where `check` lets it asks every etcd cluster of its design.
+/// Loads a site, and where `check` lets it asks every etcd cluster of its guards.
 ///
 /// # Errors
 ///
@@ -20,25 +21,26 @@ pub fn observe_etcd(
     checkout: &Checkout<'_>,
     at: At,
     settings: Settings,
-    check: impl FnOnce(&Design) -> Result<(), Failure>,
-) -> Result<(Site, BTreeMap<ClusterName, EtcdSeen>), Failure> {
+    check: impl FnOnce(&Guards) -> Result<(), Failure>,
+) -> Result<(Arc<Guards>, BTreeMap<ClusterName, EtcdSeen>), Failure> {
     let location = checkout.location_at(at)?;
     let mut loader = checkout.loader()?;
     let site = loader.load(&location, at, settings)?;
     let site = sound(client, &loader, settings.depth, site)?;
-    check(&site.design)?;
+    let guards = checkout.documented(&site)?.guards;
+    check(&guards)?;
     let backends = client.backends(checkout, &location)?;
     let cluster =
-        choose_etcd(&site.design, &backends).map_err(|error| backend_failure(&error, &loader))?;
+        choose_etcd(&guards, &backends).map_err(|error| backend_failure(&error, &loader))?;
     let look = Look {
         etcd: true,
         ..Look::default()
     };
     let Some(cluster) = cluster else {
-        return Ok((site, BTreeMap::new()));
+        return Ok((guards, BTreeMap::new()));
     };
     let none = BTreeSet::new();
     let _observing = Scope::phase(Phase::Observe);
-    let seen = runtime(&site.design)?.block_on(cluster.observe(&none, look));
-    Ok((site, seen.etcd))
+    let seen = runtime(&guards)?.block_on(cluster.observe(&none, look));
+    Ok((guards, seen.etcd))
 }

@@ -74,6 +74,13 @@ impl Failure {
         self
     }
 
+    /// Adds a hint, where there is one.
+    #[must_use]
+    pub fn hint_if(mut self, hint: Option<String>) -> Self {
+        self.hints.extend(hint);
+        self
+    }
+
     /// Adds details, a line each.
     #[must_use]
     pub fn details(mut self, details: impl IntoIterator<Item = String>) -> Self {
@@ -173,8 +180,10 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match &error {
             Error::Run(error) => Self::from(error),
-            Error::WindowClosed { .. } => Self::from_error(FailureKind::Guard, &error, None)
-                .hint("wait for one, or give `--outside-windows`"),
+            Error::WindowClosed { way_out, .. } => {
+                Self::from_error(FailureKind::Guard, &error, way_out.clone())
+                    .hint("wait for one, or give `--outside-windows`")
+            }
             Error::Steps { run, source } => {
                 let hint = matches!(source, apply::Error::Journal(_)).then(|| {
                 format!("nothing more is begun; when that is repaired, `trueup apply --resume` resumes run {run}")

@@ -6,9 +6,11 @@
 //! [`Process`](crate::run::Process) is who works on a site, and the [`RunHost`] drives the steps of a run and hears its events.
 
 mod abort;
+mod acting;
 mod apply;
 mod approvals;
 mod backends;
+mod begun_guards;
 mod carry_out;
 mod checkout;
 mod client;
@@ -18,12 +20,15 @@ mod equip;
 mod error;
 mod etcd;
 mod failure;
+mod guard_source;
+mod guarded;
 mod plan;
 mod published;
 mod ready;
 mod recheck;
 mod records;
 mod rendered;
+mod renewed;
 mod resume;
 mod rules;
 mod run_spans;
@@ -34,6 +39,7 @@ mod windows;
 mod workers;
 
 pub use abort::{AbortRequest, abort};
+pub use acting::Acting;
 pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
     Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, run_signatures,
@@ -48,10 +54,11 @@ pub use collections::{
     Comparison, Problem, Version,
 };
 pub use consent::{Consent, Operator, admitted, listed};
-pub use equip::{Equipped, equip, in_history};
+pub use equip::{Equipped, Purpose, equip, in_history};
 pub use error::Error;
 pub use etcd::observe_etcd;
 pub use failure::{Failure, FailureKind};
+pub use guarded::gate_of;
 pub use plan::{Observed, Outlook, PlanRequest, Planned, Planner, applied, commit_of};
 pub use published::unpublished;
 pub use ready::ReadyPlan;
@@ -60,7 +67,7 @@ pub use records::{follow, look_out};
 pub use rendered::RenderedDesign;
 pub use resume::{ResumeRequest, resume};
 pub use rules::{judged, rules};
-pub use saved::{commit_of_saved, not_before_its_day, plan_of, saved_plan};
+pub use saved::{commit_of_saved, not_of_a_day, plan_of, plan_of_run, saved_plan};
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};
 pub use sound::sound;
 pub use windows::time_left;

@@ -5,26 +5,31 @@
 //! [`plan::make`] makes the plan of all that, once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::approvals::{Approving, Gate};
+use super::approvals::{Approving, Gate, SigningRules};
 use super::backends::{allow_applied, choose, identities, runtime};
-use super::rules::{judged, rules};
+use super::guarded::GuardScope;
+use super::renewed::renewed;
+use super::rules::RuleSet;
 use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, recorded, sound};
 use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
-use crate::design::{DIGEST_VERSION, Design, MergeJoin, NodeDesign, NodeName, Policy};
+use crate::design::{
+    DIGEST_VERSION, Design, Digests, Documented, MergeJoin, NodeDesign, NodeName, Policy,
+};
 use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
+use crate::guard::Guarded;
 use crate::observed::{self, Observations};
 use crate::plan::{
-    self, Action, Base, ClusterSteps, CommitHistory, IntermediateCommit, Lineage, Options, Plan,
-    Request, Target,
+    self, Action, Base, ClusterSteps, CommitHistory, GuardBasis, IntermediateCommit, Lineage,
+    Options, Plan, Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State};
-use crate::rego::RuleFile;
 use crate::repository::{CommitId, Links, open_file};
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
@@ -64,12 +69,16 @@ pub struct PlanRequest {
 }
 
 impl PlanRequest {
-    /// The options of the plan under the policy of its site.
-    fn options(&self, policy: &Policy) -> Options {
-        match &self.allowed {
+    /// The options of the plan under the policy of its site, as of the day there at a time, where no other day was given.
+    fn options(&self, policy: &Policy, seconds: i64) -> Options {
+        let mut options = match &self.allowed {
             None => self.options.clone(),
             Some(given) => self.options.allowed_by(given, policy),
+        };
+        if !options.as_of_given {
+            options.as_of = policy.time_zone.day(seconds);
         }
+        options
     }
 }
 
@@ -77,8 +86,10 @@ impl PlanRequest {
 pub struct Planned {
     /// The plan.
     pub plan: Plan,
-    /// The site that it reaches.
-    pub site: Site,
+    /// The site that it reaches, with the guards of its own documents.
+    pub(super) site: Site,
+    /// The design that it reaches, and the guards that hold.
+    pub guarded: Guarded,
     /// The state of the site.
     pub state: SiteState,
     /// The record of each node.
@@ -94,6 +105,8 @@ pub struct Planned {
     pub hardware: Option<Arc<Backends>>,
     /// The rules about approvals that it is held to.
     pub gate: Gate,
+    /// The digests by the rules of now of records of earlier ones.
+    pub(super) renewed: BTreeMap<NodeName, Digests>,
     /// The last parts of the plan, where it is to have a forecast.
     outlook: Option<Outlook>,
     /// The revisions that nodes were applied at which differ from the design.
@@ -102,9 +115,9 @@ pub struct Planned {
 
 /// All that a plan's estimate of time and its verdicts are made of.
 pub struct Outlook {
-    design: Arc<Design>,
+    guarded: Guarded,
     durations: Durations,
-    rules: Vec<RuleFile>,
+    rules: Vec<RuleSet>,
 }
 
 impl Outlook {
@@ -115,11 +128,14 @@ impl Outlook {
     ///
     /// The rules cannot be evaluated.
     pub fn add_to(&self, plan: &mut Plan) -> Result<(), Failure> {
-        if let Some(Estimate { time, schedule }) = estimate(plan, &self.design, &self.durations) {
+        if let Some(Estimate { time, schedule }) = estimate(plan, &self.guarded, &self.durations) {
             plan.forecast.time = Some(time);
             plan.forecast.schedule = schedule;
         }
-        plan.policies = judged(&self.rules, plan)?;
+        for rules in &self.rules {
+            let verdicts = rules.judged(plan)?;
+            plan.policies.extend(verdicts);
+        }
         Ok(())
     }
 }
@@ -130,6 +146,7 @@ impl Planned {
         let Self {
             plan,
             site,
+            guarded,
             records,
             observations,
             applied,
@@ -137,7 +154,7 @@ impl Planned {
             old,
             ..
         } = self;
-        std::mem::forget((site, records, observations, applied, hardware, old));
+        std::mem::forget((site, guarded, records, observations, applied, hardware, old));
         plan
     }
 }
@@ -162,12 +179,10 @@ struct Ground {
 
 /// The designs that a plan compares.
 struct Designs {
-    /// The design that it reaches.
-    after: Arc<Design>,
     /// The revisions that nodes were applied at which differ from it.
     old: BTreeMap<Arc<str>, Site>,
     /// The designs of these.
-    before: BTreeMap<Arc<str>, Arc<Design>>,
+    before: BTreeMap<Arc<str>, Documented>,
     /// The design that was applied last, of each node that has one in these.
     applied: BTreeMap<NodeName, Arc<NodeDesign>>,
 }
@@ -175,11 +190,13 @@ struct Designs {
 /// All that a plan is made of.
 struct Basis<'p> {
     site: &'p Site,
+    guarded: &'p Guarded,
     ground: &'p Ground,
     head: Option<&'p Head>,
     designs: &'p Designs,
     observations: Option<&'p Observations>,
     gate: &'p Gate,
+    guards: &'p GuardBasis,
 }
 
 /// A snapshot; `Some(None)`: nothing is to be observed.
@@ -284,50 +301,69 @@ impl<'a> Planner<'a> {
         share_digests(&mut ground.records, &site.design);
         let backends = self.client.backends(self.checkout, &site.location)?;
         backends.identities.record(identities(&ground.records));
-        let commit = commit_of(self.at).or(head.as_ref().map(|head| head.commit));
-        let state = &ground.state;
-        let gate = Gate::open(self.checkout, self.connection, &site, &state.site, commit)?;
-        self.trusted(&gate, state)?;
+        self.trusted(&ground.state)?;
+        let designs = self.designs(loader, &mut site, &ground.records)?;
+        let scope = GuardScope {
+            checkout: self.checkout,
+            connection: self.connection,
+            request: self.request,
+            state: &ground.state.site,
+            records: &ground.records,
+        };
+        let resolved = scope.resolve(loader, &site)?;
+        let guarded = resolved.guarded;
         let hardware = match &snapshot {
-            None => Some(choose(loader, &site, &backends)?),
+            None => Some(choose(loader, (&site, &guarded), &backends)?),
             Some(_) => None,
         };
-        let designs = self.designs(loader, &mut site, &ground.records, head.as_ref())?;
-        allow_applied(&backends, &designs.after, &ground.records, &designs.applied);
-        let runtime = runtime(&designs.after)?;
+        allow_applied(&backends, &guarded, &ground.records, &designs.applied);
+        let runtime = runtime(guarded.guards())?;
         let observations = match (&hardware, snapshot) {
-            (Some(hardware), _) => Some(self.observe(&runtime, hardware, &designs, &ground)),
+            // It is not about what any machine is.
+            (Some(_), _) if self.request.action == Action::Guards => None,
+            (Some(hardware), _) => {
+                let nodes = subjects(&guarded, &designs.applied);
+                let named = plan::named(&guarded, &ground.records, self.request);
+                Some(self.observe(&runtime, hardware, &nodes, named.as_ref()))
+            }
             (None, snapshot) => snapshot.flatten(),
         };
         let plan = self.make(
             loader,
             &Basis {
                 site: &site,
+                guarded: &guarded,
                 ground: &ground,
                 head: head.as_ref(),
                 designs: &designs,
                 observations: observations.as_ref(),
-                gate: &gate,
+                gate: &resolved.gate,
+                guards: &resolved.basis,
             },
         )?;
         let outlook = match self.plan_request.without_forecast {
             true => None,
             false => Some(Outlook {
-                design: designs.after.clone(),
+                guarded: guarded.clone(),
                 durations: ground.durations,
-                rules: self.rules(&designs.after.policy)?,
+                rules: resolved.rules,
             }),
         };
+        let renewed = renewed(&ground.records, |revision| {
+            designs.before.get(revision).map(|site| &*site.design)
+        });
         Ok(Planned {
             plan,
             site,
+            guarded,
+            renewed,
             state: ground.state.site,
             records: ground.records,
             observations,
             applied: designs.applied,
             runtime,
             hardware,
-            gate,
+            gate: resolved.gate,
             outlook,
             old: designs.old,
         })
@@ -339,33 +375,28 @@ impl<'a> Planner<'a> {
         loader: &mut Loader<'_>,
         site: &mut Site,
         records: &BTreeMap<NodeName, NodeRecord>,
-        head: Option<&Head>,
     ) -> Result<Designs, Failure> {
         let old = self.explained(loader, site, records)?;
-        let after = self.strictest(loader, site, head)?;
-        let before: BTreeMap<Arc<str>, Arc<Design>> = old
-            .iter()
-            .map(|(revision, site)| (revision.clone(), site.design.clone()))
-            .collect();
+        let mut before = BTreeMap::new();
+        for (revision, site) in &old {
+            before.insert(revision.clone(), self.checkout.documented(site)?);
+        }
         Ok(Designs {
             applied: applied(records, &before),
-            after,
             old,
             before,
         })
     }
 
-    /// Observes the machines and clusters of all designs.
+    /// Observes machines and clusters; `named`: those whose pods are wanted.
     fn observe(
         &self,
         runtime: &tokio::runtime::Runtime,
         hardware: &Backends,
-        designs: &Designs,
-        ground: &Ground,
+        nodes: &[Arc<NodeDesign>],
+        named: Option<&BTreeSet<NodeName>>,
     ) -> Observations {
-        let nodes = subjects(&designs.after, &designs.applied);
-        let named = plan::named(&designs.after, &ground.records, self.request);
-        let observed = observe_nodes(hardware, &nodes, self.look(), named.as_ref());
+        let observed = observe_nodes(hardware, nodes, self.look(), named);
         let _observing = Scope::phase(Phase::Observe);
         self.client.drive(runtime, Box::pin(observed))
     }
@@ -374,11 +405,13 @@ impl<'a> Planner<'a> {
     fn make(&self, loader: &Loader<'_>, basis: &Basis<'_>) -> Result<Plan, Failure> {
         let Basis {
             site,
+            guarded,
             ground,
             head,
             designs,
             observations,
             gate,
+            guards,
         } = *basis;
         let state = &ground.state.site;
         let (intermediate_commits, history) = self.history(state, head)?;
@@ -392,21 +425,24 @@ impl<'a> Planner<'a> {
             .collect();
         let now = Revision {
             rendering: &site.rendering,
-            design: &designs.after,
+            design: guarded,
         };
         let reasons = NodeReasons::new(loader.sources(), &revisions, now);
         let input = plan::Input {
             request: self.request.clone(),
             target: self.target(site, head)?,
-            after: &designs.after,
+            after: guarded,
             designs: &designs.before,
             base: base(state),
             records: &ground.records,
             observations,
-            options: self.plan_request.options(&designs.after.policy),
+            options: self
+                .plan_request
+                .options(&guarded.guards().policy, self.client.clock().seconds()),
             intermediate_commits,
             history,
             signers_changed: gate.signers_changed,
+            guards,
             reasons: &reasons,
         };
         let plan = in_phase(Phase::Plan, || plan::make(&input));
@@ -416,11 +452,10 @@ impl<'a> Planner<'a> {
     }
 
     /// Checks that the records may be planned from.
-    fn trusted(&self, gate: &Gate, state: &State) -> Result<(), Failure> {
+    fn trusted(&self, state: &State) -> Result<(), Failure> {
         let location = &self.checkout.location;
-        let refusal = gate
-            .signing
-            .refusal(self.checkout.repository, &location.site, state.tip)?;
+        let rules = SigningRules::for_records(self.checkout, self.connection, &state.site)?;
+        let refusal = rules.refusal(self.checkout.repository, &location.site, state.tip)?;
         let Some(why) = refusal else { return Ok(()) };
         let error = run::Error::Untrusted {
             site: location.site.clone(),
@@ -441,16 +476,6 @@ impl<'a> Planner<'a> {
             site: &self.checkout.location.site,
             connection: self.connection,
         }
-    }
-
-    /// The rules of the site: those of the protected revision, where guards are taken from one.
-    fn rules(&self, policy: &Policy) -> Result<Vec<RuleFile>, Failure> {
-        let Some(folder) = &policy.rego else {
-            return Ok(Vec::new());
-        };
-        let protected = self.checkout.guards()?.map(|guards| guards.commit);
-        let commit = protected.or(commit_of(self.at));
-        rules(self.checkout.repository, commit, folder)
     }
 
     /// The commits between the last site action and what is planned, and those since the last success.
@@ -565,26 +590,6 @@ impl<'a> Planner<'a> {
         Ok(sites)
     }
 
-    /// The design at a revision; where that is an older one, what HEAD forbids is forbidden too.
-    fn strictest(
-        &self,
-        loader: &mut Loader<'_>,
-        site: &Site,
-        head: Option<&Head>,
-    ) -> Result<Arc<Design>, Failure> {
-        // Guards that the operator takes from elsewhere are the same at every revision.
-        let is_asked =
-            self.request.action.has_target_revision() && site.design.guards_from.is_none();
-        let head = head.map(|head| head.commit).filter(|_| is_asked);
-        let Some(head) = head.filter(|head| commit_of(self.at) != Some(*head)) else {
-            return Ok(site.design.clone());
-        };
-        let at = At::Commit(head);
-        let location = self.checkout.location_at(at)?;
-        let newest = loader.load(&location, at, AS_APPLIED)?;
-        Ok(Arc::new(plan::strictest(&site.design, &newest.design)))
-    }
-
     /// The target of the plan; where it is the worktree, that is the commit that is checked out where nothing differs.
     fn target(&self, site: &Site, head: Option<&Head>) -> Result<Target, Failure> {
         let files = site.files.iter();
@@ -620,9 +625,8 @@ impl<'a> Planner<'a> {
     /// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
     fn refused(&self, error: &plan::Error) -> Failure {
         let kind = match error {
-            plan::Error::UnknownNode { .. }
-            | plan::Error::NotInCluster { .. }
-            | plan::Error::NoEtcd => FailureKind::NotFound,
+            plan::Error::Word(error) if error.is_unknown() => FailureKind::NotFound,
+            plan::Error::NotInCluster { .. } | plan::Error::NoEtcd => FailureKind::NotFound,
             plan::Error::GracePeriod { .. } if !self.plan_request.gives_times => FailureKind::Error,
             _ => FailureKind::Usage,
         };
@@ -652,12 +656,12 @@ impl<'a> Planner<'a> {
 }
 
 /// How long a run of a plan takes; the same plan and durations give the same.
-fn estimate(plan: &Plan, design: &Design, durations: &Durations) -> Option<Estimate> {
+fn estimate(plan: &Plan, site: &Guarded, durations: &Durations) -> Option<Estimate> {
     if plan.is_empty() {
         return None;
     }
-    let declared = |kind| backend::declared_duration(design, kind);
-    let expected = ExpectedDurations::of(plan, &design.nodes, durations, &declared);
+    let declared = |kind| backend::declared_duration(site.guards(), kind);
+    let expected = ExpectedDurations::of(plan, &site.nodes, durations, &declared);
     // Steps that are no graph are an error where they are carried out.
     apply::estimate(plan, &expected, &plan::digest(plan)).unwrap_or_default()
 }
@@ -721,9 +725,9 @@ fn differs(record: &NodeRecord, node: Option<&NodeDesign>) -> bool {
 
 /// The designs that were applied last, of the nodes whose old design was loaded.
 #[must_use]
-pub fn applied(
+pub fn applied<D: Deref<Target = Design>>(
     records: &BTreeMap<NodeName, NodeRecord>,
-    designs: &BTreeMap<Arc<str>, Arc<Design>>,
+    designs: &BTreeMap<Arc<str>, D>,
 ) -> BTreeMap<NodeName, Arc<NodeDesign>> {
     records
         .values()

@@ -1,8 +1,6 @@
 //! From a request to a plan that may be carried out at once, without a review of a saved file in between.
 
-use super::{
-    Approving, Clearance, Failure, Planned, Planner, admitted, commit_of, not_before_its_day,
-};
+use super::{Approving, Clearance, Failure, Planned, Planner, admitted, commit_of, not_of_a_day};
 use crate::plan::Plan;
 use crate::repository::CommitId;
 use crate::run::{self, SiteRepository};
@@ -18,18 +16,20 @@ pub struct ReadyPlan {
 }
 
 impl Planner<'_> {
-    /// Makes the plan, shows it, and checks that it may be applied today.
+    /// Makes the plan, shows it, and checks that it may be applied today. `show` tells whether the operator has consented
+    /// to what it makes weaker.
     ///
     /// # Errors
     ///
-    /// As [`Planner::plan`]; what would be applied is not committed; the plan is blocked, not approved or of a later day.
+    /// As [`Planner::plan`]; what would be applied is not committed; the plan is blocked or not approved; it is judged by
+    /// another day.
     pub fn ready(
         &self,
         site: &SiteRepository<'_>,
-        today: &str,
-        show: impl FnOnce(&Plan) -> Result<(), Failure>,
+        show: impl FnOnce(&Plan) -> Result<bool, Failure>,
     ) -> Result<ReadyPlan, Failure> {
         let Self { checkout, at, .. } = *self;
+        not_of_a_day(&self.plan_request.options)?;
         let commit = match commit_of(at) {
             Some(commit) => commit,
             None => checkout.head()?,
@@ -37,11 +37,10 @@ impl Planner<'_> {
         if !self.request.action.is_targeted() {
             run::clean(site, &checkout.location_at(at)?.selection, commit)?;
         }
-        let planned = self.plan()?;
+        let mut planned = self.plan()?;
+        planned.plan.options.allow_loosening |= show(&planned.plan)?;
         let plan = &planned.plan;
-        show(plan)?;
         admitted(site, &planned, plan, commit)?;
-        not_before_its_day(plan, today)?;
         let approving = Approving::of(self.client, site);
         let clearance = planned.gate.clear(approving, plan, plan, None)?;
         Ok(ReadyPlan {

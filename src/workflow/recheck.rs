@@ -19,7 +19,7 @@ use crate::observed::Fact;
 use crate::plan::effect::{Difference, EffectPart};
 use crate::plan::{self, Change, ChangeKind, FactName, Options, Plan, PlanEffect, Precondition};
 use crate::run::Interrupted;
-use crate::step::{Effect, Step, StepIndex, StepKind};
+use crate::step::{Effect, StepIndex, StepKind};
 
 /// Why a step is not begun.
 const NOT_COVERED: &str =
@@ -84,7 +84,7 @@ pub fn recheck(consent: &Consent<'_>, interrupted: &Interrupted) -> Result<Reche
 
 /// Refuses a run that takes more machines out of service together than the documents allow.
 fn in_order(plan: &Plan, planned: &Planned, run: &RunId) -> Result<(), Failure> {
-    plan::check_limits(plan, &planned.site.design).map_err(|error| {
+    plan::check_limits(plan, &planned.guarded).map_err(|error| {
         let text = format!("the plan of run {run} is not one of its documents: {error}");
         Failure::new(FailureKind::Stale, text).hint(format!(
             "`trueup abort {run}` aborts it, and a new plan does the rest"
@@ -118,12 +118,15 @@ impl Beyond {
         let (effect, fresh) = (PlanEffect::of(plan), PlanEffect::of(now));
         let mut differences = effect.adds_to(&fresh);
         differences.append(&mut effect.takes_without(&fresh));
-        differences.append(&mut taken_for_off(plan, now));
+        differences.retain(|difference| difference.part != EffectPart::Drain);
         for difference in differences {
             match &difference.node {
                 Some(node) => nodes.entry(node.clone()).or_default().push(difference),
                 // A plan for nodes that are done does not have their groups any more.
-                None if matches!(difference.part, EffectPart::Steps | EffectPart::Groups) => {}
+                None if matches!(
+                    difference.part,
+                    EffectPart::Steps | EffectPart::Groups | EffectPart::Guards
+                ) => {}
                 None => site.push(difference),
             }
         }
@@ -136,7 +139,7 @@ impl Beyond {
         let changes: FxHashMap<_, _> = changes.map(|change| (&change.node, change.kind)).collect();
         let action = plan.request.action;
         self.nodes.retain(|node, differences| {
-            let designed = planned.site.design.nodes.contains_key(node);
+            let designed = planned.guarded.nodes.contains_key(node);
             let (is_allowed, most) = match changes.get(node) {
                 Some(ChangeKind::Create) => (designed, EffectPart::Data),
                 Some(ChangeKind::Redeploy) => (
@@ -158,7 +161,7 @@ impl Beyond {
 
 /// Groups of a plan that are not those of its documents: by their order, their criteria, or the nodes that count.
 fn judged_otherwise(plan: &Plan, planned: &Planned) -> Vec<Difference> {
-    let documented = plan::in_order(&planned.site.design, &FxHashSet::default());
+    let documented = plan::in_order(&planned.guarded, &FxHashSet::default());
     let mut documented = documented.unwrap_or_default().into_iter();
     let names: FxHashSet<&GroupName> = plan.groups.iter().map(|group| &group.name).collect();
     let now = planned.plan.groups.iter();
@@ -189,28 +192,6 @@ fn judged_otherwise(plan: &Plan, planned: &Planned) -> Vec<Difference> {
         })
     });
     differs.collect()
-}
-
-/// Nodes whose machines a plan takes for switched off, and one made now does not.
-fn taken_for_off(plan: &Plan, now: &Plan) -> Vec<Difference> {
-    let is_off = |step: &Step| {
-        let parameters = step.parameters.as_deref();
-        parameters.is_some_and(|all| all.machine_is_off)
-    };
-    let on = now.steps.iter().filter(|step| !is_off(step));
-    let on: FxHashSet<_> = on
-        .map(|step| (step.id.kind, step.id.node.as_ref()))
-        .collect();
-    let wrong = plan
-        .steps
-        .iter()
-        .filter(|step| is_off(step) && on.contains(&(step.id.kind, step.id.node.as_ref())));
-    let wrong = wrong.map(|step| Difference {
-        node: step.id.node.clone(),
-        what: format!("`{}` as of a machine that is off", step.id.kind),
-        part: EffectPart::Rest,
-    });
-    wrong.collect()
 }
 
 /// How long steps may take, where a plan made now gives the same step, or else its kind, another time.
@@ -315,7 +296,7 @@ fn not_covered(
 fn is_of_run(planned: &Planned, node: &NodeName, run: &RunId) -> bool {
     match planned.records.get(node) {
         Some(record) => record.run == *run,
-        None => !planned.site.design.nodes.contains_key(node),
+        None => !planned.guarded.nodes.contains_key(node),
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{AS_APPLIED, Checkout, Failure, FailureKind};
-use crate::design::{Design, EtcdCluster, NodeName};
+use crate::design::{EtcdCluster, Guards, NodeName};
 use crate::diagnostic::Severity;
 use crate::site::{At, Depth, Detail, Loader, RenderedText, Settings};
 
@@ -56,7 +56,7 @@ impl RenderedDesign {
         Ok(Self {
             name: Arc::from(text.name),
             nodes: site.design.nodes.keys().cloned().collect(),
-            etcd_clusters: site.design.etcd_clusters.clone(),
+            etcd_clusters: site.documented_guards.etcd_clusters.clone(),
         })
     }
 
@@ -65,7 +65,7 @@ impl RenderedDesign {
     /// # Errors
     ///
     /// They do not have the node, or its etcd clusters differ.
-    pub fn agrees_on(&self, node: &str, design: &Design) -> Result<(), Failure> {
+    pub fn agrees_on(&self, node: &str, guards: &Guards) -> Result<(), Failure> {
         if !self.nodes.contains(node) {
             let text = format!("{} has no node `{node}`", self.name);
             return Err(Failure::new(FailureKind::NotFound, text));
@@ -74,7 +74,7 @@ impl RenderedDesign {
             let mut members = cluster.members.iter();
             members.any(|member| member.node.as_str() == node)
         };
-        let here: Vec<&EtcdCluster> = design.etcd_clusters.iter().filter(has_node).collect();
+        let here: Vec<&EtcdCluster> = guards.etcd_clusters.iter().filter(has_node).collect();
         let there = self.etcd_clusters.iter().filter(has_node);
         let there: Vec<&EtcdCluster> = there.collect();
         let absent = here.iter().find(|one| named(&there, one).is_none());
@@ -100,13 +100,13 @@ impl RenderedDesign {
     /// # Errors
     ///
     /// They name none, or one that the committed design does not have or has with other members.
-    pub fn clusters<'d>(&self, design: &'d Design) -> Result<Vec<&'d EtcdCluster>, Failure> {
+    pub fn clusters<'d>(&self, guards: &'d Guards) -> Result<Vec<&'d EtcdCluster>, Failure> {
         let named_there = &self.etcd_clusters;
         if named_there.is_empty() {
             let text = format!("{} has no etcd clusters", self.name);
             return Err(Failure::new(FailureKind::NotFound, text));
         }
-        let own: Vec<&EtcdCluster> = design.etcd_clusters.iter().collect();
+        let own: Vec<&EtcdCluster> = guards.etcd_clusters.iter().collect();
         named_there
             .iter()
             .map(|cluster| match named(&own, cluster) {

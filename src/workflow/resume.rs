@@ -37,10 +37,10 @@ pub fn resume<'a>(
         decisions: request.decisions.clone(),
         take_over: TakeOver {
             dead: request.take_over_dead,
-            longest_request: backend::longest_request(execution.design),
+            longest_request: backend::longest_request(execution.guarded.guards()),
         },
     };
-    let nodes = &execution.design.nodes;
+    let nodes = &execution.guarded.nodes;
     let begun = run::resume(process, request.interrupted, execution.plan, nodes, how)?;
     carry_out(process, begun, execution, caller, true)
 }

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use super::{Checkout, Failure, FailureKind, in_history, recorded};
+use crate::design::RunId;
 use crate::observed;
-use crate::plan::{Plan, saved};
+use crate::plan::{Options, Plan, saved};
+use crate::record::{RunFile, State, Store};
 use crate::repository::{CommitId, Links, read_file};
 use crate::run::{Interrupted, SiteRepository};
 
@@ -40,24 +42,35 @@ pub fn plan_of(interrupted: &Interrupted) -> Result<Plan, Failure> {
     })
 }
 
+/// The plan of a run that has begun, as the records have it.
+///
+/// # Errors
+///
+/// There is no such run, or its plan is none that this program writes.
+pub fn plan_of_run(store: &Store<'_>, state: &State, run: &RunId) -> Result<Plan, Failure> {
+    let bytes = store.run_file(state, run, RunFile::Plan)?;
+    let bytes = bytes.ok_or_else(|| Failure::error(format!("run {run} has no plan")))?;
+    saved::read(&bytes)
+        .map_err(|error| Failure::error(format!("the plan of run {run} is broken: {error}")))
+}
+
 /// The commit whose documents a saved plan applies. A plan for the site is for whatever commit has its files, and that
 /// is the one that is checked out; a plan for some nodes is for its own, which must be in that one's history.
 ///
 /// # Errors
 ///
-/// The plan is for another site or for a day to come, or its commit is not in the history.
+/// The plan is for another site or for a day that was named, or its commit is not in the history.
 pub fn commit_of_saved(
     checkout: &Checkout<'_>,
     site: &SiteRepository<'_>,
     plan: &Plan,
-    today: &str,
 ) -> Result<CommitId, Failure> {
     if plan.site != site.name {
         let (planned, name) = (&plan.site, &site.name);
         let text = format!("the plan is for site `{planned}`, not for `{name}`");
         return Err(Failure::new(FailureKind::Usage, text));
     }
-    not_before_its_day(plan, today)?;
+    not_of_a_day(&plan.options)?;
     let head = checkout.head()?;
     let revision = plan.target.revision.as_ref();
     let Some(revision) = revision.filter(|_| plan.request.action.is_targeted()) else {
@@ -68,17 +81,20 @@ pub fn commit_of_saved(
     Ok(commit)
 }
 
-/// Refuses a plan that was made for a day to come.
+/// Refuses to apply what was judged by a day that `--as-of` named. What was saved on an earlier day may be applied: it is
+/// made again, and judged by today.
 ///
 /// # Errors
 ///
 /// It was.
-pub fn not_before_its_day(plan: &Plan, today: &str) -> Result<(), Failure> {
-    let day = &plan.options.as_of;
-    if **day <= *today {
+pub fn not_of_a_day(options: &Options) -> Result<(), Failure> {
+    if !options.as_of_given {
         return Ok(());
     }
-    let text = format!("the plan is made as of {day}, and today is {today}");
+    let text = format!(
+        "the plan is made with `--as-of {}`: it is only reviewed, and only what is judged by the day of the apply is applied",
+        options.as_of
+    );
     Err(Failure::new(FailureKind::Guard, text).hint("plan again without `--as-of`"))
 }
 

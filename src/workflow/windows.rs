@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Error;
-use crate::design::Design;
+use crate::design::Guards;
 use crate::guard::windows;
 use crate::plan::Plan;
 use crate::run::Timekeeper;
@@ -15,26 +15,19 @@ use crate::run::Timekeeper;
 /// [`Error::WindowClosed`] where no window is open.
 pub fn time_left(
     time: &dyn Timekeeper,
-    design: &Design,
+    guards: &Guards,
     plan: &Plan,
 ) -> Result<Option<Duration>, Error> {
-    let all = &design.policy.maintenance_windows;
-    if all.is_empty() || !plan.request.action.waits_for_window() {
+    let all = &guards.policy.maintenance_windows;
+    let action = plan.request.action;
+    let waits = action.waits_for_window(&plan.steps) && !plan.options.outside_windows;
+    if all.is_empty() || !waits {
         return Ok(None);
     }
     let now = jiff::Timestamp::from_second(time.seconds()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-    let now = now.to_zoned(jiff::tz::TimeZone::UTC);
-    let day = u32::try_from(now.weekday().to_monday_zero_offset()).unwrap_or(0);
-    let (hour, minute) = (now.hour().unsigned_abs(), now.minute().unsigned_abs());
-    let minute = (day * 24 + u32::from(hour)) * 60 + u32::from(minute);
-    match windows::open_for(all, minute) {
-        Some(minutes) => {
-            let begun = u64::from(now.second().unsigned_abs());
-            let seconds = (u64::from(minutes) * 60).saturating_sub(begun);
-            Ok(Some(Duration::from_secs(seconds)))
-        }
-        None => Err(Error::WindowClosed {
-            windows: windows::in_words(all),
-        }),
-    }
+    let open = windows::open_for(all, now);
+    open.map(Some).ok_or_else(|| Error::WindowClosed {
+        windows: windows::in_words(all),
+        way_out: plan.guards.way_out(&["maintenance_windows"]),
+    })
 }

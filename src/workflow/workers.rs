@@ -86,7 +86,7 @@ pub fn carry_out_part(
         interrupted: order.interrupted,
         parts: order.parts,
         part: order.part,
-        longest_request: backend::longest_request(execution.design),
+        longest_request: backend::longest_request(execution.guarded.guards()),
         decisions: order.decisions.clone(),
         acts: &|entries| Ok(!acting(order.interrupted, plan, &own, entries)?.is_empty()),
     };
@@ -243,7 +243,7 @@ pub fn end_run<'a>(
     let plan = execution.plan;
     let all = vec![true; plan.steps.len()];
     let is_complete = |entries: &[Entry]| Ok(acting(interrupted, plan, &all, entries)?.is_empty());
-    let nodes = &execution.design.nodes;
+    let nodes = &execution.guarded.nodes;
     match run::end_run(process, interrupted, plan, nodes, &is_complete)? {
         Ending::Unfinished(parts) => Ok(RunEnd::Unfinished(parts)),
         Ending::Complete(begun) => {
@@ -263,8 +263,8 @@ pub fn abort_run(
     interrupted: &Interrupted,
     folder: &str,
 ) -> Result<run::Aborted, Error> {
-    let design = super::abort::design_of(process, interrupted, folder)?;
-    let longest = backend::longest_request(&design);
+    let guards = super::abort::guards_of(process, interrupted, folder)?;
+    let longest = backend::longest_request(&guards);
     Ok(run::abort_run(process, interrupted, longest)?)
 }
 

@@ -72,7 +72,10 @@ const MODULES: &[(&str, &[&str])] = &[
     ),
     ("step", &["design", "identity", "lifecycle", "remediation"]),
     // `step`: what a guard lets happen is what a step is told to do.
-    ("guard", &["design", "observed", "record", "step"]),
+    (
+        "guard",
+        &["design", "diagnostic", "observed", "record", "step"],
+    ),
     (
         "diff",
         &["design", "diagnostic", "document", "render", "threads"],
@@ -497,6 +500,19 @@ fn pure_rooms_know_no_clock_no_files_and_no_environment() {
             if code.contains(name) {
                 problems.push(format!("{}: {name}", file.path.display()));
             }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_design_comes_under_guards_in_one_place() {
+    let makers = ["workflow/checkout.rs", "workflow/guarded.rs"];
+    let mut problems = Vec::new();
+    for file in files() {
+        let is_maker = makers.contains(&file.below.as_str());
+        if file.module != "guard" && !is_maker && code(&file.text).contains("Guarded::") {
+            problems.push(format!("{} makes a Guarded", file.path.display()));
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));

@@ -256,12 +256,13 @@ fn a_machine_that_is_built_again_has_its_whole_design_and_no_acceptance_is_left(
 #[test]
 fn a_secret_is_never_accepted_since_its_digest_would_be_recorded() {
     let fixture = applied();
-    let secret = |value: &str| {
+    let secret = |name: &str| {
         format!(
-            "---\nschema: deckhand/Passphrase/v1\nmetadata: {{name: token, storagePolicy: encrypted}}\ndata: {value}\n"
+            "---\nschema: deckhand/Passphrase/v1\nmetadata: {{name: {name}, storagePolicy: encrypted}}\ndata: {name}-value\n"
         )
     };
-    fixture.checkout.write("secret.yaml", secret("first-value"));
+    let secrets = secret("token") + &secret("other");
+    fixture.checkout.write("secret.yaml", secrets);
     fixture.edit(
         "nodes.yaml",
         "metadata: {name: worker-1}",
@@ -271,9 +272,7 @@ fn a_secret_is_never_accepted_since_its_digest_would_be_recorded() {
     fixture
         .commit_and_apply("A token", &["--allow-redeploy", "worker-1"])
         .with(0);
-    fixture
-        .checkout
-        .write("secret.yaml", secret("second-value"));
+    fixture.edit("nodes.yaml", "name: token, path", "name: other, path");
     let (head, _) = POLICY.split_once("  - {").unwrap();
     fixture.checkout.write(
         "policy.yaml",

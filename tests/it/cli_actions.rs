@@ -348,7 +348,7 @@ fn an_unknown_name_or_a_wrong_flag_is_an_error_and_nothing_is_done() {
         (
             &["drain", "compute99"],
             1,
-            "there is no node, group, rack or tag `compute99`; did you mean",
+            "unknown node `compute99`; did you mean",
         ),
         (&["drain"], 64, "`drain` requires at least one node"),
         (

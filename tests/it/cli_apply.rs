@@ -250,15 +250,15 @@ fn outside_of_all_maintenance_windows_nothing_is_begun_but_on_purpose() {
     let now = std::time::SystemTime::now();
     let since = now.duration_since(std::time::UNIX_EPOCH).unwrap();
     let hour = since.as_secs() / 3600;
-    let window = |first: u64, hours: u64| {
+    let window = |zone: &str, first: u64, hours: u64| {
         let (from, to) = ((hour + first) % 24, (hour + first + hours) % 24);
         let policy = format!(
-            "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{maintenance_windows: [{{from: '{from:02}:00', to: '{to:02}:00'}}]}}\n"
+            "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{time_zone: {zone}, maintenance_windows: [{{from: '{from:02}:00', to: '{to:02}:00'}}]}}\n"
         );
         fixture.checkout.write("policy.yaml", &policy);
     };
     // Far from now, so that no hour that passes meanwhile opens it.
-    window(6, 2);
+    window("UTC", 6, 2);
     let refused = fixture
         .commit_and_apply("Change at night only", &["--allow-intermediate-commits"])
         .with(4);
@@ -282,4 +282,52 @@ fn outside_of_all_maintenance_windows_nothing_is_begun_but_on_purpose() {
         .run(&[&["apply", "--yes"][..], &flags].concat())
         .with(0);
     assert_eq!(fixture.effects("deployed"), EVERY_NODE);
+    // A commit that changes no machine is tagged, and waits for no window.
+    window("UTC", 5, 3);
+    let tags = fixture.tags().len();
+    fixture
+        .commit_and_apply("Change earlier", &["--allow-loosening"])
+        .with(0);
+    assert_eq!(fixture.tags().len(), tags + 1);
+    // The clock of the zone is 14 hours before UTC's: one of these is shut now, and one is open.
+    let off = ["apply", "power", "off", "control01", "--yes"];
+    window("Pacific/Kiritimati", 23, 2);
+    fixture.checkout.commit("Change at our night");
+    fixture.run(&off).with(4).saying("(Pacific/Kiritimati)");
+    window("Pacific/Kiritimati", 13, 3);
+    fixture.checkout.commit("Change at our day");
+    fixture.run(&off).with(4).saying("trueup apply guards");
+    fixture
+        .run(&["apply", "guards", "--yes", "--allow-loosening"])
+        .with(0);
+    fixture.run(&off).with(0);
+}
+
+#[test]
+fn the_day_of_a_plan_is_that_of_the_time_zone_of_its_site() {
+    let fixture = Fixture::one_rack();
+    let day = |zone: &str| {
+        let policy = format!(
+            "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{time_zone: {zone}}}\n"
+        );
+        fixture.checkout.write("policy.yaml", policy);
+        let plan = fixture.run(&["plan", "--format", "json"]).with(0).json();
+        let day = plan["options"]["as_of"].as_str().unwrap().to_owned();
+        (plan["options"]["as_of_given"].is_null(), day)
+    };
+    // They are 26 hours apart: it is never the same day in both.
+    let (first, last) = (day("Etc/GMT+12"), day("Pacific/Kiritimati"));
+    assert!(first.0 && last.0 && first.1 < last.1, "{first:?} {last:?}");
+    fixture.checkout.write(
+        "policy.yaml",
+        "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {time_zone: Europe/Berln}\n",
+    );
+    let ended = fixture.run(&["validate"]).with(1);
+    let problem = "there is no time zone `Europe/Berln`";
+    assert!(ended.stdout.contains(problem), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("did you mean `Europe/Berlin`?"),
+        "{}",
+        ended.stdout
+    );
 }

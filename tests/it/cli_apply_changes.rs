@@ -192,8 +192,8 @@ fn a_run_that_skipped_a_change_makes_no_success_tag() {
 fn a_narrowed_run_makes_no_success_tag() {
     for (narrowed, done) in [
         (["--target", "monitor01"], 1),
-        (["--exclude", "rack01,rack02"], 5),
-        (["--target", "monitoring-nodes"], 3),
+        (["--exclude", "rack:rack01,rack:rack02"], 5),
+        (["--target", "group:monitoring-nodes"], 3),
     ] {
         let fixture = Fixture::one_rack();
         let ended = fixture.run(&[&["apply", "--yes"][..], &narrowed].concat());

@@ -41,7 +41,8 @@ fn the_story_of_many_workers_kills_one_of_them_and_does_nothing_twice() {
             };
             [
                 format!("{prepared} {group}.prepare-{number} 1 succeeded"),
-                format!("{deployed} {part} 1 succeeded{resumed}"),
+                // The deploy, and the wait until its machine has joined.
+                format!("{deployed} {part} 2 succeeded{resumed}"),
             ]
         });
         let gates = [("prepared", prepared), ("deployed", deployed)];

@@ -156,3 +156,22 @@ fn a_clock_that_is_off_is_named_with_its_server() {
 fn doctor_with(fixture: &Fixture, variables: &[(&str, &str)]) -> Ended {
     cli_trust::with(fixture, &["doctor", "--format", "json"], variables)
 }
+
+#[test]
+fn a_site_that_asks_for_approvals_is_told_to_keep_keys_for_recovery() {
+    let fixture = example("edge");
+    let policy = |approvals: &str| {
+        let text = format!(
+            "schema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{approvals: {{{approvals}}}}}\n"
+        );
+        fixture.checkout.write("policy.yaml", text);
+        fixture.checkout.commit("Edit the policy");
+        check(&doctor(&fixture, &[]), "approvals")
+    };
+    let (state, found, next) = policy("destroy: 2");
+    assert_eq!(state, "warn", "{found}");
+    assert!(next.contains("recovery: {count: 1, of: ["), "{next}");
+    let (state, found, _) = policy("destroy: 2, recovery: {count: 1, of: [vault@example.org]}");
+    assert_eq!(state, "ok", "{found}");
+    assert!(found.contains("1 of vault@example.org"), "{found}");
+}

@@ -1,5 +1,9 @@
 //! Rules in Rego that judge plans: what they deny is not applied, whatever a change under review says of them.
 
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
+
 use super::accepted::example;
 use super::fixture::Fixture;
 
@@ -127,6 +131,122 @@ fn rules_that_cannot_be_read_or_evaluated_let_no_plan_pass() {
             ended.stdout
         );
     }
+}
+
+/// The rules of package `main`, with the rule `warn` of a body that binds its message `m`.
+fn with_body(body: &str) -> String {
+    format!("package main\nimport rego.v1\nwarn contains m if {{ {body} }}\n")
+}
+
+#[test]
+fn rules_that_take_too_much_are_a_refusal_of_every_command() {
+    let fixture = ruled();
+    let file = fixture.checkout.outside().join("plan.json");
+    let file = file.to_str().unwrap();
+    fixture.run(&["plan", "-o", file]).with(0);
+    let memory = "the rules of package `main` take more than 256 MiB of memory";
+    let deep = "are nested too deeply";
+    // One call of a function takes all memory, and no limit inside of the engine comes to it.
+    let text = "a := concat(\"\", [s | some i in numbers.range(1, 100000); s := \"aaaaaaaaaaaaaaaaaaaaaaaaa\"]); \
+                m := concat(\"\", [a | some i in numbers.range(1, 2000)])";
+    // As many rules with as many messages as there may be.
+    let messages: String = (0..600)
+        .map(|number| {
+            format!("warn_{number} contains sprintf(\"%0400d\", [x]) if {{ some x in numbers.range(1, 90) }}\n")
+        })
+        .collect();
+    for (rules, says) in [
+        (with_body(text), memory),
+        (with_body("m := sprintf(\"%2000000000d\", [1])"), memory),
+        (
+            with_body("m := count([1 | some a in numbers.range(1, 9000000)])"),
+            memory,
+        ),
+        (
+            format!(
+                "{}f(x) := y if {{ y := f(x + 1) }}\n",
+                with_body("m := f(1)")
+            ),
+            deep,
+        ),
+        (
+            format!("package main\nimport rego.v1\n{messages}"),
+            "the rules of package `main` give more than 16 MiB of messages",
+        ),
+    ] {
+        fixture.checkout.write("policies/main.rego", rules);
+        fixture.run(&["plan"]).with(4).saying(says);
+        fixture.run(&["policy", "test", file]).with(4).saying(says);
+    }
+    fixture.checkout.write(
+        "policies/main.rego",
+        with_body("m := sprintf(\"%2000000000d\", [1])"),
+    );
+    fixture.checkout.commit("Rules that take all memory");
+    fixture
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(4)
+        .saying(memory);
+    assert_eq!(fixture.tags(), Vec::<String>::new());
+    assert!(!fixture.simulated_site().exists());
+}
+
+#[test]
+fn rules_that_take_too_long_are_ended_by_the_system() {
+    let fixture = Fixture::empty("none");
+    let mut command = Command::new(fixture.command(&[]).get_program());
+    let mut child = command
+        .args(["evaluate-rules", "500000000", "1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let body = "m := count([1 | some a in numbers.range(1, 99999); some b in numbers.range(1, 99999); a == b])";
+    let files = serde_json::json!([{"path": "a.rego", "text": with_body(body)}]);
+    let mut stdin = child.stdin.take().unwrap();
+    write!(stdin, "{files}\n{{}}").unwrap();
+    drop(stdin);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.signal(), Some(24), "SIGXCPU: {ended:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&ended.stdout),
+        "{\"begun\":{\"file\":\"a.rego\"}}\n{\"begun\":{\"package\":\"main\"}}\n"
+    );
+}
+
+#[test]
+fn the_process_of_rules_is_no_command() {
+    let fixture = Fixture::empty("none");
+    for words in [
+        &["evaluate-rules"][..],
+        &["evaluate-rules", "1"],
+        &["evaluate-rules", "x", "y"],
+    ] {
+        fixture
+            .run(words)
+            .with(64)
+            .saying("unrecognized subcommand");
+    }
+}
+
+#[test]
+fn rules_for_another_version_of_the_input_let_no_plan_pass() {
+    let fixture = ruled();
+    let rules = |version: u32| {
+        RULES.replace(
+            "import rego.v1\n",
+            &format!("import rego.v1\ninput_version := {version}\n"),
+        )
+    };
+    fixture.checkout.write("policies/main.rego", rules(1));
+    let plan = fixture.run(&["plan"]).with(0).stdout;
+    assert!(plan.contains("edge-1 is new (main.deny)"), "{plan}");
+    fixture.checkout.write("policies/main.rego", rules(2));
+    fixture
+        .run(&["plan"])
+        .with(1)
+        .saying("are written for version 2 of the input (`input_version`), and this program gives version 1")
+        .saying("`trueup schemas` writes `policy-input.json`");
 }
 
 #[test]

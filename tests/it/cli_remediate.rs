@@ -200,6 +200,9 @@ fn machines_go_one_after_the_other_unless_more_are_allowed() {
     );
     policy(&fixture, "{max_at_once: 3}");
     fixture.checkout.commit("Three at once");
+    fixture
+        .run(&["apply", "guards", "--yes", "--allow-loosening"])
+        .with(0);
     assert_eq!(steps(&[]).len(), 3);
     fixture
         .run(&["plan", "remediate", NODE, "--max-remediations", "0"])

@@ -28,8 +28,8 @@ fn parts_are_shown_with_their_order() {
     workers.prepare-1      prepare  2      edge-1, edge-2  workers.start
     workers.prepare-2      prepare  1      edge-3          workers.start
     workers.gate-prepared  gate     1      -               workers.prepare-1, workers.prepare-2
-    workers.deploy-1       deploy   2      edge-1, edge-2  workers.gate-prepared
-    workers.deploy-2       deploy   1      edge-3          workers.gate-prepared
+    workers.deploy-1       deploy   4      edge-1, edge-2  workers.gate-prepared
+    workers.deploy-2       deploy   2      edge-3          workers.gate-prepared
     workers.gate-deployed  gate     1      -               workers.deploy-1, workers.deploy-2
     ");
     let shown = fixture.run(&["run", "parts", "site.plan", "--max-tasks", "4"]);
@@ -37,7 +37,7 @@ fn parts_are_shown_with_their_order() {
     Plan of site edge: 1 part, of at most 1004 nodes each; 3 tasks with the begin and the end of the run
 
     PART   KIND     STEPS  NODES                   AFTER
-    parts  several  11     edge-1, edge-2, edge-3  -
+    parts  several  14     edge-1, edge-2, edge-3  -
     ");
 }
 

@@ -448,6 +448,25 @@ fn guards_from_a_protected_revision_count_whatever_a_change_says() {
     );
     assert!(!trace.exists(), "the program of the change was run");
     assert!(!controller.heard().is_empty());
+    // A pipeline checks the protected branch out, and plans the change beside it.
+    git(&["branch", "change"]);
+    git(&["switch", "--quiet", "--detach", "protected~"]);
+    let beside = [
+        "plan",
+        "--rev",
+        "refs/heads/change",
+        "--backends-from",
+        "origin/main",
+    ];
+    let ended = with(&fixture, &beside, &password).with(0);
+    assert!(
+        ended.stdout.contains(
+            "this revision changes documents that guard the site: trueup/Backends/v1 `backends`"
+        ),
+        "{}",
+        ended.stdout
+    );
+    git(&["switch", "--quiet", "change"]);
     let variables = [
         password[0],
         ("TRUEUP_BACKENDS_FROM", "refs/remotes/origin/main"),
@@ -759,4 +778,53 @@ fn the_simulator_needs_no_trust() {
             .join(".config/trueup/trust.json")
             .exists()
     );
+}
+
+#[test]
+fn processes_that_trust_at_the_same_time_lose_nothing_and_undo_no_revocation() {
+    const PROCESSES: usize = 8;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("deep/trust.json");
+    let sites: Vec<Fixture> = (0..PROCESSES)
+        .map(|_| site("networks: [127.0.0.0/8], scheme: http, port: 1"))
+        .collect();
+    let all_at_once = |words: &dyn Fn(usize) -> &'static [&'static str]| {
+        let children: Vec<_> = sites
+            .iter()
+            .enumerate()
+            .map(|(number, fixture)| {
+                let mut command = fixture.command(words(number));
+                command.env("TRUEUP_TRUST_FILE", &file);
+                command.stdout(std::process::Stdio::null());
+                command.stderr(std::process::Stdio::null());
+                command.spawn().unwrap()
+            })
+            .collect();
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+        let text = std::fs::read_to_string(&file).unwrap();
+        let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+        written["trusted"].as_array().unwrap().len()
+    };
+    for _ in 0..4 {
+        assert_eq!(all_at_once(&|_| &["trust", "--yes"]), PROCESSES);
+        // Half of them revoke, and the others write the same trust again, by way of ending and renewing it.
+        let half = |number: usize| match number % 2 {
+            0 => &["trust", "--revoke"][..],
+            _ => &["trust", "--yes"],
+        };
+        assert_eq!(all_at_once(&half), PROCESSES / 2);
+        assert_eq!(all_at_once(&|_| &["trust", "--revoke"]), 0);
+        let mixed = |number: usize| match number {
+            0 => &["trust", "--revoke"][..],
+            _ => &["trust", "--yes"],
+        };
+        assert_eq!(all_at_once(&mixed), PROCESSES - 1);
+    }
+    let left: Vec<_> = std::fs::read_dir(file.parent().unwrap())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left.len(), 2, "{left:?}");
 }

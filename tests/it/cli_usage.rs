@@ -80,7 +80,9 @@ fn the_most_unavailable_machines_are_a_number_or_a_share() {
             "---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{max_unavailable: {{{limits}}}}}\n"
         );
         fixture.checkout.write("policy.yaml", text);
-        fixture.commit_and_apply("A policy", &[]).with(0);
+        fixture
+            .commit_and_apply("A policy", &["--allow-loosening"])
+            .with(0);
     };
     policy("total: 67%");
     assert_eq!(waves(&fixture, &[]), of(2, "policy"));

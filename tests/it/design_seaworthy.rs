@@ -1,7 +1,7 @@
 //! The design of a real site, rendered from its documents.
 
 use trueup::design::schema::validate;
-use trueup::design::{Design, SiteName, build, check};
+use trueup::design::{Documented, SiteName, build, check};
 use trueup::diagnostic::{Diagnostics, Sources};
 use trueup::document::{LoadSettings, load};
 use trueup::render::{RenderOptions, Rendering, render};
@@ -25,7 +25,7 @@ fn rendered(sources: &mut Sources) -> Option<Rendering> {
     Some(render(&documents, &RenderOptions::default()))
 }
 
-fn seaworthy() -> Option<(Design, Diagnostics, Sources)> {
+fn seaworthy() -> Option<(Documented, Diagnostics, Sources)> {
     let mut sources = Sources::new();
     let rendering = rendered(&mut sources)?;
     assert!(
@@ -79,12 +79,13 @@ fn a_real_site_becomes_a_design_without_errors() {
         ]
     );
     let groups: Vec<_> = design
+        .guards
         .groups
         .iter()
         .map(|group| (group.name.as_str(), group.nodes(&design).len()))
         .collect();
     assert_eq!(groups, [("masters", 2), ("workers", 3)]);
-    assert_eq!(design.configuration.join_wait, 0);
+    assert_eq!(design.guards.configuration.join_wait, 0);
 
     let node = &design.nodes["cab23-r720-14"];
     assert_eq!(node.hardware_profile.as_deref(), Some("dell_r720"));
@@ -152,6 +153,7 @@ fn how_long_it_takes() {
     );
     measure("1,000 groups of 10,000 nodes", || {
         design
+            .guards
             .groups
             .iter()
             .map(|group| group.nodes(&design).len())

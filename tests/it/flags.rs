@@ -9,12 +9,15 @@ use super::fixture::Fixture;
 /// Flags that allow what is refused without them, take a part of a plan's safety away, or are an act.
 const BY_HAND: &[&str] = &[
     "adopt",
+    "all",
     "allow-destroy",
     "allow-duplicate-keys",
     "allow-intermediate-commits",
+    "allow-loosening",
     "allow-missing-sources",
     "allow-redeploy",
     "allow-unverified",
+    "break-glass",
     "attempts",
     "back",
     "change",
@@ -24,6 +27,7 @@ const BY_HAND: &[&str] = &[
     "destroy-etcd",
     "effect",
     "expires",
+    "as-is",
     "field",
     "force",
     "forget",

@@ -87,6 +87,12 @@ mod forged;
 #[cfg(test)]
 mod git;
 #[cfg(test)]
+mod guards_at_places;
+#[cfg(test)]
+mod guards_kept;
+#[cfg(test)]
+mod guards_of_now;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 #[cfg(unix)]
@@ -97,6 +103,8 @@ mod killed;
 #[cfg(test)]
 mod many_sites;
 #[cfg(test)]
+mod masks;
+#[cfg(test)]
 mod outputs;
 #[cfg(test)]
 mod pods;
@@ -106,6 +114,8 @@ mod readme;
 mod record;
 #[cfg(test)]
 mod recording;
+#[cfg(test)]
+mod records_renewed;
 #[cfg(test)]
 mod remote;
 #[cfg(test)]
@@ -122,6 +132,8 @@ mod session;
 #[cfg(test)]
 mod shared;
 #[cfg(test)]
+mod shell;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod site_examples;
@@ -135,6 +147,8 @@ mod source_files;
 mod telemetry;
 #[cfg(test)]
 mod terminal;
+#[cfg(test)]
+mod transcripts;
 #[cfg(test)]
 mod verbose;
 #[cfg(test)]

@@ -683,3 +683,68 @@ fn all_sites_are_listed_with_those_that_cannot_be_loaded_at_any_revision() {
         .with(1)
         .saying("`trueup init DIR`");
 }
+
+/// The definition of a site in one folder.
+fn flat(name: &str) -> String {
+    format!("schema: pegleg/SiteDefinition/v1\nmetadata: {{name: {name}}}\ndata: {{}}\n")
+}
+
+#[test]
+fn one_name_has_one_definition_in_every_command() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/edge");
+    let fixture = Fixture::of(Checkout::new(), "edge");
+    for folder in ["first", "second"] {
+        copy_folder(&example, &fixture.checkout.path().join(folder));
+    }
+    fixture
+        .checkout
+        .write("other/site-definition.yaml", flat("other"));
+    fixture.checkout.commit("A site, a copy of it, and another");
+    let inside = |folder: &str, words: &[&str]| -> super::fixture::Ended {
+        let mut command = fixture.command(words);
+        command.current_dir(fixture.checkout.path().join(folder));
+        command.output().unwrap().into()
+    };
+    let refused = |folder: &str, words: &[&str]| {
+        let ended = inside(folder, words).with(1);
+        assert!(
+            ended
+                .stderr
+                .contains("`first/site-definition.yaml`, `second/site-definition.yaml`")
+                && ended.stderr.contains("give each a name of its own"),
+            "{folder} {words:?}: {}",
+            ended.stderr
+        );
+    };
+    let commands: [&[&str]; 9] = [
+        &["validate"],
+        &["render"],
+        &["diff"],
+        &["plan"],
+        &["apply", "--yes"],
+        &["status"],
+        &["nodes"],
+        &["log"],
+        &["serve"],
+    ];
+    for words in commands {
+        refused(".", &[words, &["--site", "edge"]].concat());
+        refused("second", &[words, &["--site", "edge"]].concat());
+        refused("first", words);
+    }
+    refused("other", &["plan", "--site", "edge"]);
+    assert_eq!(fixture.tags(), Vec::<String>::new());
+    // A site that has its name alone is as good as before, and so is this one once its copy has another name, also where
+    // its documents are of the time before.
+    inside("other", &["log"]).with(0);
+    let renamed = fixture.read("second/site-definition.yaml");
+    let renamed = renamed.replace("name: edge", "name: copied");
+    fixture
+        .checkout
+        .write("second/site-definition.yaml", renamed);
+    fixture.checkout.commit("The copy has a name of its own");
+    for folder in ["first", "second"] {
+        inside(folder, &["validate"]).with(0);
+    }
+    inside("first", &["validate", "--rev", "HEAD~1"]).with(0);
+}

@@ -4,12 +4,10 @@
 //! snapshots anew.
 
 use std::fmt::Write as _;
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use super::accepted::example;
 use super::fixture::{Ended, Fixture};
+use super::masks::replaced;
 
 /// An edit of a file: a text of it, and another in the place of the first such.
 type Edit = (&'static str, &'static str, &'static str);
@@ -167,27 +165,6 @@ const MISTAKES: [Mistake; 25] = [
     mistake("a run that is unknown", None, &["show", "01ZZZZ"]),
 ];
 
-/// What differs from run to run, and its name.
-static DIFFERING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-    let all = [
-        (r"\b01[0-9A-HJKMNP-TV-Z]{24}\b", "RUN"),
-        (r"\b[0-9a-f]{40}\b", "COMMIT"),
-        (r"\b[0-9a-f]{64}\b", "DIGEST"),
-        (r"\b[0-9a-f]{16}\b", "EFFECT"),
-        (r"\b[0-9a-f]{12}\b", "COMMIT"),
-        (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
-        (r"\b\d{4}-\d\d-\d\d \d\d:\d\d\b", "TIME"),
-        (r"\b\d{4}-\d\d-\d\d\b", "DAY"),
-        // Records are written beside the steps, as fast as git is.
-        (r"(?m)^\d\d:\d\d:\d\d .* records written.*\n", ""),
-        (r"(?m)^\d\d:\d\d:\d\d ", "TIME "),
-        (r" +\n", "\n"),
-    ];
-    let all = all.into_iter();
-    all.map(|(pattern, name)| (Regex::new(pattern).unwrap(), name))
-        .collect()
-});
-
 fn told(out: &mut String, fixture: &Fixture, arguments: &[&str], ended: &Ended) {
     let _ = write!(out, "$ trueup {}\n{}", arguments.join(" "), ended.stdout);
     if !ended.stderr.is_empty() {
@@ -195,11 +172,7 @@ fn told(out: &mut String, fixture: &Fixture, arguments: &[&str], ended: &Ended) 
     }
     let _ = writeln!(out, "--- exit code {}\n", ended.code);
     let folder = fixture.checkout.path().to_str().unwrap();
-    let mut text = out.replace(folder, "DIR");
-    for (pattern, name) in DIFFERING.iter() {
-        text = pattern.replace_all(&text, *name).into_owned();
-    }
-    *out = text;
+    *out = replaced(&out.replace(folder, "DIR"), |name, _| name.to_owned());
 }
 
 #[test]

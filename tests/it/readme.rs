@@ -6,11 +6,9 @@
 //! lines are the quick start, which is exactly two commands.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
-use tempfile::TempDir;
-
+use super::shell::Shell;
 use super::source_files::{is_test, root, source_files, without_tests};
 
 /// The quick start.
@@ -49,50 +47,17 @@ fn expected_exit(command: &str) -> i32 {
     comment.map_or(0, |(_, code)| code.trim().parse().unwrap())
 }
 
-fn run(folder: &Path, home: &Path, command: &str) -> (i32, String) {
-    let program = Path::new(env!("CARGO_BIN_EXE_trueup"));
-    let mut search = vec![program.parent().unwrap().to_path_buf()];
-    search.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap()));
-    let mut shell = Command::new("sh");
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        if name.starts_with("TRUEUP_") || name.starts_with("GIT_") {
-            shell.env_remove(name);
-        }
-    }
-    let output = shell
-        .args(["-c", command])
-        .current_dir(folder)
-        .stdin(std::process::Stdio::null())
-        .env("PATH", std::env::join_paths(search).unwrap())
-        .env("HOME", home)
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .env("GIT_AUTHOR_NAME", "Ada")
-        .env("GIT_AUTHOR_EMAIL", "ada@example.org")
-        .env("GIT_COMMITTER_NAME", "Ada")
-        .env("GIT_COMMITTER_EMAIL", "ada@example.org")
-        .output()
-        .unwrap();
-    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-    said.push_str(&String::from_utf8_lossy(&output.stderr));
-    (output.status.code().unwrap_or(-1), said)
-}
-
 #[test]
 fn every_command_that_is_shown_does_what_is_said() {
     let mut run_in_all = 0;
     for (path, text) in pages() {
         let commands = commands(&text);
-        let fixture = TempDir::new().unwrap();
-        let home = fixture.path().join("home");
-        let mut folder = fixture.path().join("site");
-        std::fs::create_dir(&home).unwrap();
-        std::fs::create_dir(&folder).unwrap();
+        let mut shell = Shell::new();
         if !commands
             .iter()
             .any(|command| command.starts_with("trueup init"))
         {
-            let (code, said) = run(&folder, &home, "trueup init");
+            let (code, said) = shell.run("trueup init");
             assert_eq!(code, 0, "{said}");
         }
         for command in commands {
@@ -100,12 +65,7 @@ fn every_command_that_is_shown_does_what_is_said() {
                 continue;
             }
             run_in_all += 1;
-            if let Some(inner) = command.strip_prefix("cd ") {
-                folder.push(inner);
-                assert!(folder.is_dir(), "{}: {command}", path.display());
-                continue;
-            }
-            let (code, said) = run(&folder, &home, command);
+            let (code, said) = shell.run(command);
             assert_eq!(
                 code,
                 expected_exit(command),

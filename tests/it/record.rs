@@ -6,7 +6,7 @@ use std::time::Duration;
 use trueup::design::{NodeName, RunId, Section, SectionDigest, SiteName};
 use trueup::record::{
     Checkpoint, Counts, Error, ExchangeOutcome, NodeRecord, Outcome, Packed, Phase, RunFile,
-    RunRecord, State, Store,
+    RunRecord, State, Store, Unproven,
 };
 use trueup::repository::{CommitId, ProgramTimeout, PushOutcome, Repository, Signature};
 
@@ -39,6 +39,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         partial: false,
         unverified: 0,
         counts: Counts::default(),
+        unproven: Unproven::default(),
         tag: tag.map(|kind| Arc::from(format!("{kind}/one/{id}"))),
         annotation: None,
         tag_owed: false,
@@ -46,6 +47,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         requested: None,
         journal: None,
         approvals: Vec::new(),
+        break_glass: None,
         policy_asks: false,
         workers: None,
     }

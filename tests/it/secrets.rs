@@ -486,10 +486,11 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     .with(0);
     read_in_every_way(&fixture);
 
-    // The secret changes: what it is part of is deployed again, and nobody sees from what to what.
+    // The secret changes behind its reference, and an image with it: only the image is shown.
     fixture
         .checkout
         .write("secrets.yaml", documents("hunter2-another"));
+    fixture.edit("host-profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
     read_in_every_way(&fixture);
     fixture.checkout.commit("Another password");
     let plan = run(
@@ -503,11 +504,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
             "saved.plan",
         ],
     );
-    assert!(
-        plan.stdout.contains("kernel_params.unlock"),
-        "{}",
-        plan.stdout
-    );
+    assert!(plan.stdout.contains("platform.image"), "{}", plan.stdout);
     unseen("the saved plan", &fixture.read("saved.plan"));
     run(&fixture, &["show", "saved.plan", "--format", "json"]).with(0);
     divide(&fixture);
@@ -948,4 +945,104 @@ fn what_a_service_repeats_of_its_credentials_is_not_shown() {
         look_at_what_was_left(&fixture);
     }
     spans_show_nothing(false);
+}
+
+/// The digests of sections in all that was ever recorded.
+fn recorded_digests(fixture: &Fixture) -> BTreeSet<String> {
+    let git = |arguments: &[&str]| fixture.checkout.git(arguments);
+    let listed = git(&["rev-list", "--objects", "--glob=refs/trueup/*"]);
+    let ids = listed.lines().filter_map(|line| line.split(' ').next());
+    let digest = regex::Regex::new("\"[a-z-]+\": ?\"[0-9a-f]{64}\"").unwrap();
+    let sections = trueup::design::Section::ALL.map(|section| format!("\"{section}\":"));
+    let mut found = BTreeSet::new();
+    for id in ids {
+        if git(&["cat-file", "-t", id]).trim() != "blob" {
+            continue;
+        }
+        let text = git(&["cat-file", "blob", id]);
+        let digests = digest.find_iter(&text).map(|found| found.as_str());
+        let of_sections = digests.filter(|text| sections.iter().any(|name| text.starts_with(name)));
+        found.extend(of_sections.map(str::to_owned));
+    }
+    found
+}
+
+#[test]
+fn no_digest_in_a_record_or_plan_depends_on_the_value_of_a_secret() {
+    let recorded = |password: &str| {
+        let fixture = site();
+        fixture.checkout.write("secrets.yaml", documents(password));
+        fixture.commit_and_apply("Site", &[]).with(0);
+        recorded_digests(&fixture)
+    };
+    let digests = recorded(PASSWORD);
+    let of = |section: &str| digests.iter().any(|text| text.contains(section));
+    assert!(of("out-of-band") && of("operating-system"), "{digests:?}");
+    assert_eq!(digests, recorded("hunter2-of-tomorrow"));
+}
+
+#[test]
+fn a_secret_that_is_rotated_under_its_reference_changes_nothing() {
+    let fixture = site();
+    fixture.checkout.commit("Site");
+    let effect = || {
+        let plan = fixture.run(&["plan", "--format", "json"]);
+        plan.with(0).json()["effect"].clone()
+    };
+    let rotate = |password: &str| {
+        fixture.checkout.write("secrets.yaml", documents(password));
+        fixture.checkout.git(&["commit", "-qam", "Rotate"]);
+    };
+    let before = effect();
+    rotate("hunter2-of-today");
+    assert_eq!(effect(), before);
+    fixture.run(&["apply", "--yes"]).with(0);
+    rotate("hunter2-of-tomorrow");
+    assert!(fixture.planned(&[]).is_empty());
+    // Another reference is a change.
+    fixture.edit(
+        "host-profiles.yaml",
+        "name: kernel, path: .}",
+        "name: unused, path: .}",
+    );
+    let planned = fixture.planned(&[]);
+    assert!(!planned.is_empty());
+    assert!(
+        planned.values().all(|kind| kind == "redeploy"),
+        "{planned:?}"
+    );
+}
+
+/// A boot action with a secret that is written in it.
+fn inline(secret: &str) -> String {
+    format!(
+        "---\nschema: drydock/BootAction/v1\nmetadata:\n  name: join\n  schema: metadata/Document/v1\n  \
+         storagePolicy: encrypted\n  layeringDefinition: {{layer: site, abstract: false}}\ndata:\n  signaling: false\n  \
+         assets:\n    - {{path: /etc/join, type: file, permissions: '600', data_pipeline: [utf8_decode], data: {secret}}}\n"
+    )
+}
+
+#[test]
+fn an_edit_beside_a_secret_redeploys_nothing_and_an_edit_of_it_does() {
+    let fixture = site();
+    let write = |text: String| {
+        fixture.checkout.write("join.yaml", text);
+        fixture.checkout.git(&["add", "--all"]);
+        fixture.checkout.git(&["commit", "-qm", "Edit"]);
+    };
+    write(inline("hunter2-token"));
+    fixture.run(&["apply", "--yes"]).with(0);
+    write(format!("# A token.\n{}", inline("hunter2-token")));
+    let planned = fixture.planned(&[]);
+    assert!(!planned.is_empty());
+    assert!(planned.values().all(|kind| kind == "record"), "{planned:?}");
+    fixture.run(&["apply", "--yes"]).with(0);
+    assert!(fixture.planned(&[]).is_empty());
+    write(inline("hunter2-other"));
+    let planned = fixture.planned(&[]);
+    assert!(
+        planned.values().all(|kind| kind == "redeploy"),
+        "{planned:?}"
+    );
+    assert!(!planned.is_empty());
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use trueup::backend::{BackendContext, Clock, choose, clock};
+use trueup::guard::Guarded;
 use trueup::site::{Accept, At, Depth, Detail, Loader, Settings, locate};
 
 use crate::fixture::Fixture;
@@ -127,7 +128,7 @@ fn each_example_is_a_site_without_a_problem() {
             assert!(schema.is_file(), "{path}: {}", schema.display());
         }
         let repository = checkout.open();
-        let location = locate(&repository, At::Worktree, "", name).unwrap();
+        let location = locate(&repository, "", name).unwrap();
         let mut loader = Loader::new(&repository);
         let settings = Settings {
             depth: Depth::Checked,
@@ -145,12 +146,12 @@ fn each_example_is_a_site_without_a_problem() {
             .collect();
         assert_eq!(problems, [""; 0], "{example}");
         assert_eq!(site.design.nodes.len(), nodes, "{example}");
-        assert_eq!(site.design.groups.len(), groups, "{example}");
-        assert_eq!(clock(&site.design), Clock::Virtual, "{example}");
+        assert_eq!(site.documented_guards.groups.len(), groups, "{example}");
+        assert_eq!(clock(&site.documented_guards), Clock::Virtual, "{example}");
         let folder = TempDir::new().unwrap();
         let simulated_state = folder.path().join("simulated-site.json");
         choose(
-            &site.design,
+            &Guarded::under_one(&site.documented()),
             &BackendContext::trusting(
                 simulated_state,
                 std::sync::Arc::new(trueup::backend::NoSecrets),

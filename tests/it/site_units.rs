@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use trueup::design::{Design, NodeDesign, NodeName, Section};
+use trueup::design::{Design, Guards, NodeDesign, NodeName, Section};
 use trueup::repository::{OtherRepository, Repository};
 use trueup::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site, Sizes, locate};
 
@@ -64,7 +64,7 @@ fn open(checkout: &Checkout) -> Repository {
 }
 
 fn location(repository: &Repository) -> Location {
-    locate(repository, At::Worktree, "", None).unwrap()
+    locate(repository, "", None).unwrap()
 }
 
 fn load(checkout: &Checkout, at: At, settings: Settings) -> Site {
@@ -117,7 +117,9 @@ fn alike(site: &Site, whole: &Site) {
         whole.documents.len()
     );
     same_designs(&site.design, &whole.design);
-    for (one, other) in site.design.groups.iter().zip(&whole.design.groups) {
+    same_guards(&site.documented_guards, &whole.documented_guards);
+    let groups = site.documented_guards.groups.iter();
+    for (one, other) in groups.zip(&whole.documented_guards.groups) {
         assert_eq!(one.nodes(&site.design), other.nodes(&whole.design));
     }
 }
@@ -516,7 +518,7 @@ fn no_secret_is_kept_and_none_is_missing() {
     };
     for name in ["node-000050", "node-000119"] {
         let credential = oob(name).at(&["oob", "credential"]).unwrap();
-        assert!(credential.secret, "{name}");
+        assert!(credential.is_secret(), "{name}");
         assert_eq!(credential.as_str(), Some("very-secret-word"));
     }
 }
@@ -578,6 +580,10 @@ fn same_designs(one: &Design, other: &Design) {
             )
         );
     }
+}
+
+#[track_caller]
+fn same_guards(one: &Guards, other: &Guards) {
     assert_eq!(told(&one.groups), told(&other.groups));
     assert_eq!(told(&one.etcd_clusters), told(&other.etcd_clusters));
     assert_eq!(told(&one.retirements), told(&other.retirements));

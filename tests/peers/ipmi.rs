@@ -128,6 +128,8 @@ fn a_machine_is_deployed_observed_off_switched_on_and_taken_away() {
         "policy.yaml",
         "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {wipe: skip}\n",
     )]);
+    lab.run(&["apply", "guards", "--yes", "--allow-loosening"])
+        .with(0);
     lab.run(&[
         "apply",
         "--yes",

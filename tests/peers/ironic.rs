@@ -15,9 +15,10 @@ use trueup::backend::{
     ActError, BackendContext, Backends, Hardware, Listener, NoSecrets, Order, Pending, Probe,
     Reporter, Secrets, choose,
 };
-use trueup::design::{Design, NodeName, RunId, SiteName, build};
+use trueup::design::{NodeName, RunId, SiteName, build};
 use trueup::diagnostic::Sources;
 use trueup::document::{LoadSettings, load};
+use trueup::guard::Guarded;
 use trueup::lifecycle::{PowerState, ProvisionState};
 use trueup::observed::{Fact, ObservedNode};
 use trueup::step::{CleanStep, Parameters, Step, StepId, StepKind};
@@ -165,7 +166,7 @@ impl Lab {
 /// A backend and the design that it was opened for.
 pub(crate) struct Hands {
     pub(crate) backends: Arc<Backends>,
-    design: Design,
+    design: Guarded,
     run: String,
 }
 
@@ -195,7 +196,8 @@ impl Hands {
             .iter()
             .map(|each| (&**each, &each.data))
             .collect();
-        let (design, problems) = build(SiteName::from("lab"), &documents);
+        let (site, problems) = build(SiteName::from("lab"), &documents);
+        let design = Guarded::under_one(&site);
         assert!(!problems.has_errors(), "{problems:#?}");
         let context = BackendContext::trusting("unused".into(), secrets);
         let backends = choose(&design, &context).unwrap();

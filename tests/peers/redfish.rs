@@ -13,6 +13,7 @@ use trueup::backend::{
 use trueup::design::{NodeDesign, Reference, RunId, SiteName, build};
 use trueup::diagnostic::Sources;
 use trueup::document::{LoadSettings, load};
+use trueup::guard::Guarded;
 use trueup::lifecycle::PowerState;
 use trueup::observed::Fact;
 use trueup::step::{Effect, Step, StepId, StepKind};
@@ -106,14 +107,15 @@ impl Machines {
             "simulated-site.json".into(),
             Arc::new(Known { certificate }),
         );
-        let backends = choose(&design, &context).unwrap_or_else(|error| panic!("{error}"));
+        let backends = choose(&Guarded::under_one(&design), &context)
+            .unwrap_or_else(|error| panic!("{error}"));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         Self {
             backends,
-            nodes: design.nodes.into_values().collect(),
+            nodes: design.nodes.values().cloned().collect(),
             runtime,
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use trueup::diagnostic::{Diagnostic, Diagnostics, Mark, Sources};
 use trueup::plan::Standing;
-use trueup::record::{Counts, Outcome};
+use trueup::record::{Counts, Outcome, Unproven};
 use trueup::report::diagnostics::{junit, sarif};
 use trueup::report::run::report_junit;
 use trueup::run::{GroupResult, NodeResult, RunReport};
@@ -103,6 +103,7 @@ fn report() -> RunReport {
         ],
         counts: Counts::default(),
         unverified: Vec::new(),
+        unproven: Unproven::default(),
         tag: None,
         next: Vec::new(),
         duration_ms: 5_000,

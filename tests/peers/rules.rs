@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use trueup::plan::{Block, ChangeKind, Plan, Verdict, Verdicts, saved};
-use trueup::rego::RuleFile;
+use trueup::plan::{Block, ChangeKind, Plan, Verdict, Verdicts};
+use trueup::rego::{RuleFile, evaluate, write};
 use trueup::step::Parameters;
-use trueup::workflow::judged;
 
 use super::browser;
 use super::dice::Dice;
@@ -188,7 +187,7 @@ fn two_hundred_plans_have_the_verdicts_of_another_engine() {
     }
     let all: Vec<Plan> = (0..PLANS).map(|seed| plan(&mut Dice(seed))).collect();
     for (number, plan) in all.iter().enumerate() {
-        std::fs::write(plans.join(format!("{number:03}")), saved::write(plan)).unwrap();
+        std::fs::write(plans.join(format!("{number:03}")), write(plan)).unwrap();
     }
     let packages = rules.iter().map(|rule| {
         let line = rule.text.lines().find(|line| line.starts_with("package "));
@@ -206,7 +205,7 @@ fn two_hundred_plans_have_the_verdicts_of_another_engine() {
     assert_eq!(values.len(), all.len());
     let mut rules_that_spoke = BTreeSet::new();
     for (number, (plan, values)) in all.iter().zip(&values).enumerate() {
-        let own = judged(&rules, plan).unwrap();
+        let own = evaluate(&rules, &write(plan), &mut |_| {}).unwrap();
         let own = [pairs(&own.denied), pairs(&own.warned)];
         assert_eq!(own, of_values(values), "plan {number}");
         let spoke = own.into_iter().flatten().map(|(rule, _)| rule);

@@ -246,6 +246,7 @@ impl Site {
             notices: Vec::new(),
             warnings: Vec::new(),
             policies: crate::plan::Verdicts::default(),
+            guards: crate::plan::PlanGuards::default(),
             approvals: crate::plan::Approvals::default(),
             summary: Summary::default(),
             forecast: Forecast::default(),
@@ -316,6 +317,7 @@ impl Site {
                     reasons: Vec::new(),
                     fields: Vec::new(),
                     counts_as,
+                    machine: None,
                     shown_only: false,
                 }
             })

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::design::{Design, Reference};
+use crate::design::{Guards, Reference};
 
 /// The image of the pod that shuts a kubelet down, where the document names none: it has to have
 /// `nsenter` and `sleep`.
@@ -29,8 +29,8 @@ pub(in crate::backend) struct Settings {
 
 impl Settings {
     /// Reads the settings of a cluster; `None` where the document names no such cluster, or a simulated one.
-    pub(in crate::backend) fn read(design: &Design, name: &str) -> Option<Self> {
-        let clusters = design.backends.data.as_ref()?.get("clusters")?;
+    pub(in crate::backend) fn read(guards: &Guards, name: &str) -> Option<Self> {
+        let clusters = guards.backends.data.as_ref()?.get("clusters")?;
         let written = clusters.get(name)?;
         let text = |key| written.get(key).and_then(|node| node.as_str());
         if text("kind").is_some_and(|kind| kind != "kubernetes") {
@@ -41,7 +41,7 @@ impl Settings {
             kubeconfig: written.get("kubeconfig").and_then(Reference::read),
             context: text("context").map(Arc::from),
             shutdown_image: Arc::from(text("shutdown_image").unwrap_or(SHUTDOWN_IMAGE)),
-            allows_plain_http: design.backends.allow_plain_http,
+            allows_plain_http: guards.backends.allow_plain_http,
         })
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::api_server::Connection;
 use super::hardware::sim::Simulators;
 use super::{BackendContext, Cluster, Error};
-use crate::design::Design;
+use crate::design::Guards;
 
 use both::Both;
 use etcd::Etcd;
@@ -27,16 +27,16 @@ use named::is_simulated;
 ///
 /// A setting does not fit, a kubeconfig cannot be read, or the simulated site cannot be used.
 pub fn choose(
-    design: &Design,
+    guards: &Guards,
     context: &BackendContext,
     simulators: &mut Simulators,
 ) -> Result<Option<Arc<dyn Cluster>>, Error> {
-    if is_simulated(design) {
+    if is_simulated(guards) {
         return Ok(Some(simulators.cluster()?));
     }
-    let kubernetes = kubernetes::Kubernetes::open(design, context);
+    let kubernetes = kubernetes::Kubernetes::open(guards, context);
     let kubernetes = kubernetes.map(|cluster| Arc::new(cluster) as Arc<dyn Cluster>);
-    let etcd = real_etcd(design, context);
+    let etcd = real_etcd(guards, context);
     Ok(match (kubernetes, etcd) {
         (Some(kubernetes), Some(etcd)) => Some(Arc::new(Both { kubernetes, etcd })),
         (one, other) => one.or(other),
@@ -44,8 +44,8 @@ pub fn choose(
 }
 
 /// The connection to the cluster whose nodes the machines are; `None` where the site names none, or a simulated one.
-pub(super) fn connection(design: &Design, context: &BackendContext) -> Option<Connection> {
-    kubernetes::connection(design, context)
+pub(super) fn connection(guards: &Guards, context: &BackendContext) -> Option<Connection> {
+    kubernetes::connection(guards, context)
 }
 
 /// Opens the etcd clusters of a site alone; `None` where it has none.
@@ -54,17 +54,17 @@ pub(super) fn connection(design: &Design, context: &BackendContext) -> Option<Co
 ///
 /// The reach of the site is not trusted, or the simulated site cannot be used.
 pub fn choose_etcd(
-    design: &Design,
+    guards: &Guards,
     context: &BackendContext,
 ) -> Result<Option<Arc<dyn Cluster>>, Error> {
-    context.admit(design)?;
-    if is_simulated(design) {
-        return Ok(Some(Simulators::new(design, context)?.cluster()?));
+    context.admit(guards)?;
+    if is_simulated(guards) {
+        return Ok(Some(Simulators::new(guards, context)?.cluster()?));
     }
-    Ok(real_etcd(design, context))
+    Ok(real_etcd(guards, context))
 }
 
-fn real_etcd(design: &Design, context: &BackendContext) -> Option<Arc<dyn Cluster>> {
-    let clusters = &design.etcd_clusters;
+fn real_etcd(guards: &Guards, context: &BackendContext) -> Option<Arc<dyn Cluster>> {
+    let clusters = &guards.etcd_clusters;
     (!clusters.is_empty()).then(|| Arc::new(Etcd::new(clusters, &context.secrets)) as _)
 }

@@ -19,8 +19,9 @@ use crate::backend::cluster::named::is_real;
 use crate::backend::{
     ActError, BackendContext, Clock, Error, Hardware, Holder, Order, Pending, Probe,
 };
-use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Selector};
+use crate::design::{BackendKind, Guards, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::document::Node;
+use crate::guard::Guarded;
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, ObservedNode, ObservedNodes, RemediationSeen};
 use crate::step::StepKind;
@@ -28,15 +29,15 @@ use crate::step::StepKind;
 /// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
 /// which [`choose`] reports.
 #[must_use]
-pub fn clock(design: &Design) -> Clock {
+pub fn clock(guards: &Guards) -> Clock {
     let is_virtual = |backend: &HardwareBackend| {
         backend.kind == BackendKind::Sim
             && Settings::read(backend).is_ok_and(|settings| settings.clock == Clock::Virtual)
     };
-    if is_real(design) {
+    if is_real(guards) {
         return Clock::Real;
     }
-    let backends = &design.backends;
+    let backends = &guards.backends;
     let overrides = backends.overrides.iter().map(|(_, backend)| backend);
     let all = overrides.chain(match backends.hardware.kind {
         BackendKind::None => None,
@@ -55,24 +56,24 @@ pub fn clock(design: &Design) -> Clock {
 /// How long a kind of step takes by the documents: only simulators declare that, and it counts where all machines and
 /// clusters of the site are simulated.
 #[must_use]
-pub fn declared_duration(design: &Design, kind: StepKind) -> Option<Duration> {
-    let backends = &design.backends;
+pub fn declared_duration(guards: &Guards, kind: StepKind) -> Option<Duration> {
+    let backends = &guards.backends;
     let is_simulated = backends.hardware.kind == BackendKind::Sim
         && backends.overrides.is_empty()
-        && !is_real(design);
+        && !is_real(guards);
     if !is_simulated {
         return None;
     }
-    sim::declared_duration(design, kind)
+    sim::declared_duration(guards, kind)
 }
 
 /// The longest time in which one request of a crashed process may still be answered: a process that resumes its work
 /// waits it out. The simulator has no requests.
 #[must_use]
-pub fn longest_request(design: &Design) -> Duration {
+pub fn longest_request(guards: &Guards) -> Duration {
     /// Where no setting says it.
     const UNSAID: Duration = Duration::from_secs(60);
-    let backends = &design.backends;
+    let backends = &guards.backends;
     let overrides = backends.overrides.iter().map(|(_, backend)| backend);
     let machines = overrides
         .chain([&backends.hardware])
@@ -83,7 +84,7 @@ pub fn longest_request(design: &Design) -> Duration {
             BackendKind::Maas => maas::longest_request(backend),
             BackendKind::Ipmi | BackendKind::Ironic => UNSAID,
         });
-    let cluster = is_real(design).then_some(UNSAID);
+    let cluster = is_real(guards).then_some(UNSAID);
     machines.chain(cluster).max().unwrap_or_default()
 }
 
@@ -94,11 +95,11 @@ pub fn longest_request(design: &Design) -> Duration {
 /// No document names one, a setting does not fit, this build has no such backend, or the file of the
 /// simulated site cannot be used.
 pub fn choose(
-    design: &Design,
+    site: &Guarded,
     context: &BackendContext,
     simulators: &mut Simulators,
 ) -> Result<Arc<dyn Hardware>, Error> {
-    let backends = &design.backends;
+    let backends = &site.guards().backends;
     let Some(data) = &backends.data else {
         return Err(Error::NoBackends);
     };
@@ -112,7 +113,7 @@ pub fn choose(
     for (selector, backend) in &backends.overrides {
         overrides.push((selector.clone(), opened.len()));
         let written = written.next().unwrap_or(data);
-        opened.push(open(backend, written, design, context, simulators)?);
+        opened.push(open(backend, written, site, context, simulators)?);
     }
     if backends.hardware.kind == BackendKind::None && overrides.is_empty() {
         return Err(Error::NoBackends);
@@ -124,7 +125,7 @@ pub fn choose(
             opened.push(open(
                 &backends.hardware,
                 written,
-                design,
+                site,
                 context,
                 simulators,
             )?);
@@ -145,21 +146,21 @@ pub fn choose(
 fn open(
     backend: &HardwareBackend,
     written: &Node,
-    design: &Design,
+    site: &Guarded,
     context: &BackendContext,
     simulators: &mut Simulators,
 ) -> Result<Arc<dyn Hardware>, Error> {
     let opened: Arc<dyn Hardware> = match backend.kind {
         BackendKind::Sim => return Ok(simulators.open(backend)?),
         BackendKind::None => return Err(Error::NoBackends),
-        BackendKind::Redfish => Arc::new(Redfish::open(backend, written.mark, design, context)?),
-        BackendKind::Ipmi => Arc::new(Ipmi::open(backend, design.policy.wipe, context)?),
-        BackendKind::Ironic => Arc::new(Ironic::open(design, backend, written, context)?),
-        BackendKind::Metal3 => Arc::new(Metal3::open(design, backend, written, context)?),
-        BackendKind::Maas => Arc::new(Maas::open(design, backend, written, context)?),
+        BackendKind::Redfish => Arc::new(Redfish::open(backend, written.mark, site, context)?),
+        BackendKind::Ipmi => Arc::new(Ipmi::open(backend, site.guards().policy.wipe, context)?),
+        BackendKind::Ironic => Arc::new(Ironic::open(site, backend, written, context)?),
+        BackendKind::Metal3 => Arc::new(Metal3::open(site, backend, written, context)?),
+        BackendKind::Maas => Arc::new(Maas::open(site, backend, written, context)?),
     };
     if sends_credentials(backend) {
-        return Ranged::wrap(opened, backend, design, context);
+        return Ranged::wrap(opened, backend, site.guards(), context);
     }
     Ok(opened)
 }

@@ -11,7 +11,8 @@ use reqwest::{Method, StatusCode, Url};
 
 use crate::backend::http::{Client, Request};
 use crate::backend::{ActError, Order};
-use crate::design::{Design, HardwareBackend, NodeDesign, NodeName};
+use crate::design::{HardwareBackend, NodeDesign, NodeName};
+use crate::guard::Guarded;
 
 /// Images that are asked for in the same moment.
 const AT_ONCE: usize = 16;
@@ -26,14 +27,14 @@ pub(super) struct Images(HashMap<NodeName, Vec<Arc<str>>>);
 impl Images {
     /// Those of all nodes that a backend moves; `urls`: what a node is deployed from.
     pub(super) fn of(
-        design: &Design,
+        site: &Guarded,
         backend: &HardwareBackend,
         urls: impl Fn(&NodeDesign) -> Vec<String>,
     ) -> Self {
         let mut known: HashMap<String, Arc<str>> = HashMap::new();
         let mut all = HashMap::new();
-        let own = design.nodes.values();
-        for node in own.filter(|node| std::ptr::eq(design.backend_of(node), backend)) {
+        let own = site.nodes.values();
+        for node in own.filter(|node| std::ptr::eq(site.guards().backend_of(node), backend)) {
             let urls = urls(node).into_iter();
             let urls = urls.filter(|url| url.starts_with("http://") || url.starts_with("https://"));
             let urls: Vec<Arc<str>> = urls

@@ -16,8 +16,9 @@ use super::driver::Result;
 use super::proof::{self, Evidence};
 use super::written::names;
 use crate::backend::{ActError, BackendContext, Order};
-use crate::design::{CleaningPolicy, Design, NodeDesign, NodeName};
+use crate::design::{CleaningPolicy, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
+use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Registry, Verdict};
 use crate::lifecycle::{self, Flags, ProvisionState, Verb};
 use crate::step::{Parameters, StepKind};
@@ -88,16 +89,16 @@ impl Roster {
     ///
     /// Two machines have one name in the provisioner.
     pub(super) fn of(
-        design: &Design,
+        site: &Guarded,
         (system, title): (&str, &str),
         code: &'static str,
         context: &BackendContext,
     ) -> Result<Self, Box<Diagnostic>> {
         Ok(Self {
-            site: Arc::from(design.site.as_str()),
-            names: names(design, system, title, code)?,
-            policies: design.cleaning.clone(),
-            designed: design.nodes.keys().cloned().collect(),
+            site: Arc::from(site.site.as_str()),
+            names: names(site, system, title, code)?,
+            policies: site.guards().cleaning.clone(),
+            designed: site.nodes.keys().cloned().collect(),
             identities: context.identities.clone(),
         })
     }

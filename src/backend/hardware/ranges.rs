@@ -16,7 +16,7 @@ use crate::backend::http::{PLAIN_HTTP, is_loopback};
 use crate::backend::{
     ActError, AppliedAddresses, BackendContext, Error, Hardware, Holder, Order, Pending, Probe,
 };
-use crate::design::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName};
+use crate::design::{BackendKind, Guards, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::lifecycle::PowerState;
@@ -42,7 +42,7 @@ impl Ranged {
     pub(super) fn wrap(
         inner: Arc<dyn Hardware>,
         backend: &HardwareBackend,
-        design: &Design,
+        guards: &Guards,
         context: &BackendContext,
     ) -> Result<Arc<dyn Hardware>, Error> {
         let settings = backend.settings.as_ref();
@@ -54,7 +54,7 @@ impl Ranged {
             kind: backend.kind,
             networks: networks(backend)?,
             applied: context.applied.clone(),
-            refuses_plain_http: is_plain && !design.backends.allow_plain_http,
+            refuses_plain_http: is_plain && !guards.backends.allow_plain_http,
         }))
     }
 

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::design::{Design, NodeDesign, NodeName, Reference};
+use crate::design::{NodeDesign, NodeName, Reference};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, Node, Seconds, from_node};
+use crate::guard::Guarded;
 
 /// An account.
 #[derive(Clone, Debug, Deserialize)]
@@ -104,23 +105,23 @@ pub(super) fn reference_for(reference: &Reference, node: &NodeDesign) -> Referen
 ///
 /// Two nodes have one name there: each would move the machine of the other.
 pub(super) fn names(
-    design: &Design,
+    site: &Guarded,
     system: &str,
     title: &str,
     code: &'static str,
 ) -> Result<HashMap<NodeName, Arc<str>>, Box<Diagnostic>> {
-    let names = &design.backends.names;
+    let names = &site.guards().backends.names;
     let other = |node: &NodeName| names.get(node)?.get(system).cloned();
     let mut owners: HashMap<Arc<str>, &NodeName> = HashMap::new();
-    for node in design.nodes.keys() {
+    for node in site.nodes.keys() {
         let name = other(node).unwrap_or_else(|| Arc::from(node.as_str()));
         if let Some(owner) = owners.insert(name.clone(), node) {
-            let data = design.backends.data.as_ref();
+            let data = site.guards().backends.data.as_ref();
             let mark = data
                 .and_then(|data| data.get("names"))
                 .map(|names| names.mark);
             let message = format!("`{owner}` and `{node}` are both called `{name}` in {title}");
-            let mark = mark.unwrap_or(design.nodes[node].mark);
+            let mark = mark.unwrap_or(site.nodes[node].mark);
             return Err(Box::new(Diagnostic::error(code, mark, message)));
         }
     }

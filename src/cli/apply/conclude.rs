@@ -1,6 +1,5 @@
 //! Runs as the command line has them carried out: what it hands the workflow, what it prints of it, and its exit code.
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,14 +46,13 @@ pub(in crate::cli) fn start(
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
     let process = Process::new(site, &actor, &clock);
     let file = PlanFile::of(&equipped.plan)?;
-    let (backends, refused) = (|| equipped.hardware.clone(), BTreeMap::new());
+    let backends = || equipped.hardware.clone();
     let request = ApplyRequest {
-        execution: execution(command, equipped, &backends, &refused),
+        execution: execution(command, equipped, &backends),
         file: &file,
         commit: ready.commit,
         clearance: ready.clearance,
         supersede: command.supersede,
-        today: &context.today(),
     };
     if let Some(workers) = &command.workers {
         let run = workflow::begin_for_workers(process, &request, workers)?;
@@ -75,18 +73,19 @@ pub(in crate::cli) fn execution<'a>(
     command: &ApplyCommand,
     equipped: &'a Equipped,
     backends: &'a dyn Fn() -> Arc<Backends>,
-    refused: &'a BTreeMap<usize, Arc<str>>,
 ) -> Execution<'a> {
     Execution {
         plan: &equipped.plan,
-        design: &equipped.design,
+        guarded: &equipped.guarded,
         applied: &equipped.applied,
         backends,
-        refused,
+        refused: &equipped.refused,
+        renewed: &equipped.renewed,
         limits: RunLimits {
             stop_grace: stop_grace(command),
             stop_after: command.stop_after.map(Duration::from_secs),
-            outside_windows: command.outside_windows,
+            // Whether it may leave the windows, a plan says.
+            outside_windows: false,
         },
     }
 }

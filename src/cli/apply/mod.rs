@@ -42,7 +42,7 @@ pub(in crate::cli) struct ApplyCommand {
     #[arg(value_name = "PLAN or ACTION NODE", conflicts_with = "resume")]
     words: Vec<String>,
     #[command(flatten)]
-    arguments: PlanArguments,
+    pub(in crate::cli) arguments: PlanArguments,
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
@@ -73,9 +73,6 @@ pub(in crate::cli) struct ApplyCommand {
     /// Stop as at the first Ctrl-C after this time, such as `55m`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(in crate::cli) stop_after: Option<u64>,
-    /// Run outside of the maintenance windows of the policy
-    #[arg(long)]
-    pub(in crate::cli) outside_windows: bool,
     #[command(flatten)]
     watching: Watching,
     #[arg(skip)]
@@ -153,6 +150,7 @@ pub(in crate::cli) fn failed(action: Option<Action>, failure: &Failure) -> Statu
 }
 
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
+    command.arguments.judged_today()?;
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let connection = command.arguments.remote.lasting_connection(&repository)?;
@@ -247,7 +245,6 @@ impl ApplyCommand {
             report: Vec::new(),
             stop_grace: None,
             stop_after: None,
-            outside_windows: false,
             watching: Watching::default(),
             hooks: watch::Hooks::default(),
             asked: OnceCell::new(),
@@ -334,20 +331,21 @@ fn apply_new(
         request,
         plan_request: &plan_request,
     };
-    let ready = planner.ready(site, &context.today(), |plan| show(context, plan))?;
+    let ready = planner.ready(site, |plan| {
+        show(context, plan)?;
+        operator::loosens(context, command, plan)
+    })?;
     let ReadyPlan {
         planned,
         commit,
         clearance,
     } = ready;
-    if planned.plan.steps.is_empty() {
+    if planned.plan.is_empty() {
         return nothing(context, command, &planned.plan);
     }
-    if !command.outside_windows {
-        let clock = ProcessClock::new(context.printer);
-        time_left(&clock, &planned.site.design, &planned.plan)?;
-    }
-    confirm(context, command)?;
+    let clock = ProcessClock::new(context.printer);
+    time_left(&clock, planned.guarded.guards(), &planned.plan)?;
+    confirm(context, command, &planned.plan)?;
     let equipped = planned.equipped()?;
     let ready = Ready {
         commit,
@@ -359,12 +357,12 @@ fn apply_new(
         // The process ends soon: taking the site apart node by node would only cost time.
         let Equipped {
             plan,
-            design,
+            guarded,
             applied,
             hardware,
             ..
         } = equipped;
-        std::mem::forget((hardware, plan, design, applied));
+        std::mem::forget((hardware, plan, guarded, applied));
     }
     ended
 }

@@ -18,7 +18,7 @@ pub(super) struct CommandOperator<'a> {
 impl Operator for CommandOperator<'_> {
     fn plan_request_of_saved(&self, saved: &Options, is_confirmed: bool) -> PlanRequest {
         let arguments = &self.command.arguments;
-        arguments.plan_request_of_saved(self.context, saved, is_confirmed)
+        arguments.plan_request_of_saved(saved, is_confirmed)
     }
 
     fn pinned(&self) -> Option<&str> {
@@ -30,7 +30,7 @@ impl Operator for CommandOperator<'_> {
         if self.command.yes || !std::io::stdin().is_terminal() {
             return Ok(false);
         }
-        ask(self.context).map(|()| true)
+        ask(self.context, plan).map(|()| true)
     }
 }
 
@@ -47,7 +47,11 @@ pub(super) fn show(context: &Context, plan: &Plan) -> Result<(), Failure> {
 }
 
 /// Asks for approval of what was shown, unless `--yes` gave it.
-pub(super) fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), Failure> {
+pub(super) fn confirm(
+    context: &Context,
+    command: &ApplyCommand,
+    plan: &Plan,
+) -> Result<(), Failure> {
     if command.yes {
         return Ok(());
     }
@@ -58,13 +62,28 @@ pub(super) fn confirm(context: &Context, command: &ApplyCommand) -> Result<(), F
         )
         .hint("pass `--yes`, or apply a plan that was saved with `trueup plan -o FILE`"));
     }
-    ask(context)
+    ask(context, plan)
+}
+
+/// Asks on a terminal for consent to guards that become weaker, where no flag has given it and no approvals have to.
+pub(super) fn loosens(
+    context: &Context,
+    command: &ApplyCommand,
+    plan: &Plan,
+) -> Result<bool, Failure> {
+    if !plan.is_refused_for_loosening() || command.yes || !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    let question =
+        "\nThe documents make guards weaker. Allow that? Only `loosen` is taken as consent:";
+    Ok(context.printer.confirms(question, "loosen")?)
 }
 
 /// Asks on a terminal for approval of what was shown.
-fn ask(context: &Context) -> Result<(), Failure> {
-    let question = "\nCarry this plan out? Only `yes` is taken as approval:";
-    match context.printer.confirms(question, "yes")? {
+fn ask(context: &Context, plan: &Plan) -> Result<(), Failure> {
+    let scope = report::plan::scope(plan);
+    let question = format!("\n{scope}. Carry this plan out? Only `yes` is taken as approval:");
+    match context.printer.confirms(&question, "yes")? {
         true => Ok(()),
         false => Err(Failure::error("not approved; nothing was done")),
     }

@@ -15,8 +15,8 @@ use crate::report::{self, Visible};
 use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted, unfinished_run};
 use crate::site::At;
 use crate::workflow::{
-    self, Caller, Checkout, Consent, Rechecked, ResumeRequest, equip, hold, plan_of, recheck,
-    signature_of,
+    self, Caller, Checkout, Consent, Purpose, Rechecked, ResumeRequest, equip, hold, plan_of,
+    recheck, signature_of,
 };
 
 /// Resumes a run that was interrupted; its commit is kept.
@@ -41,11 +41,23 @@ pub(in crate::cli) fn resume(
     };
     warn_of_signature(context, checkout, site, &interrupted)?;
     let (plan, refused) = agreed(context, command, checkout, site, &interrupted)?;
-    let equipped = equip(context, checkout, site, &interrupted, plan)?;
+    let equipped = equip(
+        context,
+        checkout,
+        site,
+        &interrupted,
+        plan,
+        Purpose::Act(refused),
+    )?;
+    if command.arguments.outside_windows {
+        equipped.may_leave_windows()?;
+    }
     let backends = || equipped.hardware.clone();
+    let mut execution = execution(command, &equipped, &backends);
+    execution.limits.outside_windows = command.arguments.outside_windows;
     let request = ResumeRequest {
         interrupted: &interrupted,
-        execution: execution(command, &equipped, &backends, &refused),
+        execution,
         decisions,
         take_over_dead: command.take_over_dead,
     };

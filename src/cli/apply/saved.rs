@@ -23,7 +23,7 @@ pub(in crate::cli) fn apply_saved(
 ) -> Result<u8, Failure> {
     let reviewed = saved_plan(&context.directory().join(path))?;
     command.note(&reviewed);
-    let commit = commit_of_saved(checkout, site, &reviewed, &context.today())?;
+    let commit = commit_of_saved(checkout, site, &reviewed)?;
     let consent = Consent {
         client: context,
         operator: &CommandOperator { context, command },
@@ -38,7 +38,7 @@ pub(in crate::cli) fn apply_saved(
     };
     admitted(site, &planned, &planned.plan, commit)?;
     tell_left_out(context, &planned.plan, &reviewed);
-    if planned.plan.steps.is_empty() {
+    if planned.plan.is_empty() {
         return nothing(context, command, &planned.plan);
     }
     drop(reviewed);

@@ -1,7 +1,6 @@
 //! Checks of the site: its documents, the trust in them, and what its backends answer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::checks::Checks;
@@ -12,7 +11,7 @@ use crate::cli::context::Context;
 use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::revision::load_sound;
 use crate::cli::trust::TrustGate;
-use crate::design::{Design, NodeName};
+use crate::design::{Design, Documented, Guards, NodeName};
 use crate::identity::Proof;
 use crate::observed::{Fact, Observations};
 use crate::plan::Request;
@@ -58,7 +57,8 @@ pub(super) fn check(
     };
     let nodes = counted(design.nodes.len(), "node", "nodes");
     checks.ok("site", format!("`{}`, {nodes}", design.site));
-    match trust(context, &checkout, &design, checks) {
+    approvals(&design.guards, checks);
+    match trust(context, &checkout, &design.guards, checks) {
         Ok(true) => observe(context, remote, &checkout, &design, checks),
         Ok(false) => checks.skip("backends", "not contacted, since they are not trusted"),
         Err(failure) => {
@@ -90,7 +90,32 @@ fn records(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &mut Check
     }
 }
 
-fn documents(context: &Context, checkout: &Checkout<'_>) -> Result<Arc<Design>, Failure> {
+/// Checks that a site which asks for approvals does not depend on its signers alone.
+fn approvals(guards: &Guards, checks: &mut Checks) {
+    let Some(policy) = &guards.policy.approvals else {
+        return;
+    };
+    match &policy.recovery {
+        Some(recovery) => checks.ok(
+            "approvals",
+            format!(
+                "asked for; `trueup apply guards` can be approved by {} of {}, too",
+                recovery.count,
+                recovery.of.join(", ")
+            ),
+        ),
+        None if policy.rules.is_empty() => {}
+        None => checks.warn(
+            "approvals",
+            "asked for, and the Policy has no `approvals.recovery`: when too few of the allowed signers are left, nothing can \
+             be approved any more, nor can the rules be changed",
+            "`approvals: {recovery: {count: 1, of: [PRINCIPAL]}}` in the Policy, with a key that is kept offline in the file \
+             of allowed signers, and `trueup apply guards`, while enough signers are there to approve it",
+        ),
+    }
+}
+
+fn documents(context: &Context, checkout: &Checkout<'_>) -> Result<Documented, Failure> {
     let mut loader = checkout.loader()?;
     let settings = Settings {
         depth: Depth::Checked,
@@ -99,25 +124,25 @@ fn documents(context: &Context, checkout: &Checkout<'_>) -> Result<Arc<Design>, 
     };
     let location = &checkout.location;
     let site = load_sound(context, &mut loader, location, At::Worktree, settings)?;
-    Ok(site.design.clone())
+    checkout.documented(&site)
 }
 
 /// Checks whether the backends may be contacted.
 fn trust(
     context: &Context,
     checkout: &Checkout<'_>,
-    design: &Design,
+    guards: &Guards,
     checks: &mut Checks,
 ) -> Result<bool, Failure> {
-    let reach = Reach::of(design);
+    let reach = Reach::of(guards);
     if reach.is_empty() {
         checks.ok("trust", "the backends are simulated, and need none");
         return Ok(true);
     }
     if let Some(protected) = checkout.guards()?
-        && Reach::of(protected.guards.design()).entries() == reach.entries()
+        && Reach::of(&protected.guards).entries() == reach.entries()
     {
-        let revision = protected.guards.revision();
+        let revision = &protected.revision;
         checks.ok(
             "trust",
             format!("of the revision `{revision}`, by `--backends-from`"),

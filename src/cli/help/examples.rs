@@ -26,7 +26,7 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ),
             (
                 "Plan two racks, with the redeploys that the design asks for",
-                "trueup plan --target rack1,rack2 --allow-redeploy all",
+                "trueup plan --target rack:rack1,rack:rack2 --allow-redeploy all",
             ),
             (
                 "Plan without asking anything outside of the repository",

@@ -38,9 +38,6 @@ pub(in crate::cli) struct BeginCommand {
     /// Allow what the plan allows, where this is its effect, as `plan` and `show` print it
     #[arg(long, value_name = "DIGEST")]
     effect: Option<String>,
-    /// Begin outside of the maintenance windows of the policy
-    #[arg(long)]
-    outside_windows: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: ApplyFormat,
@@ -84,7 +81,6 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     let arguments = PlanArguments::of_action(ActionArguments::default(), command.remote.clone());
     let mut apply = ApplyCommand::of(vec![command.plan.clone()], false, arguments);
     apply.effect.clone_from(&command.effect);
-    apply.outside_windows = command.outside_windows;
     apply.format = command.format;
     apply.workers = Some(workers);
     drop((reviewed, parts));

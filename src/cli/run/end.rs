@@ -1,7 +1,5 @@
 //! `trueup run end` and `trueup run abort`.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 
 use super::begin::parts_of;
@@ -17,7 +15,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::report::Visible;
 use crate::run::{self, Interrupted, PartState, Process, SiteRepository};
 use crate::workflow::{
-    Caller, RunEnd, abort_run, end_run, equip, plan_of, signing_site, with_commit,
+    Caller, Purpose, RunEnd, abort_run, end_run, equip, plan_of, signing_site, with_commit,
 };
 
 #[derive(Debug, Clone, Args)]
@@ -64,15 +62,15 @@ pub(super) fn run(context: &mut Context, command: &EndCommand) -> Result<u8, Fai
     let interrupted = find(&site, &command.run)?;
     let plan = plan_of(&interrupted)?;
     with_commit(&checkout, &site, &interrupted)?;
-    let equipped = equip(context, &checkout, &site, &interrupted, plan)?;
+    let equipped = equip(context, &checkout, &site, &interrupted, plan, Purpose::End)?;
     let arguments = PlanArguments::of_action(ActionArguments::default(), command.remote.clone());
     let mut apply = ApplyCommand::of(Vec::new(), true, arguments);
     apply.format = command.format;
     apply.report.clone_from(&command.report);
+    let backends = || equipped.hardware.clone();
+    let mut execution = execution(&apply, &equipped, &backends);
     // Nothing is left that acts, so that no window has to be open.
-    apply.outside_windows = true;
-    let (backends, refused) = (|| equipped.hardware.clone(), BTreeMap::new());
-    let execution = execution(&apply, &equipped, &backends, &refused);
+    execution.limits.outside_windows = true;
     let mut listening = Listening::new(context, &apply, &equipped.plan);
     let host = CommandHost::new(&apply, &clock, &equipped);
     let caller = Caller {

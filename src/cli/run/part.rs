@@ -20,7 +20,7 @@ use crate::record::Outcome;
 use crate::report::Visible;
 use crate::run::Process;
 use crate::workflow::{
-    self, Caller, PartEnd, PartOrder, PartSummary, equip, plan_of, signing_site, vouched,
+    self, Caller, PartEnd, PartOrder, PartSummary, Purpose, equip, plan_of, signing_site, vouched,
     with_commit,
 };
 
@@ -47,9 +47,6 @@ pub(in crate::cli) struct PartCommand {
     /// Stop as at the first Ctrl-C after this time, such as `55m`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     stop_after: Option<u64>,
-    /// Carry it out outside of the maintenance windows of the policy
-    #[arg(long)]
-    outside_windows: bool,
     /// Output format of events
     #[arg(long, value_enum, default_value_t)]
     format: ApplyFormat,
@@ -65,7 +62,6 @@ impl PartCommand {
         apply.format = self.format;
         apply.stop_grace = self.stop_grace;
         apply.stop_after = self.stop_after;
-        apply.outside_windows = self.outside_windows;
         apply
     }
 }
@@ -95,12 +91,19 @@ pub(super) fn run(context: &mut Context, command: &PartCommand) -> Result<u8, Fa
     let (parts, part) = parts_of(&interrupted.record, &plan)
         .and_then(|parts| parts.find(&command.part).map(|part| (parts, part)))
         .ok_or_else(|| unknown(command))?;
-    let equipped = equip(context, &checkout, &site, &interrupted, plan)?;
-    let (backends, refused) = (|| equipped.hardware.clone(), BTreeMap::new());
+    let equipped = equip(
+        context,
+        &checkout,
+        &site,
+        &interrupted,
+        plan,
+        Purpose::Act(BTreeMap::new()),
+    )?;
+    let backends = || equipped.hardware.clone();
     let apply = command.as_apply();
     let order = PartOrder {
         interrupted: &interrupted,
-        execution: execution(&apply, &equipped, &backends, &refused),
+        execution: execution(&apply, &equipped, &backends),
         parts: &parts,
         part,
         decisions: decisions(&command.decide)?,

@@ -90,7 +90,7 @@ fn trust(
     let location = checkout.location_at(at)?;
     let mut loader = Loader::new(repository);
     let loaded = load_sound(context, &mut loader, &location, at, AS_APPLIED)?;
-    let reach = Reach::of(&loaded.design);
+    let reach = Reach::of(&loaded.documented_guards);
     if reach.is_empty() {
         context.printer.tell(&format!(
             "Site `{site}` uses nothing outside trueup: its backends are simulated, and need no trust."

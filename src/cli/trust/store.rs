@@ -129,6 +129,7 @@ impl TrustStore {
     ///
     /// The file cannot be read or written.
     pub(super) fn add(&self, trusted: Trusted) -> Result<(), String> {
+        let _lock = self.lock()?;
         let mut all = self.read()?;
         let is_of_site =
             |each: &Trusted| each.repository == trusted.repository && each.site == trusted.site;
@@ -149,6 +150,7 @@ impl TrustStore {
     ///
     /// The file cannot be read or written.
     pub(super) fn revoke(&self, repository: &str, site: &str) -> Result<usize, String> {
+        let _lock = self.lock()?;
         let mut all = self.read()?;
         let before = all.len();
         all.retain(|each| each.repository != repository || each.site != site);
@@ -159,23 +161,49 @@ impl TrustStore {
         Ok(gone)
     }
 
+    /// Locks the file against other processes that change it, until the lock is dropped. The lock is on a file beside it,
+    /// since the file itself is replaced by each change; left behind, it locks nothing.
+    fn lock(&self) -> Result<fs::File, String> {
+        let mut path = self.path.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let lock = || {
+            fs::create_dir_all(self.folder())?;
+            let file = fs::File::options()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        lock().map_err(|error: std::io::Error| {
+            format!(
+                "the trust file `{}` cannot be changed: `{}` cannot be locked: {error}",
+                self.path.display(),
+                path.display()
+            )
+        })
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Replaces the file, durably and in one step; the lock is held.
     fn write(&self, trusted: Vec<Trusted>) -> Result<(), String> {
         let written = Written {
             version: 1,
             trusted,
         };
         let write = || -> std::io::Result<()> {
-            let folder = self.path.parent().unwrap_or(Path::new("/"));
-            fs::create_dir_all(folder)?;
             let mut bytes = serde_json::to_vec_pretty(&written)?;
             bytes.push(b'\n');
-            let new = self
-                .path
-                .with_extension(format!("{}.new", std::process::id()));
-            let mut file = fs::File::create(&new)?;
+            let mut file = tempfile::NamedTempFile::new_in(self.folder())?;
             file.write_all(&bytes)?;
-            file.sync_all()?;
-            fs::rename(&new, &self.path)
+            file.as_file().sync_all()?;
+            file.persist(&self.path)?;
+            fs::File::open(self.folder())?.sync_all()
         };
         write().map_err(|error| {
             format!(

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use super::super::read::{Findings, items, number, text, text_of};
 use super::super::{name_problem, quorum};
 use super::groups::retiring;
-use super::{Catalog, Design, kind, names_near, some_names};
+use super::{Catalog, Design, Documented, kind, names_near, some_names};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::Node;
 
 /// The document that describes the machine on which a site begins, and which is no BaremetalNode.
 const GENESIS: &str = "promenade/Genesis/v1";
 
-pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
-    let retires = retiring(design);
+pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Findings) {
+    let retires = retiring(site);
     let genesis: Vec<Arc<str>> = catalog
         .of(GENESIS)
         .filter_map(|(_, data)| text(data, "hostname"))
@@ -26,11 +26,11 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
         for cluster in items(data, "clusters") {
             once(cluster.get("name"), "etcd cluster", &mut names, findings);
             check_name(cluster, findings);
-            check_members(cluster, &genesis, design, findings);
+            check_members(cluster, &genesis, site, findings);
             check_urls(cluster, &mut urls, findings);
             check_credentials(cluster, findings);
             check_threshold(cluster, findings);
-            check_quorum(cluster, design, &retires, findings);
+            check_quorum(cluster, site, &retires, findings);
         }
     }
 }
@@ -149,13 +149,13 @@ fn check_threshold(cluster: &Node, findings: &mut Findings) {
 }
 
 /// The members that stay when all that retire are gone, now or on a later day, must still be a quorum.
-fn check_quorum(cluster: &Node, design: &Design, retires: &[bool], findings: &mut Findings) {
+fn check_quorum(cluster: &Node, site: &Documented, retires: &[bool], findings: &mut Findings) {
     let members = items(cluster, "members");
     let leaving: Vec<Arc<str>> = members
         .iter()
         .filter_map(|member| text(member, "node"))
         .filter(|name| {
-            let position = design.index().position(name);
+            let position = site.index().position(name);
             position.is_some_and(|position| retires[position as usize])
         })
         .collect();
@@ -173,10 +173,9 @@ fn check_quorum(cluster: &Node, design: &Design, retires: &[bool], findings: &mu
     let mark = cluster
         .get("members")
         .map_or(cluster.mark, |members| members.mark);
-    let entries = design.retirements.iter().filter(|retirement| {
+    let entries = site.guards.retirements.iter().filter(|retirement| {
         leaving.iter().any(|name| {
-            design
-                .nodes
+            site.nodes
                 .get(&**name)
                 .is_some_and(|node| retirement.selector.matches(node))
         })

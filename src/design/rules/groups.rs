@@ -9,15 +9,15 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use super::super::read::{Findings, items, text, text_of};
 use super::super::strategy::{configuration_of, strategy_of};
 use super::super::{DeploymentConfiguration, Group, name_problem};
-use super::{Catalog, Design, check_selectors, some_names};
+use super::{Catalog, Design, Documented, check_selectors, some_names};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::Node;
 
-pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Findings) {
     let mut known = Findings::default();
     let configuration = configuration_of(catalog, &mut known);
     if let Some((_, data)) = configuration {
-        check_drain(data, &design.configuration, findings);
+        check_drain(data, &site.guards.configuration, findings);
     }
     let Some((_, data)) = strategy_of(catalog, configuration, &mut known) else {
         return;
@@ -26,10 +26,10 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
     check_names(groups, findings);
     check_dependences(groups, findings);
     for group in groups {
-        check_selectors(items(group, "selectors"), design, findings);
+        check_selectors(items(group, "selectors"), site, findings);
     }
-    check_coverage(data, design, findings);
-    check_minima(groups, design, findings);
+    check_coverage(data, site, findings);
+    check_minima(groups, site, findings);
 }
 
 fn check_drain(data: &Node, configuration: &DeploymentConfiguration, findings: &mut Findings) {
@@ -162,21 +162,21 @@ fn shortest_circle(
 }
 
 /// Warns of nodes that no group selects; those that retire belong to none anyway.
-fn check_coverage(data: &Node, design: &Design, findings: &mut Findings) {
-    let index = design.index();
-    let mut held = vec![false; design.nodes.len()];
-    for group in &design.groups {
+fn check_coverage(data: &Node, site: &Documented, findings: &mut Findings) {
+    let index = site.index();
+    let mut held = vec![false; site.nodes.len()];
+    for group in &site.guards.groups {
         if group.selectors.is_empty() {
             return;
         }
-        for position in index.select_any(&group.selectors, design) {
+        for position in index.select_any(&group.selectors, site) {
             held[position as usize] = true;
         }
     }
-    let left: Vec<_> = design
+    let left: Vec<_> = site
         .nodes
         .values()
-        .zip(held.into_iter().zip(retiring(design)))
+        .zip(held.into_iter().zip(retiring(site)))
         .filter(|(_, (held, retires))| !held && !retires)
         .map(|(node, _)| node)
         .collect();
@@ -193,14 +193,14 @@ fn check_coverage(data: &Node, design: &Design, findings: &mut Findings) {
 }
 
 /// Warns where a group can never have as many successful nodes as it wants.
-fn check_minima(groups: &[Node], design: &Design, findings: &mut Findings) {
-    let retires = retiring(design);
-    let index = design.index();
-    for (group, node) in design.groups.iter().zip(named(groups)) {
+fn check_minima(groups: &[Node], site: &Documented, findings: &mut Findings) {
+    let retires = retiring(site);
+    let index = site.index();
+    for (group, node) in site.guards.groups.iter().zip(named(groups)) {
         let Some(wanted) = group.success_criteria.minimum_successful_nodes else {
             continue;
         };
-        let all = members(group, design, index);
+        let all = members(group, site, index);
         let stay = all.iter().filter(|position| !retires[**position as usize]);
         let (all, stay) = (all.len() as u64, stay.count() as u64);
         if stay >= wanted {
@@ -236,12 +236,12 @@ fn members(group: &Group, design: &Design, index: &super::super::selector::NodeI
 }
 
 /// By position, whether a node retires, now or on a later day.
-pub(super) fn retiring(design: &Design) -> Vec<bool> {
-    let mut retires = vec![false; design.nodes.len()];
-    for retirement in &design.retirements {
+pub(super) fn retiring(site: &Documented) -> Vec<bool> {
+    let mut retires = vec![false; site.nodes.len()];
+    for retirement in &site.guards.retirements {
         // An entry without criteria is an error; it does not retire the site.
         if !retirement.selector.is_all() {
-            for position in design.index().select(&retirement.selector, design) {
+            for position in site.index().select(&retirement.selector, site) {
                 retires[position as usize] = true;
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::super::read::{Findings, is_blank, text_of};
-use super::super::{BackendKind, Design, HardwareBackend, NodeDesign, NodeName, Section};
+use super::super::{BackendKind, Documented, HardwareBackend, NodeDesign, NodeName, Section};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::identity;
 
@@ -29,10 +29,10 @@ const VALUES: [(&str, Section, &[&str], Read); 3] = [
     ),
 ];
 
-pub(super) fn check(design: &Design, findings: &mut Findings) {
+pub(super) fn check(site: &Documented, findings: &mut Findings) {
     let mut values: FxHashMap<(&str, String), (&NodeName, Mark)> = FxHashMap::default();
     let mut controllers: FxHashMap<Controller, (&NodeName, Mark)> = FxHashMap::default();
-    for node in design.nodes.values() {
+    for node in site.nodes.values() {
         for (what, section, path, read) in VALUES {
             let field = node.sections.get(&section);
             let field = field.and_then(|fields| fields.at(path));
@@ -59,7 +59,7 @@ pub(super) fn check(design: &Design, findings: &mut Findings) {
                 values.insert(key, (&node.name, field.mark));
             }
         }
-        check_shared(design, node, &mut controllers, findings);
+        check_shared(site, node, &mut controllers, findings);
     }
 }
 
@@ -111,12 +111,12 @@ impl Controller {
 
 /// Two nodes on one controller are two systems of it; where a node names none, it has the controller alone.
 fn check_shared<'d>(
-    design: &'d Design,
+    site: &'d Documented,
     node: &'d NodeDesign,
     controllers: &mut FxHashMap<Controller, (&'d NodeName, Mark)>,
     findings: &mut Findings,
 ) {
-    let backend = design.backend_of(node);
+    let backend = site.guards.backend_of(node);
     if !matches!(backend.kind, BackendKind::Redfish | BackendKind::Ipmi) {
         return;
     }

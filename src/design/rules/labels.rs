@@ -53,7 +53,7 @@ pub(super) fn check(design: &Design, findings: &mut Findings) {
                 continue;
             };
             if let Some(problem) = value_problem(&value).filter(|_| found.insert(field.node.mark)) {
-                let message = match field.node.secret {
+                let message = match field.node.is_secret() {
                     true => format!("this cannot be the value of a label: {problem}"),
                     false => format!("`{value}` cannot be the value of a label: {problem}"),
                 };

@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::super::read::{Findings, is_blank, items, text, text_of};
 use super::super::{BackendKind, HardwareBackend, NodeDesign, Section, name_problem};
-use super::{Catalog, Design, kind, some_names};
+use super::{Catalog, Design, Documented, kind, some_names};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Document, Limits, Map, Node, Value, load_values};
 
@@ -16,15 +16,15 @@ const LONGEST_NAME: usize = 255;
 /// The longest part of a name between two dots.
 const LONGEST_LABEL: usize = 63;
 
-pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Findings) {
     let mut kernels = FxHashSet::default();
     let mut seen = FxHashSet::default();
-    for node in design.nodes.values() {
+    for node in site.nodes.values() {
         let Some((document, data)) = catalog.get(kind::NODE, node.name.as_str()) else {
             continue;
         };
         check_name(document, node, catalog, findings);
-        check_controller(data, node, design, findings);
+        check_controller(data, node, site, findings);
         check_names_of(node, catalog, &mut seen, findings);
         let platform = node.sections.get(&Section::OperatingSystem);
         let parameters = platform.and_then(|section| section.at(&["platform", "kernel_params"]));
@@ -35,8 +35,11 @@ pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findi
         }
     }
     check_primary(catalog, findings);
-    check_boot_actions(catalog, design, findings);
+    check_boot_actions(catalog, site, findings);
 }
+
+/// The word for all machines where nodes are named, such as in `--allow-redeploy all`.
+const ALL_NODES: &str = "all";
 
 fn check_name(
     document: &Document,
@@ -48,7 +51,14 @@ fn check_name(
     let mark = document.name_mark;
     if let Some(problem) = name_problem(name) {
         let message = format!("the name of a node {problem}");
-        findings.push(Diagnostic::error("rule-node-name", mark, message));
+        let hint = "letters, digits, `.` and `-` make a name";
+        findings.push(Diagnostic::error("rule-node-name", mark, message).hint(hint));
+        return;
+    }
+    if name == ALL_NODES {
+        let message = format!("a node must not be called `{name}`");
+        let hint = "in `--allow-redeploy all` and its like the word means every machine";
+        findings.push(Diagnostic::error("rule-node-name", mark, message).hint(hint));
         return;
     }
     for label in name.split('.') {
@@ -106,7 +116,7 @@ fn unknown_network(field: &Node, catalog: &Catalog<'_>) -> Option<Diagnostic> {
     if catalog.get(kind::NETWORK, &name).is_some() {
         return None;
     }
-    if field.secret {
+    if field.is_secret() {
         let message = "there is no such network";
         return Some(Diagnostic::error("reference-network", field.mark, message));
     }
@@ -144,7 +154,7 @@ fn check_names_of(
     if CONTROLLERS.contains(&&*kind) || !seen.insert(field.mark) {
         return;
     }
-    let finding = if field.secret {
+    let finding = if field.is_secret() {
         Diagnostic::error(
             "rule-controller",
             field.mark,
@@ -158,12 +168,12 @@ fn check_names_of(
 }
 
 /// The fields of a document that the controller of a machine needs, where its backend reaches one.
-fn check_controller(data: &Node, node: &NodeDesign, design: &Design, findings: &mut Findings) {
+fn check_controller(data: &Node, node: &NodeDesign, site: &Documented, findings: &mut Findings) {
     let oob = node.sections.get(&Section::OutOfBand);
     let Some(oob) = oob.and_then(|section| section.get("oob")) else {
         return;
     };
-    let backend = design.backend_of(node);
+    let backend = site.guards.backend_of(node);
     // A simulated machine has no controller.
     if backend.kind == BackendKind::Sim {
         return;
@@ -328,7 +338,7 @@ fn check_packages(asset: &Node, findings: &mut Findings) {
             _ => text_of(&field.node).is_some_and(|version| is_version(&version)),
         };
         if !is_version {
-            let package = if data.secret {
+            let package = if data.is_secret() {
                 "a package"
             } else {
                 &*name.text

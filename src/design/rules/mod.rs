@@ -6,7 +6,7 @@
 //! | code | what | Drydock |
 //! | --- | --- | --- |
 //! | `rule-unknown-kind` | an unknown kind in a namespace whose kinds are known | |
-//! | `rule-node-name` | a name of a node that cannot be part of ids, refs and paths | |
+//! | `rule-node-name` | a name of a node that cannot be part of ids, refs and paths, has a `:`, or is `all` | |
 //! | `rule-host-name` | a name that is no host name, or too long with its domain | DD3003 |
 //! | `rule-group-name` | a name of a group that cannot be part of ids, refs and paths | |
 //! | `rule-group-repeated` | two groups of one name | |
@@ -81,7 +81,7 @@ pub use storage::Size;
 
 use super::catalog::Catalog;
 use super::read::{Findings, items, text_of};
-use super::{Design, Selector, kind};
+use super::{Design, Documented, Selector, kind};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::threads;
@@ -90,24 +90,24 @@ use crate::threads;
 const WORTH_A_THREAD: usize = 4096;
 
 /// Checks all rules.
-pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Findings) {
     let first = |findings: &mut Findings| {
         kinds::check(catalog, findings);
-        groups::check(catalog, design, findings);
-        addresses::check(catalog, design, findings);
-        links::check(catalog, design, findings);
-        storage::check(design, findings);
-        machines::check(catalog, design, findings);
+        groups::check(catalog, site, findings);
+        addresses::check(catalog, site, findings);
+        links::check(catalog, site, findings);
+        storage::check(site, findings);
+        machines::check(catalog, site, findings);
     };
     let second = || {
         let mut findings = Findings::default();
-        identity::check(design, &mut findings);
-        labels::check(design, &mut findings);
-        clusters::check(catalog, design, &mut findings);
-        policies::check(catalog, design, &mut findings);
+        identity::check(site, &mut findings);
+        labels::check(site, &mut findings);
+        clusters::check(catalog, site, &mut findings);
+        policies::check(catalog, site, &mut findings);
         findings
     };
-    let ((), others) = match design.nodes.len() {
+    let ((), others) = match site.nodes.len() {
         0..WORTH_A_THREAD => (first(findings), second()),
         _ => threads::both(|| first(findings), second),
     };

@@ -3,27 +3,29 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::Selector;
 use super::super::read::{Findings, is_blank, items, text, text_of};
-use super::{Catalog, Design, check_names, check_selector, check_selectors, kind, names_near};
-use crate::diagnostic::{Diagnostic, Mark};
+use super::super::{Selector, SiteTimeZone};
+use super::{
+    Catalog, Design, Documented, check_names, check_selector, check_selectors, kind, names_near,
+};
+use crate::diagnostic::{Diagnostic, Mark, nearest};
 use crate::document::{Map, Node};
 
-pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
+pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Findings) {
     for (_, data) in catalog.of(kind::RETIREMENT) {
         for entry in items(data, "retirements") {
-            check_retirement(entry, design, findings);
+            check_retirement(entry, site, findings);
         }
     }
     for (_, data) in catalog.of(kind::CLEANING) {
         check_ties(data, findings);
-        check_selectors(items(data, "selectors"), design, findings);
+        check_selectors(items(data, "selectors"), site, findings);
     }
     for (_, data) in catalog.of(kind::POLICY) {
-        check_policy(data, design, findings);
+        check_policy(data, site, findings);
     }
     for (_, data) in catalog.of(kind::BACKENDS) {
-        check_backends(data, design, findings);
+        check_backends(data, site, findings);
     }
 }
 
@@ -88,6 +90,20 @@ fn check_ties(data: &Node, findings: &mut Findings) {
 }
 
 fn check_policy(data: &Node, design: &Design, findings: &mut Findings) {
+    if let Some(zone) = data.get("time_zone")
+        && let Some(name) = zone.as_str()
+        && SiteTimeZone::named(name).is_none()
+    {
+        let message = format!("there is no time zone `{name}`");
+        let names = SiteTimeZone::names();
+        let near = nearest(name, names.iter().map(String::as_str));
+        findings.push(
+            Diagnostic::error("rule-time-zone", zone.mark, message).hint(match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "give the name of a zone of IANA, such as `Europe/Berlin`".to_owned(),
+            }),
+        );
+    }
     check_selectors(items(data, "protected"), design, findings);
     let by_tag = data
         .at(&["max_unavailable", "by_tag"])
@@ -115,32 +131,32 @@ fn check_policy(data: &Node, design: &Design, findings: &mut Findings) {
     }
 }
 
-fn check_backends(data: &Node, design: &Design, findings: &mut Findings) {
+fn check_backends(data: &Node, site: &Documented, findings: &mut Findings) {
     if let Some(hardware) = data.get("hardware") {
-        check_hardware(hardware, data, design, findings);
+        check_hardware(hardware, data, site, findings);
     }
     for entry in items(data, "overrides") {
         if let Some(selector) = entry.get("selector") {
-            check_selector(selector, design, findings);
+            check_selector(selector, site, findings);
         }
         if let Some(hardware) = entry.get("hardware") {
-            check_hardware(hardware, data, design, findings);
+            check_hardware(hardware, data, site, findings);
         }
     }
     let clusters = data.get("clusters").and_then(Node::as_map);
     let clusters = clusters.into_iter().flat_map(Map::iter);
     for settings in clusters.filter_map(|(_, field)| field.node.get("sim")) {
-        check_patterns(settings, "pods", design, findings);
-        check_patterns(settings, "faults", design, findings);
+        check_patterns(settings, "pods", site, findings);
+        check_patterns(settings, "faults", site, findings);
     }
     let mut seen: BTreeMap<(Arc<str>, Arc<str>), Mark> = BTreeMap::new();
     let names = data.get("names").and_then(Node::as_map);
     for (node, field) in names.into_iter().flat_map(Map::iter) {
-        if design.index().position(&node.text).is_none() {
+        if site.index().position(&node.text).is_none() {
             let message = format!("there is no node `{}`", node.text);
             findings.push(
                 Diagnostic::error("reference-backend-node", field.key_mark, message)
-                    .did_you_mean(&node.text, names_near(&node.text, design)),
+                    .did_you_mean(&node.text, names_near(&node.text, site)),
             );
         }
         for (system, other) in field.node.as_map().into_iter().flat_map(Map::iter) {
@@ -148,11 +164,11 @@ fn check_backends(data: &Node, design: &Design, findings: &mut Findings) {
                 continue;
             };
             let is_taken = |other: &crate::design::NodeName| {
-                let names = design.backends.names.get(other);
+                let names = site.guards.backends.names.get(other);
                 other.as_str() != &*node.text
                     && names.is_none_or(|names| !names.contains_key(&*system.text))
             };
-            if let Some((taken, _)) = design.nodes.get_key_value(&*name)
+            if let Some((taken, _)) = site.nodes.get_key_value(&*name)
                 && is_taken(taken)
             {
                 let message = format!(
@@ -160,7 +176,7 @@ fn check_backends(data: &Node, design: &Design, findings: &mut Findings) {
                     node.text, system.text
                 );
                 let finding = Diagnostic::error("rule-backend-name", other.node.mark, message);
-                findings.push(finding.related(design.nodes[taken].mark, "the other is here"));
+                findings.push(finding.related(site.nodes[taken].mark, "the other is here"));
             }
             let key = (system.text.clone(), name);
             if let Some(first) = seen.get(&key) {

@@ -356,11 +356,16 @@ fn machines() {
                 (kind::NODE, "a..b", "{}"),
                 (kind::NODE, "ok.example.org", "{}"),
                 (kind::NODE, "x-.org", "{}"),
+                (kind::NODE, "all", "{}"),
+                (kind::NODE, "rack:r1", "{}"),
+                (kind::NODE, "all-1", "{}"),
             ],
             &[
                 "rule-host-name 3:18 `a_b` is no host name: a part of it is made of more than letters, digits and `-`",
-                "rule-node-name 8:18 the name of a node ends in `.` or `.lock`, or has `..`",
+                "rule-node-name 8:18 the name of a node ends in `.` or `.lock`, or has `..` (letters, digits, `.` and `-` make a name)",
                 "rule-host-name 18:18 `x-.org` is no host name: a part of it is not begun and ended by a letter or a digit",
+                "rule-node-name 23:18 a node must not be called `all` (in `--allow-redeploy all` and its like the word means every machine)",
+                "rule-node-name 28:18 the name of a node has a character other than letters, digits, `.`, `-` and `_` (letters, digits, `.` and `-` make a name)",
             ],
         ),
         (
@@ -565,13 +570,14 @@ fn policies() {
                 (
                     kind::POLICY,
                     "p",
-                    "protected: [{node_names: [n11]}]\nmax_unavailable: {by_tag: {ceph: 1, compute: 2}}\nmaintenance_windows: [{from: '22:00', to: '22:00'}]",
+                    "protected: [{node_names: [n11]}]\nmax_unavailable: {by_tag: {ceph: 1, compute: 2}}\nmaintenance_windows: [{from: '22:00', to: '22:00'}]\ntime_zone: Europe/Berln",
                 ),
             ],
             &[
                 "rule-selector-unknown-node 10:29 there is no node `n11` (did you mean `n1`?)",
                 "rule-selector-empty 11:30 no node has the tag `ceph`",
                 "rule-window-empty 12:25 this window ends when it begins",
+                "rule-time-zone 13:14 there is no time zone `Europe/Berln` (did you mean `Europe/Berlin`?)",
             ],
         ),
         (

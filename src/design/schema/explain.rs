@@ -246,7 +246,7 @@ pub(super) fn wrong_type(node: &Node, name: &str, types: &[&str]) -> Diagnostic 
             ))
         }
         Value::String(text)
-            if !node.secret && types == ["integer"] && text.parse::<i64>().is_ok() =>
+            if !node.is_secret() && types == ["integer"] && text.parse::<i64>().is_ok() =>
         {
             diagnostic.hint("leave out the quotes")
         }
@@ -276,7 +276,7 @@ fn type_name(kind: JsonType) -> &'static str {
 
 fn unknown_field(place: &Place<'_>, field: &str, within: Option<&Json>) -> Diagnostic {
     let name = &place.name;
-    if place.node.secret {
+    if place.node.is_secret() {
         let message = format!("`{name}` has a field that is not known");
         return Diagnostic::error("schema-unknown-field", place.node.mark, message);
     }
@@ -325,7 +325,7 @@ fn wrong_value(place: &Place<'_>, options: &Json) -> Diagnostic {
     let message = format!("`{}` must be {}", place.name, listed(&texts));
     let diagnostic = Diagnostic::error("schema-value", place.node.mark, message);
     match place.node.as_str() {
-        Some(text) if !place.node.secret => diagnostic.did_you_mean(text, texts),
+        Some(text) if !place.node.is_secret() => diagnostic.did_you_mean(text, texts),
         Some(_) => diagnostic,
         None => {
             let is = article(place.node.value.type_name());
@@ -476,7 +476,7 @@ fn walk<'a>(data: &'a Node, path: &Location) -> Place<'a> {
             LocationSegment::Index(index) => {
                 let _ = write!(place.name, "[{index}]");
             }
-            LocationSegment::Property(_) if place.node.secret => place.name.push_str(".…"),
+            LocationSegment::Property(_) if place.node.is_secret() => place.name.push_str(".…"),
             LocationSegment::Property(name) => {
                 let _ = write!(place.name, ".{name}");
             }

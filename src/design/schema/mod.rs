@@ -108,7 +108,7 @@ struct Compiled {
 }
 
 /// The schema files for editors and other programs: name and text. Among them are `document.json`, which refers to those of the
-/// kinds, `plan.json` and `parts.json`.
+/// kinds, `plan.json`, `policy-input.json` and `parts.json`.
 pub fn files() -> impl Iterator<Item = (String, &'static str)> {
     own::OWN
         .iter()
@@ -116,6 +116,7 @@ pub fn files() -> impl Iterator<Item = (String, &'static str)> {
         .chain([
             ("document.json".to_owned(), own::DOCUMENT),
             ("plan.json".to_owned(), own::PLAN),
+            ("policy-input.json".to_owned(), own::POLICY_INPUT),
             ("parts.json".to_owned(), own::PARTS),
         ])
 }

@@ -99,6 +99,9 @@ pub(super) const TEXTS: [&str; 7] = [
 /// The schema of a saved plan.
 pub(super) const PLAN: &str = include_str!("../../../schemas/plan.json");
 
+/// The schema of the input of rules.
+pub(super) const POLICY_INPUT: &str = include_str!("../../../schemas/policy-input.json");
+
 /// The schema of the parts of a plan.
 pub(super) const PARTS: &str = include_str!("../../../schemas/parts.json");
 

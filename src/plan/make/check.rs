@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::subjects::{has_cluster, membership};
-use crate::design::{Design, NodeName};
+use crate::design::{Guards, NodeName};
 use crate::plan::Options;
 use crate::plan::action::{Action, Does};
 use crate::plan::etcd::Clusters;
@@ -19,11 +19,15 @@ pub(super) fn request(
     clusters: &Clusters<'_>,
 ) -> Result<(), Error> {
     let action = input.request.action;
+    let flags = input.options.forbidden(&input.after.guards().policy);
+    if !flags.is_empty() {
+        return Err(Error::Forbidden { flags });
+    }
     if action.wants_nodes() && asked.is_empty() {
         return Err(Error::NoNodes { action });
     }
     let is_about_etcd = matches!(action, Action::CheckEtcd | Action::RemoveEtcd);
-    if is_about_etcd && input.after.etcd_clusters.is_empty() {
+    if is_about_etcd && input.after.guards().etcd_clusters.is_empty() {
         return Err(Error::NoEtcd);
     }
     let is_on_cluster = matches!(action.does(), Does::Cluster(_)) || action == Action::Decommission;
@@ -55,21 +59,21 @@ pub(super) fn request(
     }
     let given = &options.leaving;
     if given.drain_grace_period.is_some() || given.drain_timeout.is_some() {
-        return grace(input.after, options);
+        return grace(input.after.guards(), options);
     }
     Ok(())
 }
 
 /// Checks the times of the drains of a plan, where it has any.
-pub(super) fn grace_of(design: &Design, options: &Options, steps: &[Step]) -> Result<(), Error> {
+pub(super) fn grace_of(guards: &Guards, options: &Options, steps: &[Step]) -> Result<(), Error> {
     match steps.iter().any(|step| step.id.kind == StepKind::Drain) {
-        true => grace(design, options),
+        true => grace(guards, options),
         false => Ok(()),
     }
 }
 
-fn grace(design: &Design, options: &Options) -> Result<(), Error> {
-    let (given, configured) = (&options.leaving, &design.configuration);
+fn grace(guards: &Guards, options: &Options) -> Result<(), Error> {
+    let (given, configured) = (&options.leaving, &guards.configuration);
     let grace = given
         .drain_grace_period
         .unwrap_or(configured.drain_grace_period);

@@ -13,26 +13,25 @@ use std::sync::Arc;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::action::{Action, Request};
+use super::allowance::{Allowance, Allowed};
+use super::covered::Covering;
 use super::etcd::Clusters;
 use super::input::{Error, Input};
 use super::item::Item;
+use super::joining::Joins;
 use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
-use super::select::Names;
 use super::{
-    Approvals, Forecast, Options, Plan, PlannedGroup, Precondition, Summary, Verdicts, forecast,
-    graph, groups, preconditions, remedy, steps,
+    Approvals, Forecast, Options, Plan, PlanGuards, PlannedGroup, Precondition, Summary, Verdicts,
+    forecast, graph, groups, preconditions, remedy, steps,
 };
-use crate::design::{Design, Digest, FieldPattern, NoPattern, NodeName};
-use crate::guard::WaveSize;
+use crate::design::{Digest, FieldPattern, NoPattern, NodeName};
+use crate::guard::{self, Guarded, Machines, WaveSize};
 use crate::record::NodeRecord;
 use crate::step::Step;
 
 use settle::Settled;
 use subjects::{Subjects, retirements};
-
-/// Nodes worked on at the same time, where neither flag nor policy says otherwise.
-const PARALLELISM: usize = 10;
 
 /// The changes that are carried out, by node.
 type Carried<'a> = BTreeMap<&'a NodeName, &'a Item<'a>>;
@@ -44,12 +43,11 @@ type Carried<'a> = BTreeMap<&'a NodeName, &'a Item<'a>>;
 /// A pattern of a flag names nothing, or is none; groups that cannot be put in an order, which
 /// validation finds before.
 pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
-    let options = effective(input);
+    let machines = Machines::new(input.after, &input.after.guards().groups, input.records);
+    let selection = Selection::of(input, machines)?;
+    let options = effective(input, machines)?;
     let retired = retirements(input);
     let groups = groups::in_order(input.after, &left_out(&retired))?;
-    let is_narrowed = is_narrowed(input, &options);
-    let names = Names::new(input.after, input.records, &groups, is_narrowed);
-    let selection = Selection::of(input, &options, &names)?;
     let clusters = Clusters::of(input);
     check::request(input, &options, &selection.asked, &clusters)?;
     let terms = Terms {
@@ -60,14 +58,15 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
         retired: &retired,
         selection: &selection,
         clusters: &clusters,
-        rules: rules(input, &options, &names)?,
+        rules: rules(input, &options, machines, &clusters)?,
     };
-    let judged = judge::each(&terms, names.all());
-    let settled = settle::together(&terms, judged, names.all());
+    let judged = judge::each(&terms, machines.all());
+    let mut settled = settle::together(&terms, judged, machines.all());
     let carried = settled.carried();
     let built = build(&terms, &settled, &carried);
-    check::grace_of(input.after, &options, &built.steps)?;
+    check::grace_of(input.after.guards(), &options, &built.steps)?;
     let consequences = Consequences::of(&terms, &settled, &carried, &built.steps);
+    cover(input.after, &mut settled, &built.steps);
     Ok(sum_up(&terms, settled, built, consequences))
 }
 
@@ -121,7 +120,7 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
     let mut order: Vec<&NodeName> = carried.keys().copied().collect();
     order.sort_by_cached_key(|name| terms.group_of(name).unwrap_or(usize::MAX));
     let ground = steps::Ground {
-        design: input.after,
+        site: input.after,
         options: terms.options,
         limits: &settled.limits,
         groups: &groups,
@@ -138,6 +137,20 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
         groups,
         steps,
         waves,
+    }
+}
+
+/// Adds to the changes of machines that steps are about what an approval covers of them.
+fn cover(site: &Guarded, settled: &mut Settled<'_>, steps: &[Step]) {
+    let subjects: FxHashSet<&NodeName> = steps
+        .iter()
+        .filter_map(|step| step.id.node.as_ref())
+        .collect();
+    let mut covering = Covering::new(site.guards());
+    for item in &mut settled.items {
+        if subjects.contains(item.subject.name) {
+            item.change.machine = Some(Box::new(covering.of(&item.subject)));
+        }
     }
 }
 
@@ -194,16 +207,37 @@ fn sum_up(
     built: Built,
     consequences: Consequences,
 ) -> Plan {
+    let guards = {
+        let input = terms.input;
+        let action = input.request.action;
+        PlanGuards::of(
+            action,
+            &input.options,
+            input.after,
+            input.guards,
+            &built.steps,
+        )
+    };
+    let unproven = settled.notes.unproven();
     let (input, items) = (terms.input, settled.items);
-    let changed_here = items.iter().filter(|item| item.subject.after.is_some());
+    let changed: FxHashSet<&NodeName> = items
+        .iter()
+        .filter(|item| item.subject.after.is_some())
+        .map(|item| item.subject.name)
+        .collect();
     let (unchanged, retired) = match terms.is_targeted() {
         true => (0, 0),
-        false => (
-            input.after.nodes.len() - changed_here.count(),
-            left_out(terms.retired).len(),
-        ),
+        false => {
+            let left_out = left_out(terms.retired).into_iter();
+            let retired = left_out
+                .filter(|name| input.after.nodes.contains_key(*name) && !changed.contains(name))
+                .count();
+            let rest = input.after.nodes.len() - changed.len();
+            (rest - retired, retired)
+        }
     };
     let mut summary = Summary {
+        unproven,
         retired,
         longest_path: graph::longest_path(&built.steps),
         waves: built.waves,
@@ -230,6 +264,7 @@ fn sum_up(
         notices: warnings::notices(input.after),
         warnings: consequences.warnings,
         policies: Verdicts::default(),
+        guards,
         approvals: Approvals::default(),
         summary,
         forecast: consequences.forecast,
@@ -246,12 +281,12 @@ struct Selection<'a> {
 }
 
 impl<'a> Selection<'a> {
-    fn of(input: &Input<'a>, options: &Options, names: &Names<'a>) -> Result<Self, Error> {
-        let request = &input.request;
-        let mut asked = names.asked(&request.nodes)?;
+    fn of(input: &Input<'a>, machines: Machines<'a>) -> Result<Self, Error> {
+        let (request, options) = (&input.request, &input.options);
+        let mut asked = machines.select(&request.nodes)?;
         if request.action == Action::Remediate && request.nodes.is_empty() {
             let mut subjects = Subjects::of(input);
-            for name in names.all() {
+            for name in machines.all() {
                 let subject = subjects.get(name);
                 if let Some(reason) = remedy::unseen(&subject) {
                     let reason = reason.clone();
@@ -262,10 +297,12 @@ impl<'a> Selection<'a> {
                 }
             }
         }
+        let narrowed =
+            |flag, words: &BTreeSet<Arc<str>>| machines.select(words).map_err(Error::of_flag(flag));
         Ok(Self {
             asked,
-            targets: names.select("--target", &options.targets)?,
-            excludes: names.select("--exclude", &options.excludes)?,
+            targets: narrowed("--target", &options.targets)?,
+            excludes: narrowed("--exclude", &options.excludes)?,
         })
     }
 }
@@ -274,19 +311,26 @@ impl<'a> Selection<'a> {
 fn rules<'a>(
     input: &'a Input<'a>,
     options: &'a Options,
-    names: &Names<'a>,
+    machines: Machines<'a>,
+    clusters: &'a Clusters<'a>,
 ) -> Result<Rules<'a>, Error> {
+    let allowed =
+        |flag, allowance: &Allowance| allowance.resolve(machines).map_err(Error::of_flag(flag));
+    let named = |flag, words: &BTreeSet<Arc<str>>| {
+        Allowed::named(words, machines).map_err(Error::of_flag(flag))
+    };
     Ok(Rules {
-        design: input.after,
+        guards: input.after.guards(),
         records: input.records,
         reasons: input.reasons,
-        allow_redeploy: names.allow("--allow-redeploy", &options.allow_redeploy)?,
-        allow_destroy: names.allow("--allow-destroy", &options.allow_destroy)?,
-        adopt: names.allow("--adopt", &options.adopt)?,
-        allow_unverified: names.allow("--allow-unverified", &options.allow_unverified)?,
-        no_etcd_here: names.named("--no-etcd-here", &options.leaving.no_etcd_here)?,
+        allow_redeploy: allowed("--allow-redeploy", &options.allow_redeploy)?,
+        allow_destroy: allowed("--allow-destroy", &options.allow_destroy)?,
+        adopt: allowed("--adopt", &options.adopt)?,
+        allow_unverified: allowed("--allow-unverified", &options.allow_unverified)?,
+        no_etcd_here: named("--no-etcd-here", &options.leaving.no_etcd_here)?,
         leaving: &options.leaving,
-        gone: names.named("--node-is-gone", &options.leaving.gone)?,
+        gone: named("--node-is-gone", &options.leaving.gone)?,
+        joins: Joins::of(input, clusters),
         remedy: Remedy::of(input, options),
         fields: fields(&input.request)?,
     })
@@ -295,9 +339,8 @@ fn rules<'a>(
 /// The patterns of the fields whose differences are accepted.
 fn fields(request: &Request) -> Result<Vec<FieldPattern>, Error> {
     let pattern = |text: &Arc<str>| {
-        text.parse().map_err(|error: NoPattern| Error::Pattern {
-            flag: "--field",
-            pattern: text.clone(),
+        text.parse().map_err(|error: NoPattern| Error::Field {
+            path: text.clone(),
             reason: error.to_string().into(),
         })
     };
@@ -308,16 +351,16 @@ fn fields(request: &Request) -> Result<Vec<FieldPattern>, Error> {
 /// or what is named cannot be told, which making the plan says.
 #[must_use]
 pub fn named(
-    design: &Design,
+    site: &Guarded,
     records: &BTreeMap<NodeName, NodeRecord>,
     request: &Request,
 ) -> Option<BTreeSet<NodeName>> {
     if request.nodes.is_empty() {
         return None;
     }
-    let groups = groups::in_order(design, &FxHashSet::default()).ok()?;
-    let names = Names::new(design, records, &groups, true);
-    let named = names.asked(&request.nodes).ok()?;
+    let named = Machines::new(site, &site.guards().groups, records)
+        .select(&request.nodes)
+        .ok()?;
     Some(named.into_iter().cloned().collect())
 }
 
@@ -350,16 +393,23 @@ fn asked_groups(
     groups
 }
 
-/// The options, with the policy's values where no flag gave one.
-fn effective(input: &Input<'_>) -> Options {
-    let policy = &input.after.policy;
+/// The options, with the policy's values where no flag gave one, and what they allow by name: a saved plan names each
+/// machine that a group or a rack stood for when it was made.
+fn effective(input: &Input<'_>, machines: Machines<'_>) -> Result<Options, Error> {
+    let policy = &input.after.guards().policy;
     let mut options = input.options.clone();
+    for (flag, allowance) in options.allowances_mut() {
+        *allowance = allowance.by_name(machines).map_err(Error::of_flag(flag))?;
+    }
+    for (flag, words) in options.leaving.words_mut() {
+        *words = machines.by_name(words).map_err(Error::of_flag(flag))?;
+    }
     if options.parallelism == 0 {
-        options.parallelism = policy.parallelism.unwrap_or(PARALLELISM).max(1);
+        options.parallelism = policy.parallelism.unwrap_or(guard::PARALLELISM).max(1);
     }
     options.parallel_groups = options.parallel_groups.max(1);
     options.max_failures = options.max_failures.or(policy.max_failures);
-    options
+    Ok(options)
 }
 
 /// Whether the plan is for some of the nodes only.

@@ -37,12 +37,12 @@ pub(super) fn together<'a>(
 ) -> Settled<'a> {
     let Judged { items, down, notes } = judged;
     let (input, rules, clusters) = (terms.input, &terms.rules, terms.clusters);
-    let (design, leaving) = (input.after, rules.leaving);
+    let (guards, leaving) = (input.after.guards(), rules.leaving);
     let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
     let items = items.into_iter().map(|item| rules.prove(item)).collect();
     let items = cluster::keep_api_servers(items, facts, clusters, leaving);
     let (items, after) = clusters.settle(items, leaving, &rules.no_etcd_here);
-    let items = cluster::await_joining(items, facts, design);
+    let items = terms.rules.joins.settle(items);
     let items = cluster::need_rights(items, facts);
     let is_remediation = input.request.action == Action::Remediate;
     let most = match is_remediation {
@@ -53,7 +53,7 @@ pub(super) fn together<'a>(
     let machines: FxHashSet<&NodeName> = machines
         .chain(down.iter().map(|(node, _)| &node.name))
         .collect();
-    let limits = WaveLimits::new(design, most)
+    let limits = WaveLimits::new(guards, most)
         .with_etcd(clusters.places(&after))
         .with_groups(terms.groups.iter().map(PlannedGroup::size), &machines);
     let (items, limits) = match is_remediation {

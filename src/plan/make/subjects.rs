@@ -76,10 +76,7 @@ impl<'a> Subjects<'a> {
         let record = self.records.get(name.as_str());
         let revision = record.and_then(|record| record.revision.as_deref());
         let old = revision.and_then(|revision| self.applied.get_mut(revision));
-        let (old, before) = match old {
-            Some((design, nodes)) => (Some(*design), nodes.get(name.as_str())),
-            None => (None, None),
-        };
+        let before = old.and_then(|(_, nodes)| nodes.get(name.as_str()));
         let accepted = record.and_then(|record| record.accepted.as_ref());
         let installed = match accepted {
             None => before,
@@ -98,7 +95,6 @@ impl<'a> Subjects<'a> {
         Subject {
             name,
             after,
-            old,
             before: before.map(|node| &**node),
             installed: installed.map(|node| &**node),
             record,
@@ -121,7 +117,7 @@ impl<'a> Subjects<'a> {
 /// Whether the site has a Kubernetes cluster that can be observed.
 pub(super) fn has_cluster(input: &Input<'_>) -> bool {
     let named = || {
-        let backends = input.after.backends.data.as_ref();
+        let backends = input.after.guards().backends.data.as_ref();
         backends.is_some_and(|data| data.at(&["clusters", "kubernetes"]).is_some())
     };
     let seen = input.observations;

@@ -4,23 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Carried;
-use crate::design::{Design, HardwareBackend, NodeName};
+use crate::design::{HardwareBackend, NodeName, Section};
 use crate::document::Node;
 use crate::guard;
+use crate::guard::Guarded;
 use crate::plan::Options;
+use crate::plan::action::Action;
 use crate::plan::change::cannot_be_compared;
 use crate::plan::input::Input;
 use crate::plan::item::Item;
 use crate::plan::subject::{Observation, Subject};
+use crate::record::Unproven;
 use crate::step::{OnDrainTimeout, Step, StepKind};
 
 /// Names of nodes that a warning lists before it only counts.
 const NAMED: usize = 8;
 
 /// The notices: which guards count, and where credentials can be read on their way.
-pub(super) fn notices(design: &Design) -> Vec<Arc<str>> {
+pub(super) fn notices(site: &Guarded) -> Vec<Arc<str>> {
     let mut notices = Vec::new();
-    if let Some(source) = &design.guards_from
+    if let Some(source) = &site.guards().from
         && !source.changed.is_empty()
     {
         notices.push(format!(
@@ -29,7 +32,18 @@ pub(super) fn notices(design: &Design) -> Vec<Arc<str>> {
             source.revision
         ));
     }
-    let backends = &design.backends;
+    if let Some(built) = site.built_of() {
+        notices.extend(built.differing.iter().map(|(node, sections)| {
+            let sections: Vec<&str> = sections.iter().map(|section| section.as_str()).collect();
+            format!(
+                "`{node}` is built of revision {}; the commit that is checked out differs in {}, and \
+                 `--target-revision committed` takes that one",
+                built.revision,
+                sections.join(", ")
+            )
+        }));
+    }
+    let backends = &site.guards().backends;
     if backends.allow_plain_http {
         notices.push(
             "credentials may be sent over plain HTTP (`allow_plain_http: true`), where the network in between can \
@@ -87,11 +101,8 @@ pub(super) fn of_plan(
     if kinds().any(|kind| kind == StepKind::Drain) {
         warnings.extend(round_budgets(options.leaving.on_drain_timeout));
     }
-    let windows = &input.after.policy.maintenance_windows;
-    if !windows.is_empty()
-        && input.request.action.waits_for_window()
-        && kinds().any(|kind| kind.facts().touches_world())
-    {
+    let windows = &input.after.guards().policy.maintenance_windows;
+    if !windows.is_empty() && input.request.action.waits_for_window(steps) {
         let windows = guard::windows::in_words(windows);
         let text = format!("this plan is carried out in maintenance windows only: {windows}");
         warnings.push(text.into());
@@ -118,6 +129,10 @@ pub(super) struct Notes<'a> {
     /// By why.
     unobserved: BTreeMap<&'a str, Vec<&'a NodeName>>,
     not_comparable: Vec<&'a NodeName>,
+    /// Machines that were taken as they were, by the sections that were not compared.
+    assumed: BTreeMap<&'a [Section], Vec<&'a NodeName>>,
+    /// Machines that were built, and have not joined their clusters yet.
+    not_joined: Vec<&'a NodeName>,
     pub(super) unwiped: Vec<&'a NodeName>,
 }
 
@@ -139,6 +154,10 @@ impl<'a> Notes<'a> {
             self.unobserved.entry(why).or_default().extend(names);
         }
         self.not_comparable.extend(next.not_comparable);
+        for (sections, names) in next.assumed {
+            self.assumed.entry(sections).or_default().extend(names);
+        }
+        self.not_joined.extend(next.not_joined);
         self.unwiped.extend(next.unwiped);
     }
 
@@ -149,14 +168,31 @@ impl<'a> Notes<'a> {
                 self.unobserved.entry(why).or_default().push(subject.name);
             }
         }
+        if let Some(record) = subject.record.filter(|_| subject.after.is_some()) {
+            let assumed = record.assumed();
+            if !assumed.is_empty() {
+                self.assumed.entry(assumed).or_default().push(subject.name);
+            }
+            if record.awaited_since().is_some() {
+                self.not_joined.push(subject.name);
+            }
+        }
         if cannot_be_compared(subject) {
             self.not_comparable.push(subject.name);
         }
     }
 
+    /// How many machines are not known to be as designed.
+    pub(super) fn unproven(&self) -> Unproven {
+        Unproven {
+            assumed: self.assumed.values().map(Vec::len).sum(),
+            not_joined: self.not_joined.len(),
+        }
+    }
+
     pub(super) fn warnings(&self, input: &Input<'_>) -> Vec<Arc<str>> {
         let mut warnings: Vec<String> = Vec::new();
-        if input.observations.is_none() {
+        if input.observations.is_none() && input.request.action != Action::Guards {
             warnings.push(
                 "nothing was observed: whether machines are as recorded, and whether those without a \
                  record are free, is not known; a machine that turns out to be deployed is not deployed over"
@@ -180,6 +216,18 @@ impl<'a> Notes<'a> {
         about(
             &self.not_comparable,
             "were recorded by other rules, at a revision that is not at hand, and count as unchanged",
+        );
+        for (sections, nodes) in &self.assumed {
+            let sections: Vec<&str> = sections.iter().map(|section| section.as_str()).collect();
+            let what = format!(
+                "were adopted, and are assumed to be as designed in what was not verified ({})",
+                sections.join(", ")
+            );
+            about(nodes, &what);
+        }
+        about(
+            &self.not_joined,
+            "were built, and have not joined their clusters yet",
         );
         about(
             &self.ungrouped,

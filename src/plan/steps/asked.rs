@@ -5,19 +5,13 @@
 
 use std::sync::Arc;
 
-use super::leaving::{Bounds, Place, tear_down, written as step_of_leaving};
+use super::leaving::{Bounds, OUTSIDE, tear_down, written as step_of_leaving};
 use super::{Ground, NewStep, StepList, deployed, keeps_disks};
 use crate::design::NodeDesign;
 use crate::guard::is_control_plane;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepIndex, StepKind};
-
-/// Outside all groups.
-const OUTSIDE: Place<'static> = Place {
-    group: None,
-    standby: false,
-};
 
 /// All nodes that were named, in waves where the action has them.
 pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>, action: Action) {
@@ -112,7 +106,7 @@ fn rebuild(
     item: &Item<'_>,
     wave: StepIndex,
 ) -> StepIndex {
-    let configuration = &ground.design.configuration;
+    let configuration = &ground.site.guards().configuration;
     let written = |kind| NewStep::new(kind, None, Some(item.subject.name));
     let torn_down = tear_down(draft, ground, item, &OUTSIDE, |first| first.success([wave]));
     let parameters = draft.share(Parameters {
@@ -132,7 +126,8 @@ fn rebuild(
         .parameters(parameters)
         .success([prepared]);
     let deployed = draft.add(deploy);
-    match item.work.leave.as_ref().filter(|leave| leave.comes_back()) {
+    let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
+    match leave.filter(|leave| leave.comes_back()) {
         Some(leave) => {
             let back = step_of_leaving(ground, StepKind::AwaitReady, item, leave, &OUTSIDE);
             draft.add(back.success([deployed]))
@@ -148,11 +143,14 @@ fn one(
     item: &Item<'_>,
     wave: Option<StepIndex>,
 ) -> Option<StepIndex> {
-    let configuration = &ground.design.configuration;
+    let configuration = &ground.site.guards().configuration;
     let name = item.subject.name;
     if let Some(single) = &item.work.single {
         let timeout = match single.kind {
-            StepKind::Forget | StepKind::AcceptIdentity | StepKind::AcceptDifferences => 0,
+            StepKind::Forget
+            | StepKind::AcceptIdentity
+            | StepKind::AcceptDifferences
+            | StepKind::Adopt => 0,
             StepKind::Remediate => {
                 let limits = single.parameters.remediation;
                 limits.map_or(0, |limits| limits.longest())

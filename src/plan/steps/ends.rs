@@ -19,7 +19,7 @@ const OUTSIDE: Place<'static> = Place {
 
 /// Backends and credentials are good; the provisioner has what it needs once.
 pub(super) fn site(draft: &mut StepList, ground: &Ground<'_>) {
-    let configuration = &ground.design.configuration;
+    let configuration = &ground.site.guards().configuration;
     let deployed = ground.items.iter().filter(|(_, item)| item.work.deploy);
     let parameters = draft.share(Parameters {
         deploys: deployed.map(|(name, _)| (*name).clone()).collect(),
@@ -56,7 +56,7 @@ pub(super) fn early_teardowns(draft: &mut StepList, ground: &Ground<'_>) {
         return;
     }
     let mut holders: FxHashMap<IpAddr, Vec<&NodeName>> = FxHashMap::default();
-    for node in ground.design.nodes.values() {
+    for node in ground.site.nodes.values() {
         for address in addresses(node) {
             holders.entry(address).or_default().push(&node.name);
         }

@@ -211,7 +211,7 @@ impl<'g> OpenGroup<'g> {
             if one.torn_down.is_none() && one.item.work.rejoins.is_none() {
                 continue;
             }
-            match self.await_ready(draft, one.item, step) {
+            match self.await_ready(draft, one.item, [Some(step), None]) {
                 Some(back) if self.holds_up(one.item) => held_up.push(back),
                 back => others.push(back.unwrap_or(step)),
             }
@@ -226,7 +226,7 @@ impl<'g> OpenGroup<'g> {
 
     /// Power and labels.
     fn repair(&mut self, draft: &mut StepList, item: &Item<'_>) {
-        let configuration = &self.ground.design.configuration;
+        let configuration = &self.ground.site.guards().configuration;
         let name = item.subject.name;
         let unset = draft.unset_retired.get(name).copied();
         if item.work.power_on {
@@ -247,6 +247,9 @@ impl<'g> OpenGroup<'g> {
             let step = draft.add(written);
             self.ends.push(step);
             draft.relabels.entry(name.clone()).or_insert(step);
+        }
+        if !item.work.deploy {
+            self.await_ready(draft, item, [Some(self.start), unset]);
         }
     }
 
@@ -276,18 +279,18 @@ impl<'g> OpenGroup<'g> {
         is_member || item.subject.after.is_some_and(is_control_plane)
     }
 
-    /// A node that was in its cluster is waited for until it is back.
+    /// A node that is to be in its clusters is waited for until it is.
     fn await_ready(
         &mut self,
         draft: &mut StepList,
         item: &Item<'_>,
-        deployed: StepIndex,
+        before: [Option<StepIndex>; 2],
     ) -> Option<StepIndex> {
         let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
         let leave = leave.filter(|leave| leave.comes_back())?;
         let place = self.place(item);
         let written = written(self.ground, StepKind::AwaitReady, item, leave, &place);
-        let step = draft.add(written.success([deployed]));
+        let step = draft.add(written.success(before.into_iter().flatten()));
         self.ends.push(step);
         Some(step)
     }
@@ -303,7 +306,7 @@ impl<'g> OpenGroup<'g> {
         }
         let mut written = self
             .written(StepKind::Prepare, item)
-            .timeout(self.ground.design.configuration.prepare_node_timeout)
+            .timeout(self.ground.site.guards().configuration.prepare_node_timeout)
             .success([torn_down.unwrap_or(self.start)])
             .success(draft.unset_retired.get(item.subject.name).copied());
         if item.work.refused.is_some() {
@@ -344,7 +347,7 @@ impl<'g> OpenGroup<'g> {
         }
         let written = self
             .written(StepKind::Deploy, item)
-            .timeout(self.ground.design.configuration.deploy_timeout)
+            .timeout(self.ground.site.guards().configuration.deploy_timeout)
             .effect(item.deploy_effect())
             .parameters(draft.share(deployed(self.ground, item)))
             .success([gate])

@@ -20,6 +20,12 @@ pub(super) struct Place<'g> {
     pub(super) standby: bool,
 }
 
+/// Outside all groups.
+pub(super) const OUTSIDE: Place<'static> = Place {
+    group: None,
+    standby: false,
+};
+
 /// The bounds of the steps, in seconds: the flag's, else the configuration's.
 pub(super) struct Bounds<'g> {
     leaving: &'g Leaving,
@@ -30,7 +36,7 @@ impl<'g> Bounds<'g> {
     pub(super) fn of(ground: &Ground<'g>) -> Self {
         Self {
             leaving: &ground.options.leaving,
-            configuration: &ground.design.configuration,
+            configuration: &ground.site.guards().configuration,
         }
     }
 
@@ -106,6 +112,10 @@ pub(super) fn written(
             parameters.etcd_members.clone_from(&leave.etcd);
             parameters.node_is_gone = false;
             parameters.members_only = leave.node_uid.is_none() && !leave.joins;
+            if !item.work.deploy {
+                let awaited = item.subject.record.and_then(NodeRecord::awaited_since);
+                parameters.deployed_at = Some(awaited.unwrap_or_default());
+            }
             if leave.is_member {
                 timeout = timeout.saturating_add(bounds.of_kind(StepKind::CheckEtcd));
             }

@@ -20,14 +20,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::action::Action;
 use super::item::Item;
 use super::{Options, PlannedGroup};
-use crate::design::{Design, GroupName, NodeDesign, NodeName, Section};
+use crate::design::{GroupName, NodeDesign, NodeName, Section};
 use crate::document::Node;
-use crate::guard::{WaveLimits, WaveSize};
+use crate::guard::{Guarded, WaveLimits, WaveSize};
 use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
 
 /// The inputs of the builders.
 pub(super) struct Ground<'a> {
-    pub(super) design: &'a Design,
+    pub(super) site: &'a Guarded,
     pub(super) options: &'a Options,
     pub(super) limits: &'a WaveLimits<'a>,
     pub(super) groups: &'a [PlannedGroup],
@@ -220,7 +220,7 @@ impl StepList {
         parameters.clean_steps = clean_steps(item);
         parameters.forget = ground.options.leaving.forget;
         NewStep::new(StepKind::Destroy, group, Some(item.subject.name))
-            .timeout(ground.design.configuration.destroy_timeout)
+            .timeout(ground.site.guards().configuration.destroy_timeout)
             .parameters(self.share(parameters))
     }
 }
@@ -245,6 +245,7 @@ fn deployed(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
     Parameters {
         image: image.and_then(Node::as_str).map(Arc::from),
         deploy_steps: steps.unwrap_or_default().to_vec(),
+        joins: item.work.joins,
         ..disks_of(ground, item)
     }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use super::leaving::{OUTSIDE, written};
 use super::{Ground, NewStep, StepList};
 use crate::design::NodeDesign;
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepKind};
 
-/// The identity of an adopted machine from now on.
-fn identity_of(item: &Item<'_>) -> Parameters {
+/// The identity of an adopted machine from now on, and the sections in which it was observed to be as designed.
+fn adopted(item: &Item<'_>) -> Parameters {
     let machine = item.subject.machine;
     let observed = machine.and_then(|machine| machine.identity.as_deref());
     let designed = item.subject.after.map(NodeDesign::identity);
@@ -19,13 +20,14 @@ fn identity_of(item: &Item<'_>) -> Parameters {
     });
     Parameters {
         identity: identity.filter(|identity| !identity.is_empty()),
+        verified: item.subject.compared(),
         ..Parameters::default()
     }
 }
 
 /// The retired flag is set and taken off. Taking it off comes before all that the node is for.
 pub(super) fn retirement(draft: &mut StepList, ground: &Ground<'_>) {
-    let timeout = ground.design.configuration.prepare_node_timeout;
+    let timeout = ground.site.guards().configuration.prepare_node_timeout;
     for (name, item) in ground.items {
         if let Some(reason) = &item.work.set_retired {
             let parameters = Parameters {
@@ -52,7 +54,7 @@ pub(super) fn retirement(draft: &mut StepList, ground: &Ground<'_>) {
 
 /// Records and adoptions; and labels and power of nodes that no group selects.
 pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
-    let configuration = &ground.design.configuration;
+    let configuration = &ground.site.guards().configuration;
     for (name, item) in ground.items {
         let work = &item.work;
         if item.change.group.is_none() {
@@ -72,6 +74,11 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
                 draft.sinks.push(step);
                 draft.relabels.insert((*name).clone(), step);
             }
+            if let Some(wait) = work.rejoins.as_ref().filter(|_| !work.deploy) {
+                let written = written(ground, StepKind::AwaitReady, item, wait, &OUTSIDE);
+                let step = draft.add(written.success(draft.verify_site));
+                draft.sinks.push(step);
+            }
         }
         if work.lock {
             let written = NewStep::new(StepKind::Lock, None, Some(name))
@@ -87,7 +94,7 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
         ];
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
             let parameters = match kind {
-                StepKind::Adopt => draft.share(identity_of(item)),
+                StepKind::Adopt => draft.share(adopted(item)),
                 StepKind::AcceptDifferences => Some(Arc::new(Parameters {
                     accepted: work.accept.clone(),
                     ..Parameters::default()

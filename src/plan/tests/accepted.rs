@@ -26,7 +26,7 @@ fn differing(paths: &[&str]) -> PlanFixture {
         })
         .collect();
     let pattern: FieldPattern = "dns".parse().unwrap();
-    fixture.after.policy.ignored = vec![IgnoredChanges {
+    fixture.guards.policy.ignored = vec![IgnoredChanges {
         selectors: Vec::new(),
         paths: vec![pattern],
         reason: "DHCP".into(),
@@ -91,7 +91,7 @@ fn what_a_record_accepts_is_one_value_of_one_field() {
         ("mtu", 7, ChangeKind::Redeploy),
     ] {
         let mut fixture = differing(&["dns"]);
-        fixture.after.policy.ignored.clear();
+        fixture.guards.policy.ignored.clear();
         fixture.record("n").accepted = Some(recorded(path, value));
         let plan = fixture.plan();
         assert_eq!(plan.changes[0].kind, expected, "{path} {value}");

@@ -77,7 +77,7 @@ fn a_node_is_deleted_only_when_it_is_cordoned_and_has_no_labels() {
 #[test]
 fn a_node_that_no_group_selects_is_built_again_by_itself_behind_the_groups() {
     let mut fixture = PlanFixture::settled(&["n1", "n2", "n3"]);
-    fixture.after.groups = vec![group("all", &[], named(&["n1"]))];
+    fixture.guards.groups = vec![group("all", &[], named(&["n1"]))];
     let plan = asked(&mut fixture, Action::Redeploy, &["n*"]);
     assert!(plan.blocked().next().is_none());
     assert_eq!(
@@ -333,12 +333,12 @@ fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_
         fixture.bare(name);
     }
     fixture.designed("n2").labels = Arc::default();
+    let cluster = fixture.observations.as_mut().unwrap().cluster.take();
     assert_eq!(
         work(&fixture.plan()),
         "prepare/all/n1 prepare/all/n2 deploy/all/n1 deploy/all/n2"
     );
-    let seen = fixture.observations.as_mut().unwrap();
-    seen.cluster.as_mut().unwrap().api_servers = Some(Fact::Known(1));
+    fixture.observations.as_mut().unwrap().cluster = cluster;
     // The second has no labels: it is not known that it is to be one.
     let plan = fixture.plan();
     assert_eq!(
@@ -348,6 +348,7 @@ fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_
     let parameters = step(&plan, "await-ready/all/n1").parameters.clone();
     assert!(parameters.is_none_or(|parameters| !parameters.members_only));
     // What does not answer yet may be what is deployed.
+    fixture.observations.as_mut().unwrap().cluster = None;
     fixture.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
     assert!(!work(&fixture.plan()).contains("await-ready"));
 }

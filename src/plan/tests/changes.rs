@@ -1,7 +1,7 @@
 //! The table of changes, kind by kind.
 
 use super::*;
-use crate::design::{Retirement, SectionDigest, WipePolicy};
+use crate::design::{Guards, Retirement, SectionDigest, WipePolicy};
 use crate::observed::{Capability, PartDrift};
 use crate::plan::Standing;
 
@@ -96,7 +96,7 @@ fn disks_that_drifted_are_named_with_both_values_unless_their_design_was_changed
 }
 
 fn retire(fixture: &mut PlanFixture) {
-    fixture.after.retirements.push(Retirement {
+    fixture.guards.retirements.push(Retirement {
         selector: named(&["n"]).remove(0),
         reason: Arc::from("old"),
         from: None,
@@ -104,8 +104,8 @@ fn retire(fixture: &mut PlanFixture) {
     });
 }
 
-fn protect(design: &mut Design) {
-    design.policy.protected = named(&["n"]);
+fn protect(guards: &mut Guards) {
+    guards.policy.protected = named(&["n"]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_machine_that_keeps_no_state_is_what_its_record_says_and_is_free_only_while_
             failed,
             "create; ; prepare/all/n deploy/all/n",
         ),
-        ("failed, on", On, failed, "adopt; --adopt n; "),
+        ("failed, on", On, failed, "redeploy; --allow-redeploy n; "),
         (
             "prepared, off",
             Off,
@@ -237,7 +237,14 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             },
             "create; ; prepare/all/n deploy/all/n",
         ),
-        ("failed, yet active", |w| failed(w), "adopt; --adopt n; "),
+        (
+            "failed, yet active: which system it has is not known",
+            |w| {
+                failed(w);
+                w.options.adopt = all();
+            },
+            "redeploy; --allow-redeploy n; ",
+        ),
         (
             "failed, yet active, and allowed",
             |w| {
@@ -318,25 +325,25 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             |w| {
                 w.edit("n", Section::OperatingSystem);
                 w.options.allow_redeploy = all();
-                protect(&mut w.after);
+                protect(&mut w.guards);
             },
             "redeploy; never; ",
         ),
         (
-            "another image on a node that was protected",
+            "another image on a node that was protected when it was applied, by guards that are over",
             |w| {
                 w.edit("n", Section::OperatingSystem);
                 w.options.allow_redeploy = all();
-                protect(&mut w.old);
+                protect(&mut w.old_guards);
             },
-            "redeploy; never; ",
+            "redeploy; ; destroy/all/n prepare/all/n deploy/all/n",
         ),
         (
             "another image where the policy says never",
             |w| {
                 w.edit("n", Section::OperatingSystem);
                 w.options.allow_redeploy = all();
-                w.after.policy.redeploy_on_change = crate::design::RedeployPolicy::Never;
+                w.guards.policy.redeploy_on_change = crate::design::RedeployPolicy::Never;
             },
             "redeploy; never; ",
         ),
@@ -350,13 +357,13 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "destroy; ; destroy/n",
         ),
         (
-            "left, allowed, protected at its revision",
+            "left, allowed, protected at its revision by guards that are over",
             |w| {
                 w.leave("n");
                 w.options.allow_destroy = all();
-                protect(&mut w.old);
+                protect(&mut w.old_guards);
             },
-            "destroy; never; ",
+            "destroy; ; destroy/n",
         ),
         (
             "left, protected by the provisioner",
@@ -399,7 +406,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "retired from tomorrow on",
             |w| {
                 retire(w);
-                w.after.retirements[0].from = Some(Arc::from("2030-06-02"));
+                w.guards.retirements[0].from = Some(Arc::from("2030-06-02"));
             },
             "nothing",
         ),
@@ -491,7 +498,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "excluded",
             |w| {
                 w.edit("n", Section::OperatingSystem);
-                w.options.excludes = these(&["all"]);
+                w.options.excludes = these(&["*"]);
             },
             "redeploy; excluded; ",
         ),
@@ -517,7 +524,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             |w| {
                 w.leave("n");
                 w.options.allow_destroy = all();
-                w.after.policy.wipe = WipePolicy::Skip;
+                w.guards.policy.wipe = WipePolicy::Skip;
                 w.seen("n").capabilities = [Capability::Power].into();
             },
             "destroy; ; destroy/n",
@@ -527,7 +534,7 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             |w| {
                 w.edit("n", Section::Storage);
                 w.options.allow_redeploy = all();
-                w.after.policy.max_unavailable.total = Some(0);
+                w.guards.policy.max_unavailable.total = Some(0);
             },
             "redeploy; never; ",
         ),
@@ -588,13 +595,21 @@ fn retired_nodes_are_left_out_of_every_group_and_counted() {
     retire(&mut fixture);
     let plan = fixture.plan();
     assert_eq!(plan.groups[0].nodes, [NodeName::from("m")]);
-    assert_eq!((plan.groups[0].retired, plan.summary.retired), (1, 1));
+    let counts = |plan: &Plan| (plan.changes.len(), plan.summary.retired, plan.unchanged);
+    assert_eq!(plan.groups[0].retired, 1);
+    // Each node counts once: the one that is retired now is a change.
+    assert_eq!(counts(&plan), (1, 0, 1));
+    fixture.record("n").retired = Some(Arc::from("old"));
+    fixture.seen("n").retired = Some(Arc::from("old"));
+    let plan = fixture.plan();
+    assert_eq!(plan.groups[0].retired, 1);
+    assert_eq!(counts(&plan), (0, 1, 1));
 }
 
 #[test]
 fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power() {
     let mut fixture = PlanFixture::settled(&["m", "n"]);
-    fixture.after.groups = vec![group("g", &[], named(&["m"]))];
+    fixture.guards.groups = vec![group("g", &[], named(&["m"]))];
     fixture.bare("n");
     assert_eq!(told(&fixture), "create; shown; ");
     let warnings = fixture.plan().warnings;
@@ -603,26 +618,27 @@ fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power
         *"are selected by no deployment group, and are left alone: n"
     );
     let mut fixture = PlanFixture::settled(&["m", "n"]);
-    fixture.after.groups = vec![group("g", &[], named(&["m"]))];
+    fixture.guards.groups = vec![group("g", &[], named(&["m"]))];
     fixture.edit("n", Section::Labels);
     assert_eq!(told(&fixture), "relabel; ; relabel/n");
 }
 
 #[test]
-fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_are_errors() {
+fn words_name_nodes_and_with_a_prefix_groups_racks_and_tags_and_those_that_name_nothing_are_errors()
+{
     let mut fixture = PlanFixture::settled(&["a1", "a2", "b1", "b2"]);
     for name in ["a1", "a2", "b1", "b2"] {
         fixture.edit(name, Section::Labels);
     }
     fixture.designed("b1").rack = Some(Arc::from("rack1"));
     fixture.designed("b2").tags = Arc::new([Arc::from("gpu")].into());
-    fixture.after.groups = vec![group("g", &[], Vec::new()), group("h", &[], named(&["a2"]))];
+    fixture.guards.groups = vec![group("g", &[], Vec::new()), group("h", &[], named(&["a2"]))];
     let table: &[(&[&str], &[&str], &str)] = &[
         (&["a1"], &[], "a1"),
         (&["a*"], &[], "a1 a2"),
-        (&["rack1", "gpu"], &[], "b1 b2"),
-        (&["h"], &[], "a2"),
-        (&["g"], &["b?"], "a1 a2"),
+        (&["rack:rack1", "tag:gpu"], &[], "b1 b2"),
+        (&["group:h"], &[], "a2"),
+        (&["group:g"], &["b?"], "a1 a2"),
         (&[], &["a1", "a*"], "b1 b2"),
     ];
     for (targets, excludes, expected) in table {
@@ -636,10 +652,14 @@ fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_a
     }
     let wrong: &[(&[&str], &str)] = &[
         (
-            &["rack2"],
-            "`--target rack2` matches no node, group, rack or tag; did you mean `rack1`?",
+            &["rack:rack2"],
+            "`--target`: unknown rack `rack2`; did you mean `rack1`?",
         ),
-        (&["z*"], "`--target z*` matches no node, group, rack or tag"),
+        (
+            &["gpu"],
+            "`--target`: unknown node `gpu`; for more than a node, pass `tag:gpu`",
+        ),
+        (&["z*"], "`--target`: no node matches `z*`"),
     ];
     fixture.options.excludes.clear();
     for (targets, expected) in wrong {
@@ -647,28 +667,32 @@ fn patterns_name_nodes_globs_groups_racks_and_tags_and_those_that_name_nothing_a
         assert_eq!(fixture.try_plan().unwrap_err().to_string(), *expected);
     }
     fixture.options.targets.clear();
-    fixture.options.adopt.nodes = these(&["gpu"]);
+    fixture.options.adopt.nodes = these(&["gqu"]);
     let error = fixture.try_plan().unwrap_err().to_string();
-    assert_eq!(error, "`--adopt gpu` matches no node");
+    assert_eq!(error, "`--adopt`: unknown node `gqu`");
+    // A saved plan names the machines that a tag stood for.
+    fixture.options.adopt.nodes = these(&["tag:gpu", "a*"]);
+    let plan = fixture.plan();
+    assert_eq!(plan.options.adopt.nodes, these(&["a*", "b2"]));
 }
 
 #[test]
 fn what_is_adopted_counts_as_deployed_and_else_as_its_record_says() {
     let table: &[(&str, Edit, Standing)] = &[
         ("allowed", |w| w.options.adopt = all(), Standing::Deployed),
-        ("blocked", |_| (), Standing::Failed),
+        ("blocked", |_| (), Standing::NotStarted),
         (
             "left out",
             |w| {
                 w.options.adopt = all();
                 w.options.excludes = these(&["n"]);
             },
-            Standing::Failed,
+            Standing::NotStarted,
         ),
     ];
     for (name, edit, expected) in table {
         let mut fixture = PlanFixture::settled(&["n"]);
-        failed(&mut fixture);
+        fixture.records.clear();
         edit(&mut fixture);
         let plan = fixture.plan();
         let change = plan

@@ -114,7 +114,7 @@ fn a_teardown_cleans_by_the_policy_and_erases_whatever_the_policy_says() {
         ),
     ];
     for (policy, steps, why) in table {
-        fixture.after.cleaning = vec![policy];
+        fixture.guards.cleaning = vec![policy];
         let plan = ask(&mut fixture, Action::Destroy);
         assert_eq!(cleans(&plan, "destroy/n1"), steps);
         assert_eq!(because(&plan), why);
@@ -145,13 +145,13 @@ fn what_goes_from_manageable_to_available_is_cleaned_and_what_is_available_is_no
         let is_harmful = step(&plan, "prepare/all/n1").effect == crate::step::Effect::Destructive;
         assert_eq!(is_harmful, steps == DEFAULT, "{state}");
     }
-    fixture.after.cleaning = vec![policy("lab", false, &[])];
+    fixture.guards.cleaning = vec![policy("lab", false, &[])];
     assert_eq!(cleans(&fixture.plan(), "prepare/all/n1"), "nothing");
     assert_eq!(
         because(&fixture.plan()),
         "automated cleaning is off (policy `lab`)"
     );
-    fixture.after.cleaning.clear();
+    fixture.guards.cleaning.clear();
     fixture.seen("n1").provision = Fact::Known(ProvisionState::Manageable);
     let plan = ask(&mut fixture, Action::Provide);
     assert_eq!(cleans(&plan, "provide/n1"), DEFAULT);
@@ -167,7 +167,7 @@ fn what_goes_from_manageable_to_available_is_cleaned_and_what_is_available_is_no
 #[test]
 fn two_steps_of_one_interface_with_one_priority_are_refused_when_it_is_planned() {
     let mut fixture = offering();
-    fixture.after.cleaning = vec![policy("tie", true, &[("deploy.erase_devices", 99)])];
+    fixture.guards.cleaning = vec![policy("tie", true, &[("deploy.erase_devices", 99)])];
     let plan = ask(&mut fixture, Action::Teardown);
     let block = plan.changes[0].blocked.clone().unwrap();
     assert_eq!(
@@ -220,6 +220,7 @@ fn a_named_step_is_one_that_the_machine_has() {
             reason: None,
             fields: std::collections::BTreeSet::new(),
             undo: false,
+            as_is: false,
             clean_steps: names
                 .iter()
                 .map(|(interface, step)| crate::step::CleanStep::new(interface, step))
@@ -325,7 +326,7 @@ fn a_retired_machine_is_torn_down_and_cleaned_and_is_forgotten_only_when_that_is
     let mut fixture = retired(ProvisionState::Enroll, false);
     fixture.seen("n1").retired = None;
     let why: Arc<str> = Arc::from("end of warranty");
-    fixture.after.retirements = vec![crate::design::Retirement {
+    fixture.guards.retirements = vec![crate::design::Retirement {
         selector: Selector {
             node_names: these(&["n1"]),
             ..Selector::default()
@@ -354,12 +355,12 @@ fn a_retired_machine_that_is_never_provided_is_erased_by_a_step_that_it_has_or_n
         "{}",
         reason(&plan)
     );
-    fixture.after.policy.wipe = crate::design::WipePolicy::Skip;
+    fixture.guards.policy.wipe = crate::design::WipePolicy::Skip;
     let plan = ask(&mut fixture, Action::Destroy);
     assert_eq!(reason(&plan), "");
     assert!(because(&plan).ends_with("the policy says `wipe: skip`"));
     // What was torn down before was cleaned then.
-    fixture.after.policy.wipe = crate::design::WipePolicy::Require;
+    fixture.guards.policy.wipe = crate::design::WipePolicy::Require;
     fixture.record("n1").phase = Phase::NotStarted;
     let plan = ask(&mut fixture, Action::Destroy);
     assert_eq!(reason(&plan), "");

@@ -48,7 +48,7 @@ fn what_would_change_an_unverified_machine_waits_for_its_flag_and_is_marked_with
     );
     // The same by the policy of the site.
     fixture.options.allow_unverified = Allowance::default();
-    fixture.after.policy.unverified = named(&["n1"]);
+    fixture.guards.policy.unverified = named(&["n1"]);
     assert_eq!(fixture.plan().unverified().count(), 1);
     // Nothing is done to the others, and so nothing has to be proven.
     seen_as(&mut fixture, "n2", "uuid-2", unverified());

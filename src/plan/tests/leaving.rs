@@ -85,8 +85,8 @@ pub(super) fn with_etcd(fixture: &mut PlanFixture, members: &[&str], dead: &[&st
         answers: answers.collect(),
         ..EtcdSeen::default()
     };
-    fixture.after.etcd_clusters = vec![cluster.clone()];
-    fixture.old.etcd_clusters = vec![cluster];
+    fixture.guards.etcd_clusters = vec![cluster.clone()];
+    fixture.old_guards.etcd_clusters = vec![cluster];
     let observations = fixture.observations.as_mut().unwrap();
     observations.etcd.insert(name, seen);
 }
@@ -225,7 +225,7 @@ fn waves_of_different_groups_wait_for_members_too() {
     let mut fixture = clustered(&["n1", "n2", "n3"]);
     with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
     redeploy(&mut fixture, &["n1", "n2"]);
-    fixture.after.groups = vec![
+    fixture.guards.groups = vec![
         group("one", &[], named(&["n1"])),
         group("two", &[], named(&["n2", "n3"])),
     ];
@@ -260,7 +260,7 @@ fn what_the_etcd_clusters_would_not_bear_is_blocked_over_all_nodes_of_the_plan()
         fixture.options.max_unavailable = Some(Share::Machines(9));
         for name in *leave {
             fixture.leave(name);
-            let members = &mut fixture.after.etcd_clusters[0].members;
+            let members = &mut fixture.guards.etcd_clusters[0].members;
             members.retain(|member| member.node.as_str() != *name);
         }
         let plan = fixture.plan();
@@ -339,7 +339,10 @@ fn a_node_that_is_not_in_the_cluster_has_nothing_to_leave_and_the_plan_says_so()
     fixture.seen("n1").cluster = Fact::Known(None);
     redeploy(&mut fixture, &["n1"]);
     let plan = fixture.plan();
-    assert_eq!(work(&plan), "destroy/all/n1 prepare/all/n1 deploy/all/n1");
+    assert_eq!(
+        work(&plan),
+        "destroy/all/n1 prepare/all/n1 deploy/all/n1 await-ready/all/n1"
+    );
     let said = "is no node of the cluster: there is nothing to drain";
     assert!(
         plan.changes[0]
@@ -472,10 +475,10 @@ proptest! {
         fixture.options.parallel_groups = groups;
         for number in leaving.iter().filter(|number| **number < members) {
             fixture.leave(names[*number]);
-            let cluster = &mut fixture.after.etcd_clusters[0];
+            let cluster = &mut fixture.guards.etcd_clusters[0];
             cluster.members.retain(|member| member.node.as_str() != names[*number]);
         }
-        fixture.after.groups = (0..groups)
+        fixture.guards.groups = (0..groups)
             .map(|group_number| {
                 let mine: Vec<&str> = names.iter().enumerate()
                     .filter(|(number, _)| number % groups == group_number)
@@ -549,6 +552,9 @@ fn a_former_member_that_an_update_deploys_again_is_waited_for_until_it_votes() {
     );
     // Where nothing answers there is nothing to come back to: the site is built for the first time.
     fixture.records.clear();
+    let seen = fixture.observations.as_mut().unwrap();
+    seen.cluster = None;
+    seen.etcd.clear();
     for name in ["n2", "n3"] {
         fixture.see(name, ProvisionState::Available);
     }
@@ -561,7 +567,7 @@ fn a_first_deploy_awaits_its_node_or_says_that_nothing_does() {
                 data: {hardware: {kind: redfish}, clusters: {kubernetes: {}}}\n";
     let mut fixture = clustered(&["n1"]);
     fixture.bare("n1");
-    fixture.after.backends = fixture::site(site).design.backends;
+    fixture.guards.backends = fixture::site(site).guards.backends;
     let facts = |fixture: &mut PlanFixture, servers| {
         let seen = fixture.observations.as_mut().unwrap();
         seen.cluster.as_mut().unwrap().api_servers = servers;
@@ -577,7 +583,7 @@ fn a_first_deploy_awaits_its_node_or_says_that_nothing_does() {
     fixture.seen("n1").cluster = Fact::Unknown(Arc::from("connection refused"));
     assert!(!ids(&fixture.plan()).contains(&"await-ready/all/n1".to_owned()));
     let said = reasons(&fixture);
-    let why = "its Kubernetes cluster cannot be read (connection refused): the deploy ends without waiting";
+    let why = "its clusters cannot be read (connection refused): the deploy ends without waiting";
     assert!(said.contains(why), "{said}");
 
     // What is to be no node of a cluster does not wait for one.

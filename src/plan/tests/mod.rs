@@ -5,13 +5,15 @@ mod asked;
 mod changes;
 mod cleaning;
 mod deploy_steps;
+mod effect;
 mod identity;
 mod leaving;
 mod order;
 mod parts;
 mod properties;
-mod saved;
+pub(crate) mod saved;
 mod stale;
+mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,12 +23,13 @@ use super::{
     Request, Target, check_limits, make,
 };
 use crate::design::{
-    Addresses, Design, Digest, Group, GroupName, NodeDesign, NodeName, OutOfBand, RunId, Section,
-    SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
+    Addresses, Design, Digest, Documented, Group, GroupName, Guards, NodeDesign, NodeName,
+    OutOfBand, RunId, Section, SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
 };
 use crate::diagnostic::{Mark, SourceId};
 use crate::diff::ValueDifference;
 use crate::document::DocumentId;
+use crate::guard::Guarded;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{ClusterNode, Disk, Fact, Observations, ObservedNode};
 use crate::record::{NodeRecord, Phase};
@@ -36,7 +39,9 @@ use crate::step::{Step, StepIndex, Wait};
 #[derive(Clone, Debug)]
 struct PlanFixture {
     after: Design,
+    guards: Guards,
     old: Design,
+    old_guards: Guards,
     records: BTreeMap<NodeName, NodeRecord>,
     observations: Option<Observations>,
     options: Options,
@@ -72,7 +77,9 @@ impl PlanFixture {
     fn settled(names: &[&str]) -> Self {
         let mut fixture = Self {
             after: Design::empty(SiteName::from("site")),
+            guards: Guards::default(),
             old: Design::empty(SiteName::from("site")),
+            old_guards: Guards::default(),
             records: BTreeMap::new(),
             observations: Some(Observations::default()),
             options: Options {
@@ -95,7 +102,7 @@ impl PlanFixture {
             fixture.after.nodes.insert(node.name.clone(), node);
             fixture.see(name, ProvisionState::Active);
         }
-        fixture.after.groups = vec![group("all", &[], Vec::new())];
+        fixture.guards.groups = vec![group("all", &[], Vec::new())];
         fixture
     }
 
@@ -150,12 +157,21 @@ impl PlanFixture {
         self.after.nodes.remove(name);
     }
 
+    fn guarded(&self) -> Guarded {
+        Guarded::of_test(&self.after, &self.guards)
+    }
+
     fn plan(&self) -> Plan {
         self.try_plan().unwrap()
     }
 
     fn try_plan(&self) -> Result<Plan, Error> {
-        let designs = [(Arc::from(REVISION), Arc::new(self.old.clone()))].into();
+        let old = Documented {
+            design: Arc::new(self.old.clone()),
+            guards: Arc::new(self.old_guards.clone()),
+        };
+        let designs = [(Arc::from(REVISION), old)].into();
+        let after = self.guarded();
         let plan = make(&Input {
             request: self.request.clone(),
             target: Target {
@@ -164,7 +180,7 @@ impl PlanFixture {
                 dirty: Vec::new(),
                 repositories: BTreeMap::new(),
             },
-            after: &self.after,
+            after: &after,
             designs: &designs,
             base: self.base.clone(),
             records: &self.records,
@@ -173,10 +189,11 @@ impl PlanFixture {
             intermediate_commits: Vec::new(),
             history: CommitHistory::default(),
             signers_changed: false,
+            guards: &crate::plan::GuardBasis::default(),
             reasons: self,
         })?;
         // No plan that is made is one that is refused when it is read.
-        check_limits(&plan, &self.after).unwrap();
+        check_limits(&plan, &after).unwrap();
         Ok(plan)
     }
 }

@@ -12,7 +12,7 @@ fn the_five_groups_of_the_specification_run_in_the_order_of_the_document_where_t
     for name in ["c1", "k1", "k2", "m1", "ntp01"] {
         fixture.bare(name);
     }
-    fixture.after.groups = vec![
+    fixture.guards.groups = vec![
         group("control-nodes", &["ntp-node"], named(&["c1"])),
         group("compute-nodes-1", &["control-nodes"], named(&["k1"])),
         group("compute-nodes-2", &["control-nodes"], named(&["k2"])),
@@ -123,7 +123,7 @@ fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
 #[test]
 fn waves_of_groups_that_run_side_by_side_do_not_meet() {
     let mut fixture = PlanFixture::settled(&["n1", "n2"]);
-    fixture.after.groups = vec![
+    fixture.guards.groups = vec![
         group("a", &[], named(&["n1"])),
         group("b", &[], named(&["n2"])),
     ];
@@ -143,7 +143,7 @@ fn a_machine_that_left_goes_at_the_end_or_before_the_group_that_takes_its_addres
     let mut fixture = PlanFixture::settled(&["gone", "n1", "n2"]);
     fixture.leave("gone");
     fixture.bare("n1");
-    fixture.after.groups = vec![
+    fixture.guards.groups = vec![
         group("a", &[], named(&["n1"])),
         group("b", &[], named(&["n2"])),
     ];
@@ -220,7 +220,7 @@ fn what_could_not_be_observed_is_told_once_for_each_reason() {
 #[test]
 fn groups_that_cannot_be_ordered_are_errors_that_show_the_circle_whole() {
     let mut fixture = PlanFixture::settled(&["n"]);
-    fixture.after.groups = vec![
+    fixture.guards.groups = vec![
         group("a", &["b"], Vec::new()),
         group("b", &["c"], Vec::new()),
         group("c", &["b"], Vec::new()),
@@ -230,13 +230,13 @@ fn groups_that_cannot_be_ordered_are_errors_that_show_the_circle_whole() {
         error,
         "deployment groups depend on each other in a circle: b → c → b"
     );
-    fixture.after.groups = vec![group("a", &["b"], Vec::new())];
+    fixture.guards.groups = vec![group("a", &["b"], Vec::new())];
     let error = fixture.try_plan().unwrap_err().to_string();
     assert_eq!(
         error,
         "deployment group `a` depends on group `b`, which was not found in the deployment strategy"
     );
-    fixture.after.groups = vec![group("a", &[], Vec::new()), group("a", &[], Vec::new())];
+    fixture.guards.groups = vec![group("a", &[], Vec::new()), group("a", &[], Vec::new())];
     let error = fixture.try_plan().unwrap_err().to_string();
     assert_eq!(error, "there is more than one deployment group `a`");
 }
@@ -267,7 +267,7 @@ fn redeployed(
     let names: Vec<String> = (0..nodes).map(|number| format!("n{number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut fixture = PlanFixture::settled(&names);
-    fixture.after.groups = vec![Group {
+    fixture.guards.groups = vec![Group {
         success_criteria,
         ..group("all", &[], named(&names))
     }];
@@ -276,7 +276,7 @@ fn redeployed(
     }
     fixture.options.allow_redeploy = all();
     fixture.options.max_unavailable = flag;
-    let limits = &mut fixture.after.policy.max_unavailable;
+    let limits = &mut fixture.guards.policy.max_unavailable;
     limits.total = policy.and_then(Share::as_number);
     limits.percent = policy.and_then(Share::as_percent);
     fixture

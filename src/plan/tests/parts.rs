@@ -185,7 +185,7 @@ fn of_an_action() -> impl Strategy<Value = Plan> {
             fixture.options.canary = canary;
             fixture.options.allow_redeploy = all();
             if !grouped {
-                fixture.after.groups.clear();
+                fixture.guards.groups.clear();
             }
             if actions[action] == Action::Update {
                 for name in &names {
@@ -272,7 +272,7 @@ proptest! {
         let mut fixture = PlanFixture::settled(&["n1", "n2"]);
         fixture.bare("n1");
         fixture.bare("n2");
-        fixture.after.groups = names.iter().map(|name| group(name, &[], Vec::new())).collect();
+        fixture.guards.groups = names.iter().map(|name| group(name, &[], Vec::new())).collect();
         let plan = fixture.plan();
         hold(&plan, &Parts::of(&plan, 1))?;
     }
@@ -298,12 +298,12 @@ fn groups_and_waves_are_cut_into_teardowns_prepares_and_deploys() {
             "all.wave-1.teardown-1: destroy/all/n1 <- all.wave-1.start",
             "all.wave-1.prepare-1: prepare/all/n1 prepare/all/n3 <- all.wave-1.teardown-1",
             "all.wave-1.gate-prepared: gate-prepared/all/1 <- all.wave-1.prepare-1",
-            "all.wave-1.deploy-1: deploy/all/n1 deploy/all/n3 <- all.wave-1.gate-prepared",
+            "all.wave-1.deploy-1: deploy/all/n1 await-ready/all/n1 deploy/all/n3 await-ready/all/n3 <- all.wave-1.gate-prepared",
             "all.wave-2.start: wave/all/2 <- all.wave-1.deploy-1",
             "all.wave-2.teardown-1: destroy/all/n2 <- all.wave-2.start",
             "all.wave-2.prepare-1: prepare/all/n2 <- all.wave-2.teardown-1",
             "all.wave-2.gate-prepared: gate-prepared/all/2 <- all.wave-2.prepare-1",
-            "all.wave-2.deploy-1: deploy/all/n2 <- all.wave-2.gate-prepared",
+            "all.wave-2.deploy-1: deploy/all/n2 await-ready/all/n2 <- all.wave-2.gate-prepared",
             "all.gate-deployed: gate-deployed/all <- all.wave-2.deploy-1",
         ]
     );
@@ -313,8 +313,8 @@ fn groups_and_waves_are_cut_into_teardowns_prepares_and_deploys() {
         lines(&plan, &five)[2..],
         [
             "all.waves-1-2: wave/all/1 destroy/all/n1 prepare/all/n1 prepare/all/n3 gate-prepared/all/1 \
-             deploy/all/n1 deploy/all/n3 wave/all/2 destroy/all/n2 prepare/all/n2 gate-prepared/all/2 \
-             deploy/all/n2 <- all.start",
+             deploy/all/n1 await-ready/all/n1 deploy/all/n3 await-ready/all/n3 wave/all/2 destroy/all/n2 prepare/all/n2 gate-prepared/all/2 \
+             deploy/all/n2 await-ready/all/n2 <- all.start",
             "all.gate-deployed: gate-deployed/all <- all.waves-1-2"
         ]
     );
@@ -328,7 +328,7 @@ fn a_node_of_two_groups_that_run_in_parallel_is_in_the_hands_of_one_part() {
     let mut fixture = PlanFixture::settled(&["n1", "n2"]);
     fixture.bare("n1");
     fixture.bare("n2");
-    fixture.after.groups = vec![group("one", &[], Vec::new()), group("two", &[], Vec::new())];
+    fixture.guards.groups = vec![group("one", &[], Vec::new()), group("two", &[], Vec::new())];
     fixture.options.parallel_groups = 2;
     let plan = fixture.plan();
     let parts = Parts::of(&plan, 1);

@@ -27,7 +27,7 @@ fn a_plan_comes_back_as_it_was_written_and_its_digest_is_in_it() {
 }
 
 /// The text of a plan with the digests that it should have, as an attacker makes it who knows the digests.
-pub(super) fn forge(altered: &str) -> String {
+pub(crate) fn forge(altered: &str) -> String {
     let mut text = altered.to_owned();
     while let Err(
         SavedError::Altered { written, computed } | SavedError::AnotherEffect { written, computed },
@@ -60,7 +60,7 @@ fn each_thing_wrong_with_a_file_has_its_own_message() {
     );
     assert_eq!(
         plain("{\"format_version\":99}"),
-        "the plan has format version 99; this program reads version 2"
+        "the plan has format version 99; this program reads version 3"
     );
     let altered = text.replacen("\"timeout\":60", "\"timeout\":61", 1);
     assert!(plain(&altered).starts_with("the plan was altered"));
@@ -121,8 +121,53 @@ fn forecast() -> crate::plan::Forecast {
     }
 }
 
+fn full_guards() -> crate::plan::PlanGuards {
+    crate::plan::PlanGuards {
+        in_force: Some(Arc::from("c")),
+        changes: true,
+        stricter_in_force: these(&["wipe"]),
+        loosened: vec![crate::plan::Loosened {
+            guard: Arc::from("maintenance_windows"),
+            flag: Some(Arc::from("outside-windows")),
+            how: Arc::from("not only by night"),
+        }],
+        values: [(Arc::from("max_failures"), serde_json::json!(2))].into(),
+    }
+}
+
+/// A machine of which all is known.
+fn machine() -> crate::plan::CoveredMachine {
+    let text = |text: &str| Some(Arc::from(text));
+    let sections = Section::ALL.into_iter().take(7);
+    let digest = crate::design::SectionDigest([7; 32]);
+    crate::plan::CoveredMachine {
+        sections: sections.map(|section| (section, digest)).collect(),
+        controller: crate::design::OutOfBand {
+            kind: text("redfish"),
+            address: text("10.0.0.1"),
+            account: text("admin"),
+        },
+        backend: Some(Arc::new(crate::plan::CoveredBackend {
+            kind: crate::design::BackendKind::Ironic,
+            address: text("https://ironic.example:6385"),
+            settings: Some(digest),
+        })),
+        clusters: Some(digest),
+        names: [(Arc::from("ironic"), Arc::from("n1"))].into(),
+        identity: crate::identity::Identity {
+            unverified: true,
+            ..crate::identity::Identity::of(
+                Some("6f5902ac-2b24-4e4b-9c1e-6d9f3b1f0001"),
+                Some("SN1"),
+            )
+            .in_provisioner("p1")
+            .with_macs(["52:54:00:12:34:56"])
+        },
+    }
+}
+
 /// A plan in which every field has a value.
-fn full() -> Plan {
+pub(crate) fn full() -> Plan {
     let mut plan = rich();
     plan.intermediate_commits
         .push(crate::plan::IntermediateCommit {
@@ -143,6 +188,10 @@ fn full() -> Plan {
             rule: Arc::from("destroy"),
             count: 2,
             of: vec![Arc::from("ada")],
+            recovery: Some(crate::plan::RecoveryApproval {
+                count: 1,
+                of: vec![Arc::from("vault")],
+            }),
             missing: 1,
         }],
         given: vec![crate::plan::GivenApproval {
@@ -154,7 +203,12 @@ fn full() -> Plan {
             reason: Arc::from("it has expired"),
         }],
         rules_from: Arc::from("origin/main"),
+        advisory: true,
     };
+    plan.guards = full_guards();
+    plan.options.allow_loosening = true;
+    plan.options.outside_windows = true;
+    plan.options.break_glass = Some(Arc::from("the site is down"));
     let place = crate::diagnostic::Place {
         path: Arc::from("site.yaml"),
         line: 1,
@@ -184,6 +238,8 @@ fn full() -> Plan {
             ..crate::step::CleanStep::new("deploy", "erase_devices")
         }],
     }));
+    plan.changes[0].machine = Some(Box::new(machine()));
+    plan.options.as_of_given = true;
     plan.options.leaving.drain_timeout = Some(60);
     plan.options.remediation.attempts = Some(3);
     plan.request.nodes = these(&["n1"]);
@@ -207,6 +263,10 @@ fn full() -> Plan {
         reason: WaveReason::Quarter,
     });
     (plan.groups[0].waves, plan.summary.waves) = (waves, waves);
+    plan.summary.unproven = crate::record::Unproven {
+        assumed: 1,
+        not_joined: 1,
+    };
     plan
 }
 
@@ -231,6 +291,8 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         ("field", &value["changes"][0]["fields"][0]),
         ("link", &value["changes"][0]["fields"][0]["chain"][0]),
         ("cleaning", &value["changes"][0]["cleaning"]),
+        ("machine", &value["changes"][0]["machine"]),
+        ("identity", &value["changes"][0]["machine"]["identity"]),
         ("clean_step", &value["changes"][0]["cleaning"]["steps"][0]),
         ("options", &value["options"]),
         ("target", &value["target"]),

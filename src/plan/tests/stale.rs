@@ -8,7 +8,7 @@ fn reasons(plan: &Plan, fixture: &PlanFixture, today: &str) -> Vec<String> {
     let base = fixture.base.as_ref().map(|base| &base.run);
     let now = Current {
         site_digest: &fixture.site_digest,
-        design: &fixture.after,
+        guards: &fixture.guards,
         base_run: base,
         records: &fixture.records,
         today,
@@ -62,7 +62,7 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
         ),
         (
             |w| {
-                w.after.retirements.push(Retirement {
+                w.guards.retirements.push(Retirement {
                     selector: named(&["m"]).remove(0),
                     reason: Arc::from("old"),
                     from: Some(Arc::from("2030-06-02")),

@@ -144,6 +144,14 @@ impl Path {
         self.segments.is_empty()
     }
 
+    /// The key that it ends with.
+    pub(super) fn last_key(&self) -> Option<&str> {
+        match self.segments.last() {
+            Some(Segment::Key(key)) => Some(key),
+            _ => None,
+        }
+    }
+
     /// Whether it holds `..`, so that it reaches deeper than it is long.
     pub(super) fn descends(&self) -> bool {
         self.segments.contains(&Segment::Descendants)

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::document::{Key, Node, Value};
+use crate::document::{Key, Node, SecretOrigin, Value};
 
 use super::{Path, Segment};
 
@@ -14,8 +14,8 @@ use super::{Path, Segment};
 pub struct Found<'a> {
     /// The value.
     pub node: &'a Node,
-    /// Whether it, or anything above it, is secret.
-    pub is_secret: bool,
+    /// Where the nearest secret above it comes from, where there is one.
+    above: Option<&'a SecretOrigin>,
 }
 
 impl Found<'_> {
@@ -23,7 +23,9 @@ impl Found<'_> {
     #[must_use]
     pub fn to_node(&self) -> Node {
         let mut node = self.node.clone();
-        node.secret |= self.is_secret;
+        if !node.is_secret() {
+            node.secret = self.above.cloned();
+        }
         node
     }
 }
@@ -49,7 +51,7 @@ impl Path {
     #[must_use]
     pub fn first<'a>(&self, root: &'a Node) -> Option<Found<'a>> {
         let mut first = None;
-        let _ = visit(root, false, &self.segments, &mut |found| {
+        let _ = visit(root, None, &self.segments, &mut |found| {
             first = Some(found);
             ControlFlow::Break(())
         });
@@ -60,7 +62,7 @@ impl Path {
     #[must_use]
     pub fn all<'a>(&self, root: &'a Node) -> Vec<Found<'a>> {
         let mut all = Vec::new();
-        let _ = visit(root, false, &self.segments, &mut |found| {
+        let _ = visit(root, None, &self.segments, &mut |found| {
             all.push(found);
             ControlFlow::Continue(())
         });
@@ -70,7 +72,7 @@ impl Path {
     /// How many values the path leads to.
     pub(in crate::render) fn count(&self, root: &Node) -> usize {
         let mut count = 0;
-        let _ = visit(root, false, &self.segments, &mut |_| {
+        let _ = visit(root, None, &self.segments, &mut |_| {
             count += 1;
             ControlFlow::Continue(())
         });
@@ -105,7 +107,7 @@ impl Path {
         let mut node = root;
         let mut is_secret = false;
         for segment in &self.segments {
-            is_secret |= node.secret;
+            is_secret |= node.is_secret();
             match (segment, &node.value) {
                 (Segment::Key(wanted), Value::Map(map)) => match map.get(wanted) {
                     Some(below) => node = below,
@@ -171,46 +173,46 @@ fn slice(
 
 fn visit<'a>(
     node: &'a Node,
-    above_is_secret: bool,
+    above: Option<&'a SecretOrigin>,
     segments: &[Segment],
     found: &mut impl FnMut(Found<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let is_secret = above_is_secret || node.secret;
     let Some((segment, rest)) = segments.split_first() else {
-        return found(Found { node, is_secret });
+        return found(Found { node, above });
     };
+    let below_secret = node.secret.as_ref().or(above);
     match (segment, &node.value) {
         (Segment::Key(key), Value::Map(map)) => match map.get(key) {
-            Some(below) => visit(below, is_secret, rest, found),
+            Some(below) => visit(below, below_secret, rest, found),
             None => ControlFlow::Continue(()),
         },
         (Segment::Keys(keys), Value::Map(map)) => keys
             .iter()
             .filter_map(|key| map.get(key))
-            .try_for_each(|below| visit(below, is_secret, rest, found)),
+            .try_for_each(|below| visit(below, below_secret, rest, found)),
         (Segment::EveryKey, Value::Map(map)) => map
             .iter()
-            .try_for_each(|(_, field)| visit(&field.node, is_secret, rest, found)),
+            .try_for_each(|(_, field)| visit(&field.node, below_secret, rest, found)),
         (Segment::Index(index), Value::List(list)) => {
             match position(*index, list.len()).and_then(|at| list.get(at)) {
-                Some(below) => visit(below, is_secret, rest, found),
+                Some(below) => visit(below, below_secret, rest, found),
                 None => ControlFlow::Continue(()),
             }
         }
         (Segment::Slice { start, end, step }, Value::List(list)) => {
             slice(*start, *end, *step, list.len())
                 .filter_map(|at| list.get(at))
-                .try_for_each(|below| visit(below, is_secret, rest, found))
+                .try_for_each(|below| visit(below, below_secret, rest, found))
         }
         (Segment::Descendants, value) => {
-            visit(node, above_is_secret, rest, found)?;
+            visit(node, above, rest, found)?;
             match value {
                 Value::Map(map) => map
                     .iter()
-                    .try_for_each(|(_, field)| visit(&field.node, is_secret, segments, found)),
+                    .try_for_each(|(_, field)| visit(&field.node, below_secret, segments, found)),
                 Value::List(list) => list
                     .iter()
-                    .try_for_each(|below| visit(below, is_secret, segments, found)),
+                    .try_for_each(|below| visit(below, below_secret, segments, found)),
                 _ => ControlFlow::Continue(()),
             }
         }

@@ -139,7 +139,7 @@ fn a_substitution_into_a_substituted_map_leaves_the_source_alone() {
 
 /// All values of a tree as `path=text`, secret ones with a `!`.
 fn secrets(node: &Node, path: &str, above: bool, out: &mut Vec<String>) {
-    let secret = above || node.secret;
+    let secret = above || node.is_secret();
     match &node.value {
         Value::Map(map) => map.iter().for_each(|(key, field)| {
             assert_eq!(key.kind, KeyKind::String);

@@ -13,6 +13,7 @@ use super::plan::{few, nodes};
 use super::{Visible, counted};
 use crate::design::GroupName;
 use crate::plan::{Part, PartKind, Parts, Plan, PlanEffect, digest};
+use crate::report::short_id;
 use python::{Literal, text};
 pub use sites::{SitesOptions, sites_dag};
 
@@ -22,8 +23,6 @@ const WORKER: &str = include_str!("worker.py");
 /// The places of constants and of [`WORKER`] in a program.
 const CONSTANTS: &str = "# The plan.\n";
 const WORKER_PLACE: &str = "# The worker.\n";
-/// How many digits of a digest tell plans of one site apart.
-const DIGITS: usize = 12;
 /// How many characters of the name of a site an id has.
 const LONGEST_SITE: usize = 100;
 /// Where a worker has its checkout, where nothing says otherwise.
@@ -70,7 +69,7 @@ pub fn plan_file_name(plan: &Plan) -> String {
 }
 
 fn short_digest(plan: &Plan) -> String {
-    digest(plan).chars().take(DIGITS).collect()
+    short_id(&digest(plan)).to_owned()
 }
 
 /// The name of the site in ids and names of files.

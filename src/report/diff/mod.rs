@@ -220,7 +220,7 @@ fn field(
 /// Both sides where they are texts and one of them has several lines; never where one is secret.
 fn several_lines(difference: &FieldDiff) -> Option<(&str, &str)> {
     let (before, after) = (difference.before.as_ref()?, difference.after.as_ref()?);
-    if before.secret || after.secret {
+    if before.is_secret() || after.is_secret() {
         return None;
     }
     match (&before.value, &after.value) {
@@ -377,7 +377,7 @@ fn changed<'a>(
                     secret: [&field.before, &field.after]
                         .into_iter()
                         .flatten()
-                        .any(|node| node.secret),
+                        .any(|node| node.is_secret()),
                     before: field.before.as_ref().map(value).transpose()?,
                     after: field.after.as_ref().map(value).transpose()?,
                     place_before: place(&field.before),

@@ -39,6 +39,7 @@ pub fn gitlab(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
             }
             ChangeKind::Accept
             | ChangeKind::Adopt
+            | ChangeKind::AwaitReady
             | ChangeKind::Record
             | ChangeKind::Relabel
             | ChangeKind::Retire

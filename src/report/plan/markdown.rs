@@ -81,6 +81,7 @@ pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt:
     let space = page.space().saturating_sub(foot.len() + RESERVE);
     blocked_and_warnings(&mut page.text, plan, space);
     expected(&mut page, plan, foot.len());
+    covers(&mut page, plan, foot.len());
     details(&mut page, plan, foot.len());
     picture(&mut page, plan, foot.len());
     page.text.push_str(&foot);
@@ -109,6 +110,37 @@ fn expected(page: &mut Page, plan: &Plan, reserved: usize) {
     }
     if shown > 0 {
         page.text.push_str(&text);
+    }
+}
+
+/// The parts that an approval covers, of as many nodes as there is space for.
+fn covers(page: &mut Page, plan: &Plan, reserved: usize) {
+    let Some(covers) = words::covers(plan, MOST_NAMES) else {
+        return;
+    };
+    let end = "\n</details>\n";
+    let mut text = format!(
+        "\n<details><summary>{}</summary>\n\n",
+        markdown_text(&covers.title)
+    );
+    let space = page.space().saturating_sub(reserved + RESERVE + end.len());
+    let mut more = covers.more;
+    for (name, parts) in &covers.parts {
+        let mut item = format!("- **{}**\n", markdown_text(name));
+        for part in parts {
+            let _ = writeln!(item, "  - {}", markdown_text(part));
+        }
+        match text.len() + item.len() > space {
+            true => more += 1,
+            false => text.push_str(&item),
+        }
+    }
+    if more > 0 {
+        let _ = writeln!(text, "- … and {more} more");
+    }
+    if text.len() <= space {
+        page.text.push_str(&text);
+        page.text.push_str(end);
     }
 }
 
@@ -153,6 +185,18 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
     if let Some(flags) = words::flags(plan) {
         let _ = writeln!(out, "{}\n", markdown_text(&flags));
     }
+    let guards = words::guards(plan);
+    if !guards.is_empty() {
+        out.push_str("Guards:\n\n");
+        for (line, is_weaker) in &guards {
+            let line = markdown_text(line);
+            let _ = match is_weaker {
+                true => writeln!(out, "- **{line}**"),
+                false => writeln!(out, "- {line}"),
+            };
+        }
+        out.push('\n');
+    }
     for part in words::history(plan) {
         let _ = writeln!(out, "{}\n", markdown_text(&part.title));
         for commit in part.commits.iter().take(MOST_COMMITS) {
@@ -178,7 +222,7 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
     if let Some(digest) = comment.digest {
         let _ = write!(out, ", plan {}", markdown_code(&words::short(digest)));
     }
-    if !plan.steps.is_empty() {
+    if !plan.is_empty() {
         let _ = write!(out, ", effect {}", markdown_code(&words::effect(plan)));
     }
     out.push('\n');

@@ -25,7 +25,7 @@ pub use html::{RunPage, html};
 pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
 pub(in crate::report) use parts::{few, nodes};
 pub use parts::{parts, parts_json};
-pub use summary::summary;
+pub use summary::{scope, summary};
 pub use text::{approvals, text};
 pub use verdicts::{verdicts, verdicts_json};
 

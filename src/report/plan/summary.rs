@@ -5,15 +5,16 @@ use std::fmt::Write;
 
 use super::forecast;
 use super::words::{self, at_most, outlook, rounded};
-use crate::plan::{Action, Change, ChangeKind, Lineage, Plan, RunState};
+use crate::plan::{Action, Change, ChangeKind, Lineage, Plan, PlanEffect, RunState};
 use crate::report::counted;
 
 /// The kinds in the order of the summary, and whether a 0 is worth saying.
-const ORDER: [(ChangeKind, bool); 12] = [
+const ORDER: [(ChangeKind, bool); 13] = [
     (ChangeKind::Create, true),
     (ChangeKind::Relabel, true),
     (ChangeKind::Redeploy, true),
     (ChangeKind::Destroy, true),
+    (ChangeKind::AwaitReady, false),
     (ChangeKind::Adopt, false),
     (ChangeKind::Record, false),
     (ChangeKind::Retire, false),
@@ -33,6 +34,9 @@ pub fn summary(plan: &Plan) -> Vec<String> {
     let blocked: usize = summary.blocked.values().sum();
     let rest = remaining(plan);
     let mut lines = vec![match done + blocked {
+        0 if plan.guards.changes => {
+            "Puts the guards of the documents in force; does nothing to any machine.".to_owned()
+        }
         0 => format!("{}{rest}.", nothing(plan)),
         _ => format!("Plan: {}{rest}.", parts(plan).join(", ")),
     }];
@@ -44,6 +48,14 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         };
         lines.push(format!(
             "BLOCKED: {what}; nothing is applied without `--allow-intermediate-commits`."
+        ));
+    }
+    if plan.is_refused_for_loosening() {
+        let loosened = plan.guards.loosened_by_documents();
+        let guards: BTreeSet<&str> = loosened.map(|each| &*each.guard).collect();
+        let guards = counted(guards.len(), "guard becomes", "guards become");
+        lines.push(format!(
+            "LOOSENING: {guards} weaker; nothing is applied without `--allow-loosening`."
         ));
     }
     if plan.is_denied() {
@@ -59,9 +71,12 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         let missing = rules.map(|rule| rule.missing).max().unwrap_or_default();
         let missing = usize::try_from(missing).unwrap_or(usize::MAX);
         let missing = counted(missing, "approval is", "approvals are");
-        lines.push(format!(
-            "UNAPPROVED: {missing} missing; nothing is applied without (`trueup approve`)."
-        ));
+        lines.push(match &plan.options.break_glass {
+            None => format!(
+                "UNAPPROVED: {missing} missing; nothing is applied without (`trueup approve`)."
+            ),
+            Some(reason) => format!("BREAK-GLASS: {missing} missing, and done without: {reason}."),
+        });
     }
     if blocked > 0 {
         let parts: Vec<String> = ORDER
@@ -137,11 +152,45 @@ fn nothing(plan: &Plan) -> String {
         Action::Update if !options.targets.is_empty() || !options.excludes.is_empty() => {
             return "No changes among the nodes that `--target` and `--exclude` select".to_owned();
         }
+        Action::Update if !plan.summary.unproven.is_none() => {
+            "nothing is known to differ from the design"
+        }
         Action::Update => "the site is as designed",
         Action::Remediate => "nothing asks for remediation",
+        Action::Guards => "the guards of the documents are in force",
         _ => "all is so already",
     };
     format!("No changes: {why}")
+}
+
+/// How many machines a plan takes, and the words that named them: the beginning of the question whether to carry it out.
+#[must_use]
+pub fn scope(plan: &Plan) -> String {
+    /// Words that are listed.
+    const MOST: usize = 8;
+    let taken = PlanEffect::of(plan).scale().nodes;
+    let machines = counted(taken, "machine", "machines");
+    let action = plan.request.action;
+    let words = match action.is_targeted() {
+        true => &plan.request.nodes,
+        false => &plan.options.targets,
+    };
+    if words.is_empty() {
+        return format!("`{action}` takes {machines} of site `{}`", plan.site);
+    }
+    let listed: Vec<String> = words
+        .iter()
+        .take(MOST)
+        .map(|word| format!("`{word}`"))
+        .collect();
+    let more = match words.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "`{action}` takes {machines}, named by {}{more}",
+        listed.join(", ")
+    )
 }
 
 /// The number of nodes for each kind of change, and its costs.
@@ -182,6 +231,9 @@ fn remaining(plan: &Plan) -> String {
         if number > 0 {
             let _ = write!(text, ", {number} {words}");
         }
+    }
+    for words in plan.summary.unproven.words() {
+        let _ = write!(text, ", {words}");
     }
     text
 }

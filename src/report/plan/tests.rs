@@ -34,6 +34,7 @@ pub(super) fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Chang
         reasons: Vec::new(),
         fields: Vec::new(),
         counts_as: Standing::NotStarted,
+        machine: None,
     }
 }
 
@@ -157,6 +158,7 @@ pub(super) fn empty() -> Plan {
         notices: Vec::new(),
         warnings: Vec::new(),
         policies: crate::plan::Verdicts::default(),
+        guards: crate::plan::PlanGuards::default(),
         approvals: crate::plan::Approvals::default(),
         summary: Summary::default(),
         forecast: Forecast {
@@ -201,6 +203,7 @@ pub(super) fn plan() -> Plan {
             (ChangeKind::Drift, 1),
         ]),
         blocked: BTreeMap::from([(ChangeKind::Redeploy, 3)]),
+        unproven: crate::record::Unproven::default(),
         wiped_disks: 4,
         retired: 2,
         waves: None,
@@ -305,7 +308,7 @@ fn text_shows_what_changes_why_in_which_order_and_what_is_blocked() {
     Plan: 2 to deploy, 0 to relabel, 1 to redeploy, 1 to destroy, 1 drifted, wipes 4 disks in all, 2 retired left out, 40 unchanged.
     BLOCKED: 3 to redeploy; nothing is applied until they are allowed or skipped.
     Takes about 5 h 40 min (90 %: under 7 h; timeouts allow 95 h).
-    Effect: 84da9ae1aa915cb6
+    Effect: c6bbf74a58db3063
     ");
 }
 
@@ -367,7 +370,7 @@ fn the_comment_has_everything_destructive_before_the_first_fold() {
 
     **Takes about 5 h 40 min (90 %: under 7 h; timeouts allow 95 h).**
 
-    `222222222222` → `111111111111`, as of 2026-11-21, plan `0123456789ab`, effect `84da9ae1aa915cb6`
+    `222222222222` → `111111111111`, as of 2026-11-21, plan `0123456789ab`, effect `c6bbf74a58db3063`
 
     > [!CAUTION]
     > **5 machines are wiped or taken away (3 of them blocked):**

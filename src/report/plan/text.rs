@@ -20,6 +20,8 @@ const MOST_DESTRUCTIVE_NAMES: usize = 40;
 const MOST_IDLE: usize = 20;
 /// Reasons for which changes are blocked that are shown.
 const MOST_BLOCKS: usize = 20;
+/// Nodes of which it is shown what an approval covers.
+const MOST_COVERED: usize = 10;
 /// Commits between the last site action and the target that are shown.
 const MOST_COMMITS: usize = 20;
 /// Lines of changes that have nothing below them, before they fold.
@@ -52,9 +54,11 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         writeln!(out, "  {line}")?;
     }
     steps::write(out, plan, view)?;
+    guards(out, plan, view.palette)?;
     blocked(out, plan, view)?;
     denied(out, plan, view)?;
     approvals(out, plan, view.palette)?;
+    covers(out, plan, view)?;
     if !plan.warnings.is_empty() || !plan.policies.warned.is_empty() {
         writeln!(out)?;
     }
@@ -71,6 +75,8 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         let role = if line.starts_with("BLOCKED")
             || line.starts_with("DENIED")
             || line.starts_with("UNAPPROVED")
+            || line.starts_with("BREAK-GLASS")
+            || line.starts_with("LOOSENING")
         {
             Role::Destructive
         } else {
@@ -78,11 +84,36 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         };
         writeln!(out, "{}", view.palette.paint(role, line))?;
     }
-    if !plan.steps.is_empty() {
+    if !plan.is_empty() {
         let line = format!("Effect: {}", words::effect(plan));
         writeln!(out, "{}", view.palette.paint(Role::Faint, line))?;
     }
     Ok(())
+}
+
+/// The parts that an approval covers.
+fn covers(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
+    let Some(covers) = words::covers(plan, if view.full { usize::MAX } else { MOST_COVERED })
+    else {
+        return Ok(());
+    };
+    writeln!(out, "\n{}", view.palette.paint(Role::Strong, covers.title))?;
+    for (name, parts) in covers.parts {
+        writeln!(out, "  {name}")?;
+        for part in parts {
+            writeln!(out, "    {part}")?;
+        }
+    }
+    match covers.more {
+        0 => Ok(()),
+        more => {
+            let line = format!(
+                "  … and {}; --full shows all",
+                counted(more, "more node", "more nodes")
+            );
+            writeln!(out, "{}", view.palette.paint(Role::Faint, line))
+        }
+    }
 }
 
 /// Names the groups in which nothing is to be done.
@@ -403,6 +434,22 @@ pub fn approvals(out: &mut dyn Write, plan: &Plan, palette: Palette) -> fmt::Res
     for (line, is_open) in words::approvals(plan) {
         match is_open {
             true => writeln!(out, "  {}", palette.paint(Role::Destructive, line))?,
+            false => writeln!(out, "  {line}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The guards that become weaker, or hold only as they are in force.
+fn guards(out: &mut dyn Write, plan: &Plan, palette: Palette) -> fmt::Result {
+    let lines = words::guards(plan);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{}", palette.paint(Role::Strong, "Guards"))?;
+    for (line, is_weaker) in lines {
+        match is_weaker {
+            true => writeln!(out, "  {}", palette.paint(Role::Warning, line))?,
             false => writeln!(out, "  {line}")?,
         }
     }

@@ -14,7 +14,7 @@ use crate::plan::{
     effect,
 };
 use crate::report::escape::visible;
-use crate::report::{Visible, counted};
+use crate::report::{Visible, counted, short_id};
 
 /// Fields of a node that are shown where not everything is.
 pub(super) const MOST_FIELDS: usize = 12;
@@ -39,7 +39,10 @@ pub(super) fn approvals(plan: &Plan) -> Vec<(String, bool)> {
         };
         let count = usize::try_from(rule.count).unwrap_or(usize::MAX);
         let count = counted(count, "approval", "approvals");
-        let line = format!("{}: {count}{of}, {state}", rule.rule);
+        let instead = rule.recovery.as_ref().map_or_else(String::new, |recovery| {
+            format!(", or {} of {}", recovery.count, recovery.of.join(", "))
+        });
+        let line = format!("{}: {count}{of}{instead}, {state}", rule.rule);
         (line, rule.missing > 0)
     });
     let given = approvals.given.iter();
@@ -54,7 +57,12 @@ pub(super) fn approvals(plan: &Plan) -> Vec<(String, bool)> {
         let line = format!("that of {} does not count: {}", each.by, each.reason);
         (line, true)
     });
-    let all = needed.chain(given).chain(refused);
+    let advisory = approvals.advisory.then(|| {
+        let line = "advisory: an account that may push the records can take these rules away; a protected revision (`--backends-from`), \
+                    records in a branch or `signed_runs: required` prevents that";
+        (line.to_owned(), false)
+    });
+    let all = needed.chain(given).chain(refused).chain(advisory);
     all.map(|(line, is_open)| (visible(&line), is_open))
         .collect()
 }
@@ -66,6 +74,7 @@ pub(super) fn verb(kind: ChangeKind) -> &'static str {
         ChangeKind::Adopt => "adopt",
         ChangeKind::Unknown => "unknown",
         ChangeKind::Record => "record",
+        ChangeKind::AwaitReady => "await-ready",
         ChangeKind::Relabel => "relabel",
         ChangeKind::Redeploy => "redeploy",
         ChangeKind::Destroy => "destroy",
@@ -85,6 +94,7 @@ pub(super) fn outlook(kind: ChangeKind) -> &'static str {
         ChangeKind::Adopt => "to adopt",
         ChangeKind::Unknown => "unknown",
         ChangeKind::Record => "to record",
+        ChangeKind::AwaitReady => "to await",
         ChangeKind::Relabel => "to relabel",
         ChangeKind::Redeploy => "to redeploy",
         ChangeKind::Destroy => "to destroy",
@@ -336,6 +346,32 @@ pub(super) fn flags(plan: &Plan) -> Option<String> {
     (!flags.is_empty()).then(|| format!("In force: {flags}"))
 }
 
+/// The guards of a plan that become weaker, and those that hold only as they are in force. Each line with whether it
+/// makes something weaker.
+pub(super) fn guards(plan: &Plan) -> Vec<(String, bool)> {
+    let guards = &plan.guards;
+    let mut lines: Vec<(String, bool)> = Vec::new();
+    for each in &guards.loosened {
+        let by = match &each.flag {
+            Some(flag) => format!("by `--{flag}`"),
+            None => "by the documents".to_owned(),
+        };
+        let line = format!("weaker {by}: `{}`: {}", each.guard, each.how);
+        lines.push((visible(&line), true));
+    }
+    let in_force = guards.in_force.as_deref().map(short);
+    let stricter = &guards.stricter_in_force;
+    if let Some(in_force) = in_force.filter(|_| !stricter.is_empty()) {
+        let names: Vec<String> = stricter.iter().map(|guard| format!("`{guard}`")).collect();
+        let line = format!(
+            "as in commit {in_force}, until a run with these documents succeeds: {}",
+            names.join(", ")
+        );
+        lines.push((visible(&line), false));
+    }
+    lines
+}
+
 /// The conditions of a group, without its nodes: whether it is critical, and its criteria.
 pub(super) fn conditions(group: &PlannedGroup) -> String {
     format!("{} {:?}", group.critical, criteria(&group.success_criteria))
@@ -393,9 +429,9 @@ pub(super) fn first_of(names: &[&str], most: usize) -> String {
     }
 }
 
-/// The first twelve characters of a commit's id.
-pub(super) fn short(revision: &str) -> String {
-    visible(&revision.chars().take(12).collect::<String>())
+/// The beginning of a commit's id or a digest.
+pub(super) fn short(id: &str) -> String {
+    visible(short_id(id))
 }
 
 /// The target of the plan, and its base.
@@ -412,6 +448,37 @@ pub(super) fn revisions(plan: &Plan) -> (String, String) {
         None => "nothing applied".to_owned(),
     };
     (target, base)
+}
+
+/// The parts that an approval of a plan covers: a title, and for the site and each of the first nodes its name and parts.
+pub(super) struct Covers {
+    pub(super) title: String,
+    pub(super) parts: Vec<(String, Vec<String>)>,
+    /// The nodes that are left out.
+    pub(super) more: usize,
+}
+
+/// The parts that an approval of a plan covers, where it needs any, of so many nodes.
+pub(super) fn covers(plan: &Plan, most: usize) -> Option<Covers> {
+    if plan.approvals.is_empty() || plan.steps.is_empty() {
+        return None;
+    }
+    let effect = PlanEffect::of(plan);
+    let nodes = effect.nodes();
+    let more = nodes.len().saturating_sub(most);
+    let site = ("the site".to_owned(), vec![visible(&effect.of_site())]);
+    let nodes = nodes.take(most).map(|covered| {
+        let parts = covered.parts.iter().map(|part| visible(part));
+        (visible(covered.node.as_str()), parts.collect())
+    });
+    Some(Covers {
+        title: format!(
+            "An approval of effect {} covers this, or less",
+            effect::short(&effect.digest())
+        ),
+        parts: std::iter::once(site).chain(nodes).collect(),
+        more,
+    })
 }
 
 /// The digits of the effect by which a plan is pinned.

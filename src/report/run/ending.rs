@@ -66,7 +66,12 @@ pub fn report(
         )?;
     }
     if let Some(tag) = &report.tag {
-        writeln!(out, "Tagged {}", Visible(tag))?;
+        let unproven: Vec<String> = report.unproven.words().collect();
+        let unproven = match unproven.is_empty() {
+            true => String::new(),
+            false => format!(": {}", unproven.join(", ")),
+        };
+        writeln!(out, "Tagged {}{unproven}", Visible(tag))?;
     }
     let counts = &report.counts;
     let verdict = match report.outcome {

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::{milliseconds, role, words};
 use crate::journal::StepOutcome;
-use crate::report::{Palette, Role, Visible, counted};
+use crate::report::{Palette, Role, Visible, counted, short_id};
 use crate::run::{EventKind, GroupResult, RunEvent};
 
 /// Writes one line: the time, since when the run began, and what happens.
@@ -89,7 +89,7 @@ fn run_started(out: &mut dyn Write, kind: &EventKind) -> fmt::Result {
         Visible(run.as_str()),
         Visible(action),
         Visible(site.as_str()),
-        Visible(short(revision)),
+        Visible(short_id(revision)),
         counted(*steps, "step", "steps")
     )
 }
@@ -216,12 +216,4 @@ fn ended(
         ),
         StepOutcome::NotNeeded => write!(out, "not needed"),
     }
-}
-
-/// The first twelve characters of a commit's id.
-pub(super) fn short(revision: &str) -> &str {
-    revision
-        .char_indices()
-        .nth(12)
-        .map_or(revision, |(end, _)| &revision[..end])
 }

@@ -5,12 +5,11 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::ending::{counts, report};
-use super::event::short;
 use super::{FORMAT_VERSION, role, words};
 use crate::plan::UnfinishedRun;
 use crate::record::{Requested, RunRecord, RunSignature, SignatureVerdict};
 use crate::report::table::{Cell, Table};
-use crate::report::{Palette, Role, Visible, json};
+use crate::report::{Palette, Role, Visible, json, short_id};
 use crate::run::RunReport;
 
 /// A run, and how its signature was found.
@@ -59,7 +58,7 @@ pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Resul
             Cell::new(run.run.as_str()),
             Cell::or_none(run.actor.as_deref()),
             Cell::new(&run.action),
-            Cell::new(short(&run.revision)),
+            Cell::new(short_id(&run.revision)),
             Cell::in_role(role(run.outcome), outcome),
             Cell::new(counts(&run.counts)),
             Cell::or_none(run.tag.as_deref()),
@@ -201,6 +200,14 @@ pub fn show(
     for approval in &run.approvals {
         let name = palette.paint(Role::Faint, format!("{:<9}", "approved"));
         writeln!(out, "  {name} {}", Visible(&approval.by))?;
+    }
+    if let Some(broken) = &run.break_glass {
+        let line = format!("break-glass by {}: {}", broken.by, broken.reason);
+        writeln!(
+            out,
+            "  {}",
+            palette.paint(Role::Destructive, Visible(&line))
+        )?;
     }
     if let Some((role, words)) = signature.as_ref().and_then(signature_words) {
         let name = palette.paint(Role::Faint, format!("{:<9}", "signed"));

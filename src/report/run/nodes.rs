@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::FORMAT_VERSION;
-use crate::design::{Addresses, Design, GroupName, MergeJoin, NodeDesign, NodeName};
+use crate::design::{Addresses, GroupName, MergeJoin, NodeDesign, NodeName};
+use crate::guard::Guarded;
 use crate::record::NodeRecord;
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
@@ -26,21 +27,21 @@ pub struct NodeRow<'a> {
     pub maintenance: Option<&'a str>,
 }
 
-/// All nodes of a design.
+/// All nodes of a site.
 pub fn node_rows<'a>(
-    design: &'a Design,
+    site: &'a Guarded,
     records: &'a BTreeMap<NodeName, NodeRecord>,
     today: &str,
 ) -> impl Iterator<Item = NodeRow<'a>> {
     let mut groups: FxHashMap<&NodeName, Vec<&GroupName>> = FxHashMap::default();
-    for group in &design.groups {
-        for node in group.nodes(design) {
+    for group in &site.guards().groups {
+        for node in group.nodes(site) {
             groups.entry(node).or_default().push(&group.name);
         }
     }
-    let retired = design.retired(today);
+    let retired = site.retired(today);
     let mut records = MergeJoin::of(records);
-    design.nodes.values().map(move |node| {
+    site.nodes.values().map(move |node| {
         let record = records.get(node.name.as_str());
         NodeRow {
             design: node,

@@ -10,7 +10,7 @@ use crate::design::NodeName;
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, ObservedNode};
 use crate::plan::{Approvals, Change, UnfinishedRun};
-use crate::record::{NodeRecord, Phase};
+use crate::record::{NodeRecord, Phase, Unproven};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
 
@@ -85,15 +85,18 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
         .iter()
         .filter(|row| !row.designed || !row.differs.is_empty())
         .count();
+    let unproven = Unproven::of(rows.iter().filter_map(|row| row.record));
+    let unproven: String = unproven.words().map(|words| format!(", {words}")).collect();
     writeln!(
         out,
         "{}, {}{}",
         counted(rows.len(), "node", "nodes"),
         match differing {
             0 if unseen > 0 => "no difference observed".to_owned(),
-            0 => "all as designed".to_owned(),
+            0 if unproven.is_empty() => "all as designed".to_owned(),
+            0 => "none known to differ".to_owned(),
             _ => counted(differing, "differs", "differ"),
-        },
+        } + &unproven,
         match unseen {
             0 => String::new(),
             _ => format!(", {unseen} could not be observed"),
@@ -115,17 +118,37 @@ fn notes(row: &StatusRow<'_>) -> Cell {
     if !row.designed {
         notes.insert(0, "not in the design".to_owned());
     }
-    // What the plan says of it may be the same.
-    let unseen = unseen(row).filter(|why| !notes.iter().any(|note| note.contains(why)));
-    notes.extend(unseen.map(|why| format!("not observed: {why}")));
-    let retired = row.observed.and_then(|node| node.retired.as_deref());
-    let retired = retired.or_else(|| row.record.and_then(|record| record.retired.as_deref()));
-    notes.extend(retired.map(|reason| format!("retired: {reason}")));
-    let kept = row.observed.and_then(|node| node.maintenance.as_deref());
-    let kept = kept.or_else(|| row.record.and_then(|record| record.maintenance.as_deref()));
-    notes.extend(kept.map(|reason| format!("maintenance: {reason}")));
-    if let Some(error) = row.record.and_then(|record| record.last_error.as_deref()) {
-        notes.push(error.to_owned());
+    let (observed, record) = (row.observed, row.record);
+    if record.is_some_and(|record| record.awaited_since().is_some())
+        && !notes.iter().any(|note| note.contains("joined"))
+    {
+        notes.push("has not joined its clusters yet".to_owned());
+    }
+    let assumed = record.map_or(&[][..], NodeRecord::assumed);
+    if !assumed.is_empty() {
+        let sections: Vec<&str> = assumed.iter().map(|section| section.as_str()).collect();
+        notes.push(format!("adopted, assumed: {}", sections.join(", ")));
+    }
+    let retired = observed.and_then(|node| node.retired.as_deref());
+    let retired = retired.or_else(|| record.and_then(|record| record.retired.as_deref()));
+    let kept = observed.and_then(|node| node.maintenance.as_deref());
+    let kept = kept.or_else(|| record.and_then(|record| record.maintenance.as_deref()));
+    let error = record.and_then(|record| record.last_error.as_deref());
+    for (word, before, reason) in [
+        ("", "not observed: ", unseen(row)),
+        ("retired", "retired: ", retired),
+        ("maintenance", "maintenance: ", kept),
+        ("", "", error),
+    ] {
+        // The plan may have said it, and one may be the reason of another.
+        let is_said = |reason| {
+            notes
+                .iter()
+                .any(|note| note.contains(word) && note.contains(reason))
+        };
+        if let Some(reason) = reason.filter(|reason| !is_said(*reason)) {
+            notes.push(format!("{before}{reason}"));
+        }
     }
     if notes.is_empty() {
         Cell::none()

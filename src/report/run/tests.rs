@@ -13,7 +13,7 @@ use crate::journal::StepOutcome;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{Capabilities, ClusterNode, Fact, ObservedNode};
 use crate::plan::Standing;
-use crate::record::{Counts, NodeRecord, Phase, RunRecord};
+use crate::record::{Counts, NodeRecord, Phase, RunRecord, Unproven};
 use crate::report::Palette;
 use crate::run::{EventKind, GateStage, GroupResult, NodeResult, RunEvent, RunReport};
 use crate::step::{StepId, StepKind};
@@ -63,6 +63,7 @@ fn ending() -> RunReport {
             not_started: 0,
         },
         unverified: Vec::new(),
+        unproven: Unproven::default(),
         tag: Some("site-action-success/x/01J".into()),
         next: vec!["check n2, then plan again".into()],
         duration_ms: 754_000,
@@ -154,6 +155,7 @@ pub(in crate::report) fn record() -> RunRecord {
         partial: true,
         unverified: 0,
         counts: ending().counts,
+        unproven: Unproven::default(),
         tag: None,
         annotation: None,
         tag_owed: false,
@@ -161,6 +163,7 @@ pub(in crate::report) fn record() -> RunRecord {
         requested: None,
         journal: None,
         approvals: Vec::new(),
+        break_glass: None,
         policy_asks: false,
         workers: None,
     }
@@ -426,6 +429,31 @@ fn status_shows_each_node_from_all_sides() {
     let mut line = String::new();
     status(&mut line, &[told], Palette::Plain).unwrap();
     assert_eq!(line.matches("no answer").count(), 1, "{line}");
+    // A reason that the plan and several states of the machine share.
+    let mut failed = record.clone();
+    failed.maintenance = Some("sdb is broken".into());
+    failed.last_error = Some("sdb is broken".into());
+    for (differs, notes) in [
+        (
+            "failed in run 1: sdb is broken",
+            "failed in run 1: sdb is broken; maintenance: sdb is broken",
+        ),
+        (
+            "is in maintenance (sdb is broken)",
+            "is in maintenance (sdb is broken)",
+        ),
+        ("is off", "is off; maintenance: sdb is broken"),
+    ] {
+        let row = StatusRow {
+            observed: None,
+            record: Some(&failed),
+            differs: vec![differs.into()],
+            ..row(0)
+        };
+        let mut line = String::new();
+        status(&mut line, &[row], Palette::Plain).unwrap();
+        assert!(line.contains(&format!(" {notes}\n")), "{line}");
+    }
     let mut json = String::new();
     status_json(&mut json, &rows, &crate::plan::Approvals::default(), None).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -6,7 +6,10 @@
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
 
 use super::is_id;
 use super::view::PlanView;
@@ -31,6 +34,15 @@ pub(in crate::serve) struct PlanFolder {
     folder: PathBuf,
 }
 
+/// The description of a plan, and who asked for it in the forms that allowed signers have.
+#[derive(Serialize, Deserialize)]
+struct KeptView<V> {
+    #[serde(flatten)]
+    view: V,
+    #[serde(default)]
+    principals: Vec<Arc<str>>,
+}
+
 /// The plans of a site that are plans.
 pub(in crate::serve) fn plan_folder(checkout: &Checkout<'_>) -> Result<PlanFolder, Failure> {
     let site = checkout.location.site.as_str();
@@ -44,7 +56,12 @@ pub(in crate::serve) fn plan_folder(checkout: &Checkout<'_>) -> Result<PlanFolde
 
 impl PlanFolder {
     /// Keeps a plan, and lets the oldest go.
-    pub(super) fn keep(&self, plan: &Plan, view: &PlanView) -> Result<(), Failure> {
+    pub(super) fn keep(
+        &self,
+        plan: &Plan,
+        view: &PlanView,
+        principals: &[Arc<str>],
+    ) -> Result<(), Failure> {
         let failed =
             |error: std::io::Error| Failure::error(format!("the plan cannot be kept: {error}"));
         self.write(&self.plan_file(&view.id), |out| {
@@ -52,8 +69,10 @@ impl PlanFolder {
         })
         .map_err(failed)?;
         // A plan is listed once its description is there.
+        let principals = principals.to_vec();
         self.write(&self.view_file(&view.id), |out| {
-            serde_json::to_writer(out, view).map_err(std::io::Error::other)
+            serde_json::to_writer(out, &KeptView { view, principals })
+                .map_err(std::io::Error::other)
         })
         .map_err(failed)?;
         if let Err(error) = self.clean() {
@@ -73,6 +92,20 @@ impl PlanFolder {
 
     /// The description of a plan.
     pub(super) fn view(&self, id: &str) -> Result<PlanView, Failure> {
+        Ok(self.kept(id)?.view)
+    }
+
+    /// The caller who asked for a plan, in the forms that allowed signers have.
+    pub(in crate::serve) fn principals(&self, id: &str) -> Result<Vec<Arc<str>>, Failure> {
+        let KeptView {
+            view,
+            mut principals,
+        } = self.kept(id)?;
+        principals.push(Arc::from(view.created_by));
+        Ok(principals)
+    }
+
+    fn kept(&self, id: &str) -> Result<KeptView<PlanView>, Failure> {
         if !is_id(id) {
             return Err(unknown(id));
         }

@@ -24,7 +24,8 @@ use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
 use crate::serve::promenade::{begin, body, check_type};
 use crate::serve::shared::Shared;
-use crate::workflow::{Failure, FailureKind, Planner};
+use crate::serve::subject::Subject;
+use crate::workflow::{Acting, Failure, FailureKind, Planner};
 
 /// Lists the plans that are kept, the newest first.
 #[utoipa::path(get, path = "/api/v1/plans", tag = "plans", responses(
@@ -73,7 +74,7 @@ pub(super) async fn create(
     let asked = Asked::of_body(&body)?;
     let asking = shared.clone();
     let made = shared
-        .ask_for_plan(move || make(&asking, &asked, &subject.name))
+        .ask_for_plan(move || make(&asking, &asked, &subject))
         .await?;
     let view = made.map_err(|failure| refused(&failure))?;
     let mut response = json(StatusCode::CREATED, line(&view).unwrap_or_default() + "\n");
@@ -83,7 +84,7 @@ pub(super) async fn create(
     Ok(response)
 }
 
-fn make(shared: &Shared, asked: &Asked, subject: &str) -> Result<PlanView, Failure> {
+fn make(shared: &Shared, asked: &Asked, subject: &Subject) -> Result<PlanView, Failure> {
     let host = &*shared.host;
     let repository = host.repository()?;
     let checkout = host.checkout(&repository)?;
@@ -95,7 +96,7 @@ fn make(shared: &Shared, asked: &Asked, subject: &str) -> Result<PlanView, Failu
     let connection = host.connection(&repository)?;
     let at = asked.design.resolve(host, &checkout, &connection)?;
     let planner = Planner {
-        client: host.client(),
+        client: &Acting::of(host.client(), &subject.principals),
         checkout: &checkout,
         at,
         connection: &connection,
@@ -104,8 +105,8 @@ fn make(shared: &Shared, asked: &Asked, subject: &str) -> Result<PlanView, Failu
     };
     let mut plan = planner.plan()?.into_plan();
     plan.unfinished = unfinished_run(&checkout.site(connection.clone())?)?;
-    let view = view(&plan, shared.new_id(), &shared.now(), subject);
-    plan_folder(&checkout)?.keep(&plan, &view)?;
+    let view = view(&plan, shared.new_id(), &shared.now(), &subject.name);
+    plan_folder(&checkout)?.keep(&plan, &view, &subject.principals)?;
     Ok(view)
 }
 
@@ -120,7 +121,7 @@ fn view(plan: &Plan, id: String, created: &str, subject: &str) -> PlanView {
         nodes: plan.request.nodes.iter().map(ToString::to_string).collect(),
         revision: plan.target.revision.as_deref().map(str::to_owned),
         effect: PlanEffect::of(plan).digest().to_string(),
-        is_blocked: plan.is_blocked() || plan.is_denied() || plan.is_refused_for_commits(),
+        is_blocked: plan.is_refused(),
         is_empty: plan.is_empty(),
         changes: changes
             .filter_map(|(kind, count)| Some((word(kind)?, *count)))
@@ -220,6 +221,7 @@ pub(super) async fn apply(
             id: Arc::from(id),
             effect: Arc::from(approved.effect),
         }),
+        principals: subject.principals.clone(),
         requested: requested(subject, ids),
         accepted: shared.now(),
     };
@@ -252,7 +254,7 @@ fn pinned(given: &str, view: &PlanView) -> Result<(), Refusal> {
             view.id, view.effect
         ))),
         Err(_) => Err(Refusal::bad_request(
-            "`effect` is the digest of the plan's effect, or at least its first twelve digits",
+            "`effect` is the digest of the plan's effect, or at least its first 16 digits",
         )),
     }
 }

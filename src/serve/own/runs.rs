@@ -13,7 +13,7 @@ use super::feed::Feed;
 use super::view::{RequestView, RunProgress, RunView};
 use super::{admit, head, is_id, part, refused};
 use crate::design::RunId;
-use crate::plan::{Plan, RunState, saved};
+use crate::plan::RunState;
 use crate::record::{Outcome, RunFile, RunRecord, State as Records, Store};
 use crate::report::json::line;
 use crate::report::plan::{RunPage, html};
@@ -24,7 +24,7 @@ use crate::serve::form::{Form, of_text};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
 use crate::serve::shared::Shared;
-use crate::workflow::{Checkout, Failure, FailureKind, signature_of};
+use crate::workflow::{Checkout, Failure, FailureKind, plan_of_run, signature_of};
 
 /// The most runs that are listed.
 const MOST: usize = 1000;
@@ -199,18 +199,11 @@ fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure>
                     signature: row.signature.as_ref(),
                     report: report.as_ref(),
                 };
-                html(&mut out, &plan(store, records, run)?, Some(page))?;
+                html(&mut out, &plan_of_run(store, records, run)?, Some(page))?;
             }
         }
         Ok(out)
     })
-}
-
-fn plan(store: &Store<'_>, records: &Records, run: &RunId) -> Result<Plan, Failure> {
-    let bytes = store.run_file(records, run, RunFile::Plan)?;
-    let bytes = bytes.ok_or_else(|| Failure::error(format!("run {run} has no plan")))?;
-    saved::read(&bytes)
-        .map_err(|error| Failure::error(format!("the plan of run {run} is broken: {error}")))
 }
 
 fn named_run(id: &str) -> Result<RunId, Refusal> {
@@ -308,7 +301,7 @@ pub(in crate::serve) async fn follow(
 fn load(shared: &Shared, run: &RunId) -> Result<Feed, Failure> {
     let feed = with_records(shared, |_, store, records| {
         record(store, records, run)?;
-        Ok(Feed::new(run, &plan(store, records, run)?))
+        Ok(Feed::new(run, &plan_of_run(store, records, run)?))
     })?;
     catch_up(shared, &feed)?;
     Ok(feed)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 
 use super::view::{NodeDrift, NodeStatus, NodeView, StatusView};
-use crate::design::NodeName;
+use crate::design::{NodeName, SiteTimeZone};
 use crate::plan::{Change, ChangeKind, Plan, Request};
 use crate::record::{NodeRecord, Phase, Store};
 use crate::report::json::line;
@@ -23,8 +23,8 @@ use crate::workflow::{Checkout, Failure, Observed, PlanRequest, Planned, Planner
 /// How long the site is taken for what it was without a look: a burst of requests costs one.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// The commit, the records and the day that a view was made of.
-type Version = (String, String, Arc<str>);
+/// The commit and the records that a view was made of.
+type Version = (String, String);
 
 /// The site by its committed design and its records.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(in crate::serve) struct SiteView {
     /// The designs of nodes, sorted by name.
     pub(in crate::serve) nodes: Vec<NodeView>,
     phases: BTreeMap<&'static str, usize>,
+    /// The day that it was made of, and the time zone in which it ends.
+    day: (Arc<str>, SiteTimeZone),
     pub(super) status_json: Bytes,
     pub(super) nodes_json: Bytes,
 }
@@ -42,6 +44,12 @@ impl SiteView {
     /// How many nodes the records have in a phase.
     pub(in crate::serve) fn in_phase(&self, phase: Phase) -> usize {
         self.phases.get(phase.as_str()).copied().unwrap_or_default()
+    }
+
+    /// Whether it was made on the day of a time, in seconds since 1970.
+    fn is_of_day(&self, seconds: i64) -> bool {
+        let (day, time_zone) = &self.day;
+        time_zone.day(seconds) == *day
     }
 
     /// How many nodes differ from the design.
@@ -77,11 +85,12 @@ impl SiteCache {
         let version = (
             checkout.head()?.to_string(),
             tip.map(|tip| tip.to_string()).unwrap_or_default(),
-            host.today(),
         );
+        let seconds = i64::try_from(host.seconds()).unwrap_or(i64::MAX);
         let checked = Instant::now();
         if let Some(known) = &mut *known
             && known.version == version
+            && known.view.is_of_day(seconds)
         {
             known.checked = checked;
             return Ok(known.view.clone());
@@ -122,7 +131,7 @@ pub(super) fn plan(
 
 fn view(host: &dyn Host, checkout: &Checkout<'_>, revision: &str) -> Result<SiteView, Failure> {
     let planned = plan(host, checkout, &Connection::Alone, Observed::Nothing)?;
-    let (design, records) = (&planned.site.design, &planned.records);
+    let (design, records) = (&planned.guarded, &planned.records);
     let changes: BTreeMap<&NodeName, &Change> = planned
         .plan
         .changes
@@ -170,6 +179,7 @@ fn view(host: &dyn Host, checkout: &Checkout<'_>, revision: &str) -> Result<Site
         drift,
         nodes,
         phases,
+        day: (today.clone(), design.guards().policy.time_zone.clone()),
     })
 }
 

@@ -168,7 +168,7 @@ pub(in crate::serve) struct PlanOrder {
     pub(in crate::serve) site: Option<String>,
     /// The action; `update` by default.
     pub(in crate::serve) action: Option<String>,
-    /// The nodes of an action on nodes: names, globs, groups, racks or tags.
+    /// The nodes of an action on nodes: names, globs, `group:NAME`, `rack:NAME`, `tag:NAME` or `label:KEY=VALUE`.
     pub(in crate::serve) nodes: Vec<String>,
     /// Why machines are retired or in maintenance.
     pub(in crate::serve) reason: Option<String>,
@@ -221,7 +221,7 @@ pub(in crate::serve) enum ObservedWord {
 #[serde(deny_unknown_fields)]
 #[schema(as = ApplyRequest)]
 pub(in crate::serve) struct ApplyOrder {
-    /// The digest of the effect that was reviewed, or at least its first twelve digits.
+    /// The digest of the effect that was reviewed, or at least its first 16 digits.
     pub(in crate::serve) effect: String,
 }
 

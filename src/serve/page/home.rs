@@ -159,7 +159,7 @@ fn figures(out: &mut dyn Write, site: &SiteView, lists: &Lists) -> fmt::Result {
         writeln!(
             out,
             "<div class=\"figure\"><dt>Last success</dt><dd class=\"value\">{}</dd><dd>{at}</dd></div>",
-            short(success.revision.get(..8).unwrap_or(&success.revision))
+            short(&success.revision)
         )?;
     }
     writeln!(out, "</dl>")

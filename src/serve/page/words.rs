@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::report::xml;
+use crate::report::{short_id, xml};
 
 /// The bar at the top of each page.
 pub(super) fn navigation(out: &mut dyn Write) -> fmt::Result {
@@ -64,6 +64,5 @@ pub(super) fn sentence(action: &str, outcome: &str) -> String {
 
 /// The beginning of a commit's id or a digest.
 pub(super) fn short(id: &str) -> String {
-    let end = id.char_indices().nth(12).map_or(id.len(), |(end, _)| end);
-    format!("<code>{}</code>", xml(&id[..end]))
+    format!("<code>{}</code>", xml(short_id(id)))
 }

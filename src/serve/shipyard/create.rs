@@ -93,6 +93,7 @@ pub(super) async fn create(
             design: parameters.design,
             revision: Some(Arc::from(revision.to_string())),
         })),
+        principals: subject.principals.clone(),
         requested: Requested {
             named: Some(Box::new(NamedAction {
                 name: Arc::from(action.as_str()),

@@ -82,7 +82,7 @@ fn statuses(shared: &Shared, provision: bool, power: bool) -> Result<Map<String,
         plan_request: &plan_request,
     }
     .plan()?;
-    let names: Vec<&NodeName> = planned.site.design.nodes.keys().collect();
+    let names: Vec<&NodeName> = planned.guarded.nodes.keys().collect();
     let mut statuses = Map::new();
     if provision {
         let listed = names.iter().map(|name| {

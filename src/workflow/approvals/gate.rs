@@ -1,135 +1,160 @@
-//! The rules and the allowed signers that count for a plan: those of a protected revision.
+//! The rules and the allowed signers that count for a plan: those of all revisions whose guards hold.
 //!
-//! That is the revision that the operator names (`--backends-from`), else the one that was applied last, else, for a site to
-//! which nothing was applied yet, the one that is planned. A change under review decides neither who approves it nor
-//! whether an approval is needed.
+//! Each rule of the guards that are in force and of the newest documents has to be met, by signers that both have. So a
+//! change under review decides neither who approves it nor whether an approval is needed; it can only ask for more.
 
 use std::sync::Arc;
 
-use super::protected::{Counting, allowed_signers, applied_last, applied_policy, last};
-use super::runs::SigningRules;
+use super::protected::allowed_signers;
 use super::signers::{self, Signer};
 use super::statement::NAMESPACE;
-use crate::design::{ApprovalPolicy, Policy};
-use crate::record::SiteState;
-use crate::repository::{CommitId, Repository};
-use crate::run::Connection;
-use crate::site::Site;
-use crate::workflow::{Checkout, Failure, recorded};
+use crate::design::{ApprovalPolicy, BreakGlassPolicy};
+use crate::repository::{PublicKey, Repository};
+use crate::workflow::Failure;
+use crate::workflow::guard_source::{GuardSource, GuardSources};
 
 /// The rules that a plan is held to.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    pub(super) rules: Option<Rules>,
+    /// Those of each revision that has any; the first are those in force, where they have.
+    pub(super) rules: Vec<Rules>,
+    /// The signers that all of these have, or why there are none.
+    pub(super) signers: Result<Vec<Signer>, VoidSigners>,
+    /// Why the signers of the newest documents are none, if they are.
+    pub(super) void: Option<VoidSigners>,
+    /// The people who may do without approvals that are missing, by all revisions.
+    pub(super) break_glass: Option<BreakGlassPolicy>,
     /// Whether the documents of the plan may ask for signatures themselves.
     pub(super) policy_asks: bool,
-    /// Whether they demand signed runs.
+    /// Whether the run has to be signed.
     pub(super) demands_signed: bool,
-    /// The demands on the signatures of runs.
-    pub(in crate::workflow) signing: SigningRules,
-    /// Whether the allowed signers at the planned commit differ from those that were applied last.
+    /// Whether nothing holds the rules that an account with the right to push the records could not rewrite.
+    pub(super) is_advisory: bool,
+    /// Whether the allowed signers of the documents differ from those that are in force.
     pub(in crate::workflow) signers_changed: bool,
 }
 
-/// Rules and allowed signers.
+/// The rules of one revision.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) policy: Arc<ApprovalPolicy>,
     /// The revision that they are from.
     pub(super) from: Arc<str>,
-    /// Why they cannot be taken, where they cannot.
-    pub(super) signers: Result<Vec<Signer>, String>,
+}
+
+/// Why no signature counts.
+#[derive(Clone, Debug)]
+pub(super) struct VoidSigners {
+    /// The file.
+    pub(super) path: Arc<str>,
+    pub(super) why: String,
 }
 
 impl Gate {
-    fn of(repository: &Repository, counting: &Counting<'_>, own: &Policy) -> Self {
-        let Counting {
-            policy,
-            commit,
-            from,
-        } = counting;
-        let rules = policy.approvals.as_ref().map(|approvals| Rules {
-            policy: approvals.clone(),
-            from: Arc::from(*from),
-            signers: allowed_signers(repository, *commit, policy.allowed_signers(), NAMESPACE),
-        });
-        Self {
-            rules,
-            policy_asks: own.asks_for_signatures(),
-            demands_signed: own.signed_runs,
-            signing: SigningRules::of(counting),
-            signers_changed: false,
+    /// The rules of some revisions; the signers of the newest are known to be the same where nothing was applied yet.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read.
+    pub(in crate::workflow) fn of(
+        repository: &Repository,
+        sources: &GuardSources,
+        is_protected: bool,
+    ) -> Result<Self, Failure> {
+        let newest = &sources.newest;
+        // Those in force first: they are the ones that ask for the approval of a loosening.
+        let all = || {
+            let own = [Some(newest), sources.planned.as_ref()];
+            sources.in_force.iter().chain(own.into_iter().flatten())
+        };
+        let mut rules: Vec<Rules> = Vec::new();
+        let mut lists: Vec<Result<Vec<Signer>, VoidSigners>> = Vec::new();
+        let mut void = None;
+        for source in all() {
+            let policy = &source.site.guards.policy;
+            let Some(approvals) = &policy.approvals else {
+                continue;
+            };
+            let path = policy.allowed_signers();
+            let list = allowed_signers(repository, source.commit, path, NAMESPACE);
+            let list = list.map_err(|why| VoidSigners {
+                path: Arc::from(path),
+                why,
+            });
+            if std::ptr::eq(source, newest) {
+                void = list.as_ref().err().cloned();
+            }
+            lists.push(list);
+            if rules.iter().all(|known| known.policy != *approvals) {
+                let is_first = sources.in_force.is_none() && !is_protected;
+                rules.push(Rules {
+                    policy: approvals.clone(),
+                    from: match is_first {
+                        true => Arc::from(NOTHING_APPLIED),
+                        false => source.name.clone(),
+                    },
+                });
+            }
         }
+        let mut policies = all().map(|source| source.site.guards.policy.break_glass.as_deref());
+        let first = policies.next().flatten().cloned();
+        let break_glass = policies.fold(first, |all, other| Some(all?.within(other?)));
+        let mut lists = lists.into_iter();
+        let first = lists.next().unwrap_or_else(|| Ok(Vec::new()));
+        let signers = lists.fold(first, |common, list| {
+            let (common, list) = (common?, list?);
+            let both = common
+                .into_iter()
+                .filter_map(|signer| signer.also_in(&list));
+            Ok(both.collect())
+        });
+        let asks = |source: &GuardSource| source.site.guards.policy.asks_for_signatures();
+        let signers_changed = sources.in_force.as_ref().is_some_and(|in_force| {
+            let file = |source: &GuardSource| {
+                let path = asks(source).then(|| source.site.guards.policy.allowed_signers())?;
+                Some(
+                    repository
+                        .file_within(source.commit?, path, signers::LARGEST)
+                        .ok(),
+                )
+            };
+            file(in_force) != file(newest)
+        });
+        Ok(Self {
+            rules,
+            signers,
+            void,
+            break_glass,
+            // Whether the documents themselves ask is not known at a protected revision.
+            policy_asks: is_protected || asks(sources.planned.as_ref().unwrap_or(newest)),
+            demands_signed: all().any(|source| source.site.guards.policy.signed_runs),
+            is_advisory: !(is_protected
+                || repository.state_branch()?.is_some()
+                || sources
+                    .in_force
+                    .as_ref()
+                    .unwrap_or(newest)
+                    .site
+                    .guards
+                    .policy
+                    .signed_runs),
+            signers_changed,
+        })
     }
 
     /// The allowed signer of a key; `None` where it may not approve.
     #[must_use]
-    pub fn signer(&self, key: &crate::repository::PublicKey) -> Option<&Signer> {
-        let signers = self.rules.as_ref()?.signers.as_ref().ok()?;
+    pub fn signer(&self, key: &PublicKey) -> Option<&Signer> {
+        let signers = self.signers.as_ref().ok()?;
         signers.iter().find(|signer| signer.key == *key)
     }
 
-    /// The revision whose rules count; `None`: no plan needs approvals.
+    /// The revisions whose rules count; `None`: no plan needs approvals.
     #[must_use]
-    pub fn from(&self) -> Option<&str> {
-        self.rules.as_ref().map(|rules| &*rules.from)
-    }
-}
-
-impl Gate {
-    /// The rules that plans of a site are held to. `site` is as it is planned, at `commit` (of the worktree: the one that is
-    /// checked out).
-    ///
-    /// # Errors
-    ///
-    /// The documents at the protected revision cannot be loaded, or have errors.
-    pub fn open(
-        checkout: &Checkout<'_>,
-        connection: &Connection<'_>,
-        site: &Site,
-        state: &SiteState,
-        commit: Option<CommitId>,
-    ) -> Result<Self, Failure> {
-        let repository = checkout.repository;
-        let own = &site.design.policy;
-        let gate = |policy: &Policy, commit, from: &str| {
-            let counting = Counting {
-                policy,
-                commit,
-                from,
-            };
-            Self::of(repository, &counting, own)
-        };
-        if let Some(guards) = checkout.guards()? {
-            // Whether the documents themselves ask is not known here.
-            return Ok(Self {
-                policy_asks: true,
-                ..gate(own, Some(guards.commit), guards.guards.revision())
-            });
-        }
-        let Some(applied) = last(state) else {
-            return Ok(gate(own, commit, NOTHING_APPLIED));
-        };
-        if !applied.policy_asks {
-            let none = Policy::default();
-            let applied = applied.revision.parse().ok();
-            return Ok(gate(&none, applied, &applied_last(applied)));
-        }
-        let planned = commit;
-        let commit = recorded(checkout, connection, &applied.revision)?;
-        let from = applied_last(Some(commit));
-        if applied.site_digest == site.digest {
-            let signers = |commit| {
-                let path = own.asks_for_signatures().then(|| own.allowed_signers())?;
-                Some(repository.file_within(commit?, path, signers::LARGEST).ok())
-            };
-            return Ok(Self {
-                signers_changed: signers(Some(commit)) != signers(planned),
-                ..gate(own, Some(commit), &from)
-            });
-        }
-        let before = applied_policy(checkout, commit)?;
-        Ok(gate(&before, Some(commit), &from))
+    pub fn from(&self) -> Option<Arc<str>> {
+        let mut names: Vec<&str> = self.rules.iter().map(|rules| &*rules.from).collect();
+        names.dedup();
+        (!names.is_empty()).then(|| Arc::from(names.join(", and ")))
     }
 }
 

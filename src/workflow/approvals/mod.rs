@@ -6,6 +6,7 @@
 //! approvals that it begins with: its first records, written by compare-and-swap under the lock, name them.
 
 mod gate;
+mod other_effects;
 mod protected;
 mod runs;
 mod signers;
@@ -19,8 +20,10 @@ use jiff::Timestamp;
 
 use super::{Client, Failure, FailureKind};
 use crate::design::{Digest, Policy, SiteName};
-use crate::plan::{Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval};
-use crate::record::{Approval, RunRecord, Store};
+use crate::plan::{
+    Action, Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval,
+};
+use crate::record::{Approval, BreakGlass, MissingApproval, RunRecord, Store};
 use crate::repository::{
     CommitId, NewCommit, PublicKey, PushOutcome, RefUpdate, Repository, Signature, Signed,
     claimed_key,
@@ -28,7 +31,8 @@ use crate::repository::{
 use crate::run::{Connection, SiteRepository};
 
 pub use gate::Gate;
-pub(super) use runs::site_signed_if_needed;
+pub(super) use protected::signer_times;
+pub(super) use runs::{SigningRules, site_signed_if_needed};
 pub use runs::{run_signatures, signature_of, signing_site};
 pub use signers::Signer;
 pub use statement::{LONGEST, NAMESPACE, Statement};
@@ -58,6 +62,8 @@ pub struct Approving<'a> {
 #[derive(Clone, Debug)]
 pub struct Clearance {
     pub(super) approvals: Vec<Approval>,
+    /// How the run begins without approvals that it needs.
+    pub(super) break_glass: Option<BreakGlass>,
     pub(super) policy_asks: bool,
 }
 
@@ -73,6 +79,7 @@ impl Clearance {
     pub fn without_approvals(policy: &Policy) -> Option<Self> {
         (!policy.asks_for_signatures()).then(|| Self {
             approvals: Vec::new(),
+            break_glass: None,
             policy_asks: false,
         })
     }
@@ -108,28 +115,35 @@ impl Gate {
         reviewed: &Plan,
         own: Option<&RunRecord>,
     ) -> Result<Assessment, Failure> {
-        let Some(rules) = &self.rules else {
-            return Ok(Assessment::default());
-        };
-        let needed = NeededApproval::by(&rules.policy, plan);
+        let mut needed: Vec<NeededApproval> = Vec::new();
+        for rules in &self.rules {
+            let more = NeededApproval::by(&rules.policy, plan);
+            needed.extend(
+                more.into_iter()
+                    .filter(|rule| !needed.contains(rule))
+                    .collect::<Vec<_>>(),
+            );
+        }
         let mut assessment = Assessment::default();
         if needed.is_empty() {
             return Ok(assessment);
         }
         let effect = &PlanEffect::of(reviewed).digest();
         let shown = &mut assessment.shown;
-        shown.rules_from = rules.from.clone();
+        shown.rules_from = self.from().unwrap_or_default();
+        shown.advisory = self.is_advisory;
         let none = Vec::new();
-        let signers = match &rules.signers {
+        let signers = match &self.signers {
             Ok(signers) => signers,
-            Err(why) => {
+            Err(void) => {
                 shown.refused.push(RefusedApproval {
-                    by: rules.policy.allowed_signers.clone(),
-                    reason: Arc::from(why.as_str()),
+                    by: void.path.clone(),
+                    reason: Arc::from(void.why.as_str()),
                 });
                 &none
             }
         };
+        let applier_counts = self.rules.iter().all(|rules| rules.policy.applier_counts);
         let store = Store::open(approving.repository, approving.site)?;
         let judge = Judge {
             approving,
@@ -138,9 +152,9 @@ impl Gate {
             now: now(approving.client),
             spent: store.spent_approvals(&store.read()?)?,
             own: own.map(|run| &run.run),
-            appliers: match rules.policy.applier_counts {
+            appliers: match applier_counts {
                 true => BTreeSet::new(),
-                false => appliers(approving, signers)?,
+                false => appliers(approving, signers, own)?,
             },
         };
         for candidate in approving.candidates(signers, effect, own)? {
@@ -158,6 +172,9 @@ impl Gate {
         }
         let given = &shown.given;
         shown.needed = needed.into_iter().map(|rule| rule.with(given)).collect();
+        if shown.is_missing_any() {
+            shown.refused.extend(judge.of_other_effects(signers)?);
+        }
         Ok(assessment)
     }
 
@@ -183,20 +200,186 @@ impl Gate {
         reviewed: &Plan,
         own: Option<&RunRecord>,
     ) -> Result<Clearance, Failure> {
+        let puts_in_force = matches!(plan.request.action, Action::Update | Action::Guards);
+        if let (true, Some(void)) = (puts_in_force, &self.void) {
+            let text = format!(
+                "with the allowed signers of the documents (`{}`) nothing could be approved any more: {}",
+                void.path, void.why
+            );
+            return Err(Failure::new(FailureKind::Guard, text));
+        }
         let assessment = self.assess(approving, plan, reviewed, own)?;
+        let mut break_glass = None;
         if assessment.shown.is_missing_any() {
-            let effect = PlanEffect::of(reviewed).digest();
-            return Err(missing(&assessment.shown, &effect));
+            match &plan.options.break_glass {
+                Some(reason) => {
+                    let broken = self.break_glass(approving, plan, &assessment.shown, reason)?;
+                    break_glass = Some(broken);
+                }
+                None => {
+                    let effect = PlanEffect::of(reviewed).digest();
+                    return Err(missing(&assessment.shown, &effect));
+                }
+            }
         }
-        if self.demands_signed && !plan.steps.is_empty() {
-            let key = approving.repository.run_signing_key()?;
-            key.ok_or_else(runs::no_key)?;
+        if self.rules.is_empty() && plan.is_refused_for_loosening() {
+            return Err(loosens(plan));
         }
+        self.can_sign(approving, plan)?;
         Ok(Clearance {
             approvals: assessment.counted,
+            break_glass,
             policy_asks: self.policy_asks,
         })
     }
+}
+
+impl Gate {
+    /// Whether a run may be carried out further that began before more approvals were asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::assess`]; an approval is missing that the run did not begin without.
+    pub(super) fn keeps(
+        &self,
+        approving: Approving<'_>,
+        plan: &Plan,
+        run: &RunRecord,
+    ) -> Result<(), Failure> {
+        let mut shown = self.assess(approving, plan, plan, Some(run))?.shown;
+        let begun_without = run.break_glass.iter().flat_map(|broken| &broken.missing);
+        let begun_without: BTreeSet<&Arc<str>> = begun_without.map(|rule| &rule.rule).collect();
+        shown
+            .needed
+            .retain(|rule| !begun_without.contains(&rule.rule));
+        match shown.is_missing_any() {
+            true => Err(missing(&shown, &PlanEffect::of(plan).digest())),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a run can be signed, where it has to be.
+    ///
+    /// # Errors
+    ///
+    /// There is no key ([`FailureKind::Guard`]).
+    pub(super) fn can_sign(&self, approving: Approving<'_>, plan: &Plan) -> Result<(), Failure> {
+        if self.demands_signed && !plan.is_empty() {
+            let key = approving.repository.run_signing_key()?;
+            key.ok_or_else(runs::no_key)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a plan begin without approvals that are missing, as the Policy lets who signs the run do it.
+    fn break_glass(
+        &self,
+        approving: Approving<'_>,
+        plan: &Plan,
+        shown: &Approvals,
+        reason: &Arc<str>,
+    ) -> Result<BreakGlass, Failure> {
+        let refused = |why: String| {
+            let text =
+                format!("`--break-glass` cannot do without the approvals that are missing: {why}");
+            Failure::new(FailureKind::Guard, text)
+        };
+        let Some(policy) = &self.break_glass else {
+            let why = "the Policy, in force and of the documents, has no `break_glass`";
+            return Err(refused(why.to_owned()));
+        };
+        let machines = PlanEffect::of(plan).scale().nodes as u64;
+        if machines > policy.machines {
+            let most = policy.machines;
+            return Err(refused(format!(
+                "the plan is about {machines} machines, and at most {most} may be"
+            )));
+        }
+        if !plan.guards.loosened.is_empty() {
+            return Err(refused("the plan makes guards weaker".to_owned()));
+        }
+        let key = approving
+            .repository
+            .run_signing_key()?
+            .ok_or_else(runs::no_key)?;
+        let public = key.public();
+        let signer = public.as_ref().and_then(|key| self.signer(key));
+        let signer = signer.filter(|signer| {
+            let name = signer.principal.to_lowercase();
+            policy.by.iter().any(|each| each.to_lowercase() == name)
+        });
+        let Some(signer) = signer else {
+            let names = policy.by.join(", ");
+            return Err(refused(format!(
+                "the key that git signs with is of none of {names}"
+            )));
+        };
+        let open = shown.needed.iter().filter(|rule| rule.missing > 0);
+        Ok(BreakGlass {
+            by: Arc::from(signer.principal.as_str()),
+            reason: reason.clone(),
+            effect: PlanEffect::of(plan).digest(),
+            missing: open
+                .map(|rule| MissingApproval {
+                    rule: rule.rule.clone(),
+                    count: rule.count,
+                    of: rule.of.clone(),
+                })
+                .collect(),
+        })
+    }
+
+    /// The rules whose approvals a run still lacks that began without them. A signature of its effect counts, but for that
+    /// of the person who began it.
+    ///
+    /// # Errors
+    ///
+    /// The remote cannot be asked, or `ssh-keygen` cannot be run.
+    pub fn still_missing(
+        &self,
+        approving: Approving<'_>,
+        broken: &BreakGlass,
+    ) -> Result<Vec<MissingApproval>, Failure> {
+        let none = Vec::new();
+        let signers = self.signers.as_ref().unwrap_or(&none);
+        let judge = Judge {
+            approving,
+            effect: &broken.effect,
+            repository: approving.repository.signed_name()?,
+            now: now(approving.client),
+            spent: BTreeMap::new(),
+            own: None,
+            appliers: BTreeSet::from([broken.by.to_lowercase()]),
+        };
+        let mut given = Vec::new();
+        for candidate in approving.candidates(signers, &broken.effect, None)? {
+            if let Ok((_, expires)) = judge.verdict(&candidate)? {
+                let by = Arc::from(candidate.signer.principal.as_str());
+                given.push(GivenApproval { by, expires });
+            }
+        }
+        let missing = broken.missing.iter().filter(|rule| {
+            let needed = NeededApproval {
+                rule: rule.rule.clone(),
+                count: rule.count,
+                of: rule.of.clone(),
+                recovery: None,
+                missing: rule.count,
+            };
+            needed.with(&given).missing > 0
+        });
+        Ok(missing.cloned().collect())
+    }
+}
+
+/// The failure of documents that make guards weaker without consent.
+fn loosens(plan: &Plan) -> Failure {
+    let loosened = plan.guards.loosened_by_documents();
+    let lines = loosened.map(|each| format!("`{}`: {}", each.guard, each.how));
+    let text = "the documents make guards weaker than those in force, which has to be allowed:";
+    Failure::new(FailureKind::Guard, text)
+        .details(lines)
+        .hint("plan or apply with `--allow-loosening`")
 }
 
 /// The failure that lists the missing approvals, and why those that were found do not count.
@@ -222,10 +405,19 @@ fn missing(approvals: &Approvals, effect: &Digest) -> Failure {
         .hint("save the plan (`trueup plan -o FILE`), have it approved by others (`trueup approve FILE`), and apply it again")
 }
 
-/// The principals that the person who applies is known by: git's identity, and the key that git signs with.
-fn appliers(approving: Approving<'_>, signers: &[Signer]) -> Result<BTreeSet<String>, Failure> {
+/// The principals that those who apply are known by: git's identity, the key that git signs with, those on whose behalf the
+/// client acts, and who asked a service for the run that is resumed.
+fn appliers(
+    approving: Approving<'_>,
+    signers: &[Signer],
+    own: Option<&RunRecord>,
+) -> Result<BTreeSet<String>, Failure> {
     let actor = approving.client.actor(approving.repository)?;
     let mut names = BTreeSet::from([actor.name.to_lowercase(), actor.email.to_lowercase()]);
+    let principals = approving.client.principals().iter();
+    let asked = own.and_then(|run| run.requested.as_deref());
+    let asked = asked.map(|request| &request.subject);
+    names.extend(principals.chain(asked).map(|name| name.to_lowercase()));
     let key = approving.repository.signing_key()?;
     if let Some(key) = key.and_then(|key| key.public()) {
         let own = signers.iter().filter(|signer| signer.key == key);
@@ -271,8 +463,10 @@ impl Judge<'_> {
             at: None,
         };
         let repository = self.approving.repository;
-        if let Some(why) = repository.verify(signed, &signer.line(), &signer.principal)? {
-            return Ok(Err(format!("its signature does not hold: {why}")));
+        for line in signer.lines() {
+            if let Some(why) = repository.verify(signed, &line, &signer.principal)? {
+                return Ok(Err(format!("its signature does not hold: {why}")));
+            }
         }
         let Some(statement) = Statement::read(&approval.statement) else {
             return Ok(Err("what is signed is no approval".to_owned()));

@@ -1,9 +1,15 @@
 //! The revision whose Policy and allowed signers count, where that is the one that was applied last.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+
 use super::signers::{self, Signer};
+use super::statement::{GIT, NAMESPACE};
 use crate::design::Policy;
 use crate::diagnostic::chain;
-use crate::record::{SiteAction, SiteState};
+use crate::guard::SignerTime;
 use crate::repository::{CommitId, Repository};
 use crate::site::{At, Detail, Loader, Settings};
 use crate::workflow::{AS_APPLIED, Checkout, Failure};
@@ -30,11 +36,6 @@ pub(super) fn allowed_signers(
     signers::read(&text, namespace)
 }
 
-/// The action whose revision counts.
-pub(super) fn last(state: &SiteState) -> Option<&SiteAction> {
-    state.last_success.as_ref().or(state.last_action.as_ref())
-}
-
 /// The name of the revision that was applied last.
 pub(super) fn applied_last(commit: Option<CommitId>) -> String {
     let commit = commit.map_or_else(|| "the revision".to_owned(), |commit| commit.short());
@@ -57,5 +58,24 @@ pub(super) fn applied_policy(checkout: &Checkout<'_>, commit: CommitId) -> Resul
             Failure::error(text).hint("name the revision to take it from with `--backends-from`")
         );
     }
-    Ok(before.design.policy.clone())
+    Ok(before.documented_guards.policy.clone())
+}
+
+/// The time in which each of the allowed signers of a commit counts, by who they are and for which purpose. A file that is
+/// void has none.
+pub(in crate::workflow) fn signer_times(
+    repository: &Repository,
+    commit: Option<CommitId>,
+    path: &str,
+) -> BTreeMap<Arc<str>, SignerTime> {
+    let mut times = BTreeMap::new();
+    for (namespace, purpose) in [(NAMESPACE, "approvals"), (GIT, "runs")] {
+        let signers = allowed_signers(repository, commit, path, namespace);
+        times.extend(signers.iter().flatten().map(|signer| {
+            let key = HEXLOWER.encode(&signer.key.digest()[..16]);
+            let name = format!("{} for {purpose} (key {key})", signer.principal);
+            (Arc::from(name), signer.time())
+        }));
+    }
+    times
 }

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use super::protected::{self, Counting, allowed_signers};
 use super::signers::Signer;
+use super::statement::GIT;
 use crate::design::{Policy, RunId, SiteName};
 use crate::diagnostic::chain;
 use crate::record::{
@@ -21,9 +22,6 @@ use crate::repository::{CommitId, Repository, Signed, SigningKey, claimed_key};
 use crate::run::{Connection, SiteRepository};
 use crate::threads::lock;
 use crate::workflow::{Checkout, Failure, FailureKind, recorded};
-
-/// The purpose that git signs commits and tags for.
-const GIT: &str = "git";
 
 /// Runs whose signatures are verified at once: each is a call of a program.
 const MOST: usize = 100;
@@ -41,7 +39,7 @@ pub(in crate::workflow) struct SigningRules {
 }
 
 impl SigningRules {
-    pub(super) fn of(counting: &Counting<'_>) -> Self {
+    fn of(counting: &Counting<'_>) -> Self {
         Self {
             required: counting.policy.signed_runs,
             from: Arc::from(counting.from),
@@ -51,7 +49,7 @@ impl SigningRules {
     }
 
     /// The rules that count for the records of a site, where none of its documents is loaded.
-    fn for_records(
+    pub(in crate::workflow) fn for_records(
         checkout: &Checkout<'_>,
         connection: &Connection<'_>,
         state: &SiteState,
@@ -63,11 +61,13 @@ impl SigningRules {
                 from,
             })
         };
-        if let Some(guards) = checkout.guards()? {
-            let policy = &guards.guards.design().policy;
-            return Ok(of(policy, guards.commit, guards.guards.revision()));
+        let guards = checkout.guards()?;
+        if let Some(guards) = guards
+            .filter(|found| found.guards.policy.signed_runs || state.guards_in_force().is_none())
+        {
+            return Ok(of(&guards.guards.policy, guards.commit, &guards.revision));
         }
-        let Some(applied) = protected::last(state) else {
+        let Some(applied) = state.guards_in_force() else {
             let head = checkout.head()?;
             return Ok(of(
                 &protected::applied_policy(checkout, head)?,

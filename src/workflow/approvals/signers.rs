@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::guard::SignerTime;
 use crate::repository::PublicKey;
 
 /// Bytes and lines of the largest file.
@@ -24,6 +25,8 @@ pub struct Signer {
     pub key: PublicKey,
     /// `valid-after` and `valid-before`, as they are written.
     limits: Vec<String>,
+    /// The limits of the same key at other revisions, all of which have to hold.
+    limits_elsewhere: Vec<Vec<String>>,
     /// The purpose that it was looked for.
     namespace: &'static str,
 }
@@ -32,11 +35,51 @@ impl Signer {
     /// The line that `ssh-keygen` verifies a signature by: this key, for this principal and this purpose.
     #[must_use]
     pub fn line(&self) -> String {
+        self.limited(&self.limits)
+    }
+
+    /// The lines that a signature has to hold by, one for each revision that has a say.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        let all = std::iter::once(&self.limits).chain(&self.limits_elsewhere);
+        all.map(|limits| self.limited(limits))
+    }
+
+    fn limited(&self, limits: &[String]) -> String {
         let own = format!("namespaces=\"{}\"", self.namespace);
         let options: Vec<&str> = std::iter::once(own.as_str())
-            .chain(self.limits.iter().map(String::as_str))
+            .chain(limits.iter().map(String::as_str))
             .collect();
         format!("{} {} {}", self.principal, options.join(","), self.key)
+    }
+
+    /// The signer where another list has the same key of the same person, under the limits of both.
+    #[must_use]
+    pub(super) fn also_in(mut self, list: &[Self]) -> Option<Self> {
+        let same = |other: &&Self| other.key == self.key && other.principal == self.principal;
+        let other = list.iter().find(same)?;
+        let more = std::iter::once(&other.limits).chain(&other.limits_elsewhere);
+        for limits in more {
+            if *limits != self.limits && !self.limits_elsewhere.contains(limits) {
+                self.limits_elsewhere.push(limits.clone());
+            }
+        }
+        Some(self)
+    }
+
+    /// The time in which its key counts. A time zone makes hours of difference, and is left out.
+    pub(super) fn time(&self) -> SignerTime {
+        let digits = |name: &str| {
+            let value = self
+                .limits
+                .iter()
+                .find_map(|limit| limit.strip_prefix(name))?;
+            let digits: String = value.chars().filter(char::is_ascii_digit).collect();
+            format!("{digits:0<14}").parse().ok()
+        };
+        SignerTime {
+            after: digits("valid-after"),
+            before: digits("valid-before"),
+        }
     }
 
     /// Whether its key is for a part of time only.
@@ -121,6 +164,7 @@ fn signer(line: &str, namespace: &'static str) -> Result<Option<Signer>, String>
         principal: principal.to_owned(),
         key,
         limits,
+        limits_elsewhere: Vec::new(),
         namespace,
     }))
 }

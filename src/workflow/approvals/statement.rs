@@ -7,6 +7,9 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
+/// The purpose that git signs commits and tags for.
+pub(super) const GIT: &str = "git";
+
 /// The purpose that approvals are signed for.
 pub const NAMESPACE: &str = "trueup-approval@v1";
 

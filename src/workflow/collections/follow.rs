@@ -3,7 +3,7 @@
 use super::{CollectionError, Collections};
 use crate::repository::{CommitId, ObjectId};
 use crate::run::Connection;
-use crate::site::{At, Depth, Detail, Guards, Loader, Settings};
+use crate::site::{At, Depth, Detail, GuardDocuments, Loader, Settings};
 use crate::workflow::AS_APPLIED;
 
 /// The branch that is checked out, as it is at the remote.
@@ -101,17 +101,14 @@ impl Collections<'_> {
             let mut loader = Loader::new(self.checkout.repository);
             Ok::<_, CollectionError>(loader.load(&location, at, settings)?)
         };
-        let (before, mut after) = (load(from)?, load(to)?);
-        let rules = before.design.policy.rego.clone();
-        if let Some(folder) = rules {
+        let (before, after) = (load(from)?, load(to)?);
+        if let Some(folder) = &before.documented_guards.policy.rego {
             let repository = self.checkout.repository;
-            if repository.entry_at(from, &folder)? != repository.entry_at(to, &folder)? {
+            if repository.entry_at(from, folder)? != repository.entry_at(to, folder)? {
                 return Ok(Some(format!("the rules in `{folder}`")));
             }
         }
-        after.take_guards(&Guards::of("committed", &before));
-        let changed = after.design.guards_from.as_ref().map(|from| &from.changed);
-        let changed: Vec<&str> = changed.into_iter().flatten().map(|name| &**name).collect();
+        let changed = GuardDocuments::of(&before).changed(&GuardDocuments::of(&after));
         Ok((!changed.is_empty()).then(|| changed.join(", ")))
     }
 }

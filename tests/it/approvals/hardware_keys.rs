@@ -89,7 +89,7 @@ fn an_approval_by_a_security_key_counts_for_what_it_has_signed() {
         BASE64.encode(&device.public())
     );
     team.site.checkout.write("allowed_signers", lines + &line);
-    team.site.commit_and_apply("Dora has a device", &[]).with(0);
+    team.agree("Dora has a device");
     let plan = team.plan(&REDEPLOY);
     team.approve(&plan, "bob", &[]).with(0);
     let (name, statement) = team.statement();
@@ -146,7 +146,7 @@ fn approvals_and_runs_are_signed_by_a_device_where_there_is_one() {
         "allowed_signers",
         format!("{lines}dora@example.org {public}"),
     );
-    team.site.commit_and_apply("Dora has a device", &[]).with(0);
+    team.agree("Dora has a device");
     team.sign_by(&team.site, key.to_str().unwrap());
     let run = |arguments: &[&str]| -> Ended {
         let mut command = team.site.command(arguments);

@@ -2,7 +2,9 @@
 
 use jiff::{ToSpan, Zoned, civil::Date};
 
-use super::{Fixture, another_image, changed, control_plane, pin, relabel, remove, save};
+use super::{
+    Fixture, another_image, changed, control_plane, forge, load, pin, relabel, remove, save,
+};
 use trueup::backend::hardware::sim::{Settings, Simulator};
 use trueup::design::NodeName;
 
@@ -12,6 +14,18 @@ fn today() -> Date {
 
 fn yesterday() -> String {
     today().yesterday().unwrap().to_string()
+}
+
+/// A plan as it was saved on an earlier day; gives its file.
+fn saved_yesterday(fixture: &Fixture) -> String {
+    let file = save(fixture, &["--as-of", &yesterday()]);
+    let mut plan = load(&file);
+    plan["options"]
+        .as_object_mut()
+        .unwrap()
+        .remove("as_of_given");
+    std::fs::write(&file, forge(&plan)).unwrap();
+    file
 }
 
 fn deployed() -> Fixture {
@@ -25,7 +39,7 @@ fn midnight_changes_nothing_where_no_retirement_begins() {
     let fixture = deployed();
     relabel(&fixture);
     fixture.checkout.commit("Gold");
-    let file = save(&fixture, &["--as-of", &yesterday()]);
+    let file = saved_yesterday(&fixture);
     fixture.run(&["apply", &file]).with(0);
     assert_eq!(fixture.ledger()["monitor01 relabelled"], 1);
 }
@@ -42,7 +56,7 @@ fn a_retirement_that_began_since_is_more_than_was_shown() {
         ),
     );
     fixture.checkout.commit("Gold, and one is sold");
-    let file = save(&fixture, &["--as-of", &yesterday()]);
+    let file = saved_yesterday(&fixture);
     fixture
         .run(&["apply", &file])
         .with(5)
@@ -57,11 +71,65 @@ fn a_plan_for_a_day_to_come_waits_for_it() {
     fixture.checkout.commit("Gold");
     let tomorrow = today().checked_add(1.day()).unwrap().to_string();
     let file = save(&fixture, &["--as-of", &tomorrow]);
+    let mut plan = load(&file);
+    plan["options"]
+        .as_object_mut()
+        .unwrap()
+        .remove("as_of_given");
+    std::fs::write(&file, forge(&plan)).unwrap();
     fixture.run(&["apply", &file]).with(4).saying("as of");
-    fixture
-        .run(&["apply", "--yes", "--as-of", &tomorrow])
-        .with(4);
     assert_eq!(fixture.effects("relabelled"), 0);
+}
+
+#[test]
+fn nothing_is_applied_by_a_day_that_a_flag_names() {
+    let fixture = deployed();
+    fixture.checkout.write(
+        "retirement.yaml",
+        format!(
+            "---\nschema: trueup/NodeRetirement/v1\nmetadata: {{name: retirement}}\ndata:\n  retirements:\n    - {{node_names: [compute11], reason: sold, from: {}}}\n",
+            today()
+        ),
+    );
+    another_image(&fixture, "compute11");
+    fixture
+        .checkout
+        .commit("One is sold, and has another image");
+    let allowed = ["--allow-redeploy", "all"];
+    let day = ["--as-of", &yesterday()];
+    for day in [day, ["--as-of", &today().to_string()]] {
+        for words in [
+            &["apply", "--yes"][..],
+            &["apply", "--yes", "redeploy", "compute11"],
+            &["apply", "--resume"],
+            &["apply", "some.plan"],
+            &["run", "begin", "some.plan", "--run", "a"],
+        ] {
+            fixture
+                .run(&[words, &day].concat())
+                .with(64)
+                .saying("--as-of");
+        }
+    }
+    let mut by_environment = fixture.command(&[&["apply", "--yes"][..], &allowed].concat());
+    by_environment.env("TRUEUP_AS_OF", yesterday());
+    crate::fixture::Ended::from(by_environment.output().unwrap())
+        .with(64)
+        .saying("only reviewed");
+    let file = save(&fixture, &[&day[..], &allowed].concat());
+    assert_eq!(load(&file)["options"]["as_of_given"], true);
+    fixture
+        .run(&[&["apply", &file][..], &allowed].concat())
+        .with(4)
+        .saying("plan again without `--as-of`");
+    fixture
+        .run(&["run", "begin", &file, "--run", "a"])
+        .with(4)
+        .saying("plan again without `--as-of`");
+    fixture
+        .run(&[&["apply", "--yes", "--skip-blocked"][..], &allowed].concat())
+        .with(0);
+    assert!(!fixture.ledger().contains_key("compute11 destroyed"));
 }
 
 #[test]

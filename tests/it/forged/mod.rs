@@ -163,6 +163,7 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
         },
         plan_digest: &plan_digest,
         approvals: &[],
+        break_glass: None,
         policy_asks: false,
         supersede: true,
         workers: None,

@@ -198,7 +198,7 @@ fn a_machine_is_not_taken_away_without_what_goes_before() {
     fixture
         .run(&resume(&["--effect", &pin]))
         .with(5)
-        .saying("control-1: its pods are given 0 s to end, not");
+        .saying("control-1: its pods are given 0 s to end");
     assert_eq!(fixture.ledger(), before);
     planted(&fixture, &honest, honest.clone());
     fixture

@@ -16,13 +16,13 @@ use crate::fixture::Fixture;
 const ISSUER: &str = "https://issuer.example";
 
 /// A key of the issuer.
-struct Key {
+pub(crate) struct Key {
     pair: EcdsaKeyPair,
     id: &'static str,
 }
 
 impl Key {
-    fn new(id: &'static str) -> Self {
+    pub(crate) fn new(id: &'static str) -> Self {
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let der = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
@@ -31,7 +31,7 @@ impl Key {
     }
 
     /// The public half, as an issuer publishes it.
-    fn published(&self) -> Value {
+    pub(crate) fn published(&self) -> Value {
         let point = self.pair.public_key().as_ref();
         let coordinate = |part: &[u8]| BASE64URL_NOPAD.encode(part);
         json!({"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": self.id,
@@ -48,13 +48,13 @@ impl Key {
         format!("{message}.{}", BASE64URL_NOPAD.encode(signature.as_ref()))
     }
 
-    fn token(&self, claims: &Value) -> String {
+    pub(crate) fn token(&self, claims: &Value) -> String {
         self.sign(&json!({"alg": "ES256", "kid": self.id}), claims)
     }
 }
 
 /// Publishes keys on a port; the count of how often they were asked for.
-fn publish(keys: &Value) -> (String, Arc<AtomicUsize>) {
+pub(crate) fn publish(keys: &Value) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/keys", listener.local_addr().unwrap());
     let asked = Arc::new(AtomicUsize::new(0));
@@ -79,7 +79,7 @@ fn now() -> i64 {
 }
 
 /// The claims of an operator's token, some of them others.
-fn claims(changed: &Value) -> Value {
+pub(crate) fn claims(changed: &Value) -> Value {
     let mut claims = json!({"iss": ISSUER, "aud": "trueup", "sub": "olga", "exp": now() + 300,
                             "nbf": now() - 5, "groups": ["people", "sre"]});
     for (name, value) in changed.as_object().unwrap() {
@@ -94,7 +94,7 @@ fn claims(changed: &Value) -> Value {
     claims
 }
 
-fn start(fixture: &Fixture, jwks: &str) -> Service {
+pub(crate) fn start(fixture: &Fixture, jwks: &str) -> Service {
     let config = fixture.checkout.outside().join("serve.yaml");
     let text = format!(
         "oidc:\n  issuer: {ISSUER}\n  audience: trueup\n  jwks: {jwks}\n  roles_claim: groups\n  roles: {{sre: operator, boss: admin}}\n"
@@ -219,7 +219,7 @@ impl RsaKey {
         Some(Self { pair })
     }
 
-    fn published(&self) -> Value {
+    pub(crate) fn published(&self) -> Value {
         let public = ring::rsa::PublicKeyComponents::<Vec<u8>>::from(self.pair.public());
         let part = |bytes: &[u8]| BASE64URL_NOPAD.encode(bytes);
         json!({"kty": "RSA", "kid": "rsa", "use": "sig", "n": part(&public.n), "e": part(&public.e)})

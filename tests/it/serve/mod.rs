@@ -7,10 +7,12 @@ mod callers;
 mod client;
 mod contract;
 mod deckhand;
+mod guards;
 mod life;
 mod own;
 mod shipyard;
 
+pub(crate) use bearer::{Key, claims, publish, start};
 pub(crate) use callers::{Authority, over_tls_as};
 pub(crate) use client::{Answer, Service, bytes, connect, exchange};
 

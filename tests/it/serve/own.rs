@@ -257,6 +257,35 @@ fn a_kept_plan_does_not_do_more_than_it_shows() {
 }
 
 #[test]
+fn rules_judge_the_plans_of_the_service_within_their_limits() {
+    let fixture = deployed("");
+    let rules = |body: &str| {
+        let text = format!("package main\nimport rego.v1\ndeny contains m if {{ {body} }}\n");
+        fixture.checkout.write("policies/main.rego", text);
+        fixture.checkout.commit("Rules");
+    };
+    fixture.checkout.write(
+        "policy.yaml",
+        "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {rego: policies}\n",
+    );
+    rules("some change in input.changes; change.kind == \"redeploy\"; m := change.node");
+    let service = Service::start(&fixture, &[]);
+    let order = json!({"action": "redeploy", "nodes": ["compute11"], "revision": "committed"});
+    let made = plan(&service, &order);
+    let url = made["url"].as_str().unwrap();
+    let saved = service.get(&format!("{url}.json")).json();
+    assert_eq!(saved["policies"]["denied"][0]["message"], "compute11");
+    let refused = apply(&service, &made);
+    assert_eq!(refused.code, 409, "{refused:?}");
+    rules("m := sprintf(\"%2000000000d\", [1])");
+    let refused = post(&service, "/api/v1/plans", &order);
+    assert_eq!(refused.code, 409, "{refused:?}");
+    let says = "the rules of package `main` take more than 256 MiB of memory";
+    assert!(refused.body.contains(says), "{refused:?}");
+    assert_eq!(fixture.effects("destroyed"), 0);
+}
+
+#[test]
 fn a_request_for_a_plan_names_no_file_and_no_other_guards() {
     let fixture = deployed("");
     let service = Service::start(&fixture, &[]);

@@ -177,6 +177,7 @@ fn plan(nodes: &[&str]) -> Plan {
         reasons: Vec::new(),
         fields: Vec::new(),
         counts_as: Standing::NotStarted,
+        machine: None,
     };
     Plan {
         site: SiteName::from("one"),
@@ -217,6 +218,7 @@ fn plan(nodes: &[&str]) -> Plan {
         notices: Vec::new(),
         warnings: Vec::new(),
         policies: trueup::plan::Verdicts::default(),
+        guards: trueup::plan::PlanGuards::default(),
         approvals: trueup::plan::Approvals::default(),
         summary: Summary::default(),
         forecast: trueup::plan::Forecast::default(),
@@ -282,6 +284,7 @@ impl Job {
             },
             plan_digest: &self.digest,
             approvals: &[],
+            break_glass: None,
             policy_asks: false,
             supersede,
             workers: None,

@@ -29,8 +29,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use trueup::apply::{self, EventClock, PreconditionChecker, Preconditions};
 use trueup::backend::{self, Backends, Hardware, NoSecrets};
-use trueup::design::{Design, NodeDesign, NodeName, Policy, RunId, SiteName};
+use trueup::design::{NodeDesign, NodeName, Policy, RunId, SiteName};
 use trueup::diagnostic::{Diagnostics, Sources};
+use trueup::guard::Guarded;
 use trueup::journal::{Decision, Journal, Log};
 use trueup::observed::Observations;
 use trueup::plan::{self, Action, Options, Plan, Request};
@@ -43,8 +44,8 @@ use trueup::run::{
 use trueup::site::{Accept, At, Location};
 use trueup::workflow::{
     self, AbortRequest, ApplyRequest, Caller, Carried, Checkout, Clearance, Client, Execution,
-    Failure, FailureKind, Observed, Observing, PlanFile, PlanRequest, Planner, ResumeRequest,
-    RunHost, RunLimits, Steps, equip, plan_of,
+    Failure, FailureKind, Observed, Observing, PlanFile, PlanRequest, Planner, Purpose,
+    ResumeRequest, RunHost, RunLimits, Steps, equip, plan_of,
 };
 
 use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
@@ -98,7 +99,7 @@ struct Stage {
 struct Planned {
     plan: Arc<Plan>,
     commit: CommitId,
-    design: Arc<Design>,
+    guarded: Guarded,
     applied: BTreeMap<NodeName, Arc<NodeDesign>>,
 }
 
@@ -397,12 +398,12 @@ impl Stage {
                 return None;
             }
         };
-        let names = planned.site.design.nodes.keys().cloned();
+        let names = planned.guarded.nodes.keys().cloned();
         self.names.borrow_mut().extend(names);
         Some(Planned {
             plan: Arc::new(planned.plan),
             commit,
-            design: planned.site.design,
+            guarded: planned.guarded,
             applied: planned.applied,
         })
     }
@@ -452,7 +453,6 @@ impl Stage {
                         commit: planned.commit,
                         clearance: &Clearance::without_approvals(&Policy::default()).unwrap(),
                         supersede: *supersede,
-                        today: TODAY,
                     };
                     ended(workflow::apply(process, &request, caller))
                 })
@@ -504,14 +504,15 @@ impl Stage {
         };
         let execution = Execution {
             plan: &planned.plan,
-            design: &planned.design,
+            guarded: &planned.guarded,
             applied: &planned.applied,
             backends: &|| {
                 let context =
                     backend::BackendContext::trusting(self.machines(), Arc::new(NoSecrets));
-                backend::choose(&planned.design, &context).unwrap()
+                backend::choose(&planned.guarded, &context).unwrap()
             },
             refused: &BTreeMap::new(),
+            renewed: &BTreeMap::new(),
             limits: RunLimits::default(),
         };
         match carry(execution, caller) {
@@ -576,11 +577,19 @@ impl Stage {
     fn interrupted(&self, interrupted: &Interrupted) -> Planned {
         let plan = plan_of(interrupted).unwrap();
         let (checkout, site) = (self.checkout(), self.site());
-        let equipped = equip(&self.client(), &checkout, &site, interrupted, plan).unwrap();
+        let equipped = equip(
+            &self.client(),
+            &checkout,
+            &site,
+            interrupted,
+            plan,
+            Purpose::Act(BTreeMap::new()),
+        )
+        .unwrap();
         Planned {
             plan: equipped.plan,
             commit: interrupted.commit,
-            design: equipped.design,
+            guarded: equipped.guarded,
             applied: equipped.applied,
         }
     }
@@ -682,6 +691,10 @@ impl Client for StageClient<'_> {
 
     fn actor(&self, _: &Repository) -> Result<Committer, Failure> {
         Ok(actor())
+    }
+
+    fn principals(&self) -> &[Arc<str>] {
+        &[]
     }
 
     fn clock(&self) -> Box<dyn Timekeeper + '_> {

@@ -24,9 +24,7 @@ use super::death::{Death, Undertaker};
 use super::drawn;
 use super::hub::{How, Refusal};
 use super::sites::Text;
-use super::{
-    CLONES, End, Moment, Planned, RunCommand, Stage, TODAY, actor, allowing_all, chain, request,
-};
+use super::{CLONES, End, Moment, Planned, RunCommand, Stage, actor, allowing_all, chain, request};
 use crate::dice::Dice;
 
 /// Trials where nothing else is asked for.
@@ -70,17 +68,17 @@ impl Stage {
         let request = ApplyRequest {
             execution: Execution {
                 plan: &planned.plan,
-                design: &planned.design,
+                guarded: &planned.guarded,
                 applied: &planned.applied,
                 backends: &|| panic!("no step is carried out"),
                 refused: &BTreeMap::new(),
+                renewed: &BTreeMap::new(),
                 limits: RunLimits::default(),
             },
             file: &file,
             commit: planned.commit,
             clearance: &Clearance::without_approvals(&Policy::default()).unwrap(),
             supersede: false,
-            today: TODAY,
         };
         let process = Process::new(&site, &actor, &self.clock);
         workflow::begin_for_workers(process, &request, workers).unwrap();

@@ -33,10 +33,6 @@ impl Site {
     fn planned(fixture: Fixture, clones: usize) -> Self {
         let (first, origin) = shared(fixture);
         let plan = first.checkout.outside().join("site.plan");
-        let path = plan.to_str().unwrap();
-        first.run(&["plan", "-o", path]).with(0);
-        let shown = first.run(&["show", path, "--format", "json"]).with(0);
-        let effect = shown.json()["effect"].as_str().unwrap().to_owned();
         let machines = first.checkout.path().join(".git/trueup");
         let clone = || {
             let clone = Fixture::of(Checkout::clone_of(&origin.url(), &[]), first.site());
@@ -46,14 +42,25 @@ impl Site {
                 .git(&["config", "trueup.simulatedSites", machines]);
             clone
         };
-        Self {
+        let mut site = Self {
             clones: (0..clones).map(|_| clone()).collect(),
             first,
             origin,
             plan,
-            effect,
+            effect: String::new(),
             digest: String::new(),
-        }
+        };
+        site.plan(&[]);
+        site
+    }
+
+    /// Saves a plan in the place of the one before.
+    fn plan(&mut self, flags: &[&str]) {
+        let path = self.plan.to_str().unwrap();
+        let planned = [&["plan", "-o", path], flags].concat();
+        self.first.run(&planned).with(0);
+        let shown = self.first.run(&["show", path, "--format", "json"]).with(0);
+        self.effect = shown.json()["effect"].as_str().unwrap().to_owned();
     }
 
     /// A site whose run has begun.

@@ -146,6 +146,7 @@ impl Draft<'_> {
             reasons: vec![self.text("no record")],
             fields: if redeploys { vec![field] } else { Vec::new() },
             counts_as: Standing::NotStarted,
+            machine: None,
         };
         self.plan.changes.push(change);
     }
@@ -258,6 +259,7 @@ pub(super) fn plan(machines: usize, of_group: usize, name: &dyn Fn(&str) -> Stri
             notices: vec![name("a notice").into()],
             unfinished: None,
             warnings: vec![name("a warning").into()],
+            guards: trueup::plan::PlanGuards::default(),
             approvals: trueup::plan::Approvals::default(),
             policies: Verdicts {
                 denied: vec![verdict(name("denied"))],

@@ -20,7 +20,7 @@ use trueup::backend::{
     ActError, BackendContext, Cluster, Listener, NoSecrets, Order, Pending, Probe, Reporter,
     Secret, SecretError, Secrets,
 };
-use trueup::design::{Design, NodeName, Reference, RunId, SiteName};
+use trueup::design::{Guards, NodeName, Reference, RunId};
 use trueup::diagnostic::SourceId;
 use trueup::document::{Limits, load_values};
 use trueup::step::{Parameters, Step, StepId, StepKind};
@@ -94,11 +94,11 @@ pub(crate) fn parameters() -> Parameters {
     Parameters::default()
 }
 
-/// A design whose Backends document has this `clusters`.
-pub(crate) fn design(data: &str) -> Design {
+/// Guards whose Backends document has this `clusters`.
+pub(crate) fn guards(data: &str) -> Guards {
     let (mut values, problems) = load_values(SourceId(0), data, &Limits::default());
     assert!(problems.is_empty(), "{problems:?}");
-    let mut design = Design::empty(SiteName::from("lab"));
+    let mut guards = Guards::default();
     let data = values.remove(0);
     for node in ["n1", "n2"] {
         let name = data
@@ -106,22 +106,22 @@ pub(crate) fn design(data: &str) -> Design {
             .and_then(|name| name.as_str());
         if let Some(name) = name {
             let names = [(Arc::from("kubernetes"), Arc::from(name))];
-            design
+            guards
                 .backends
                 .names
                 .insert(NodeName::from(node), names.into_iter().collect());
         }
     }
-    design.backends.data = Some(data);
-    design
+    guards.backends.data = Some(data);
+    guards
 }
 
-/// Opens the backend of a design.
+/// Opens the cluster that guards name.
 pub(crate) fn open(data: &str, secrets: Arc<dyn Secrets>) -> Arc<dyn Cluster> {
     let context = BackendContext::trusting("unused".into(), secrets);
-    let design = design(data);
-    let mut simulators = Simulators::new(&design, &context).unwrap();
-    cluster::choose(&design, &context, &mut simulators)
+    let guards = guards(data);
+    let mut simulators = Simulators::new(&guards, &context).unwrap();
+    cluster::choose(&guards, &context, &mut simulators)
         .unwrap()
         .unwrap()
 }

@@ -8,9 +8,10 @@ use trueup::backend::{
     ActError, BackendContext, Backends, Hardware, Listener, Order, Pending, Probe, Reporter,
     Secret, SecretError, Secrets, choose,
 };
-use trueup::design::{Design, NodeName, Reference, RunId, SiteName, build};
+use trueup::design::{NodeName, Reference, RunId, SiteName, build};
 use trueup::diagnostic::Sources;
 use trueup::document::{LoadSettings, load};
+use trueup::guard::Guarded;
 use trueup::identity::Registry;
 use trueup::observed::ObservedNode;
 use trueup::step::{Parameters, Step, StepId, StepKind};
@@ -78,7 +79,7 @@ pub(super) enum Failure {
 pub(super) struct Lab {
     pub(super) region: Region,
     server: Server,
-    pub(super) design: Design,
+    pub(super) design: Guarded,
     identities: Mutex<Arc<Registry>>,
     run: &'static str,
     /// Those of the process that runs now.
@@ -91,7 +92,7 @@ pub(super) fn design(
     settings: &str,
     nodes: &[(String, String)],
     more: &str,
-) -> Design {
+) -> Guarded {
     let mut text = format!(
         "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: maas\n    maas: \
          {{endpoint: \"{url}\", api_key: {{env: {key}}}, {settings}}}\n{more}"
@@ -114,7 +115,7 @@ pub(super) fn design(
         .iter()
         .map(|each| (&**each, &each.data))
         .collect();
-    build(SiteName::from("lab"), &documents).0
+    Guarded::under_one(&build(SiteName::from("lab"), &documents).0)
 }
 
 /// The document of a node that is proven by its MAC address.
@@ -154,7 +155,7 @@ impl Lab {
     }
 
     /// The same with another design, such as one of another address.
-    pub(super) fn designed(self, design: Design) -> Self {
+    pub(super) fn designed(self, design: Guarded) -> Self {
         Self {
             design,
             opened: Mutex::default(),

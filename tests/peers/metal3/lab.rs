@@ -299,6 +299,13 @@ impl Lab {
 /// A process that watches; it does not outlive its test.
 pub(super) struct Watcher(Child);
 
+impl Watcher {
+    /// A process that was started.
+    pub(super) fn of(process: Child) -> Self {
+        Self(process)
+    }
+}
+
 impl std::ops::Deref for Watcher {
     type Target = Child;
 

@@ -1,6 +1,7 @@
 //! Remediation of machines that Metal3 moves, on a real API server with the real CRDs: the program as a user
 //! runs it, and as a watcher.
 
+use std::process::Stdio;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -8,7 +9,7 @@ use kube::api::Api;
 use serde_json::json;
 
 use super::NAMESPACE;
-use super::lab::{Lab, QUICK, get, terminated, until};
+use super::lab::{Lab, QUICK, Watcher, get, terminated, until};
 use crate::harness::Ports;
 use crate::telemetry::check;
 use crate::telemetry::collector::Collector;
@@ -287,6 +288,49 @@ async fn of_two_watchers_one_is_active_and_the_other_takes_over() {
     let lease = lease.get("trueup-remediation").await.unwrap();
     assert_eq!(lease.spec.unwrap().holder_identity, None);
     assert_eq!((lab.cycles("n1").0, lab.cycles("n2").0), (1, 1));
+}
+
+#[tokio::test]
+async fn each_round_of_a_watcher_is_under_the_guards_of_its_moment() {
+    let Some(lab) = Lab::start(2, QUICK).await else {
+        return;
+    };
+    lab.site.git(&["branch", "protected"]);
+    let listen = "127.0.0.1:22941";
+    let arguments = [
+        "apply",
+        "remediate",
+        "--watch",
+        "--lease-duration",
+        "3",
+        "--listen",
+        listen,
+        "--backends-from",
+        "refs/heads/protected",
+    ];
+    let _watcher = Watcher::of(lab.site.start(&arguments, &[], Stdio::inherit()));
+    let old = lab.uid("n1").await;
+    lab.ask("n1").await;
+    until("it does not remediate", async || {
+        lab.annotations("n1").await == json!([false, false, false])
+            && lab.node("n1").await.is_some()
+            && lab.uid("n1").await != old
+    })
+    .await;
+    // What is merged meanwhile counts in the next round: a watcher leaves out what is blocked.
+    let policy = format!(
+        "schema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{unverified: [{{node_names: []}}], remediation: {QUICK}, flags: {{forbid: [skip-blocked]}}}}\n"
+    );
+    lab.site.commit(&[("policy.yaml", &policy)]);
+    lab.site.git(&["branch", "--force", "protected"]);
+    lab.ask("n2").await;
+    until("the round does not fail", async || {
+        let metrics = get(22941, "/metrics");
+        let mut lines = metrics.lines();
+        lines.any(|line| line == "trueup_rounds_failed_total 1")
+    })
+    .await;
+    assert_eq!(lab.cycles("n2"), (0, 0));
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ use crate::backend::cluster::named::SITE;
 use crate::backend::{
     ActError, BackendContext, Cluster, LiveNode, Look, Order, Pending, Probe, Sight,
 };
-use crate::design::{Design, NodeName};
+use crate::design::{Guards, NodeName};
 use crate::step::StepKind;
 
 use names::Names;
@@ -81,18 +81,18 @@ pub(in crate::backend) struct Kubernetes {
 }
 
 /// The way to the cluster that the site's Backends document calls `kubernetes`.
-pub(super) fn connection(design: &Design, context: &BackendContext) -> Option<Connection> {
-    let settings = Settings::read(design, SITE)?;
+pub(super) fn connection(guards: &Guards, context: &BackendContext) -> Option<Connection> {
+    let settings = Settings::read(guards, SITE)?;
     Some(Connection::new(settings, context.secrets.clone()))
 }
 
 impl Kubernetes {
     /// The cluster that the site's Backends document calls `kubernetes`; `None` where it names none, or a
     /// simulated one. Nothing is asked of it yet.
-    pub(in crate::backend) fn open(design: &Design, context: &BackendContext) -> Option<Self> {
+    pub(in crate::backend) fn open(guards: &Guards, context: &BackendContext) -> Option<Self> {
         Some(Self {
-            connection: connection(design, context)?,
-            names: Names::new(design),
+            connection: connection(guards, context)?,
+            names: Names::new(guards),
         })
     }
 

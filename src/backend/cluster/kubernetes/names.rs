@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::design::{Design, NodeName};
+use crate::design::{Guards, NodeName};
 
 /// The system under which the names stand in the document.
 const SYSTEM: &str = "kubernetes";
@@ -21,8 +21,8 @@ pub(super) struct Names {
 
 impl Names {
     /// The names that a design gives.
-    pub(super) fn new(design: &Design) -> Self {
-        let other = design.backends.names.iter();
+    pub(super) fn new(guards: &Guards) -> Self {
+        let other = guards.backends.names.iter();
         Self::of(other.filter_map(|(node, names)| Some((node.clone(), names.get(SYSTEM)?.clone()))))
     }
 

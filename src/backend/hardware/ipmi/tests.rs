@@ -105,13 +105,13 @@ impl Machine {
         let path = folder.path().join("ipmitool");
         std::fs::write(&path, PROGRAM).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let design = site(SITE).design;
+        let site = site(SITE);
         let program = Program {
             path: path.into(),
             limit: Duration::from_secs(30),
             search_path: std::env::var_os("PATH"),
         };
-        let settings = Settings::read(&design.backends.hardware).unwrap();
+        let settings = Settings::read(&site.guards.backends.hardware).unwrap();
         let machine = Self {
             ipmi: Ipmi::new(
                 settings,
@@ -119,7 +119,7 @@ impl Machine {
                 (Arc::new(One), Arc::default()),
                 goes_unerased,
             ),
-            node: design.nodes.into_values().next().unwrap(),
+            node: site.design.nodes.into_values().next().unwrap(),
             notes: Arc::default(),
             folder,
         };
@@ -361,7 +361,7 @@ async fn a_site_without_the_program_is_told_how_to_get_it() {
 #[test]
 fn a_setting_that_does_not_fit_is_shown_in_its_place() {
     let wrong = SITE.replace("settling_time: 0", "settling_time: -1");
-    let problem = Settings::read(&site(&wrong).design.backends.hardware).unwrap_err();
+    let problem = Settings::read(&site(&wrong).guards.backends.hardware).unwrap_err();
     assert!(
         problem.message.contains("settling time"),
         "{}",

@@ -31,9 +31,10 @@ use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::http::{Client, Credentials, HttpLimits, Trust};
 use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secrets};
-use crate::design::{Design, HardwareBackend, NodeDesign, Reference};
+use crate::design::{HardwareBackend, NodeDesign, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
+use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Verdict};
 use crate::observed::{ObservedNode, ObservedNodes};
 use node::Node;
@@ -61,13 +62,13 @@ impl Ironic {
     ///
     /// A setting does not fit, two machines have one name in Ironic, or a secret cannot be had.
     pub fn open(
-        design: &Design,
+        site: &Guarded,
         backend: &HardwareBackend,
         written: &Written,
         context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
-        let roster = Roster::of(design, ("ironic", "Ironic"), settings::CODE, context);
+        let roster = Roster::of(site, ("ironic", "Ironic"), settings::CODE, context);
         let roster = roster.map_err(Error::Settings)?;
         let secret = |reference: &Marked<Reference>| {
             context.secrets.reveal(&reference.value).map_err(|error| {
@@ -89,7 +90,7 @@ impl Ironic {
         let trust = Trust {
             authorities: settings.authorities.as_ref().map(secret).transpose()?,
             verify: settings.verify,
-            allow_plain_http: design.backends.allow_plain_http,
+            allow_plain_http: site.guards().backends.allow_plain_http,
             ..Trust::default()
         };
         let limits = HttpLimits {
@@ -100,7 +101,7 @@ impl Ironic {
         };
         let client = Client::new(&trust, limits)
             .map_err(|error| refusal(written.mark, error.to_string()))?;
-        let images = Images::of(design, backend, |node| {
+        let images = Images::of(site, backend, |node| {
             let image = settings.image.as_ref();
             image.map_or_else(Vec::new, |image| enrol::images(node, image))
         });

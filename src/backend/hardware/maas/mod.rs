@@ -42,9 +42,10 @@ use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::http::{Client, Credentials, HttpLimits, OAuthKey, Trust};
 use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secrets};
-use crate::design::{Design, HardwareBackend, NodeDesign, NodeName, Reference};
+use crate::design::{HardwareBackend, NodeDesign, NodeName, Reference};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
+use crate::guard::Guarded;
 use crate::identity::{Identity, Proof};
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{Fact, ObservedNode, ObservedNodes};
@@ -73,13 +74,13 @@ impl Maas {
     ///
     /// A setting does not fit, two machines have one name in MAAS, or a secret cannot be had.
     pub fn open(
-        design: &Design,
+        site: &Guarded,
         backend: &HardwareBackend,
         written: &Written,
         context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
-        let roster = Roster::of(design, ("maas", "MAAS"), settings::CODE, context);
+        let roster = Roster::of(site, ("maas", "MAAS"), settings::CODE, context);
         let roster = roster.map_err(Error::Settings)?;
         let secret = |reference: &Marked<Reference>| {
             context.secrets.reveal(&reference.value).map_err(|error| {
@@ -94,7 +95,7 @@ impl Maas {
         let trust = Trust {
             authorities: settings.authorities.as_ref().map(secret).transpose()?,
             verify: settings.verify,
-            allow_plain_http: design.backends.allow_plain_http,
+            allow_plain_http: site.guards().backends.allow_plain_http,
             ..Trust::default()
         };
         let limits = HttpLimits {
@@ -107,8 +108,8 @@ impl Maas {
         };
         let client = Client::new(&trust, limits)
             .map_err(|error| refusal(written.mark, error.to_string()))?;
-        let own = design.nodes.values();
-        let own = own.filter(|node| std::ptr::eq(design.backend_of(node), backend));
+        let own = site.nodes.values();
+        let own = own.filter(|node| std::ptr::eq(site.guards().backend_of(node), backend));
         let systems = own
             .map(|node| (node.name.clone(), System::of(node)))
             .collect();
@@ -327,6 +328,7 @@ impl Driver for Maas {
             let drift = system.zip(deployed);
             let observed = ObservedNode {
                 drift: drift.map_or_else(Arc::default, |(system, machine)| system.drift(machine)),
+                compared: drift.map_or_else(Arc::default, |(system, _)| system.compared()),
                 unsupported: system.map_or_else(Arc::default, |system| system.unsupported.clone()),
                 left_out: system.map_or_else(Arc::default, |system| system.left_out.clone()),
                 ..observed

@@ -79,6 +79,12 @@ impl System {
         drift.into()
     }
 
+    /// The sections in which a deployed machine is compared.
+    pub(super) fn compared(&self) -> Arc<[Section]> {
+        let storage = self.storage.as_ref().map(|_| Section::Storage);
+        storage.into_iter().chain([Section::Network]).collect()
+    }
+
     /// The tag that carries the kernel parameters.
     pub(super) fn kernel_tag(&self) -> Option<Tag> {
         self.parameters.as_deref().map(Tag::kernel)

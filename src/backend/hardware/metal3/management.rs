@@ -15,7 +15,7 @@ use super::resource::{Host, Machine, Metadata, Metal3Machine};
 use super::settings::{CODE, Settings};
 use crate::backend::api_server::{self, ApiError, Connection, Server, Watch};
 use crate::backend::{BackendContext, Error, Secret};
-use crate::design::Design;
+use crate::design::Guards;
 use crate::diagnostic::Diagnostic;
 
 /// Most requests to the management cluster at once.
@@ -39,12 +39,12 @@ impl Management {
     ///
     /// The site's Backends document has no such cluster, or it is a simulated one.
     pub fn open(
-        design: &Design,
+        guards: &Guards,
         settings: &Settings,
         context: &BackendContext,
     ) -> Result<Self, Error> {
         let name = &settings.cluster;
-        let Some(cluster) = api_server::Settings::read(design, &name.value) else {
+        let Some(cluster) = api_server::Settings::read(guards, &name.value) else {
             let message = format!(
                 "`clusters` has no `{}` that is the API server of a management cluster",
                 name.value

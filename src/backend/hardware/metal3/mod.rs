@@ -33,8 +33,9 @@ use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::api_server::{ApiError, again};
 use crate::backend::{BackendContext, Error, Holder, Order, Probe, Secrets};
-use crate::design::{Design, HardwareBackend, NodeDesign, NodeName};
+use crate::design::{HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node as Written;
+use crate::guard::Guarded;
 use crate::identity::{Identity, Proof};
 use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
 use remediation::Annotations;
@@ -64,14 +65,14 @@ impl Metal3 {
     ///
     /// A setting does not fit, or there is no such cluster.
     pub fn open(
-        design: &Design,
+        site: &Guarded,
         backend: &HardwareBackend,
         written: &Written,
         context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend, written.mark).map_err(Error::Settings)?;
-        let management = Arc::new(Management::open(design, &settings, context)?);
-        let roster = Roster::of(design, ("metal3", "Metal3"), settings::CODE, context);
+        let management = Arc::new(Management::open(site.guards(), &settings, context)?);
+        let roster = Roster::of(site, ("metal3", "Metal3"), settings::CODE, context);
         Ok(Self {
             settings,
             watch: Arc::new(Watch::new(management.clone())),

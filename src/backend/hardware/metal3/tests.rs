@@ -13,6 +13,7 @@ use crate::design::fixture::site;
 use crate::design::{BackendKind, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::SourceId;
 use crate::document::{Limits, Node, load_values};
+use crate::guard::Guarded;
 use crate::lifecycle::{PowerState, ProvisionState as S};
 use crate::observed::{Capability, Fact};
 
@@ -333,11 +334,12 @@ fn two_nodes_never_have_one_host() {
                 ---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: n2}\ndata: {}\n\
                 ---\nschema: trueup/Backends/v1\nmetadata: {name: b}\ndata:\n  \
                 hardware: {kind: metal3, metal3: {cluster: c}}\n  names: {n1: {metal3: n2}}\n";
-    let design = site(text).design;
-    let refused = names(&design, "metal3", "Metal3", "schema-metal3").unwrap_err();
+    let site = site(text);
+    let site = Guarded::of_test(&site.design, &site.guards);
+    let refused = names(&site, "metal3", "Metal3", "schema-metal3").unwrap_err();
     assert_eq!(
         refused.message,
         "`n1` and `n2` are both called `n2` in Metal3"
     );
-    assert!(names(&design, "ironic", "Ironic", "schema-ironic").is_ok());
+    assert!(names(&site, "ironic", "Ironic", "schema-ironic").is_ok());
 }

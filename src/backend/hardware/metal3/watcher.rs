@@ -20,7 +20,7 @@ use super::settings::Settings;
 use crate::backend::api_server::{ApiError, Connection, Event, Server, Watch, or_empty};
 use crate::backend::retry::waits;
 use crate::backend::{BackendContext, Error, cluster};
-use crate::design::{BackendKind, Design};
+use crate::design::{BackendKind, Guards};
 
 /// The first and the longest wait before a collection is listed again whose watch broke.
 const AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
@@ -133,9 +133,9 @@ impl Watcher {
     /// # Errors
     ///
     /// A setting does not fit.
-    pub fn open(design: &Design, context: &BackendContext) -> Result<Option<Self>, Error> {
-        context.admit(design)?;
-        let backends = &design.backends;
+    pub fn open(guards: &Guards, context: &BackendContext) -> Result<Option<Self>, Error> {
+        context.admit(guards)?;
+        let backends = &guards.backends;
         let overrides = backends.overrides.iter().map(|(_, backend)| backend);
         let mut all = overrides.chain([&backends.hardware]);
         let Some(backend) = all.find(|backend| backend.kind == BackendKind::Metal3) else {
@@ -147,8 +147,8 @@ impl Watcher {
         };
         let settings = Settings::read(backend, mark).map_err(Error::Settings)?;
         Ok(Some(Self {
-            management: Management::open(design, &settings, context)?,
-            nodes: cluster::connection(design, context),
+            management: Management::open(guards, &settings, context)?,
+            nodes: cluster::connection(guards, context),
         }))
     }
 

@@ -50,10 +50,9 @@ use super::proof::Evidence;
 use super::written::for_node;
 use crate::backend::http::{Client, HttpLimits, Trust};
 use crate::backend::{ActError, BackendContext, Error, Looks, Order, Pending, Probe, Secrets};
-use crate::design::{
-    CleaningPolicy, Design, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy,
-};
+use crate::design::{CleaningPolicy, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy};
 use crate::diagnostic::{Diagnostic, Mark, chain};
+use crate::guard::Guarded;
 use crate::identity::{Registry, Verdict};
 use crate::observed::{ObservedNode, ObservedNodes};
 use crate::step::StepKind;
@@ -97,7 +96,7 @@ impl Redfish {
     pub(super) fn open(
         backend: &HardwareBackend,
         mark: Mark,
-        design: &Design,
+        site: &Guarded,
         context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend).map_err(Error::Settings)?;
@@ -116,7 +115,7 @@ impl Redfish {
             fingerprints: settings.fingerprints.clone(),
             verify: settings.verify,
             identity: None,
-            allow_plain_http: design.backends.allow_plain_http,
+            allow_plain_http: site.guards().backends.allow_plain_http,
         };
         let limits = HttpLimits {
             connect: settings.request.min(HttpLimits::default().connect),
@@ -124,7 +123,7 @@ impl Redfish {
             ..HttpLimits::default()
         };
         let client = Client::new(&trust, limits).map_err(|error| broken(chain(&error)))?;
-        let images = Images::of(design, backend, |node| match &settings.image {
+        let images = Images::of(site, backend, |node| match &settings.image {
             Some(image) if settings.deploy.from != Source::Pxe => vec![for_node(image, node)],
             _ => Vec::new(),
         });
@@ -132,9 +131,9 @@ impl Redfish {
             settings,
             client: Arc::new(client),
             secrets: context.secrets.clone(),
-            wipe: design.policy.wipe,
+            wipe: site.guards().policy.wipe,
             images,
-            cleaning: design.cleaning.clone(),
+            cleaning: site.guards().cleaning.clone(),
             known: Mutex::default(),
             identities: context.identities.clone(),
             looks: context.looks.clone(),

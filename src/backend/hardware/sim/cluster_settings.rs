@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::duration::{CODE, duration};
 use super::faults::{self, Fault, Patterns, WrittenFault};
 use crate::backend::hardware::written::or_default;
-use crate::design::{Design, EtcdCluster, NodeName};
+use crate::design::{EtcdCluster, Guards, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, Seconds};
 use crate::step::{Actor, StepKind};
@@ -225,8 +225,8 @@ impl ClusterSettings {
     /// # Errors
     ///
     /// A setting is invalid; with its place.
-    pub fn read(design: &Design) -> Result<Self, Box<Diagnostic>> {
-        let data = design.backends.data.as_ref();
+    pub fn read(guards: &Guards) -> Result<Self, Box<Diagnostic>> {
+        let data = guards.backends.data.as_ref();
         let node = data.and_then(|data| data.at(&["clusters", "kubernetes", "sim"]));
         let written: WrittenCluster = or_default(node, CODE)?;
         let default = ClusterDurations::default();
@@ -244,7 +244,7 @@ impl ClusterSettings {
                 join: duration(durations.join)?.unwrap_or(default.join),
             },
             faults: faults::read(written.faults, Actor::Cluster)?,
-            etcd: design.etcd_clusters.clone(),
+            etcd: guards.etcd_clusters.clone(),
             api_servers: match &*written.api_servers {
                 [] => None,
                 named => Some(Patterns::read(named)?),

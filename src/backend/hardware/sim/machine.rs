@@ -209,6 +209,7 @@ impl Machine {
             unsupported: Arc::default(),
             left_out: Arc::default(),
             drift: Arc::default(),
+            compared: Arc::default(),
             unlocked: false,
             way_out: None,
             identity: None,

@@ -71,7 +71,7 @@ pub use world::StateError;
 use world::World;
 
 use crate::backend::{ActError, Hardware, Order, Pending, Probe};
-use crate::design::{ClusterName, Design, NodeDesign, NodeName};
+use crate::design::{ClusterName, Guards, NodeDesign, NodeName};
 use crate::observed::{ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 use crate::threads::lock;
@@ -323,14 +323,14 @@ fn is_simulated(kind: StepKind) -> bool {
 }
 
 /// How long a kind of step takes by the settings; `None` where that depends on more than its kind.
-pub(super) fn declared_duration(design: &Design, kind: StepKind) -> Option<Duration> {
-    let settings = ClusterSettings::read(design).ok()?;
+pub(super) fn declared_duration(guards: &Guards, kind: StepKind) -> Option<Duration> {
+    let settings = ClusterSettings::read(guards).ok()?;
     let cluster = settings.durations;
     match (kind, kind.facts().actor) {
         (StepKind::VerifySite | StepKind::PrepareSite | StepKind::CheckEtcd, _) => {
             Some(Duration::ZERO)
         }
-        (StepKind::AwaitReady, _) => Some(match design.etcd_clusters.is_empty() {
+        (StepKind::AwaitReady, _) => Some(match guards.etcd_clusters.is_empty() {
             true => Duration::ZERO,
             false => cluster.join,
         }),
@@ -338,7 +338,7 @@ pub(super) fn declared_duration(design: &Design, kind: StepKind) -> Option<Durat
         _ if !is_simulated(kind) => None,
         (_, Actor::Cluster) => Some(cluster.of(kind)),
         _ => {
-            let settings = Settings::read(&design.backends.hardware).ok()?;
+            let settings = Settings::read(&guards.backends.hardware).ok()?;
             Some(settings.durations.of(kind))
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::world::World;
 use super::{ClusterSettings, Settings, Simulator, SiteClock};
 use crate::backend::{BackendContext, Clock, Error, clock};
-use crate::design::{Design, HardwareBackend};
+use crate::design::{Guards, HardwareBackend};
 
 /// Opens simulators, which share the file that they have in common.
 #[derive(Debug)]
@@ -26,12 +26,12 @@ impl Simulators {
     /// # Errors
     ///
     /// The settings of the simulated cluster do not fit.
-    pub fn new(design: &Design, context: &BackendContext) -> Result<Self, Error> {
+    pub fn new(guards: &Guards, context: &BackendContext) -> Result<Self, Error> {
         Ok(Self {
             path: context.simulated_state.clone(),
-            cluster: Arc::new(ClusterSettings::read(design).map_err(Error::Settings)?),
+            cluster: Arc::new(ClusterSettings::read(guards).map_err(Error::Settings)?),
             worlds: BTreeMap::new(),
-            time: match clock(design) {
+            time: match clock(guards) {
                 Clock::Virtual => SiteClock::shared(&context.simulated_state),
                 Clock::Real => SiteClock::alone(),
             },

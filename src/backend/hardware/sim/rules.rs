@@ -18,6 +18,7 @@ const LEGAL: [(StepKind, &[ProvisionState]); 4] = [
             ProvisionState::InspectFailed,
             ProvisionState::Available,
             ProvisionState::DeployFailed,
+            ProvisionState::Error,
         ],
     ),
     (

@@ -21,12 +21,13 @@ use crate::cli::context::{Context, Printer};
 use crate::cli::{Failure, FailureKind};
 use crate::plan::Request;
 use crate::report::Visible;
+use crate::repository::Repository;
 use crate::run::{self, RunEvent, Stop, StopHandle, find_interrupted};
 use crate::serve::{self, Address, Limits, Listener, Vitals, answer, health};
 use crate::site::At;
 use crate::telemetry::Scope;
 use crate::threads::lock;
-use crate::workflow::{self, Checkout, Client};
+use crate::workflow::{self, Checkout, Client, signing_site};
 
 use metrics::Metrics;
 
@@ -255,8 +256,7 @@ pub(super) fn watch(
     let rounds = Rounds {
         context,
         command: &command,
-        checkout,
-        site,
+        repository: site.repository,
         request,
     };
     // The Lease is held until the last run has ended.
@@ -314,8 +314,7 @@ async fn answer_health(listeners: Vec<Listener>, shared: Arc<Shared>) {
 struct Rounds<'a> {
     context: &'a Context,
     command: &'a ApplyCommand,
-    checkout: &'a Checkout<'a>,
-    site: &'a run::SiteRepository<'a>,
+    repository: &'a Repository,
     request: &'a Request,
 }
 
@@ -352,10 +351,14 @@ impl Rounds<'_> {
     fn remediate(&self) -> Result<u8, Failure> {
         let Self {
             context,
-            checkout,
-            site,
+            repository,
             ..
         } = *self;
+        // The site is opened anew: a protected revision, a signer or a key that was trusted in an earlier round counts for
+        // no later one.
+        let checkout = &context.checkout(repository)?;
+        let remote = &self.command.arguments.remote;
+        let site = &signing_site(checkout, remote.lasting_connection(repository)?)?;
         if find_interrupted(site, None).is_ok() {
             let mut command = self.command.clone();
             command.resume = true;
@@ -372,7 +375,8 @@ fn open(context: &Context, checkout: &Checkout<'_>) -> Result<Watcher, Failure> 
     let mut loader = checkout.loader()?;
     let loaded = loader.load(&location, at, workflow::AS_APPLIED)?;
     let backends = context.backends(checkout, &location)?;
-    let watcher = Watcher::open(&loaded.design, &backends)
+    let guards = checkout.documented(&loaded)?.guards;
+    let watcher = Watcher::open(&guards, &backends)
         .map_err(|error| workflow::backend_failure(&error, &loader))?;
     watcher.ok_or_else(|| {
         Failure::new(

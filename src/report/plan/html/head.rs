@@ -11,6 +11,8 @@ use crate::report::plan::{forecast, outline, summary, words};
 use crate::report::run::{requested, signature_words, words as outcome_words};
 use crate::report::{Role, counted, unfinished};
 
+/// Nodes of which it is shown what an approval covers.
+const MOST_COVERED: usize = 200;
 /// Drains that have a line each.
 const FEW_DRAINS: usize = 200;
 
@@ -40,12 +42,16 @@ pub(super) fn write(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         xml(&target),
         xml(&plan.options.as_of)
     )?;
-    if !plan.steps.is_empty() {
+    if !plan.is_empty() {
         write!(out, " · effect <code>{}</code>", xml(&words::effect(plan)))?;
     }
     writeln!(out, "</p>")?;
     if let Some(flags) = words::flags(plan) {
         writeln!(out, "<p class=\"note flags\">{}</p>", xml(&flags))?;
+    }
+    for (line, is_weaker) in words::guards(plan) {
+        let class = if is_weaker { "note warn" } else { "note" };
+        writeln!(out, "<p class=\"{class}\">Guards: {}</p>", xml(&line))?;
     }
     for notice in &plan.notices {
         writeln!(out, "<p class=\"note warn\">{}</p>", xml(notice))?;
@@ -76,7 +82,7 @@ fn of_plan(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         idle => format!(", {idle} more blocked or left out"),
     };
     let grave = if all > 0 { " class=\"grave\"" } else { "" };
-    let refused = plan.is_blocked() || plan.is_denied() || plan.is_refused_for_commits();
+    let refused = plan.is_refused();
     let (class, state) = match (refused, plan.is_empty()) {
         (true, _) => ("pill stop", "Refused as it stands"),
         (false, true) => ("pill", "Nothing to apply"),
@@ -262,6 +268,7 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     let plan = model.plan;
     denied(out, plan)?;
     approvals(out, plan)?;
+    covers(out, plan)?;
     blocked(out, plan)?;
     if !(plan.warnings.is_empty() && plan.policies.warned.is_empty()) {
         writeln!(
@@ -319,6 +326,33 @@ fn approvals(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
         writeln!(out, "<li class=\"{class}\">{}</li>", xml(&line))?;
     }
     writeln!(out, "</ul></section>")
+}
+
+/// The parts that an approval covers.
+fn covers(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
+    let Some(covers) = words::covers(plan, MOST_COVERED) else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "<details><summary>{}</summary><ul class=\"plain\">",
+        xml(&covers.title)
+    )?;
+    for (name, parts) in &covers.parts {
+        write!(out, "<li class=\"note\"><b>{}</b>", xml(name))?;
+        for part in parts {
+            write!(out, "<br>{}", xml(part))?;
+        }
+        writeln!(out, "</li>")?;
+    }
+    if covers.more > 0 {
+        let more = counted(covers.more, "more node", "more nodes");
+        writeln!(
+            out,
+            "<li class=\"note\">… and {more}; `trueup show --full` shows all</li>"
+        )?;
+    }
+    writeln!(out, "</ul></details>")
 }
 
 fn blocked(out: &mut dyn Write, plan: &Plan) -> fmt::Result {

@@ -267,7 +267,10 @@ fn rank(change: &Change) -> (bool, bool, u8) {
         ChangeKind::Operation => 2,
         ChangeKind::Create => 3,
         ChangeKind::Drift | ChangeKind::Unknown | ChangeKind::Adopt => 4,
-        ChangeKind::Relabel | ChangeKind::Retire | ChangeKind::Unretire => 5,
+        ChangeKind::AwaitReady
+        | ChangeKind::Relabel
+        | ChangeKind::Retire
+        | ChangeKind::Unretire => 5,
         ChangeKind::Record | ChangeKind::Accept | ChangeKind::None => 6,
     };
     (!change.destructive, is_idle(change), gravity)
@@ -301,7 +304,8 @@ pub(super) fn colour(kind: ChangeKind) -> &'static str {
         ChangeKind::Create => "k-create",
         ChangeKind::Drift | ChangeKind::Unknown | ChangeKind::Adopt => "k-attention",
         ChangeKind::Operation => "k-operation",
-        ChangeKind::Relabel
+        ChangeKind::AwaitReady
+        | ChangeKind::Relabel
         | ChangeKind::Record
         | ChangeKind::Accept
         | ChangeKind::Retire

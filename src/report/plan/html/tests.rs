@@ -10,7 +10,7 @@ use crate::plan::{
     Block, Change, ChangeKind, EtcdForecast, IntermediateCommit, Lineage, NodeForecast, RunState,
     Standing, StepTimes, UnfinishedRun, Verdict, Verdicts,
 };
-use crate::record::{Counts, Outcome};
+use crate::record::{Counts, Outcome, Unproven};
 use crate::report::plan::tests::{a_thousand_groups, large, plan, redeploy, step};
 use crate::run::NodeResult;
 use crate::step::{
@@ -453,6 +453,7 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
         nodes: vec![result("c1", true), result("c2", false)],
         counts: Counts::default(),
         unverified: Vec::new(),
+        unproven: Unproven::default(),
         tag: None,
         next: vec!["check c2".into()],
         duration_ms: 2_000,

@@ -227,7 +227,7 @@ fn what_shipyard_checks_before_an_action_is_checked() {
         found["notes"][0]["note_val"]
             .as_str()
             .unwrap()
-            .contains("there is no node `rack01`"),
+            .contains("unknown node `rack01`; for more than a node, pass `rack:rack01`"),
         "{found}"
     );
     // Commits between the last action and this one.

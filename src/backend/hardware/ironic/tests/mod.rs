@@ -14,6 +14,7 @@ use crate::backend::{Hardware, NoSecrets, Pending, Reporter, Secret, SecretError
 use crate::design::{NodeName, RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
+use crate::guard::Guarded;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::Fact;
 use crate::step::{CleanStep, DeployStep, Parameters, Step, StepId, StepKind};
@@ -21,7 +22,7 @@ use standin::StandIn;
 
 const RUN: &str = "01J00000000000000000000001";
 
-fn design(text: &str) -> Design {
+fn design(text: &str) -> Guarded {
     let mut sources = Sources::new();
     let id = sources.add("site.yaml", text);
     let settings = LoadSettings {
@@ -35,10 +36,10 @@ fn design(text: &str) -> Design {
         .iter()
         .map(|document| (&**document, &document.data))
         .collect();
-    build(SiteName::from("test"), &documents).0
+    Guarded::under_one(&build(SiteName::from("test"), &documents).0)
 }
 
-fn site(url: &str, settings: &str, nodes: &[String], more: &str) -> Design {
+fn site(url: &str, settings: &str, nodes: &[String], more: &str) -> Guarded {
     let backends = format!(
         "---\nschema: trueup/Backends/v1\nmetadata: {{name: b}}\ndata:\n  hardware: {{kind: ironic, ironic: {{endpoint: \"{url}\", {settings}}}}}\n{more}"
     );
@@ -51,22 +52,27 @@ fn site(url: &str, settings: &str, nodes: &[String], more: &str) -> Design {
     design(&(backends + &machines))
 }
 
-fn open(design: &Design, secrets: Arc<dyn Secrets>) -> Result<Ironic, Error> {
+fn open(design: &Guarded, secrets: Arc<dyn Secrets>) -> Result<Ironic, Error> {
     let context = BackendContext::trusting("unused".into(), secrets);
     // What proves a machine has tests of its own.
     let nodes = design.nodes.keys().map(NodeName::as_str);
     context.identities.allow_unverified(nodes);
-    let written = design.backends.data.as_ref().unwrap();
-    Ironic::open(design, &design.backends.hardware, written, &context)
+    let written = design.guards().backends.data.as_ref().unwrap();
+    Ironic::open(
+        design,
+        &design.guards().backends.hardware,
+        written,
+        &context,
+    )
 }
 
-fn opened(url: &str, nodes: &[&str]) -> (Ironic, Design) {
+fn opened(url: &str, nodes: &[&str]) -> (Ironic, Guarded) {
     let nodes: Vec<String> = nodes.iter().map(|node| (*node).to_owned()).collect();
     let design = site(url, "driver: fake-hardware", &nodes, "");
     (open(&design, Arc::new(NoSecrets)).unwrap(), design)
 }
 
-fn order(design: &Design, kind: StepKind, node: &str, parameters: Parameters) -> Order {
+fn order(design: &Guarded, kind: StepKind, node: &str, parameters: Parameters) -> Order {
     Order {
         run: RunId::from(RUN),
         step: Arc::new(Step {
@@ -88,7 +94,12 @@ fn order(design: &Design, kind: StepKind, node: &str, parameters: Parameters) ->
     }
 }
 
-async fn act(ironic: &Ironic, design: &Design, kind: StepKind, node: &str) -> Result<(), ActError> {
+async fn act(
+    ironic: &Ironic,
+    design: &Guarded,
+    kind: StepKind,
+    node: &str,
+) -> Result<(), ActError> {
     ironic
         .act(&order(design, kind, node, Parameters::default()))
         .await
@@ -541,8 +552,14 @@ async fn no_step_reaches_a_node_of_ironic_that_is_not_the_one_of_the_record_or_t
     }
     // Neither document nor record names anything.
     let context = BackendContext::trusting("unused".into(), Arc::new(NoSecrets));
-    let written = design.backends.data.as_ref().unwrap();
-    let ironic = Ironic::open(&design, &design.backends.hardware, written, &context).unwrap();
+    let written = design.guards().backends.data.as_ref().unwrap();
+    let ironic = Ironic::open(
+        &design,
+        &design.guards().backends.hardware,
+        written,
+        &context,
+    )
+    .unwrap();
     for kind in kinds {
         let text = permanent(act(&ironic, &design, kind, "n1").await);
         assert!(text.contains("unverified"), "{kind}: {text}");

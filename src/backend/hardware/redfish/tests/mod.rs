@@ -16,6 +16,7 @@ use crate::backend::{Hardware, Listener, Reporter, Secret, SecretError, choose};
 use crate::design::{RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
+use crate::guard::Guarded;
 use crate::lifecycle::PowerState;
 use crate::observed::{Capability, Fact};
 use crate::step::{CleanStep, Effect, Parameters, Step, StepId};
@@ -61,7 +62,7 @@ fn strict(text: &str) -> Site {
     let design = design(text);
     let context = BackendContext::trusting("simulated-site.json".into(), Arc::new(OnePassword));
     let backends = choose(&design, &context).unwrap_or_else(|error| panic!("{error}"));
-    let nodes = design.nodes.into_values().collect();
+    let nodes = design.nodes.values().cloned().collect();
     Site {
         hardware: backends,
         identities: context.identities,
@@ -88,7 +89,7 @@ fn text(ports: &[u16], more: &str, own: &str) -> String {
     text
 }
 
-fn design(text: &str) -> Design {
+fn design(text: &str) -> Guarded {
     let mut sources = Sources::new();
     let id = sources.add("site.yaml", text);
     let settings = LoadSettings {
@@ -100,7 +101,7 @@ fn design(text: &str) -> Design {
         .iter()
         .map(|document| (&**document, &document.data))
         .collect();
-    build(SiteName::from("test"), &inputs).0
+    Guarded::under_one(&build(SiteName::from("test"), &inputs).0)
 }
 
 /// Remembers what a step tells.
@@ -636,7 +637,7 @@ fn settings_that_do_not_fit_are_pointed_at_and_the_longest_request_is_theirs() {
         let text = format!(
             "schema: trueup/Backends/v1\nmetadata: {{name: b}}\ndata: {{hardware: {{kind: redfish, redfish: {settings}}}}}\n"
         );
-        Settings::read(&design(&text).backends.hardware)
+        Settings::read(&design(&text).guards().backends.hardware)
     };
     for (settings, problem) in [
         (

@@ -280,7 +280,7 @@ async fn the_settings_of_the_hardware_profile_are_applied_to_the_bios_and_reset(
     let text = "schema: drydock/HardwareProfile/v1\nmetadata: {name: hw}\ndata: {vendor: X, bios_settings: {ProcTurboMode: Disabled, Cores: 12, Sriov: true}}\n---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: n1}\ndata: {hardware_profile: hw}\n";
     let (_, design) = design(text);
     let mut site = Site::new(1);
-    site.nodes = design.nodes.into_values().collect();
+    site.nodes = design.nodes.values().cloned().collect();
     let simulator = site.open("{}");
     managed(&site, &simulator).await;
     let clean =

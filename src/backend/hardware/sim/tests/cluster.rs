@@ -421,7 +421,7 @@ async fn a_simulated_site_has_a_simulated_cluster_unless_it_names_a_real_one() {
     ];
     for (data, time, nodes) in table {
         let (_, design) = design(&backends(data));
-        assert_eq!(clock(&design), time, "{data}");
+        assert_eq!(clock(design.guards()), time, "{data}");
         let folder = TempDir::new().unwrap();
         let context = BackendContext::trusting(
             folder.path().join("simulated-site.json"),

@@ -104,7 +104,7 @@ async fn what_a_state_does_not_allow_is_refused_with_state_and_verb() {
         (
             active.clone(),
             StepKind::Prepare,
-            "`n1` is active, and `prepare` can begin only where it is enroll, manageable, inspect failed, available, deploy failed",
+            "`n1` is active, and `prepare` can begin only where it is enroll, manageable, inspect failed, available, deploy failed, error",
         ),
         (
             new.clone(),

@@ -14,12 +14,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::backend::Reporter;
-use crate::design::{Design, RunId, SiteName, build};
+use crate::design::{RunId, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
+use crate::guard::Guarded;
 use crate::step::{Effect as Harm, Parameters, Step, StepId};
 
-fn design(text: &str) -> (Sources, Design) {
+fn design(text: &str) -> (Sources, Guarded) {
     let mut sources = Sources::new();
     let id = sources.add("site.yaml", text);
     let settings = LoadSettings {
@@ -32,7 +33,7 @@ fn design(text: &str) -> (Sources, Design) {
         .map(|document| (&**document, &document.data))
         .collect();
     let (design, _) = build(SiteName::from("test"), &inputs);
-    (sources, design)
+    (sources, Guarded::under_one(&design))
 }
 
 fn machines(count: usize) -> Vec<Arc<NodeDesign>> {
@@ -44,12 +45,12 @@ fn machines(count: usize) -> Vec<Arc<NodeDesign>> {
     });
     let (_, design) = design(&(profile.to_owned() + &nodes.collect::<String>()));
     assert_eq!(design.nodes.len(), count);
-    design.nodes.into_values().collect()
+    design.nodes.values().cloned().collect()
 }
 
 fn settings(text: &str) -> Settings {
     let (_, design) = design(&backends(&format!("hardware: {{kind: sim, sim: {text}}}")));
-    Settings::read(&design.backends.hardware).unwrap()
+    Settings::read(&design.guards().backends.hardware).unwrap()
 }
 
 fn backends(data: &str) -> String {
@@ -68,9 +69,9 @@ fn cluster_settings(machines: &str, cluster: &str) -> Settings {
         members.join(", ")
     );
     let (_, design) = design(&(backends(&data) + &etcd));
-    assert_eq!(design.etcd_clusters[0].members.len(), 3);
-    let mut settings = Settings::read(&design.backends.hardware).unwrap();
-    settings.cluster = Arc::new(ClusterSettings::read(&design).unwrap());
+    assert_eq!(design.guards().etcd_clusters[0].members.len(), 3);
+    let mut settings = Settings::read(&design.guards().backends.hardware).unwrap();
+    settings.cluster = Arc::new(ClusterSettings::read(design.guards()).unwrap());
     settings
 }
 

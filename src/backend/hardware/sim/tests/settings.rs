@@ -97,7 +97,7 @@ fn a_site_that_names_no_backend_is_told_how_to_name_one() {
     let error = choose(&design, &context).err().unwrap();
     assert!(matches!(error, Error::NoBackends));
     assert!(error.hint().unwrap().contains("trueup/Backends/v1"));
-    assert_eq!(clock(&design), Clock::Real);
+    assert_eq!(clock(design.guards()), Clock::Real);
     assert_eq!(HardwareBackend::default().kind, BackendKind::None);
 }
 
@@ -106,7 +106,7 @@ async fn each_node_goes_to_the_backend_that_selects_it_and_time_jumps_only_where
     let site = Site::new(2);
     let data = "hardware: {kind: sim}, overrides: [{selector: {node_names: [n2]}, hardware: {kind: sim, sim: {state: other.json, faults: [{outcome: fail, message: here}]}}}]";
     let (_, design) = design(&backends(data));
-    assert_eq!(clock(&design), Clock::Virtual);
+    assert_eq!(clock(design.guards()), Clock::Virtual);
     let context = BackendContext::trusting(site.path(), Arc::new(NoSecrets));
     let hardware = choose(&design, &context).unwrap();
     assert_eq!(hardware.observe(&site.nodes).await.len(), 2);
@@ -118,5 +118,5 @@ async fn each_node_goes_to_the_backend_that_selects_it_and_time_jumps_only_where
     assert_eq!(answer, Err(ActError::Permanent(Arc::from("here"))));
     assert!(site.path().with_file_name("other.json").exists());
     let (_, real) = self::design(&backends(&data.replace("{state", "{clock: real, state")));
-    assert_eq!(clock(&real), Clock::Real);
+    assert_eq!(clock(real.guards()), Clock::Real);
 }

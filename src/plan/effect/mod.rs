@@ -1,27 +1,31 @@
 //! The effect of a plan: what it does to the site, whatever way it was planned and in whatever order it is done.
 //!
-//! Two plans of one effect are the same decision for a reviewer. It holds what each node is changed to and by which
-//! kinds of steps, the disks, etcd members and Kubernetes node that are meant, labels and image, what had to be
-//! allowed for it, the limits of the site and the order of its groups. It does not hold which wave a node is in,
-//! texts, estimates, ids of commits, or anything of a node that has no step.
+//! Two plans of one effect are the same decision for a reviewer. So it holds all that a person who approves it would
+//! want to have known, of each node that has a step: the digests of the sections of its design, its controller, the
+//! backend that reaches it, its identity, its change, and each step with all its parameters; and of the site the
+//! limits and the order of its groups. What does not count are the waves that nodes are in, texts, estimates, ids of
+//! commits, nodes that have no step, and the rows of `parameters::EXCEPTIONS` and
+//! `covered::SECTION_LEFT_OUT`.
+
+pub(super) mod parameters;
+mod parts;
 
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use super::fact::FactName;
-use super::{Action, Change, ChangeKind, Plan};
-use crate::design::{AcceptedDesign, ClusterName, Digest, GroupName, NodeName, Share, SiteName};
-use crate::identity::Identity;
-use crate::remediation;
-use crate::step::{
-    CleanStep, DeployStep, Effect, EtcdRemoval, OnDrainTimeout, Parameters, StepKind,
-};
+use super::{Action, Change, ChangeKind, CoveredMachine, Plan, PlanGuards};
+use crate::design::{Digest, GroupName, NodeName, OutOfBand, Section, Share, SiteName};
+use crate::step::{Effect, Step, StepKind};
+use parameters::Covered;
+
+pub use parts::CoveredNode;
 
 /// Digits of a digest that pin an effect, at least.
 pub const SHORTEST_PIN: usize = 16;
@@ -33,6 +37,9 @@ pub struct PlanEffect<'p> {
     action: Action,
     limits: EffectLimits,
     groups: Vec<&'p GroupName>,
+    /// The guards that it is held to, and what it makes weaker.
+    #[serde(serialize_with = "PlanGuards::write_effect")]
+    guards: &'p PlanGuards,
     /// Steps that are about no node; barriers left out.
     steps: Kinds,
     /// Nodes that have steps, sorted by name.
@@ -70,53 +77,26 @@ struct NodeEffect<'p> {
     change: ChangeKind,
     destructive: bool,
     /// Nothing proves that it is the machine that is meant.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     unverified: bool,
-    /// The identity that is recorded for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    identity: Option<&'p Identity>,
-    /// The differences from its design that are recorded as accepted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    accepted: Option<&'p AcceptedDesign>,
-    steps: Kinds,
+    /// Its design, and the controller and backend that are contacted.
+    machine: Option<&'p CoveredMachine>,
+    steps: Vec<StepEffect<'p>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     disks: &'p [Arc<str>],
     /// The serials of its disks as compact JSON, where its inventory was observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     serials: Option<&'p str>,
-    #[serde(skip_serializing_if = "is_false")]
-    preserve_local_storage: bool,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    etcd_members: &'p [EtcdRemoval],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    node_uid: Option<&'p str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    set_labels: &'p [(Arc<str>, Arc<str>)],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    remove_labels: &'p [Arc<str>],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    image: Option<&'p str>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    clean_steps: &'p [CleanStep],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    deploy_steps: &'p [DeployStep],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remediation: Option<remediation::RemediationLimits>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    on_drain_timeout: Option<OnDrainTimeout>,
-    /// Seconds that its pods are given to end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grace_period: Option<u64>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    destroy_etcd: &'p [ClusterName],
-    #[serde(skip_serializing_if = "is_false")]
-    node_is_gone: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    forget: bool,
 }
 
-fn is_false(value: &bool) -> bool {
-    !value
+/// A step on a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct StepEffect<'p> {
+    kind: StepKind,
+    /// The time that a drain has: when it is over, pods may be deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<u64>,
+    parameters: Covered<'p>,
 }
 
 /// A set of kinds of steps.
@@ -145,6 +125,11 @@ impl Kinds {
     /// Those that `other` does not have.
     pub(super) fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
+    }
+
+    /// Whether both have a kind.
+    pub(super) fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
     }
 
     pub(super) fn is_empty(self) -> bool {
@@ -185,7 +170,7 @@ pub struct Difference {
 }
 
 /// The part that a difference belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EffectPart {
     /// Which kinds of steps there are.
     Steps,
@@ -197,6 +182,14 @@ pub enum EffectPart {
     Teardown,
     /// Which groups there are, and their order.
     Groups,
+    /// The guards that it is held to. A run is held to those of the moment, whatever its plan was made under.
+    Guards,
+    /// The time that a drain has: a run gets the one of the moment.
+    Drain,
+    /// The design of the machine.
+    Design,
+    /// Which machine it is, and how it is reached.
+    Machine,
     /// Anything else.
     Rest,
 }
@@ -228,12 +221,15 @@ impl<'p> PlanEffect<'p> {
                 Some(_) if parameters.is_some_and(|all| all.refused.is_some()) => {}
                 Some(name) => {
                     if let Ok(position) = nodes.binary_search_by_key(&name, |node| node.node) {
-                        nodes[position].take(kind, step.effect, parameters);
+                        nodes[position].take(step);
                     }
                 }
             }
         }
         nodes.retain(|node| !node.steps.is_empty());
+        for node in &mut nodes {
+            node.steps.sort_by_key(|step| step.kind);
+        }
         let mut effect = Self {
             site: &plan.site,
             action: plan.request.action,
@@ -248,6 +244,7 @@ impl<'p> PlanEffect<'p> {
                 max_unhealthy: options.remediation.max_unhealthy,
             },
             groups: plan.groups.iter().map(|group| &group.name).collect(),
+            guards: &plan.guards,
             steps,
             nodes,
         };
@@ -308,7 +305,7 @@ impl<'p> PlanEffect<'p> {
             .collect();
         for node in &self.nodes {
             let added = match known.get(node.node) {
-                None => vec![(EffectPart::Steps, format!("{} added", node.steps))],
+                None => vec![(EffectPart::Steps, format!("{} added", node.kinds()))],
                 Some(before) => node.adds_to(before),
             };
             found.extend(added.into_iter().map(|(part, what)| Difference {
@@ -326,8 +323,8 @@ impl<'p> PlanEffect<'p> {
         let mine: FxHashMap<&NodeName, &NodeEffect<'_>> =
             self.nodes.iter().map(|node| (node.node, node)).collect();
         let left = reviewed.nodes.iter().filter_map(|node| {
-            let done = mine.get(node.node).map(|node| node.steps);
-            let left = node.steps.without(done.unwrap_or_default());
+            let done = mine.get(node.node).map(|node| node.kinds());
+            let left = node.kinds().without(done.unwrap_or_default());
             (!left.is_empty()).then(|| Difference {
                 node: Some(node.node.clone()),
                 what: format!("{left} left out"),
@@ -352,12 +349,12 @@ impl<'p> PlanEffect<'p> {
             StepKind::CheckEtcd,
             StepKind::AwaitReady,
         ]);
-        let takes = |node: &&NodeEffect<'_>| node.steps.without(taking) != node.steps;
+        let takes = |node: &&NodeEffect<'_>| node.kinds().meets(taking);
         let taken = self.nodes.iter().filter(takes);
         let taken: FxHashMap<&NodeName, Kinds> =
-            taken.map(|node| (node.node, node.steps)).collect();
+            taken.map(|node| (node.node, node.kinds())).collect();
         let missing = now.nodes.iter().filter(takes).filter_map(|node| {
-            let missing = node.steps.without(*taken.get(node.node)?);
+            let missing = node.kinds().without(*taken.get(node.node)?);
             let missing = missing.without(missing.without(guarding));
             (!missing.is_empty()).then(|| Difference {
                 node: Some(node.node.clone()),
@@ -375,7 +372,7 @@ impl<'p> PlanEffect<'p> {
             return kind.is_barrier() || self.steps.contains(kind);
         };
         let found = self.nodes.binary_search_by_key(&node, |each| each.node);
-        found.is_ok_and(|position| self.nodes[position].steps.contains(kind))
+        found.is_ok_and(|position| self.nodes[position].kinds().contains(kind))
     }
 
     /// Whether machines are erased or taken out of a cluster for good, or their records dropped or given to others:
@@ -392,7 +389,7 @@ impl<'p> PlanEffect<'p> {
             StepKind::AcceptDifferences,
         ]);
         let mut nodes = self.nodes.iter();
-        nodes.any(|node| node.steps.without(kinds) != node.steps)
+        nodes.any(|node| node.kinds().meets(kinds))
     }
 
     /// How many nodes it does what kind of thing to.
@@ -414,7 +411,7 @@ impl<'p> PlanEffect<'p> {
                 ChangeKind::Redeploy => scale.redeployed += 1,
                 ChangeKind::Create if node.destructive => scale.redeployed += 1,
                 ChangeKind::Destroy => scale.taken_away += 1,
-                _ if node.destructive || node.steps.without(taking) != node.steps => {
+                _ if node.destructive || node.kinds().meets(taking) => {
                     scale.taken_away += 1;
                 }
                 _ => {}
@@ -438,6 +435,14 @@ impl<'p> PlanEffect<'p> {
             let what = format!("group `{group}` is added, or has another place in the order");
             added.push((EffectPart::Groups, what));
         }
+        let takes = |name: &str| {
+            let nodes = &self.nodes;
+            nodes
+                .binary_search_by_key(&name, |node| node.node.as_str())
+                .is_ok()
+        };
+        let weaker = self.guards.looser_than(reviewed.guards, &takes).into_iter();
+        added.extend(weaker.map(|what| (EffectPart::Guards, what)));
         let looser = self.limits.looser_than(&reviewed.limits).into_iter();
         added.extend(looser.map(|what| (EffectPart::Rest, what)));
         added
@@ -492,189 +497,168 @@ impl<'p> NodeEffect<'p> {
             change: change.kind,
             destructive: change.destructive,
             unverified: change.unverified,
-            identity: None,
-            accepted: None,
-            steps: Kinds::default(),
+            machine: change.machine.as_deref(),
+            steps: Vec::new(),
             disks: &change.disks,
             serials: None,
-            preserve_local_storage: false,
-            etcd_members: &[],
-            node_uid: None,
-            set_labels: &[],
-            remove_labels: &[],
-            image: None,
-            clean_steps: &[],
-            deploy_steps: &[],
-            remediation: None,
-            on_drain_timeout: None,
-            grace_period: None,
-            destroy_etcd: &[],
-            node_is_gone: false,
-            forget: false,
         }
     }
 
-    /// Takes in a step.
-    fn take(&mut self, kind: StepKind, harm: Effect, parameters: Option<&'p Parameters>) {
-        self.steps.insert(kind);
+    /// Takes in a step. A node that is in several groups has it in each.
+    fn take(&mut self, step: &'p Step) {
+        let kind = step.id.kind;
         let destroys = matches!(
             kind,
             StepKind::Destroy | StepKind::Clean | StepKind::Remediate
         );
-        self.destructive |= destroys && harm == Effect::Destructive;
-        let Some(all) = parameters else { return };
-        if kind == StepKind::RemoveEtcd {
-            self.etcd_members = &all.etcd_members;
+        self.destructive |= destroys && step.effect == Effect::Destructive;
+        let step = StepEffect {
+            kind,
+            timeout: (kind == StepKind::Drain && step.timeout > 0).then_some(step.timeout),
+            parameters: Covered {
+                kind,
+                all: step.parameters.as_deref(),
+            },
+        };
+        if !self.steps.contains(&step) {
+            self.steps.push(step);
         }
-        for (mine, theirs) in [
-            (&mut self.remove_labels, &all.remove_labels),
-            (&mut self.disks, &all.disks),
-        ] {
-            if !theirs.is_empty() {
-                *mine = theirs;
-            }
-        }
-        if !all.set_labels.is_empty() {
-            self.set_labels = &all.set_labels;
-        }
-        if !all.clean_steps.is_empty() {
-            self.clean_steps = &all.clean_steps;
-        }
-        if !all.deploy_steps.is_empty() {
-            self.deploy_steps = &all.deploy_steps;
-        }
-        if !all.etcd_given_up.is_empty() {
-            self.destroy_etcd = &all.etcd_given_up;
-        }
-        self.preserve_local_storage |= all.preserve_local_storage;
-        self.node_uid = all.node_uid.as_deref().or(self.node_uid);
-        self.image = all.image.as_deref().or(self.image);
-        self.remediation = all.remediation.or(self.remediation);
-        self.on_drain_timeout = all.on_drain_timeout.or(self.on_drain_timeout);
-        self.grace_period = all.grace_period.or(self.grace_period);
-        if kind == StepKind::AcceptIdentity {
-            self.identity = all.identity.as_deref();
-        }
-        self.accepted = all.accepted.as_deref().or(self.accepted);
-        self.node_is_gone |= all.node_is_gone;
-        self.forget |= all.forget;
+    }
+
+    /// The kinds of its steps.
+    fn kinds(&self) -> Kinds {
+        let mut kinds = Kinds::default();
+        self.steps.iter().for_each(|step| kinds.insert(step.kind));
+        kinds
     }
 
     fn adds_to(&self, before: &NodeEffect<'_>) -> Vec<(EffectPart, String)> {
-        let steps = self.steps.without(before.steps);
-        let steps = (!steps.is_empty()).then(|| (EffectPart::Steps, format!("{steps} added")));
-        let of = |part: EffectPart| move |what: String| (part, what);
-        let members = self.members_added(before).map(of(EffectPart::Etcd));
-        let destroys = self.destructive && !before.destructive;
-        let data = destroys.then(|| "data is destroyed, or a machine taken away".to_owned());
-        let teardown = self.teardown_adds(before).into_iter();
-        let rest = self.meant_adds(before).into_iter();
-        let all = teardown
-            .map(of(EffectPart::Teardown))
-            .chain(data.map(of(EffectPart::Data)))
-            .chain(members)
-            .chain(steps);
-        all.chain(rest.map(of(EffectPart::Rest))).collect()
-    }
-
-    /// The members that are taken out of etcd clusters.
-    fn members_added(&self, before: &NodeEffect<'_>) -> impl Iterator<Item = String> {
-        let members = self.etcd_members.iter();
-        let added = members.filter(|member| !before.etcd_members.contains(member));
-        added.map(|member| {
-            format!(
-                "member {} (`{}`) of etcd cluster `{}` is removed",
-                member.member_id, member.name, member.cluster
-            )
-        })
-    }
-
-    /// The destroyed and removed objects.
-    fn teardown_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
         let mut added = Vec::new();
+        let mut add = |part: EffectPart, what: String| added.push((part, what));
         if weight(self.change) > weight(before.change) {
-            added.push(format!(
-                "the change is `{}`, not `{}`",
-                word(self.change),
-                word(before.change)
-            ));
+            let (now, then) = (word(self.change), word(before.change));
+            let what = format!("the change is `{now}`, not `{then}`");
+            add(EffectPart::Teardown, what);
         }
-        if let Some(disk) = self.disks.iter().find(|disk| !before.disks.contains(disk)) {
-            added.push(format!("disk `{disk}` is erased or written"));
+        for disk in self
+            .disks
+            .iter()
+            .filter(|disk| !before.disks.contains(disk))
+        {
+            add(
+                EffectPart::Teardown,
+                format!("disk `{disk}` is erased or written"),
+            );
         }
-        if self.node_uid.is_some() && self.node_uid != before.node_uid {
-            added.push("another Kubernetes node with that name is meant".to_owned());
+        if self.destructive && !before.destructive {
+            let what = "data is destroyed, or a machine taken away";
+            add(EffectPart::Data, what.to_owned());
         }
-        if !self.clean_steps.is_empty() && self.clean_steps != before.clean_steps {
-            added.push("other clean steps are run".to_owned());
+        // To wait until it is there does no more than not to wait.
+        let waits = Kinds::of(&[StepKind::AwaitReady]);
+        let kinds = self.kinds().without(before.kinds()).without(waits);
+        if !kinds.is_empty() {
+            add(EffectPart::Steps, format!("{kinds} added"));
         }
-        added
-    }
-
-    /// The subjects, settings and allowances.
-    fn meant_adds(&self, before: &NodeEffect<'_>) -> Vec<String> {
-        let mut added = Vec::new();
         // What was not seen when it was reviewed is no other than it was.
         if let (Some(now), Some(then)) = (self.serials, before.serials)
             && now != then
         {
-            added.push(format!("the serials of its disks are {now}, not {then}"));
-        }
-        if before.preserve_local_storage && !self.preserve_local_storage {
-            added.push("disks that were to be preserved are erased".to_owned());
+            let what = format!("the serials of its disks are {now}, not {then}");
+            add(EffectPart::Machine, what);
         }
         if self.unverified && !before.unverified {
-            added.push("nothing proves any more that it is the machine that is meant".to_owned());
+            let what = "nothing proves any more that it is the machine that is meant";
+            add(EffectPart::Machine, what.to_owned());
         }
-        if self.identity.is_some() && self.identity != before.identity {
-            added.push("another machine is recorded for it".to_owned());
+        added.append(&mut self.machine_adds(before));
+        for step in &self.steps {
+            let mut alike = before.steps.iter().filter(|other| other.kind == step.kind);
+            let adds = alike.clone().map(|other| step.adds_to(other));
+            let least = adds.min_by_key(Vec::len);
+            if alike.next().is_some() {
+                added.extend(least.unwrap_or_default());
+            }
         }
-        if self.accepted.is_some() && self.accepted != before.accepted {
-            added.push("other differences from its design are accepted".to_owned());
+        // Steps on the same object have the same parameters.
+        let mut known = FxHashSet::default();
+        added.retain(|each| known.insert(each.clone()));
+        added
+    }
+
+    /// The machine that is meant, what it is made of, and how it is reached.
+    fn machine_adds(&self, before: &NodeEffect<'_>) -> Vec<(EffectPart, String)> {
+        let none = CoveredMachine::default();
+        let (now, then) = [self.machine, before.machine]
+            .map(|machine| machine.unwrap_or(&none))
+            .into();
+        let differing = Section::ALL
+            .into_iter()
+            .filter(|section| now.sections.get(section) != then.sections.get(section));
+        let mut added: Vec<(EffectPart, String)> = differing
+            .map(|section| {
+                let what = format!("the section `{section}` of its design is another");
+                (EffectPart::Design, what)
+            })
+            .collect();
+        let mut add = |what: String| added.push((EffectPart::Machine, what));
+        controller_adds(&now.controller, &then.controller, &mut add);
+        if now.backend != then.backend {
+            let name = |machine: &CoveredMachine| {
+                let backend = machine.backend.as_deref();
+                backend.map_or_else(|| "none".to_owned(), ToString::to_string)
+            };
+            let (now, then) = (name(now), name(then));
+            add(match now == then {
+                true => format!("the settings of the backend that reaches it ({now}) are others"),
+                false => format!("it is reached by {now}, not {then}"),
+            });
         }
-        if self.image.is_some() && self.image != before.image {
-            added.push(format!(
-                "image `{}` is deployed",
-                self.image.unwrap_or_default()
+        if now.clusters != then.clusters {
+            add("the clusters of the site are reached otherwise".to_owned());
+        }
+        for (system, name) in &now.names {
+            if then.names.get(system) != Some(name) {
+                add(format!("it is called `{name}` in `{system}`"));
+            }
+        }
+        let known: Vec<_> = then.identity.values().collect();
+        for (kind, value) in now.identity.values() {
+            let mut same_kind = known.iter().filter(|(other, _)| *other == kind).peekable();
+            let is_known = same_kind.peek().is_some();
+            if is_known && !same_kind.any(|(_, other)| *other == value) {
+                add(format!("its {kind} is {value}"));
+            }
+        }
+        added
+    }
+}
+
+/// The controller of a machine, where it is not the one that was reviewed.
+fn controller_adds(now: &OutOfBand, then: &OutOfBand, add: &mut dyn FnMut(String)) {
+    let fields = [
+        ("kind", &now.kind, &then.kind),
+        ("address", &now.address, &then.address),
+        ("account", &now.account, &then.account),
+    ];
+    for (name, now, then) in fields {
+        if now != then {
+            let [now, then] = [now, then].map(|value| value.as_deref().unwrap_or("none"));
+            add(format!(
+                "the {name} of its controller is `{now}`, not `{then}`"
             ));
         }
-        // A deploy without the steps that were reviewed does not do less: the machine is set up otherwise.
-        let deploys = self.steps.contains(StepKind::Deploy);
-        if deploys && self.deploy_steps != before.deploy_steps {
-            added.push("other deploy steps are run".to_owned());
+    }
+}
+
+impl StepEffect<'_> {
+    fn adds_to(&self, reviewed: &StepEffect<'_>) -> Vec<(EffectPart, String)> {
+        let mut added = self.parameters.adds_to(&reviewed.parameters);
+        let bound = |step: &StepEffect<'_>| step.timeout.unwrap_or(u64::MAX);
+        if bound(self) < bound(reviewed) {
+            let what = format!("its drain has {} s", bound(self));
+            added.push((EffectPart::Drain, what));
         }
-        let set = self.set_labels.iter();
-        let set = set.filter(|label| !before.set_labels.contains(label));
-        added.extend(set.map(|(key, value)| format!("label `{key}` is set to `{value}`")));
-        let removed = self.remove_labels.iter();
-        let removed = removed.filter(|label| !before.remove_labels.contains(label));
-        added.extend(removed.map(|key| format!("label `{key}` is removed")));
-        if self.remediation.is_some() && self.remediation != before.remediation {
-            added.push("the bounds of its remediation are others".to_owned());
-        }
-        if let (Some(now), Some(then)) = (self.grace_period, before.grace_period)
-            && now < then
-        {
-            added.push(format!("its pods are given {now} s to end, not {then} s"));
-        }
-        let allowances = [
-            (
-                "--on-drain-timeout",
-                self.on_drain_timeout
-                    .is_some_and(|what| what != OnDrainTimeout::Fail)
-                    && self.on_drain_timeout != before.on_drain_timeout,
-            ),
-            ("--node-is-gone", self.node_is_gone && !before.node_is_gone),
-            ("--forget", self.forget && !before.forget),
-            (
-                "--destroy-etcd",
-                self.destroy_etcd
-                    .iter()
-                    .any(|cluster| !before.destroy_etcd.contains(cluster)),
-            ),
-        ];
-        let allowances = allowances.into_iter().filter(|(_, adds)| *adds);
-        added.extend(allowances.map(|(flag, _)| format!("`{flag}` takes effect")));
         added
     }
 }
@@ -684,6 +668,7 @@ fn weight(kind: ChangeKind) -> u8 {
     match kind {
         ChangeKind::None | ChangeKind::Unknown => 0,
         ChangeKind::Record
+        | ChangeKind::AwaitReady
         | ChangeKind::Adopt
         | ChangeKind::Relabel
         | ChangeKind::Retire

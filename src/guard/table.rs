@@ -1,0 +1,932 @@
+//! The guards of a site, a row each: of which fields of documents it is made, how those of two revisions hold together,
+//! and which of two is weaker.
+//!
+//! Every field of the documents that guard a site has a row here, or is named as one that guards nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::join;
+use super::order::{Order, of_times};
+use crate::design::{
+    ApprovalPolicy, Design, Documented, Group, Guards, NodeName, RedeployPolicy, Selector, Share,
+    WipePolicy, kind,
+};
+
+/// A guard of a site.
+pub struct Guard {
+    /// Its name in plans, and as a rule the first field that it is made of.
+    pub name: &'static str,
+    /// The fields that it is made of: the kind of document, and the path in it with all that is below.
+    pub fields: &'static [(&'static str, &'static str)],
+    /// How those of two revisions hold together.
+    pub(super) join: Join,
+    /// Its value.
+    value: fn(&Subject<'_>) -> Value,
+    /// Which of two values is weaker.
+    pub(super) order: Order,
+}
+
+/// Adds what another revision has to the guards of a design, so that both hold.
+type Merge = fn(&mut Guards, &Design, &Documented);
+
+/// How the guards of two revisions hold together.
+#[derive(Clone, Copy)]
+pub(super) enum Join {
+    /// The newest alone decides.
+    Newest,
+    /// Both hold.
+    Both(Merge),
+    /// The same, but for an update, in which the newest alone decides.
+    BothInActions(Merge),
+}
+
+/// The files beside the documents that guard a site, at a revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuardFiles {
+    /// The digest of its rules in Rego without comments and blanks; `None`: it has none.
+    pub rules: Option<Arc<str>>,
+    /// Its allowed signers, by who they are and for which purpose.
+    pub signers: BTreeMap<Arc<str>, SignerTime>,
+}
+
+/// The time in which a key counts, as digits of a date: `20310101000000`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SignerTime {
+    /// Since when.
+    pub after: Option<u64>,
+    /// Until when.
+    pub before: Option<u64>,
+}
+
+/// The subject of guards: those of a design, and what they are read for.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// The guards.
+    pub guards: &'a Guards,
+    /// The design.
+    pub design: &'a Design,
+    /// The files beside it.
+    pub files: &'a GuardFiles,
+    /// The nodes that count; `None`: all.
+    pub nodes: Option<&'a BTreeSet<&'a NodeName>>,
+    /// The documents that it is compared with.
+    pub against: Option<&'a Documented>,
+}
+
+impl<'a> Subject<'a> {
+    /// All guards of a revision.
+    #[must_use]
+    pub fn of(site: &'a Documented, files: &'a GuardFiles) -> Self {
+        Self {
+            guards: &site.guards,
+            design: site,
+            files,
+            nodes: None,
+            against: None,
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// The nodes that selectors mean, by name.
+    fn named(&self, selectors: &[Selector]) -> BTreeSet<&str> {
+        let nodes = selectors.iter().flat_map(|each| each.nodes(self.design));
+        let counted = nodes.filter(|name| self.counts(name));
+        counted.map(NodeName::as_str).collect()
+    }
+
+    fn counts(&self, name: &NodeName) -> bool {
+        self.nodes.is_none_or(|nodes| nodes.contains(name))
+    }
+}
+
+/// All guards.
+pub static TABLE: [Guard; 26] = [
+    Guard {
+        name: "protected",
+        fields: &[(kind::POLICY, "protected")],
+        join: Join::Both(join::protected),
+        value: |subject| json!(subject.named(&subject.guards.policy.protected)),
+        order: Order::AtLeastMachines,
+    },
+    Guard {
+        name: "unverified",
+        fields: &[(kind::POLICY, "unverified")],
+        join: Join::Both(join::unverified),
+        value: |subject| json!(subject.named(&subject.guards.policy.unverified)),
+        order: Order::AtMostThese,
+    },
+    Guard {
+        name: "maintenance_windows",
+        fields: &[
+            (kind::POLICY, "maintenance_windows"),
+            (kind::POLICY, "time_zone"),
+        ],
+        join: Join::Both(join::maintenance_windows),
+        value: |subject| of_times(&subject.guards.policy.maintenance_windows),
+        order: Order::Times,
+    },
+    Guard {
+        name: "max_unavailable",
+        fields: &[(kind::POLICY, "max_unavailable")],
+        join: Join::Both(join::max_unavailable),
+        value: |subject| {
+            let limits = &subject.guards.policy.max_unavailable;
+            json!({
+                "total": limits.total,
+                "percent": limits.percent,
+                "per_rack": limits.per_rack,
+                "by_tag": limits.by_tag,
+                "tagged": tagged(subject),
+                "with_default": limits.has_default(),
+                "with_control_plane_default": limits.has_control_plane_default(),
+            })
+        },
+        order: Order::Fields(&[
+            ("total", Order::Limit),
+            ("percent", Order::Limit),
+            ("per_rack", Order::AtMost),
+            ("by_tag", Order::Each(&Order::AtMost)),
+            ("tagged", Order::Each(&Order::AtLeastThese)),
+        ]),
+    },
+    Guard {
+        name: "parallelism",
+        fields: &[(kind::POLICY, "parallelism")],
+        join: Join::Both(join::parallelism),
+        value: |subject| {
+            json!(
+                subject
+                    .guards
+                    .policy
+                    .parallelism
+                    .unwrap_or(super::PARALLELISM)
+            )
+        },
+        order: Order::AtMost,
+    },
+    Guard {
+        name: "max_failures",
+        fields: &[(kind::POLICY, "max_failures")],
+        join: Join::Both(join::max_failures),
+        value: |subject| json!(subject.guards.policy.max_failures),
+        order: Order::AtMost,
+    },
+    Guard {
+        name: "redeploy_on_change",
+        fields: &[(kind::POLICY, "redeploy_on_change")],
+        join: Join::Both(join::redeploy_on_change),
+        value: |subject| json!(subject.guards.policy.redeploy_on_change == RedeployPolicy::Never),
+        order: Order::Demand,
+    },
+    Guard {
+        name: "wipe",
+        fields: &[(kind::POLICY, "wipe")],
+        join: Join::Both(join::wipe),
+        value: |subject| json!(subject.guards.policy.wipe == WipePolicy::Require),
+        order: Order::Demand,
+    },
+    Guard {
+        name: "remediation",
+        fields: &[
+            (kind::POLICY, "remediation.max_at_once"),
+            (kind::POLICY, "remediation.max_unhealthy"),
+            (kind::POLICY, "remediation.attempts"),
+            (kind::POLICY, "remediation.backoff"),
+        ],
+        join: Join::Both(join::remediation),
+        value: |subject| {
+            let policy = &subject.guards.policy.remediation;
+            json!({
+                "max_at_once": policy.max_at_once.unwrap_or(super::REMEDIATIONS),
+                "max_unhealthy": share(policy.max_unhealthy(None)),
+                "attempts": policy.limits.attempts,
+                "backoff": policy.limits.backoff,
+            })
+        },
+        order: Order::Fields(&[
+            ("max_at_once", Order::AtMost),
+            ("max_unhealthy", Order::AtMost),
+            ("attempts", Order::AtMost),
+            ("backoff", Order::AtLeast),
+        ]),
+    },
+    Guard {
+        name: "rego",
+        fields: &[(kind::POLICY, "rego")],
+        // Each revision's rules judge by themselves.
+        join: Join::Newest,
+        value: |subject| json!(subject.files.rules),
+        order: Order::Any,
+    },
+    Guard {
+        name: "approvals",
+        fields: &[(kind::POLICY, "approvals")],
+        // The rules of each revision have to be met.
+        join: Join::Newest,
+        value: |subject| approvals(subject.guards.policy.approvals.as_deref()),
+        order: Order::Fields(&[
+            (
+                "rules",
+                Order::Rules(&Order::Fields(&[
+                    ("count", Order::AtLeast),
+                    ("of", Order::People),
+                ])),
+            ),
+            ("applier_counts", Order::Licence),
+            (
+                "recovery",
+                Order::Exception(&[("count", Order::AtLeast), ("of", Order::AtMostThese)]),
+            ),
+        ]),
+    },
+    Guard {
+        name: "allowed_signers",
+        fields: &[(kind::POLICY, "approvals.allowed_signers")],
+        // Only those that both revisions have may sign.
+        join: Join::Newest,
+        value: |subject| match subject.guards.policy.asks_for_signatures() {
+            true => json!(subject.files.signers),
+            false => Value::Null,
+        },
+        order: Order::OnlyThese(&Order::Fields(&[
+            ("after", Order::AtLeast),
+            ("before", Order::AtMost),
+        ])),
+    },
+    Guard {
+        name: "signed_runs",
+        fields: &[(kind::POLICY, "signed_runs")],
+        join: Join::Both(join::signed_runs),
+        value: |subject| json!(subject.guards.policy.signed_runs),
+        order: Order::Demand,
+    },
+    Guard {
+        name: "break_glass",
+        fields: &[(kind::POLICY, "break_glass")],
+        // Only as far as both revisions let it be done.
+        join: Join::Newest,
+        value: |subject| {
+            let policy = subject.guards.policy.break_glass.as_ref();
+            json!(policy.map(|policy| json!({"machines": policy.machines, "by": policy.by})))
+        },
+        order: Order::Exception(&[("machines", Order::AtMost), ("by", Order::AtMostThese)]),
+    },
+    Guard {
+        name: "forbidden_flags",
+        fields: &[(kind::POLICY, "flags")],
+        join: Join::Both(join::forbidden_flags),
+        value: |subject| json!(subject.guards.policy.forbidden_flags),
+        order: Order::AtLeastThese,
+    },
+    Guard {
+        name: "etcd_clusters",
+        fields: &[
+            (kind::ETCD_CLUSTERS, "clusters[].name"),
+            (kind::ETCD_CLUSTERS, "clusters[].members"),
+            (kind::ETCD_CLUSTERS, "clusters[].thresholds"),
+        ],
+        join: Join::Both(join::etcd_clusters),
+        value: |subject| {
+            let clusters = subject.guards.etcd_clusters.iter().map(|cluster| {
+                let members = cluster.members.iter().map(|member| &member.name);
+                let members: BTreeSet<_> = members.collect();
+                let cluster_guards =
+                    json!({"minimum_healthy": cluster.minimum_healthy, "members": members});
+                (cluster.name.to_string(), cluster_guards)
+            });
+            Value::Object(clusters.collect())
+        },
+        order: Order::Each(&Order::Fields(&[
+            ("minimum_healthy", Order::AtLeast),
+            ("members", Order::AtLeastThese),
+        ])),
+    },
+    Guard {
+        name: "groups",
+        fields: &[
+            (kind::STRATEGY, "groups[].name"),
+            (kind::STRATEGY, "groups[].critical"),
+            (kind::STRATEGY, "groups[].success_criteria"),
+            (kind::STRATEGY, "groups[].selectors"),
+        ],
+        join: Join::Newest,
+        value: groups,
+        order: Order::Each(&CRITERIA),
+    },
+    Guard {
+        name: "uncleaned",
+        fields: &[(kind::CLEANING, "automated"), (kind::CLEANING, "selectors")],
+        join: Join::Newest,
+        value: |subject| {
+            let design = subject.design;
+            let is_kept = |name: &&NodeName| {
+                let node = design.nodes.get(*name);
+                let policy = node.and_then(|node| subject.guards.cleaning_of(node));
+                policy.is_some_and(|policy| !policy.automated)
+            };
+            let nodes = design.nodes.keys().filter(|name| subject.counts(name));
+            match subject
+                .guards
+                .cleaning
+                .iter()
+                .all(|policy| policy.automated)
+            {
+                true => json!([]),
+                false => nodes.filter(is_kept).map(NodeName::as_str).collect(),
+            }
+        },
+        order: Order::AtMostThese,
+    },
+    Guard {
+        name: "clean_steps",
+        fields: &[
+            (kind::CLEANING, "priorities"),
+            (kind::CLEANING, "selectors"),
+        ],
+        join: Join::Newest,
+        value: clean_steps,
+        order: Order::Each(&Order::Fields(&[
+            ("steps", Order::AtLeastThese),
+            ("machines", Order::AtLeast),
+        ])),
+    },
+    Guard {
+        name: "clean_steps_left_out",
+        fields: &[(kind::CLEANING, "priorities")],
+        join: Join::Newest,
+        value: |subject| {
+            let policies = subject.guards.cleaning.iter();
+            let left_out = policies.flat_map(|policy| {
+                let steps = policy.priorities.iter();
+                let left_out = steps.filter(|(_, priority)| **priority == 0);
+                left_out.map(|(step, _)| format!("{step} by {}", policy.name))
+            });
+            left_out.collect()
+        },
+        order: Order::AtMostThese,
+    },
+    Guard {
+        name: "allow_plain_http",
+        fields: &[(kind::BACKENDS, "allow_plain_http")],
+        join: Join::Both(join::allow_plain_http),
+        value: |subject| json!(subject.guards.backends.allow_plain_http),
+        order: Order::Licence,
+    },
+    Guard {
+        name: "trusting_backends",
+        fields: &[
+            (kind::BACKENDS, "hardware.*.verify"),
+            (kind::BACKENDS, "hardware.*.controller.verify"),
+            (kind::BACKENDS, "hardware.*.erase"),
+        ],
+        // How machines are reached, and with which verbs, is of now.
+        join: Join::Newest,
+        value: |subject| json!(subject.guards.backends.trusting()),
+        order: Order::AtMostThese,
+    },
+    Guard {
+        name: "retirements",
+        fields: &[(kind::RETIREMENT, "retirements")],
+        join: Join::BothInActions(join::retirements),
+        value: |_| Value::Null,
+        order: Order::Free,
+    },
+    Guard {
+        name: "ignore_changes",
+        fields: &[(kind::POLICY, "ignore_changes")],
+        // It makes trueup do less.
+        join: Join::Newest,
+        value: |_| Value::Null,
+        order: Order::Free,
+    },
+    Guard {
+        name: "reach",
+        fields: &[
+            (kind::BACKENDS, "hardware"),
+            (kind::BACKENDS, "overrides"),
+            (kind::BACKENDS, "clusters"),
+            (kind::BACKENDS, "names"),
+            (kind::BACKENDS, "exec_environment"),
+            (kind::ETCD_CLUSTERS, "clusters[].credentials"),
+        ],
+        // How machines and clusters are reached is of now, within what the operator trusts.
+        join: Join::Newest,
+        value: |_| Value::Null,
+        order: Order::Free,
+    },
+    Guard {
+        name: "times",
+        fields: &[
+            (kind::CONFIGURATION, ""),
+            (kind::STRATEGY, "groups[].depends_on"),
+            (kind::POLICY, "remediation"),
+            (kind::POLICY, "silence"),
+            (kind::POLICY, "allow_duplicate_keys"),
+            (kind::POLICY, "state_branch"),
+        ],
+        // Timeouts and orders are not weaker or stricter; where the records are is moved by `migrate` alone.
+        join: Join::Newest,
+        value: |_| Value::Null,
+        order: Order::Free,
+    },
+];
+
+/// The guards of a site as values: by name, those that restrict anything.
+#[must_use]
+pub fn values(subject: &Subject<'_>) -> BTreeMap<Arc<str>, Value> {
+    let guards = TABLE
+        .iter()
+        .filter(|guard| !matches!(guard.order, Order::Free));
+    let values = guards.map(|guard| (Arc::from(guard.name), (guard.value)(subject)));
+    values.filter(|(_, value)| !is_nothing(value)).collect()
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(all) => all.is_empty(),
+        Value::Object(all) => all.is_empty(),
+        _ => false,
+    }
+}
+
+/// The values of guards for a plan that `takes` some machines: that others are guarded, too, makes no plan looser.
+#[must_use]
+pub fn about(
+    values: &BTreeMap<Arc<str>, Value>,
+    takes: &dyn Fn(&str) -> bool,
+) -> BTreeMap<Arc<str>, Value> {
+    let mut values = values.clone();
+    let guards = TABLE.iter();
+    for guard in guards.filter(|guard| matches!(guard.order, Order::AtLeastMachines)) {
+        if let Some(Value::Array(machines)) = values.get_mut(guard.name) {
+            machines.retain(|name| name.as_str().is_some_and(takes));
+        }
+    }
+    values
+}
+
+/// The guards by which new values are weaker than old ones, each with how.
+#[must_use]
+pub fn weaker(
+    old: &BTreeMap<Arc<str>, Value>,
+    new: &BTreeMap<Arc<str>, Value>,
+) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    for guard in &TABLE {
+        let value = |all: &BTreeMap<Arc<str>, Value>| all.get(guard.name).cloned();
+        let (old, new) = (
+            value(old).unwrap_or_default(),
+            value(new).unwrap_or_default(),
+        );
+        let ways = guard.order.weaker(&old, &new);
+        found.extend(ways.into_iter().map(|how| (guard.name, how)));
+    }
+    found
+}
+
+fn share(share: Share) -> Value {
+    match share {
+        Share::Machines(number) => json!(number),
+        Share::Percent(_) => json!(share.to_string()),
+    }
+}
+
+fn approvals(policy: Option<&ApprovalPolicy>) -> Value {
+    let Some(policy) = policy else {
+        return Value::Null;
+    };
+    let rules = policy.rules.iter().map(|rule| {
+        let value = json!({"count": rule.count, "of": rule.of});
+        (rule.scope.to_string(), value)
+    });
+    let rules: Map<String, Value> = rules.collect();
+    let recovery = policy.recovery.as_ref();
+    json!({
+        "rules": rules,
+        "applier_counts": policy.applier_counts,
+        "recovery": recovery.map(|rule| json!({"count": rule.count, "of": rule.of})),
+    })
+}
+
+/// The machines that limits by tag are about, as far as they are compared.
+fn tagged(subject: &Subject<'_>) -> Value {
+    let limits = &subject.guards.policy.max_unavailable.by_tag;
+    // A plan is held to the limits of the moment over the machines of the moment.
+    let limits = limits.keys().filter(|_| subject.nodes.is_none());
+    let tagged = limits.map(|tag| {
+        let nodes = subject.design.nodes.values();
+        let is_there = |name: &NodeName| {
+            subject
+                .against
+                .is_none_or(|newest| newest.nodes.contains_key(name))
+        };
+        let of_tag = nodes.filter(|node| node.tags.contains(tag) && is_there(&node.name));
+        let names: BTreeSet<&str> = of_tag.map(|node| node.name.as_str()).collect();
+        (tag.to_string(), json!(names))
+    });
+    Value::Object(tagged.collect())
+}
+
+const CRITERIA: Order = Order::Fields(&[
+    ("critical", Order::Demand),
+    ("percent_successful_nodes", Order::AtLeast),
+    ("minimum_successful_nodes", Order::AtLeast),
+    ("maximum_failed_nodes", Order::AtMost),
+]);
+
+/// The groups that can stop a run: those that are critical, or have criteria. Where it is compared, a group is left out
+/// whose machines are all gone, or in groups that are as strict by now, whatever these are called.
+fn groups(subject: &Subject<'_>) -> Value {
+    let criteria = |group: &Group| {
+        let mut value = serde_json::to_value(&group.success_criteria).unwrap_or_default();
+        value["critical"] = json!(group.critical);
+        value
+    };
+    let mut found = Map::new();
+    for group in &subject.guards.groups {
+        let own = criteria(group);
+        if own == json!({"critical": false}) {
+            continue;
+        }
+        let mut name = group.name.to_string();
+        if let Some(newest) = subject.against {
+            let nodes = group.nodes(subject.design);
+            let as_strict = newest
+                .guards
+                .groups
+                .iter()
+                .filter(|new| CRITERIA.weaker(&own, &criteria(new)).is_empty());
+            let watched: BTreeSet<&NodeName> =
+                as_strict.flat_map(|new| new.nodes(newest)).collect();
+            let mut left = nodes
+                .iter()
+                .filter(|name| newest.nodes.contains_key(**name));
+            if left.all(|name| watched.contains(*name)) {
+                continue;
+            }
+            let known = newest
+                .guards
+                .groups
+                .iter()
+                .find(|new| new.name == group.name);
+            let is_as_strict =
+                known.is_some_and(|new| CRITERIA.weaker(&own, &criteria(new)).is_empty());
+            if is_as_strict {
+                name = format!("{name}, for some of its machines");
+            }
+        }
+        found.insert(name, own);
+    }
+    Value::Object(found)
+}
+
+/// The steps that policies of cleaning switch on, and for how many machines.
+fn clean_steps(subject: &Subject<'_>) -> Value {
+    let design = subject.design;
+    let policies = subject.guards.cleaning.iter().filter_map(|policy| {
+        let steps = policy.priorities.iter();
+        let on: BTreeSet<&str> = steps
+            .filter(|(_, priority)| **priority > 0)
+            .map(|(step, _)| &**step)
+            .collect();
+        if on.is_empty() {
+            return None;
+        }
+        let counts = |name: &&NodeName| {
+            subject.counts(name)
+                && subject
+                    .against
+                    .is_none_or(|newest| newest.nodes.contains_key(*name))
+        };
+        let of_policy = |name: &&NodeName| {
+            let node = design.nodes.get(*name);
+            let own = node.and_then(|node| subject.guards.cleaning_of(node));
+            own.is_some_and(|own| std::ptr::eq(own, policy))
+        };
+        // How many there are is compared between revisions only.
+        let nodes = match subject.nodes {
+            None => design.nodes.keys().filter(counts).filter(of_policy).count(),
+            Some(_) => 0,
+        };
+        Some((
+            policy.name.to_string(),
+            json!({"steps": on, "machines": nodes}),
+        ))
+    });
+    Value::Object(policies.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::fixture::{document, site};
+    use crate::guard::MergeFor;
+    use crate::guard::merge::merge_guards;
+
+    fn documented(documents: &[(&str, &str)]) -> Documented {
+        let machines = ["n1", "n2", "n3"].map(|name| document(kind::NODE, name, "{}"));
+        let others = documents.iter().enumerate();
+        let others = others.map(|(number, (kind, data))| match *kind == kind::STRATEGY {
+            true => document(kind, crate::design::DEFAULT_STRATEGY, data),
+            false => document(kind, &format!("d{number}"), data),
+        });
+        let text: Vec<String> = machines.into_iter().chain(others).collect();
+        let site = site(&text.concat());
+        Documented {
+            design: Arc::new(site.design),
+            guards: Arc::new(site.guards),
+        }
+    }
+
+    fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
+        values(&Subject::of(site, &GuardFiles::default()))
+    }
+
+    /// For each guard a stricter and a weaker document.
+    const PAIRS: [(&str, &str, &str, &str); 18] = [
+        (
+            "clean_steps",
+            kind::CLEANING,
+            "priorities: {bios.reset_bios: 120}",
+            "priorities: {bios.reset_bios: 120}\nselectors: [{node_names: [n1]}]",
+        ),
+        (
+            "break_glass",
+            kind::POLICY,
+            "break_glass: {machines: 1, by: [a]}",
+            "break_glass: {machines: 2, by: [a]}",
+        ),
+        (
+            "protected",
+            kind::POLICY,
+            "protected: [{node_names: [n1, n2]}]",
+            "protected: [{node_names: [n1]}]",
+        ),
+        (
+            "unverified",
+            kind::POLICY,
+            "unverified: [{node_names: [n1]}]",
+            "unverified: [{node_names: [n1, n2]}]",
+        ),
+        (
+            "maintenance_windows",
+            kind::POLICY,
+            "maintenance_windows: [{from: '22:00', to: '02:00'}]",
+            "maintenance_windows: [{from: '21:00', to: '02:00'}]",
+        ),
+        (
+            "max_unavailable",
+            kind::POLICY,
+            "max_unavailable: {total: 2, per_rack: 1}",
+            "max_unavailable: {total: 3}",
+        ),
+        (
+            "max_unavailable",
+            kind::POLICY,
+            "{}",
+            "max_unavailable: {total: 30}",
+        ),
+        (
+            "parallelism",
+            kind::POLICY,
+            "parallelism: 3",
+            "parallelism: 20",
+        ),
+        ("max_failures", kind::POLICY, "max_failures: 1", "{}"),
+        (
+            "redeploy_on_change",
+            kind::POLICY,
+            "redeploy_on_change: never",
+            "{}",
+        ),
+        ("wipe", kind::POLICY, "{}", "wipe: skip"),
+        (
+            "remediation",
+            kind::POLICY,
+            "remediation: {attempts: 1, backoff: 90}",
+            "remediation: {max_at_once: 2}",
+        ),
+        ("signed_runs", kind::POLICY, "signed_runs: required", "{}"),
+        (
+            "forbidden_flags",
+            kind::POLICY,
+            "flags: {forbid: [adopt, forget]}",
+            "flags: {forbid: [adopt]}",
+        ),
+        (
+            "etcd_clusters",
+            kind::ETCD_CLUSTERS,
+            "clusters: [{name: c, members: [{node: n1, name: a, peer_url: 'https://10.0.0.1:2380', client_url: 'https://10.0.0.1:2379'}, {node: n2, name: b, peer_url: 'https://10.0.0.2:2380', client_url: 'https://10.0.0.2:2379'}, {node: n3, name: c, peer_url: 'https://10.0.0.3:2380', client_url: 'https://10.0.0.3:2379'}]}]",
+            "clusters: [{name: c, members: [{node: n1, name: a, peer_url: 'https://10.0.0.1:2380', client_url: 'https://10.0.0.1:2379'}]}]",
+        ),
+        (
+            "allow_plain_http",
+            kind::BACKENDS,
+            "hardware: {kind: sim}",
+            "hardware: {kind: sim}\nallow_plain_http: true",
+        ),
+        (
+            "uncleaned",
+            kind::CLEANING,
+            "automated: true",
+            "automated: false",
+        ),
+        (
+            "clean_steps_left_out",
+            kind::CLEANING,
+            "{}",
+            "priorities: {deploy.erase_devices: 0}",
+        ),
+    ];
+
+    #[test]
+    fn of_two_revisions_each_guard_holds_as_the_stricter_has_it_whichever_is_the_newest() {
+        for (name, kind, stricter, weaker) in PAIRS {
+            let (stricter, weaker) = (
+                documented(&[(kind, stricter)]),
+                documented(&[(kind, weaker)]),
+            );
+            let found = super::weaker(&of(&stricter), &of(&weaker));
+            assert!(
+                found.iter().all(|(guard, _)| *guard == name) && !found.is_empty(),
+                "{name}: {found:?}"
+            );
+            assert_eq!(super::weaker(&of(&weaker), &of(&weaker)), [], "{name}");
+            let guard = TABLE.iter().find(|guard| guard.name == name).unwrap();
+            if matches!(guard.join, Join::Newest) {
+                continue;
+            }
+            for (newest, other) in [(&stricter, &weaker), (&weaker, &stricter)] {
+                let mut both = newest.clone();
+                merge_guards(
+                    Arc::make_mut(&mut both.guards),
+                    newest,
+                    other,
+                    MergeFor::Action,
+                );
+                let policy = &both.guards.policy.max_unavailable;
+                let has_defaults = policy.has_default() && policy.has_control_plane_default();
+                match name == "max_unavailable"
+                    && stricter.guards.policy.max_unavailable.total.is_none()
+                {
+                    // A default has no number, and holds beside one.
+                    true => assert!(has_defaults, "{name}"),
+                    false => assert_eq!(super::weaker(&of(&stricter), &of(&both)), [], "{name}"),
+                }
+            }
+        }
+        let tested: BTreeSet<&str> = PAIRS.iter().map(|(name, ..)| *name).collect();
+        // What is read of other files, and guards of no order, have tests of its own.
+        let elsewhere = [
+            "allowed_signers",
+            "approvals",
+            "groups",
+            "rego",
+            "trusting_backends",
+        ];
+        for guard in &TABLE {
+            let is_free = matches!(guard.order, Order::Free);
+            assert!(
+                is_free || tested.contains(guard.name) || elsewhere.contains(&guard.name),
+                "{} has no pair",
+                guard.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_retirement_counts_in_either_revision_but_for_what_sets_it() {
+        let retired = documented(&[(
+            kind::RETIREMENT,
+            "retirements: [{node_names: [n1], reason: old}]",
+        )]);
+        let plain = documented(&[]);
+        for (kind, expected) in [(MergeFor::Action, 1), (MergeFor::Update, 0)] {
+            let mut both = plain.clone();
+            merge_guards(Arc::make_mut(&mut both.guards), &plain, &retired, kind);
+            assert_eq!(both.guards.retired(&both, "2030-01-01").len(), expected);
+        }
+    }
+
+    #[test]
+    fn groups_whose_machines_are_watched_otherwise_or_gone_loosen_nothing() {
+        let groups = |groups: &str| documented(&[(kind::STRATEGY, groups)]);
+        let one = "groups: [{name: a, critical: true, depends_on: [], selectors: [{node_names: [n1]}], success_criteria: {percent_successful_nodes: 100}}]";
+        let old = groups(one);
+        let ways = |new: &Documented| {
+            let files = GuardFiles::default();
+            let old = values(&Subject {
+                against: Some(new),
+                ..Subject::of(&old, &files)
+            });
+            super::weaker(&old, &values(&Subject::of(new, &files))).len()
+        };
+        assert_eq!(ways(&groups(one)), 0);
+        assert_eq!(
+            ways(&groups(&one.replace("name: a", "name: b"))),
+            0,
+            "renamed"
+        );
+        assert_eq!(
+            ways(&groups(&one.replace("critical: true", "critical: false"))),
+            1
+        );
+        assert_eq!(ways(&groups(&one.replace(": 100", ": 90"))), 1);
+        let renamed = one.replace("name: a", "name: b");
+        assert_eq!(
+            ways(&groups(&renamed.replace(": 100", ": 10"))),
+            1,
+            "renamed and loosened"
+        );
+        assert_eq!(
+            ways(&groups(
+                &one.replace("[n1]", "[n9]").replace("name: a", "name: b")
+            )),
+            1
+        );
+    }
+
+    /// The leaves of a schema, as paths.
+    fn leaves(schema: &Value, of: &Value, path: &str, found: &mut Vec<String>) {
+        let defs = &schema["$defs"];
+        let of = match of["$ref"].as_str() {
+            Some(name) => &defs[name.rsplit('/').next().unwrap()],
+            None => of,
+        };
+        let before = found.len();
+        let dot = if path.is_empty() { "" } else { "." };
+        for (name, below) in of["properties"].as_object().into_iter().flatten() {
+            leaves(schema, below, &format!("{path}{dot}{name}"), found);
+        }
+        for (_, below) in of["patternProperties"].as_object().into_iter().flatten() {
+            leaves(schema, below, &format!("{path}{dot}*"), found);
+        }
+        if of["items"].is_object() {
+            leaves(schema, &of["items"], &format!("{path}[]"), found);
+        }
+        if of["additionalProperties"].is_object() {
+            leaves(
+                schema,
+                &of["additionalProperties"],
+                &format!("{path}{dot}*"),
+                found,
+            );
+        }
+        if found.len() == before {
+            found.push(path.to_owned());
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_documents_that_guard_a_site_has_a_row() {
+        let kinds = [
+            kind::BACKENDS,
+            kind::CLEANING,
+            kind::CONFIGURATION,
+            kind::ETCD_CLUSTERS,
+            kind::POLICY,
+            kind::RETIREMENT,
+            kind::STRATEGY,
+        ];
+        for kind in kinds {
+            let file = format!(
+                "{}/schemas/{}.json",
+                env!("CARGO_MANIFEST_DIR"),
+                kind.replace('/', ".")
+            );
+            let schema: Value =
+                serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+            let mut found = Vec::new();
+            leaves(&schema, &schema, "", &mut found);
+            assert!(found.len() > 2, "{kind}");
+            let rows = || {
+                TABLE
+                    .iter()
+                    .flat_map(|guard| guard.fields)
+                    .filter(|(of, _)| *of == kind)
+            };
+            for leaf in &found {
+                let has_row = rows().any(|(_, field)| {
+                    let rest = leaf.strip_prefix(field);
+                    rest.is_some_and(|rest| {
+                        field.is_empty() || rest.is_empty() || rest.starts_with(['.', '['])
+                    })
+                });
+                assert!(has_row, "{kind}: {leaf}");
+            }
+            for (_, field) in rows() {
+                let parts: Vec<&str> = field.split('*').collect();
+                let is_there = |leaf: &String| {
+                    leaf.starts_with(parts[0]) && leaf.contains(parts[parts.len() - 1])
+                };
+                assert!(found.iter().any(is_there), "{kind} has no {field}");
+            }
+        }
+    }
+}

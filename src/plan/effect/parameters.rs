@@ -1,0 +1,358 @@
+//! How the parameters of a step that was reviewed cover those of one that is made now.
+//!
+//! All of them count, and each has to be equal, except where a row of the two tables says otherwise.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::EffectPart;
+use crate::step::{Parameters, StepKind};
+
+/// How a parameter stands to the one that was reviewed.
+#[derive(Clone, Copy, Debug)]
+enum Relation {
+    /// It is the same.
+    Equal,
+    /// It is the same, or absent.
+    OrAbsent,
+    /// It was absent, or is still set: a flag that holds something back.
+    OrPresent,
+    /// Each of its items was reviewed.
+    Subset,
+    /// It is no smaller, where both are there.
+    AtLeast,
+}
+
+/// A parameter that needs not be equal.
+struct Rule {
+    name: &'static str,
+    relation: Relation,
+    part: EffectPart,
+    /// The difference in words; `{}` is the item or the value.
+    words: &'static str,
+}
+
+const fn rule(
+    name: &'static str,
+    relation: Relation,
+    part: EffectPart,
+    words: &'static str,
+) -> Rule {
+    Rule {
+        name,
+        relation,
+        part,
+        words,
+    }
+}
+
+/// Where less than what was reviewed is covered, too, and how a difference is told.
+const RULES: [Rule; 18] = [
+    // A deploy without the steps that were reviewed does not do less: the machine is set up otherwise.
+    rule(
+        "deploy_steps",
+        Relation::Equal,
+        EffectPart::Rest,
+        "other deploy steps are run: {}",
+    ),
+    rule(
+        "disks",
+        Relation::Subset,
+        EffectPart::Teardown,
+        "disk {} is erased or written",
+    ),
+    rule(
+        "etcd_members",
+        Relation::Subset,
+        EffectPart::Etcd,
+        "member {} is removed",
+    ),
+    rule(
+        "node_uid",
+        Relation::OrAbsent,
+        EffectPart::Teardown,
+        "another Kubernetes node with that name is meant",
+    ),
+    rule(
+        "clean_steps",
+        Relation::OrAbsent,
+        EffectPart::Teardown,
+        "other clean steps are run: {}",
+    ),
+    rule(
+        "set_labels",
+        Relation::Subset,
+        EffectPart::Rest,
+        "label {} is set",
+    ),
+    rule(
+        "remove_labels",
+        Relation::Subset,
+        EffectPart::Rest,
+        "label {} is removed",
+    ),
+    rule(
+        "etcd_given_up",
+        Relation::Subset,
+        EffectPart::Rest,
+        "`--destroy-etcd` takes effect: {}",
+    ),
+    rule(
+        "preserve_local_storage",
+        Relation::OrPresent,
+        EffectPart::Rest,
+        "disks that were to be preserved are erased",
+    ),
+    rule(
+        "identity",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "another machine is recorded for it: {}",
+    ),
+    rule(
+        "accepted",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "other differences from its design are accepted",
+    ),
+    rule(
+        "image",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "image {} is deployed",
+    ),
+    rule(
+        "remediation",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "the bounds of its remediation are others: {}",
+    ),
+    rule(
+        "grace_period",
+        Relation::AtLeast,
+        EffectPart::Rest,
+        "its pods are given {} s to end",
+    ),
+    rule(
+        "on_drain_timeout",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "`--on-drain-timeout` takes effect: {}",
+    ),
+    rule(
+        "node_is_gone",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "`--node-is-gone` takes effect",
+    ),
+    rule(
+        "machine_is_off",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "it is taken for a machine that is off",
+    ),
+    rule(
+        "forget",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "`--forget` takes effect",
+    ),
+];
+
+/// A parameter that does not count, and why.
+#[cfg_attr(not(test), expect(dead_code, reason = "the reasons are for readers"))]
+pub(in crate::plan) struct Exception {
+    /// Its name in a saved plan.
+    pub(in crate::plan) name: &'static str,
+    /// Of which kind of step; `None`: of all.
+    pub(in crate::plan) kind: Option<StepKind>,
+    /// Takes it away.
+    clear: fn(&mut Parameters),
+    /// Why.
+    pub(in crate::plan) reason: &'static str,
+}
+
+/// All parameters that do not count.
+pub(in crate::plan) const EXCEPTIONS: [Exception; 10] = [
+    Exception {
+        name: "reason",
+        kind: None,
+        clear: |all| all.reason = None,
+        reason: "a text, without a consequence for the machine",
+    },
+    Exception {
+        name: "refused",
+        kind: None,
+        clear: |all| all.refused = None,
+        reason: "a step that is refused fails before anything is tried, and does not count at all",
+    },
+    Exception {
+        name: "deploys",
+        kind: None,
+        clear: |all| all.deploys.clear(),
+        reason: "each of these nodes has its own deploy",
+    },
+    Exception {
+        name: "backup",
+        kind: None,
+        clear: |all| all.backup = None,
+        reason: "a copy of what was observed, which is put back as it was",
+    },
+    Exception {
+        name: "remembered",
+        kind: None,
+        clear: |all| all.remembered = None,
+        reason: "what an earlier run did, as its records have it",
+    },
+    Exception {
+        name: "joins",
+        kind: None,
+        clear: |all| all.joins = false,
+        reason: "what is awaited of it follows from its design, and nothing is done for it",
+    },
+    Exception {
+        name: "verified",
+        kind: None,
+        clear: |all| all.verified.clear(),
+        reason: "what was compared and is equal, as it was observed",
+    },
+    Exception {
+        name: "deployed_at",
+        kind: None,
+        clear: |all| all.deployed_at = None,
+        reason: "how long it is waited for, as its record has it",
+    },
+    Exception {
+        name: "members_only",
+        kind: None,
+        clear: |all| all.members_only = false,
+        reason: "what is waited for follows from what was observed, and nothing is done for it",
+    },
+    Exception {
+        name: "etcd_members",
+        kind: Some(StepKind::AwaitReady),
+        clear: |all| all.etcd_members.clear(),
+        reason: "what is waited for follows from what is removed",
+    },
+];
+
+/// The parameters of a step of a kind that count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Covered<'p> {
+    pub(super) kind: StepKind,
+    pub(super) all: Option<&'p Parameters>,
+}
+
+impl PartialEq for Covered<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.counting() == other.counting()
+    }
+}
+
+impl Eq for Covered<'_> {}
+
+impl Serialize for Covered<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.counting().serialize(serializer)
+    }
+}
+
+impl Covered<'_> {
+    fn counting(&self) -> Cow<'_, Parameters> {
+        let Some(all) = self.all else {
+            return Cow::Owned(Parameters::default());
+        };
+        let mut counting = all.clone();
+        let exceptions = EXCEPTIONS.iter();
+        for exception in exceptions.filter(|each| each.kind.is_none_or(|kind| kind == self.kind)) {
+            (exception.clear)(&mut counting);
+        }
+        match counting == *all {
+            true => Cow::Borrowed(all),
+            false => Cow::Owned(counting),
+        }
+    }
+
+    /// The differences by which these parameters do more than those of a step of the same kind that was reviewed.
+    pub(super) fn adds_to(&self, reviewed: &Self) -> Vec<(EffectPart, String)> {
+        if self == reviewed {
+            return Vec::new();
+        }
+        let (now, then) = (fields(self), fields(reviewed));
+        let names = now
+            .keys()
+            .chain(then.keys().filter(|name| !now.contains_key(*name)));
+        let added = names.map(|name| {
+            let (now, then) = (now.get(name), then.get(name));
+            let rule = RULES.iter().find(|rule| rule.name == name);
+            match rule {
+                Some(rule) => rule.adds(now, then),
+                None if now == then => Vec::new(),
+                None => {
+                    let what = format!(
+                        "`{name}` of `{}` is {}, not {}",
+                        self.kind,
+                        now.map_or_else(|| "absent".to_owned(), shown),
+                        then.map_or_else(|| "absent".to_owned(), shown),
+                    );
+                    vec![(EffectPart::Rest, what)]
+                }
+            }
+        });
+        added.flatten().collect()
+    }
+}
+
+impl Rule {
+    fn adds(&self, now: Option<&Value>, then: Option<&Value>) -> Vec<(EffectPart, String)> {
+        let tell = |value: &Value| (self.part, self.words.replace("{}", &shown(value)));
+        let label = |label: &Value| match label.as_array().map(Vec::as_slice) {
+            Some([Value::String(key), Value::String(value)]) => {
+                tell(&Value::String(format!("{key}={value}")))
+            }
+            _ => tell(label),
+        };
+        match (self.relation, now, then) {
+            (Relation::Subset, Some(Value::Array(now)), then) => {
+                let then = then.and_then(Value::as_array);
+                let known = |item: &&Value| then.is_some_and(|then| then.contains(item));
+                now.iter().filter(|item| !known(item)).map(label).collect()
+            }
+            (Relation::Equal, now, then) if now != then => vec![tell(now.unwrap_or(&Value::Null))],
+            (Relation::OrPresent, None, Some(then)) => vec![tell(then)],
+            (Relation::AtLeast, Some(now), Some(then)) if now.as_u64() < then.as_u64() => {
+                vec![tell(now)]
+            }
+            (Relation::OrAbsent, Some(now), then) if Some(now) != then => vec![tell(now)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The parameters by name. To let a drain fail is what it does without that parameter.
+pub(super) fn fields(covered: &Covered<'_>) -> Map<String, Value> {
+    let mut fields = match serde_json::to_value(covered.counting()) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    if fields.get("on_drain_timeout").and_then(Value::as_str) == Some("fail") {
+        fields.remove("on_drain_timeout");
+    }
+    fields
+}
+
+/// A value in a sentence.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("`{text}`"),
+        Value::Number(number) => number.to_string(),
+        Value::Null => "none".to_owned(),
+        Value::Array(texts) if texts.iter().all(Value::is_string) => {
+            let texts: Vec<_> = texts.iter().map(shown).collect();
+            texts.join(" ")
+        }
+        other => format!("`{other}`"),
+    }
+}

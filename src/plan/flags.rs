@@ -1,0 +1,251 @@
+//! The flags that let a plan do more than it would without: their values in a request, what each loosens, and which of
+//! them a policy may forbid.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use super::guards::Loosened;
+use super::{Allowance, Options};
+use crate::design::{Policy, Share};
+use crate::guard;
+use crate::step::OnDrainTimeout;
+
+/// A flag that lets a plan do more.
+struct Flag {
+    /// Its name.
+    name: &'static str,
+    /// Its value in a request, as on the command line; `None`: it was not given.
+    value: fn(&Options) -> Option<String>,
+    /// Its effect.
+    does: Does,
+}
+
+/// The effect of a flag.
+enum Does {
+    /// It consents to what a plan does anyway, and no policy forbids that.
+    Consent,
+    /// It allows a change, or a way of making it.
+    Allow,
+    /// It makes a guard weaker: which, and how, where it does.
+    Loosen(&'static str, fn(&Options, &Policy) -> Option<String>),
+}
+
+/// All of them.
+static FLAGS: [Flag; 20] = [
+    Flag {
+        name: "allow-redeploy",
+        value: |options| nodes(&options.allow_redeploy),
+        does: Does::Allow,
+    },
+    Flag {
+        name: "allow-destroy",
+        value: |options| nodes(&options.allow_destroy),
+        does: Does::Allow,
+    },
+    Flag {
+        name: "adopt",
+        value: |options| nodes(&options.adopt),
+        does: Does::Allow,
+    },
+    Flag {
+        name: "allow-unverified",
+        value: |options| nodes(&options.allow_unverified),
+        does: Does::Loosen("unverified", |options, _| nodes(&options.allow_unverified)),
+    },
+    Flag {
+        name: "destroy-etcd",
+        value: |options| names(&options.leaving.destroy_etcd, ","),
+        does: Does::Loosen("etcd_clusters", |options, _| {
+            names(&options.leaving.destroy_etcd, ", ")
+        }),
+    },
+    Flag {
+        name: "no-etcd-here",
+        value: |options| names(&options.leaving.no_etcd_here, ","),
+        does: Does::Loosen("etcd_clusters", |options, _| {
+            names(&options.leaving.no_etcd_here, ", ")
+        }),
+    },
+    Flag {
+        name: "node-is-gone",
+        value: |options| names(&options.leaving.gone, ","),
+        does: Does::Allow,
+    },
+    Flag {
+        name: "i-have-checked",
+        value: |options| switch(options.leaving.checked_gone),
+        does: Does::Consent,
+    },
+    Flag {
+        name: "forget",
+        value: |options| switch(options.leaving.forget),
+        does: Does::Allow,
+    },
+    Flag {
+        name: "on-drain-timeout",
+        value: |options| match options.leaving.on_drain_timeout? {
+            OnDrainTimeout::Fail => None,
+            OnDrainTimeout::ForceDelete => Some("force-delete".to_owned()),
+            OnDrainTimeout::Continue => Some("continue".to_owned()),
+        },
+        does: Does::Allow,
+    },
+    Flag {
+        name: "skip-blocked",
+        value: |options| switch(options.skip_blocked),
+        does: Does::Allow,
+    },
+    Flag {
+        name: "allow-loosening",
+        value: |options| switch(options.allow_loosening),
+        does: Does::Consent,
+    },
+    Flag {
+        name: "outside-windows",
+        value: |options| switch(options.outside_windows),
+        does: Does::Loosen("maintenance_windows", |options, policy| {
+            let windows = &policy.maintenance_windows;
+            let leaves = options.outside_windows && !windows.is_empty();
+            leaves.then(|| format!("not only {}", guard::windows::in_words(windows)))
+        }),
+    },
+    Flag {
+        name: "break-glass",
+        value: |options| text(options.break_glass.as_ref()),
+        does: Does::Consent,
+    },
+    Flag {
+        name: "allow-intermediate-commits",
+        value: |options| switch(options.allow_intermediate_commits),
+        does: Does::Allow,
+    },
+    Flag {
+        name: "max-unavailable",
+        value: |options| text(options.max_unavailable),
+        does: Does::Loosen("max_unavailable", |options, policy| {
+            let limits = &policy.max_unavailable;
+            let asked = options.max_unavailable?;
+            let own = match asked {
+                Share::Machines(_) => limits.total.map(Share::Machines),
+                Share::Percent(_) => limits.percent.map(Share::Percent),
+            };
+            let is_within = own.is_some_and(|own| asked.is_within(own));
+            // One at a time is no more than any default.
+            text(Some(asked).filter(|_| !is_within && asked != Share::Machines(1)))
+        }),
+    },
+    Flag {
+        name: "max-failures",
+        value: |options| text(options.max_failures),
+        does: Does::Loosen("max_failures", |options, policy| {
+            let own = policy.max_failures?;
+            text(options.max_failures.filter(|asked| *asked > own))
+        }),
+    },
+    Flag {
+        name: "max-remediations",
+        value: |options| text(options.remediation.max_at_once),
+        does: Does::Loosen("remediation", |options, policy| {
+            let own = policy
+                .remediation
+                .max_at_once
+                .unwrap_or(guard::REMEDIATIONS);
+            text(options.remediation.max_at_once.filter(|asked| *asked > own))
+        }),
+    },
+    Flag {
+        name: "max-unhealthy",
+        value: |options| text(options.remediation.max_unhealthy),
+        does: Does::Loosen("remediation", |options, policy| {
+            let own = policy.remediation.max_unhealthy(None);
+            let asked = options.remediation.max_unhealthy;
+            text(asked.filter(|asked| !asked.is_within(own)))
+        }),
+    },
+    Flag {
+        name: "parallelism",
+        // A plan always has a number, and an approval covers no larger one.
+        value: |_| None,
+        does: Does::Loosen("parallelism", |options, policy| {
+            let own = policy.parallelism?;
+            text(Some(options.parallelism).filter(|asked| *asked > own))
+        }),
+    },
+];
+
+fn nodes(allowance: &Allowance) -> Option<String> {
+    text(Some(allowance).filter(|allowance| !allowance.is_none()))
+}
+
+fn names(names: &BTreeSet<Arc<str>>, separator: &str) -> Option<String> {
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    (!names.is_empty()).then(|| names.join(separator))
+}
+
+fn switch(is_on: bool) -> Option<String> {
+    is_on.then(String::new)
+}
+
+fn text(value: Option<impl Display>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+impl Options {
+    /// The allowances of this request, as flags on the command line. Among them are limits, which may also restrict.
+    #[must_use]
+    pub fn allowances(&self) -> Vec<String> {
+        let given = FLAGS.iter();
+        let given = given.filter_map(|flag| Some((flag.name, (flag.value)(self)?)));
+        given
+            .map(|(flag, value)| format!("--{flag} {value}").trim_end().to_owned())
+            .collect()
+    }
+
+    /// The guards of a policy that flags of this request make weaker.
+    pub(super) fn loosened(&self, policy: &Policy) -> Vec<Loosened> {
+        let loosened = FLAGS.iter().filter_map(|flag| match flag.does {
+            Does::Loosen(guard, how) => Some(Loosened {
+                guard: Arc::from(guard),
+                flag: Some(Arc::from(flag.name)),
+                how: Arc::from(how(self, policy)?),
+            }),
+            Does::Consent | Does::Allow => None,
+        });
+        loosened.collect()
+    }
+
+    /// The flags of this request that a policy forbids, by name.
+    pub(super) fn forbidden(&self, policy: &Policy) -> Vec<Arc<str>> {
+        let is_used = |flag: &&Flag| match flag.does {
+            Does::Consent => false,
+            Does::Allow => (flag.value)(self).is_some(),
+            Does::Loosen(_, how) => how(self, policy).is_some(),
+        };
+        let used = FLAGS.iter().filter(is_used).map(|flag| flag.name);
+        let forbidden = used.filter(|flag| policy.forbidden_flags.contains(*flag));
+        forbidden.map(Arc::from).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_of_a_policy_lists_the_flags_that_it_may_forbid() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/trueup.Policy.v1.json");
+        let schema: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let listed = schema["properties"]["flags"]["properties"]["forbid"]["items"]["enum"]
+            .as_array()
+            .unwrap();
+        let listed: Vec<&str> = listed.iter().filter_map(|flag| flag.as_str()).collect();
+        let own = FLAGS
+            .iter()
+            .filter(|flag| !matches!(flag.does, Does::Consent));
+        let mut own: Vec<&str> = own.map(|flag| flag.name).collect();
+        own.sort_unstable();
+        assert_eq!(listed, own);
+    }
+}

@@ -1,0 +1,62 @@
+//! Runs that begin without approvals, by whom the Policy lets do that, and what is left to do afterwards.
+
+use super::{POLICY, REDEPLOY, Team};
+
+const REASON: [&str; 2] = ["--break-glass", "the site is down"];
+
+#[test]
+fn a_run_without_approvals_is_begun_by_few_for_few_machines_and_shown_until_it_was_approved() {
+    let team = Team::new();
+    let apply = |words: &[&str]| {
+        let words = [&["apply"], words, &["--yes"], &REASON[..]].concat();
+        team.site.run(&words)
+    };
+    team.sign_as(&team.site, "ada");
+    apply(&REDEPLOY)
+        .with(4)
+        .saying("the Policy, in force and of the documents, has no `break_glass`");
+    let glass = "\ndata: {break_glass: {machines: 1, by: [ada@example.org]}, ";
+    let policy = POLICY.replace("\ndata: {", glass);
+    assert_ne!(policy, POLICY);
+    team.site.checkout.write("policy.yaml", policy);
+    team.site
+        .commit_and_apply("Ada may", &REASON)
+        .with(4)
+        .saying("has no `break_glass`");
+    team.site
+        .checkout
+        .git(&["reset", "--quiet", "--soft", "HEAD~1"]);
+    team.agree("Ada may, as others agree");
+    team.sign_as(&team.site, "carol");
+    apply(&REDEPLOY)
+        .with(4)
+        .saying("is of none of ada@example.org");
+    team.sign_as(&team.site, "ada");
+    apply(&["redeploy", "edge-1", "edge-2"])
+        .with(4)
+        .saying("at most 1 may be");
+    assert_eq!(team.site.effects("destroyed"), 0);
+    let plan = team.site.run(&[&["plan"], &REDEPLOY[..], &REASON].concat());
+    let line = "BREAK-GLASS: 1 approval is missing, and done without: the site is down.";
+    assert!(plan.with(0).stdout.contains(line));
+    apply(&REDEPLOY).with(0);
+    assert_eq!(team.site.effects("destroyed"), 1);
+
+    let status = team.site.run(&["status"]).with(0);
+    let warning = "began without approvals (break-glass by ada@example.org: the site is down)";
+    assert!(status.stderr.contains(warning), "{}", status.stderr);
+    let named = status.stderr.split("`trueup approve ").nth(1).unwrap();
+    let run = named.split('`').next().unwrap();
+    let shown = team.site.run(&["show", run]).with(0);
+    assert!(
+        shown
+            .stdout
+            .contains("break-glass by ada@example.org: the site is down")
+    );
+    // The person who began it does not approve it.
+    team.approve(run, "ada", &[]).with(0);
+    assert!(team.site.run(&["status"]).with(0).stderr.contains(warning));
+    team.approve(run, "bob", &[]).with(0);
+    let status = team.site.run(&["status"]).with(0);
+    assert!(!status.stderr.contains(warning), "{}", status.stderr);
+}
