@@ -13,6 +13,7 @@ mod parts;
 mod properties;
 pub(crate) mod saved;
 mod stale;
+mod tightened;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};

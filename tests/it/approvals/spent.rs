@@ -162,3 +162,24 @@ fn a_run_that_could_not_begin_spends_nothing() {
     team.site.run(&["apply", &plan]).with(0);
     assert_eq!(team.spenders(), 1);
 }
+
+#[test]
+fn a_run_is_not_resumed_by_the_approval_of_somebody_who_has_left_since() {
+    let team = Team::new();
+    team.slowly();
+    let plan = team.plan(&OFF);
+    team.approve(&plan, "bob", &[]).with(0);
+    let run = team.site.start(&["apply", &plan]);
+    wait_for_effect(&team.site, "edge-1 powered-off");
+    kill(run);
+    let lines = ["ada", "carol"].map(|name| team.signer(name, name));
+    team.site.checkout.write("allowed_signers", lines.concat());
+    team.site.checkout.commit("Bob has left");
+    let refused = team.site.run(&["apply", "--resume"]).with(4);
+    refused.saying("`any` needs 1: 1 missing");
+    assert_eq!(team.site.effects("powered-off"), 1);
+    // Somebody who has not left approves the same effect, and the run goes on.
+    team.approve(&plan, "carol", &[]).with(0);
+    team.site.run(&["apply", "--resume"]).with(0);
+    assert_eq!(team.site.effects("powered-off"), 2);
+}

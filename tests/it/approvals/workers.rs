@@ -117,3 +117,23 @@ fn a_run_begins_with_the_approvals_that_its_plan_needs_and_not_without() {
     let runs = team.site.run(&["log", "--format", "json"]).with(0).json();
     assert_eq!(runs["runs"][0]["approvals"][0]["by"], "bob@example.org");
 }
+
+#[test]
+fn a_part_is_not_carried_out_by_the_approval_of_somebody_who_has_left_since() {
+    let team = Team::new();
+    let plan = team.plan(&REDEPLOY);
+    team.approve(&plan, "bob", &[]).with(0);
+    let begin = ["run", "begin", &plan, "--run", RUN];
+    team.site
+        .run(&[&begin[..], &["--pushes-per-minute", "0"]].concat())
+        .with(0);
+    let lines = ["ada", "carol"].map(|name| team.signer(name, name));
+    team.site.checkout.write("allowed_signers", lines.concat());
+    team.site.checkout.commit("Bob has left");
+    team.site
+        .run(&["run", "part", RUN, "site"])
+        .with(4)
+        .saying("`redeploy` needs 1: 1 missing");
+    team.approve(&plan, "carol", &[]).with(0);
+    team.site.run(&["run", "part", RUN, "site"]).with(0);
+}

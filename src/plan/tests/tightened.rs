@@ -1,0 +1,77 @@
+//! Guards that were tightened after a plan was made.
+
+use super::*;
+use crate::identity::Proof;
+use crate::plan::{Action, GuardBasis, GuardsNow, PlanGuards, Tightened};
+
+/// What the guards of the fixture, as they are by now, say to a plan that was made before.
+fn judged(fixture: &PlanFixture, plan: &Plan) -> Tightened {
+    let design = fixture.guarded();
+    let guards = PlanGuards::of(
+        Action::Update,
+        &plan.options,
+        &design,
+        &GuardBasis::default(),
+        &plan.steps,
+    );
+    Tightened::of(
+        plan,
+        &GuardsNow {
+            design: &design,
+            applied: &BTreeMap::new(),
+            guards: &guards,
+            today: "2026-11-25",
+        },
+    )
+}
+
+fn two_bare_machines() -> PlanFixture {
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.bare("n1");
+    fixture.bare("n2");
+    fixture
+}
+
+#[test]
+fn a_run_goes_on_with_the_smaller_limits_of_now() {
+    let mut fixture = two_bare_machines();
+    let plan = fixture.plan();
+    assert_eq!(judged(&fixture, &plan).options, plan.options);
+    fixture.guards.policy.max_failures = Some(1);
+    fixture.guards.policy.parallelism = Some(1);
+    let tightened = judged(&fixture, &plan);
+    assert_eq!(
+        (
+            tightened.options.max_failures,
+            tightened.options.parallelism
+        ),
+        (Some(1), 1)
+    );
+    assert!(tightened.refusals.is_empty() && tightened.steps.is_empty());
+    // Limits that are larger by now loosen nothing for a run that has begun.
+    let plan = fixture.plan();
+    fixture.guards.policy.max_failures = None;
+    fixture.guards.policy.parallelism = Some(9);
+    assert_eq!(judged(&fixture, &plan).options, plan.options);
+}
+
+#[test]
+fn a_machine_whose_identity_nothing_proves_is_left_alone_once_the_policy_does_not_allow_it() {
+    let mut fixture = two_bare_machines();
+    fixture.seen("n1").proof = Proof::Unverified(Arc::from("nothing names it"));
+    fixture.guards.policy.unverified = named(&["n1"]);
+    let plan = fixture.plan();
+    assert!(judged(&fixture, &plan).steps.is_empty());
+    fixture.guards.policy.unverified.clear();
+    let tightened = judged(&fixture, &plan);
+    let of_n1: BTreeSet<usize> = (0..plan.steps.len())
+        .filter(|position| plan.steps[*position].id.node == Some(NodeName::from("n1")))
+        .collect();
+    assert!(!of_n1.is_empty());
+    let refused: BTreeSet<usize> = tightened.steps.keys().copied().collect();
+    assert_eq!(refused, of_n1);
+    // A flag that the plan was made with still names it.
+    let mut plan = plan;
+    plan.options.allow_unverified.nodes.insert(Arc::from("n1"));
+    assert!(judged(&fixture, &plan).steps.is_empty());
+}
