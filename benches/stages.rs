@@ -216,6 +216,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
         designs: &BTreeMap::new(),
         base: None,
         records,
+        renames: &plan::Renames::default(),
         observations: None,
         options: plan::Options::default(),
         intermediate_commits: Vec::new(),

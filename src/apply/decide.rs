@@ -54,6 +54,7 @@ impl Schedule<'_> {
             (
                 StepKind::Record
                 | StepKind::Adopt
+                | StepKind::Rename
                 | StepKind::Forget
                 | StepKind::AcceptIdentity
                 | StepKind::AcceptDifferences,

@@ -47,6 +47,14 @@ impl<'a> Rules<'a> {
             Does::Accept => accept::differences(self, request, subject),
             Does::Forget => forget(subject),
         };
+        let name = subject.name;
+        let other = self.renames.now(name).or(self.renames.before(name));
+        if let Some(other) = other.filter(|_| !matches!(action.does(), Does::Forget)) {
+            let reason = format!(
+                "by the documents it is the machine of `{other}`, too: an update gives its record the new name first"
+            );
+            item.block(&reason, None);
+        }
         if item.change.kind == ChangeKind::Operation {
             item.change.does = Some(Arc::from(action.as_str()));
         }

@@ -24,8 +24,14 @@ impl<'a> Rules<'a> {
     /// The change of a node; `None`: none.
     pub(super) fn judge(&self, subject: Subject<'a>, retired: Retired<'a>) -> Option<Item<'a>> {
         let Some(after) = subject.after else {
-            return self.left(subject);
+            return match self.renames.now(subject.name) {
+                Some(_) => None,
+                None => self.left(subject),
+            };
         };
+        if let Some(old) = self.renames.before(subject.name) {
+            return Some(self.renamed(subject, after, old));
+        }
         match retired {
             Retired::By(entry) => return retire(subject, entry),
             Retired::ByHand => return drift_of_retired(subject),

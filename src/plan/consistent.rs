@@ -227,6 +227,7 @@ fn steps_of_update(change: ChangeKind) -> Kinds {
         K::Create => &[S::UnsetRetired, S::Prepare, S::Deploy, S::AwaitReady],
         K::Unknown => &[S::UnsetRetired, S::Prepare],
         K::Adopt => &[S::UnsetRetired, S::Adopt],
+        K::Rename => &[S::Rename],
         K::Record | K::Relabel | K::Drift | K::Accept => &[
             S::UnsetRetired,
             S::PowerOn,

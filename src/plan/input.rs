@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Action, GuardBasis};
+use super::{Action, GuardBasis, Renames};
 use super::{Base, CommitHistory, IntermediateCommit, Options, Request, Target};
 use crate::design::{Documented, GroupName, NodeDesign, NodeName, Section};
 use crate::diff::{FieldChange, Reasons, ValueDifference};
@@ -46,6 +46,8 @@ pub struct Input<'a> {
     pub base: Option<Base>,
     /// The record of each node.
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
+    /// The nodes that have another name now.
+    pub renames: &'a Renames,
     /// The observed state; `None`: planned on records alone, and the plan lists the unknown facts.
     pub observations: Option<&'a Observations>,
     /// The options of the request.

@@ -38,6 +38,7 @@ mod parts;
 mod preconditions;
 mod remediate;
 mod remedy;
+mod renamed;
 mod rules;
 mod safeguards;
 pub mod saved;
@@ -82,6 +83,7 @@ pub use order::check_limits;
 pub use parts::{Part, PartKind, Parts};
 pub use preconditions::records_digest;
 pub use remedy::breaker_of;
+pub use renamed::Renames;
 pub use saved::digest;
 pub use stale::{Current, Staleness, broken, hold_to, stale};
 pub use tightened::{GuardsNow, Tightened};
@@ -103,6 +105,8 @@ pub enum ChangeKind {
     Record,
     /// `~`: it is built, and is waited for until it has joined its clusters.
     AwaitReady,
+    /// `~`: the record of a machine that had another name moves to its new one.
+    Rename,
     /// `~`: Kubernetes labels only.
     Relabel,
     /// `-/+`: torn down and built again; blocked until allowed.
@@ -130,7 +134,12 @@ impl ChangeKind {
         match self {
             Self::Create => "+",
             Self::Adopt | Self::Unknown => "?",
-            Self::Record | Self::AwaitReady | Self::Relabel | Self::Retire | Self::Unretire => "~",
+            Self::Record
+            | Self::AwaitReady
+            | Self::Rename
+            | Self::Relabel
+            | Self::Retire
+            | Self::Unretire => "~",
             Self::Redeploy => "-/+",
             Self::Destroy => "-",
             Self::Drift => "!",

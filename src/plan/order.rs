@@ -590,7 +590,7 @@ impl<'p> Walk<'p> {
         match self.step(position).id.kind {
             StepKind::UnsetRetired => drop(self.unset_retired.insert(node, position)),
             StepKind::Relabel => drop(self.relabels.insert(node, position)),
-            StepKind::Record | StepKind::AcceptDifferences | StepKind::Adopt => {
+            StepKind::Record | StepKind::AcceptDifferences | StepKind::Adopt | StepKind::Rename => {
                 let relabel = self.relabels.get(node).copied();
                 self.after(position, relabel, Wait::Success)?;
             }

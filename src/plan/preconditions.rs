@@ -282,11 +282,15 @@ fn needed(items: &BTreeMap<&NodeName, &Item<'_>>, cluster: &EtcdCluster, seen: &
 
 /// The digest of the records of the nodes that some steps are about, the missing ones as missing.
 #[must_use]
-pub fn records_digest(steps: &[Step], records: &BTreeMap<NodeName, NodeRecord>) -> Digest {
-    let mut nodes: Vec<&NodeName> = steps
-        .iter()
-        .filter_map(|step| step.id.node.as_ref())
-        .collect();
+pub fn records_digest<'s>(steps: &'s [Step], records: &BTreeMap<NodeName, NodeRecord>) -> Digest {
+    let of_step = |step: &'s Step| -> [Option<&'s NodeName>; 2] {
+        let Step { id, parameters, .. } = step;
+        let old = parameters
+            .as_deref()
+            .and_then(|all| all.renamed_from.as_ref());
+        [id.node.as_ref(), old]
+    };
+    let mut nodes: Vec<&NodeName> = steps.iter().flat_map(of_step).flatten().collect();
     // The steps of a group stand one after the other: a stable sort merges what is sorted already.
     nodes.sort();
     nodes.dedup();

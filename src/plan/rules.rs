@@ -6,6 +6,7 @@ use super::allowance::Allowed;
 use super::joining::Joins;
 use super::options::Leaving;
 use super::remedy::Remedy;
+use super::renamed::Renames;
 use crate::design::{FieldPattern, Guards, NodeName, Retirement};
 use crate::diff::Reasons;
 use crate::record::NodeRecord;
@@ -14,6 +15,7 @@ use crate::record::NodeRecord;
 pub(super) struct Rules<'a> {
     pub(super) guards: &'a Guards,
     pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,
+    pub(super) renames: &'a Renames,
     pub(super) reasons: &'a dyn Reasons,
     pub(super) allow_redeploy: Allowed<'a>,
     pub(super) allow_destroy: Allowed<'a>,

@@ -134,6 +134,18 @@ pub(super) fn state_name(state: ProvisionState) -> String {
     }
 }
 
+impl Standing {
+    /// How a node stands by its record alone.
+    pub(super) fn of(record: Option<&NodeRecord>) -> Self {
+        match record.map(|record| record.phase) {
+            None | Some(Phase::NotStarted) => Self::NotStarted,
+            Some(Phase::Prepared) => Self::Prepared,
+            Some(Phase::Deployed) => Self::Deployed,
+            Some(Phase::Failed | Phase::Unknown) => Self::Failed,
+        }
+    }
+}
+
 /// One node.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
@@ -309,12 +321,7 @@ impl Subject<'_> {
 
     /// Its standing by its record alone.
     pub(super) fn standing(&self) -> Standing {
-        match self.record.map(|record| record.phase) {
-            None | Some(Phase::NotStarted) => Standing::NotStarted,
-            Some(Phase::Prepared) => Standing::Prepared,
-            Some(Phase::Deployed) => Standing::Deployed,
-            Some(Phase::Failed | Phase::Unknown) => Standing::Failed,
-        }
+        Standing::of(self.record)
     }
 
     /// Why it may never be torn down, if so: by the policy, or by the provisioner.

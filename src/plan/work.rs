@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::leave::Leave;
-use crate::design::AcceptedDesign;
+use crate::design::{AcceptedDesign, NodeName};
 use crate::observed::Capability;
 use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
 
@@ -44,6 +44,8 @@ pub(super) struct NodeWork {
     /// The differences that its record is to list; then the rest of the record is brought up to date, too.
     pub(super) accept: Option<Box<AcceptedDesign>>,
     pub(super) adopt: bool,
+    /// Its record is that of this name.
+    pub(super) renamed_from: Option<NodeName>,
     /// The node counts as what this work makes of it from the beginning.
     pub(super) promised: bool,
 }
@@ -74,6 +76,7 @@ impl NodeWork {
         record: false,
         accept: None,
         adopt: false,
+        renamed_from: None,
         promised: false,
     };
 
@@ -118,7 +121,8 @@ impl NodeWork {
     }
 
     fn is_outside_groups(&self) -> bool {
-        let is_recorded = self.record || self.adopt || self.accept.is_some();
+        let is_recorded =
+            self.record || self.adopt || self.accept.is_some() || self.renamed_from.is_some();
         is_recorded || self.lock || self.unset_retired || self.set_retired.is_some()
     }
 

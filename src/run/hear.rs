@@ -169,6 +169,15 @@ impl Session<'_> {
                 .filter(|all| all.joins)
                 .map(|_| self.process.time.seconds()),
         };
+        let old = parameters.and_then(|all| all.renamed_from.as_ref());
+        // An end that is taken in twice finds it moved.
+        if let Some(old) = old.filter(|_| outcome.message.is_none())
+            && let Some(mut record) = records.nodes.remove(old)
+        {
+            record.node = outcome.node.clone();
+            records.nodes.insert(outcome.node.clone(), record);
+            records.changed.insert(old.clone());
+        }
         let entry = records.nodes.entry(outcome.node.clone());
         let before = match &entry {
             hash_map::Entry::Occupied(known) => Some(known.get()),

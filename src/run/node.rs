@@ -170,6 +170,7 @@ fn of_success(
         | StepKind::PowerOn
         | StepKind::PowerOff
         | StepKind::Lock
+        | StepKind::Rename
         | StepKind::AcceptIdentity
         | StepKind::Drain
         | StepKind::Uncordon

@@ -281,6 +281,7 @@ fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
             || parameters.node_is_gone
             || parameters.identity.is_some()
             || parameters.accepted.is_some()
+            || parameters.renamed_from.is_some()
             || parameters.joins
             || !parameters.verified.is_empty()
     };

@@ -111,6 +111,8 @@ kinds! {
     Record: "record", None, 1, Dispatcher, 0;
     /// Write the record of a machine that is already as it should be; touches no machine.
     Adopt: "adopt", None, 1, Dispatcher, 0;
+    /// Give the record of a machine that had another name its new one; touches no machine.
+    Rename: "rename", None, 1, Dispatcher, 0;
     /// Lock a deployed machine against deletion by other users of its provisioner.
     Lock: "lock", Reversible, 3, Hardware, 5;
     /// Set the retired flag.

@@ -31,6 +31,9 @@ pub struct Parameters {
     /// The sections of its design that were compared with the machine and are equal, for adopt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<Section>,
+    /// The name that the machine had before, for rename.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renamed_from: Option<NodeName>,
     /// The differences that are accepted, for accept-differences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Box<AcceptedDesign>>,

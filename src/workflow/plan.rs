@@ -27,7 +27,7 @@ use crate::guard::Guarded;
 use crate::observed::{self, Observations};
 use crate::plan::{
     self, Action, Base, ClusterSteps, CommitHistory, GuardBasis, IntermediateCommit, Lineage,
-    Options, Plan, Request, Target,
+    Options, Plan, Renames, Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State};
 use crate::repository::{CommitId, Links, open_file};
@@ -197,6 +197,7 @@ struct Basis<'p> {
     observations: Option<&'p Observations>,
     gate: &'p Gate,
     guards: &'p GuardBasis,
+    renames: &'p Renames,
 }
 
 /// A snapshot; `Some(None)`: nothing is to be observed.
@@ -300,7 +301,6 @@ impl<'a> Planner<'a> {
     ) -> Result<Planned, Failure> {
         share_digests(&mut ground.records, &site.design);
         let backends = self.client.backends(self.checkout, &site.location)?;
-        backends.identities.record(identities(&ground.records));
         self.trusted(&ground.state)?;
         let designs = self.designs(loader, &mut site, &ground.records)?;
         let scope = GuardScope {
@@ -312,6 +312,11 @@ impl<'a> Planner<'a> {
         };
         let resolved = scope.resolve(loader, &site)?;
         let guarded = resolved.guarded;
+        let renames = Renames::of(&guarded, &ground.records, &designs.before);
+        let known = identities(&ground.records);
+        // A machine that has another name now is to be the one that the record of its old name knows.
+        let known = known.map(|(name, identity)| (renames.now_or_same(name), identity));
+        backends.identities.record(known);
         let hardware = match &snapshot {
             None => Some(choose(loader, (&site, &guarded), &backends)?),
             Some(_) => None,
@@ -322,7 +327,7 @@ impl<'a> Planner<'a> {
             // It is not about what any machine is.
             (Some(_), _) if self.request.action == Action::Guards => None,
             (Some(hardware), _) => {
-                let nodes = subjects(&guarded, &designs.applied);
+                let nodes = subjects(&guarded, &designs.applied, &renames);
                 let named = plan::named(&guarded, &ground.records, self.request);
                 Some(self.observe(&runtime, hardware, &nodes, named.as_ref()))
             }
@@ -339,6 +344,7 @@ impl<'a> Planner<'a> {
                 observations: observations.as_ref(),
                 gate: &resolved.gate,
                 guards: &resolved.basis,
+                renames: &renames,
             },
         )?;
         let outlook = match self.plan_request.without_forecast {
@@ -412,6 +418,7 @@ impl<'a> Planner<'a> {
             observations,
             gate,
             guards,
+            renames,
         } = *basis;
         let state = &ground.state.site;
         let (intermediate_commits, history) = self.history(state, head)?;
@@ -435,6 +442,7 @@ impl<'a> Planner<'a> {
             designs: &designs.before,
             base: base(state),
             records: &ground.records,
+            renames,
             observations,
             options: self
                 .plan_request
@@ -756,14 +764,15 @@ async fn observe_nodes(
     seen
 }
 
-/// Every node of the design, and those that have left it.
+/// Every node of the design, and those that have left it, but for old names of machines that have another one now.
 fn subjects(
     design: &Design,
     applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
+    renames: &Renames,
 ) -> Vec<Arc<NodeDesign>> {
     let left = applied
         .iter()
-        .filter(|(name, _)| !design.nodes.contains_key(*name));
+        .filter(|(name, _)| !design.nodes.contains_key(*name) && renames.now(name).is_none());
     design
         .nodes
         .values()

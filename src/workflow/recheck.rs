@@ -279,6 +279,7 @@ fn not_covered(
         let drops = matches!(
             kind,
             StepKind::Adopt
+                | StepKind::Rename
                 | StepKind::Forget
                 | StepKind::AcceptIdentity
                 | StepKind::AcceptDifferences

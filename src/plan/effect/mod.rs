@@ -670,6 +670,7 @@ fn weight(kind: ChangeKind) -> u8 {
         ChangeKind::Record
         | ChangeKind::AwaitReady
         | ChangeKind::Adopt
+        | ChangeKind::Rename
         | ChangeKind::Relabel
         | ChangeKind::Retire
         | ChangeKind::Unretire

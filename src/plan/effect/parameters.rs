@@ -49,7 +49,7 @@ const fn rule(
 }
 
 /// Where less than what was reviewed is covered, too, and how a difference is told.
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     // A deploy without the steps that were reviewed does not do less: the machine is set up otherwise.
     rule(
         "deploy_steps",
@@ -110,6 +110,12 @@ const RULES: [Rule; 18] = [
         Relation::OrAbsent,
         EffectPart::Rest,
         "another machine is recorded for it: {}",
+    ),
+    rule(
+        "renamed_from",
+        Relation::OrAbsent,
+        EffectPart::Rest,
+        "its record becomes that of {}",
     ),
     rule(
         "accepted",

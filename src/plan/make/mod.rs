@@ -322,6 +322,7 @@ fn rules<'a>(
     Ok(Rules {
         guards: input.after.guards(),
         records: input.records,
+        renames: input.renames,
         reasons: input.reasons,
         allow_redeploy: allowed("--allow-redeploy", &options.allow_redeploy)?,
         allow_destroy: allowed("--allow-destroy", &options.allow_destroy)?,

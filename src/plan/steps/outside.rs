@@ -91,10 +91,15 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
             (work.record, StepKind::Record),
             (work.accept.is_some(), StepKind::AcceptDifferences),
             (work.adopt, StepKind::Adopt),
+            (work.renamed_from.is_some(), StepKind::Rename),
         ];
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
             let parameters = match kind {
                 StepKind::Adopt => draft.share(adopted(item)),
+                StepKind::Rename => Some(Arc::new(Parameters {
+                    renamed_from: work.renamed_from.clone(),
+                    ..Parameters::default()
+                })),
                 StepKind::AcceptDifferences => Some(Arc::new(Parameters {
                     accepted: work.accept.clone(),
                     ..Parameters::default()

@@ -153,6 +153,7 @@ fn everything() -> Parameters {
             differences: Vec::new(),
         })),
         verified: vec![Section::Labels],
+        renamed_from: Some(NodeName::from("n9")),
         joins: true,
         deployed_at: Some(1),
         refused: None,

@@ -11,6 +11,7 @@ mod leaving;
 mod order;
 mod parts;
 mod properties;
+mod renamed;
 pub(crate) mod saved;
 mod stale;
 mod tightened;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use super::{
     Allowance, Base, ChangeKind, CommitHistory, Error, FieldChange, Input, Options, Plan, Reasons,
-    Request, Target, check_limits, make,
+    Renames, Request, Target, check_limits, make,
 };
 use crate::design::{
     Addresses, Design, Digest, Documented, Group, GroupName, Guards, NodeDesign, NodeName,
@@ -184,6 +185,7 @@ impl PlanFixture {
             after: &after,
             designs: &designs,
             base: self.base.clone(),
+            renames: &Renames::of(&after, &self.records, &designs),
             records: &self.records,
             observations: self.observations.as_ref(),
             options: self.options.clone(),

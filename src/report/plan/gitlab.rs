@@ -41,6 +41,7 @@ pub fn gitlab(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
             | ChangeKind::Adopt
             | ChangeKind::AwaitReady
             | ChangeKind::Record
+            | ChangeKind::Rename
             | ChangeKind::Relabel
             | ChangeKind::Retire
             | ChangeKind::Unretire

@@ -268,6 +268,7 @@ fn rank(change: &Change) -> (bool, bool, u8) {
         ChangeKind::Create => 3,
         ChangeKind::Drift | ChangeKind::Unknown | ChangeKind::Adopt => 4,
         ChangeKind::AwaitReady
+        | ChangeKind::Rename
         | ChangeKind::Relabel
         | ChangeKind::Retire
         | ChangeKind::Unretire => 5,
@@ -305,6 +306,7 @@ pub(super) fn colour(kind: ChangeKind) -> &'static str {
         ChangeKind::Drift | ChangeKind::Unknown | ChangeKind::Adopt => "k-attention",
         ChangeKind::Operation => "k-operation",
         ChangeKind::AwaitReady
+        | ChangeKind::Rename
         | ChangeKind::Relabel
         | ChangeKind::Record
         | ChangeKind::Accept
