@@ -3,6 +3,7 @@
 //! A backend makes these, a plan is made from them, and a file can carry them from one to the other
 //! (`--observed FILE`), so that a plan never needs the network.
 
+mod built;
 mod capability;
 mod cluster;
 mod labels;
@@ -21,6 +22,7 @@ use crate::lifecycle::{OfferedStep, PowerState, ProvisionState};
 
 pub use remediation::RemediationSeen;
 
+pub use built::Built;
 pub use capability::{Capabilities, Capability};
 pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
@@ -154,6 +156,9 @@ pub struct ObservedNode {
     /// It is deployed, its provisioner locks such machines against deletion, and it is not locked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlocked: bool,
+    /// What it is built of, where its backend shows that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub built: Option<Box<Built>>,
     /// The way out of a state that is not driven from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub way_out: Option<Arc<str>>,
@@ -190,6 +195,7 @@ impl ObservedNode {
             clean_steps: Arc::default(),
             cleans_itself: false,
             deploys_unverified: false,
+            built: None,
             unsupported: Arc::default(),
             left_out: Arc::default(),
             drift: Arc::default(),

@@ -503,6 +503,10 @@ mod tests {
             clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).into(),
             cleans_itself: true,
             deploys_unverified: true,
+            built: Some(Box::new(crate::observed::Built {
+                maker: Some(Arc::from("Example")),
+                firmware: Some(Arc::from("1.8.2")),
+            })),
             unsupported: Arc::from([Arc::from("a kernel")]),
             left_out: Arc::from([Arc::from("bonds")]),
             drift: Arc::from([PartDrift {

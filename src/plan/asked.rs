@@ -167,6 +167,9 @@ impl<'a> Rules<'a> {
             }
         };
         leave.node_uid = node.map(|node| node.uid.clone());
+        if kind == StepKind::Drain {
+            self.block_endless_drain(&mut item, &leave);
+        }
         match (kind, node) {
             (StepKind::RemoveFromCluster, Some(node)) => {
                 item.change.destructive = true;

@@ -59,6 +59,18 @@ impl<'a> Rules<'a> {
                 return item;
             }
         };
+        // Nothing is taken down for a check that must fail.
+        let design = match way {
+            Way::Teardown => subject.before.or(subject.after),
+            Way::ToAvailable | Way::Asked => subject.after.or(subject.before),
+        };
+        let fails = cleaning.to_run().iter().find_map(|step| {
+            let name = step.name();
+            Some((node.built.as_ref()?.fails(&name, design?)?, name))
+        });
+        if let Some((why, step)) = fails {
+            item.block(&format!("its clean step {step} would fail: {why}"), None);
+        }
         if cleaning.erases() && way != Way::Teardown {
             let inventory = node.disks.known();
             let holds_data =

@@ -9,6 +9,7 @@ use super::rules::Rules;
 use super::subject::{Membership, Observation};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
+use crate::step::OnDrainTimeout;
 
 impl<'a> Rules<'a> {
     /// Adds the steps with which a node that is torn down leaves its clusters, or blocks it where they are unknown.
@@ -35,11 +36,32 @@ impl<'a> Rules<'a> {
             Membership::Out => item.because("is no node of the cluster: there is nothing to drain"),
             Membership::In(node) => {
                 leave.node_uid = Some(node.uid.clone());
+                self.block_endless_drain(&mut item, &leave);
             }
         }
         // Which etcd clusters it is in is settled when all nodes are judged.
         item.work.leave = Some(Box::new(leave));
         item
+    }
+
+    /// Blocks a drain that could not end: the kubelet that would end the pods is off with its machine.
+    pub(super) fn block_endless_drain(&self, item: &mut Item<'a>, leave: &Leave) {
+        let on_timeout = leave.on_drain_timeout.unwrap_or(OnDrainTimeout::Fail);
+        let is_silent = matches!(item.subject.membership, Membership::In(node) if !node.ready);
+        let pods = item.subject.pods.map_or(0, |pods| pods.evicted);
+        if leave.is_gone || on_timeout != OnDrainTimeout::Fail || !is_silent || pods == 0 {
+            return;
+        }
+        if item.subject.seen.is_off() {
+            let pods = match pods {
+                1 => "its pod".to_owned(),
+                count => format!("its {count} pods"),
+            };
+            let reason = format!(
+                "it is off, and its kubelet with it: {pods} would not end, and its drain would fail"
+            );
+            item.block(&reason, Some("--node-is-gone"));
+        }
     }
 
     /// Whether a machine that is said to be gone may be taken for gone.

@@ -375,3 +375,48 @@ fn what_the_life_of_a_machine_does_not_have_is_not_torn_down() {
     fixture.seen("n1").provision = Fact::Known(ProvisionState::AdoptFailed);
     assert!(!reason(&ask(&mut fixture, Action::Destroy)).is_empty());
 }
+
+#[test]
+fn nothing_is_taken_down_for_a_check_that_must_fail() {
+    let designed = |vendor: &str, firmware: &str| {
+        let text = format!(
+            "---\nschema: drydock/HardwareProfile/v1\nmetadata: {{name: server}}\ndata: {{vendor: {vendor}, bios_version: {firmware}}}\n\
+             ---\nschema: drydock/HostProfile/v1\nmetadata: {{name: p}}\ndata: {{hardware_profile: server}}\n\
+             ---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: n1}}\ndata: {{host_profile: p}}\n"
+        );
+        let site = crate::design::fixture::site(&text);
+        site.design.nodes[&NodeName::from("n1")].sections.clone()
+    };
+    let with = |applied: Sections, new: Sections| {
+        let mut fixture = offering();
+        fixture.seen("n1").built = Some(Box::new(crate::observed::Built {
+            maker: Some(Arc::from("Example Inc.")),
+            firmware: Some(Arc::from("1.8.2")),
+        }));
+        Arc::make_mut(fixture.old.nodes.get_mut("n1").unwrap()).sections = applied;
+        fixture.designed("n1").sections = new;
+        fixture
+    };
+    let said = |mut fixture: PlanFixture| {
+        let plan = ask(&mut fixture, Action::Redeploy);
+        let block = plan.changes[0].blocked.clone();
+        block.map_or(String::new(), |block| block.reason.to_string())
+    };
+    let (fits, newer) = (designed("example", "1.8.2"), designed("example", "1.9.0"));
+    assert_eq!(said(with(fits.clone(), fits.clone())), "");
+    assert_eq!(
+        said(with(newer.clone(), newer.clone())),
+        "its clean step firmware.verify_firmware would fail: its firmware has the version 1.8.2, its hardware profile says 1.9.0"
+    );
+    // A teardown compares the machine with what was applied.
+    assert_eq!(said(with(fits.clone(), newer.clone())), "");
+    let other = designed("else", "1.8.2");
+    assert_eq!(
+        said(with(other.clone(), other)),
+        "its clean step management.verify_properties would fail: it was made by Example Inc., its hardware profile says else"
+    );
+    // A step that the policy leaves out fails nothing.
+    let mut fixture = with(newer.clone(), newer);
+    fixture.guards.cleaning = vec![policy("old", true, &[("firmware.verify_firmware", 0)])];
+    assert_eq!(said(fixture), "");
+}

@@ -590,3 +590,42 @@ fn a_first_deploy_awaits_its_node_or_says_that_nothing_does() {
     fixture.designed("n1").labels = Arc::default();
     assert!(!reasons(&fixture).contains("without waiting"));
 }
+
+#[test]
+fn a_drain_that_could_not_end_is_blocked_and_not_begun() {
+    let off = || {
+        let mut fixture = clustered(&["n1", "n2"]);
+        redeploy(&mut fixture, &["n1"]);
+        let pods = NodePods {
+            evicted: 3,
+            ..NodePods::default()
+        };
+        let seen = fixture.observations.as_mut().unwrap();
+        seen.pods.insert(NodeName::from("n1"), Arc::new(pods));
+        let seen = fixture.seen("n1");
+        seen.power = Fact::Known(PowerState::Off);
+        if let Fact::Known(Some(node)) = &mut seen.cluster {
+            node.ready = false;
+        }
+        fixture
+    };
+    let why = "n1: it is off, and its kubelet with it: its 3 pods would not end, and its drain would fail [--node-is-gone n1]";
+    assert_eq!(blocked(&off().plan()), [why]);
+    let mut drained = off();
+    drained.request = Request {
+        action: crate::plan::Action::Drain,
+        nodes: these(&["n1"]),
+        ..Request::default()
+    };
+    assert_eq!(blocked(&drained.plan()), [why]);
+    // Its pods are given up where a person says so, and where none are left nothing is waited for.
+    let mut gone = off();
+    gone.options.leaving.gone = these(&["n1"]);
+    assert!(blocked(&gone.plan()).is_empty());
+    let mut forced = off();
+    forced.options.leaving.on_drain_timeout = Some(OnDrainTimeout::ForceDelete);
+    assert!(blocked(&forced.plan()).is_empty());
+    let mut empty = off();
+    empty.observations.as_mut().unwrap().pods.clear();
+    assert!(blocked(&empty.plan()).is_empty());
+}

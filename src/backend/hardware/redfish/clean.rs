@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use super::inventory::built;
 use super::machine::Machine;
 use super::notes::{Note, RequestState, state};
-use super::settings::field;
 use crate::backend::{ActError, Order};
-use crate::design::{NodeDesign, Section, WipePolicy};
+use crate::design::{NodeDesign, WipePolicy};
 use crate::lifecycle::in_order;
 use crate::step::clean_step_begins;
 
@@ -82,45 +82,19 @@ impl Machine<'_> {
             }
             "bios.reset_bios" => self.reset_bios(order).await,
             "bios.apply_bios_settings" => self.apply_bios_settings(order, node, arguments).await,
-            "management.verify_properties" => self.verify_properties(node).await,
-            "firmware.verify_firmware" => self.verify_firmware(node).await,
+            "management.verify_properties" | "firmware.verify_firmware" => {
+                self.verify(node, name).await
+            }
             _ => self.refuse(&format!("it does not offer the clean step `{name}`")),
         }
     }
 
-    /// Compares it with what the design says of it, and with the maker in its hardware profile.
-    async fn verify_properties(&self, node: &NodeDesign) -> Result<(), ActError> {
-        // That it is the machine of the document was proven before the step began.
+    /// Compares it with its hardware profile. That it is the machine of the document was proven before the step began.
+    async fn verify(&self, node: &NodeDesign, step: &str) -> Result<(), ActError> {
         let system = self.read_system().await?;
-        let vendor = field(node, Section::Hardware, &["hardware_profile", "vendor"]);
-        let vendor = vendor.and_then(|vendor| vendor.scalar_text());
-        if let (Some(wanted), Some(found)) = (vendor, system.text("/Manufacturer"))
-            && !found.to_lowercase().contains(&wanted.to_lowercase())
-        {
-            return self.refuse(&format!(
-                "it was made by {found}, its hardware profile says {wanted}"
-            ));
+        match built(&system).fails(step, node) {
+            Some(why) => self.refuse(&why),
+            None => Ok(()),
         }
-        Ok(())
-    }
-
-    /// Compares the version of its firmware with its hardware profile.
-    async fn verify_firmware(&self, node: &NodeDesign) -> Result<(), ActError> {
-        let wanted = field(
-            node,
-            Section::Hardware,
-            &["hardware_profile", "bios_version"],
-        );
-        let Some(wanted) = wanted.and_then(|wanted| wanted.scalar_text()) else {
-            return Ok(());
-        };
-        let system = self.read_system().await?;
-        let found = system.text("/BiosVersion").unwrap_or("none");
-        if found != wanted {
-            return self.refuse(&format!(
-                "its firmware has the version {found}, its hardware profile says {wanted}"
-            ));
-        }
-        Ok(())
     }
 }

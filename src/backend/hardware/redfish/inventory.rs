@@ -14,7 +14,7 @@ use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
 use crate::identity::Proof;
 use crate::lifecycle::{OWN_STEPS, OfferedStep};
-use crate::observed::{Capabilities, Capability, Disk, Fact, ObservedNode};
+use crate::observed::{Built, Capabilities, Capability, Disk, Fact, ObservedNode};
 
 /// Most drives, or interfaces, of one machine that are read.
 const MOST: usize = 1000;
@@ -32,6 +32,14 @@ pub(super) struct Drive {
     /// Its name: its id, with that of its storage where another drive has the same.
     pub(super) name: Arc<str>,
     pub(super) resource: Resource,
+}
+
+/// What a system is built of, as it shows that.
+pub(super) fn built(system: &Resource) -> Built {
+    Built {
+        maker: system.text("/Manufacturer").map(Arc::from),
+        firmware: system.text("/BiosVersion").map(Arc::from),
+    }
 }
 
 impl Drive {
@@ -115,6 +123,7 @@ impl Machine<'_> {
             cluster: Fact::Unknown(Arc::from(NO_CLUSTER)),
             capabilities,
             clean_steps: clean_steps.into(),
+            built: Some(Box::new(built(&system))),
             kept_by_records: true,
             deploys_unverified: !self.backend.settings.deploy.is_proven(),
             ..ObservedNode::unknown(KEPT_BY_RECORDS)
