@@ -194,6 +194,7 @@ fn run() -> RunRecord {
         journal: None,
         approvals: Vec::new(),
         break_glass: None,
+        repositories: Default::default(),
         policy_asks: false,
         tag_owed: Default::default(),
         actor: None,

@@ -93,13 +93,18 @@ fn plan(
     checkout: &Checkout<'_>,
     site: &SiteRepository<'_>,
 ) -> Result<Plan, Failure> {
-    let path = context.directory().join(&command.plan);
-    let run = command.plan.to_str().filter(|_| !path.exists());
-    let Some(run) = run.filter(|word| ulid::Ulid::from_string(word).is_ok()) else {
-        return saved_plan(&path);
+    let Some(run) = run_of(context, command) else {
+        return saved_plan(&context.directory().join(&command.plan));
     };
     let store = follow(context, checkout, &site.connection)?;
     plan_of_run(&store, &store.read()?, &RunId::from(run))
+}
+
+/// The run that is named in place of a file.
+fn run_of<'c>(context: &Context, command: &'c ApproveCommand) -> Option<&'c str> {
+    let path = context.directory().join(&command.plan);
+    let word = command.plan.to_str().filter(|_| !path.exists())?;
+    ulid::Ulid::from_string(word).is_ok().then_some(word)
 }
 
 /// The key to sign with, and its public key.
@@ -200,6 +205,7 @@ fn statement(
         repository: site.repository.signed_name()?,
         site: site.name.to_string(),
         effect: PlanEffect::of(plan).digest().to_string(),
+        run: run_of(context, command).map(str::to_owned),
         issued,
         expires,
         nonce: format!("{:032x}", actor(site.repository)?.random),

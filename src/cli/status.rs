@@ -128,7 +128,7 @@ fn unapproved(
         let Some(broken) = record.and_then(|record| record.break_glass) else {
             continue;
         };
-        let missing = planned.gate.still_missing(approving, &broken)?;
+        let missing = planned.gate.still_missing(approving, run, &broken)?;
         if !missing.is_empty() {
             let text = format!(
                 "run {run} began without approvals (break-glass by {}: {}), and was not approved since; `trueup approve {run}` approves it",

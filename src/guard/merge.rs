@@ -148,7 +148,7 @@ pub(super) fn merge_guards(
         match guard.join {
             Join::Both(join) => join(guards, design, other),
             Join::BothInActions(join) if purpose == MergeFor::Action => join(guards, design, other),
-            Join::BothInActions(_) | Join::Newest => {}
+            Join::BothInActions(_) | Join::Newest | Join::AtOnce(_) => {}
         }
     }
 }

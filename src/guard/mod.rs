@@ -15,7 +15,9 @@ pub mod windows;
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain, may_fail};
 pub use merge::{BuiltOf, Guarded, MergeFor, OlderRevision, Revisions};
 pub use selection::{ALL, Machines, WordError, WordKind, glob, is_by_name, is_glob};
-pub use table::{Guard, GuardFiles, SignerTime, Subject, TABLE, about, values, weaker};
+pub use table::{
+    Guard, GuardFiles, SignerTime, Subject, TABLE, about, is_weaker_at_once, values, weaker,
+};
 pub use waves::{
     CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, GroupSize, WaveLimits, WaveReason, WaveSize,
     has_control_plane_label, is_control_plane,

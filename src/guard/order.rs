@@ -174,6 +174,16 @@ impl Order {
                         found.extend(new.get(scope).map_or_else(removed, ways));
                     }
                 }
+                // Who is asked beside those who were has a say in all that comes later.
+                let known = old.as_object().filter(|rules| !rules.is_empty());
+                for (scope, new) in known.and(new.as_object()).into_iter().flatten() {
+                    let asked = set(field(new, "of"));
+                    if old.get(scope).is_none() && !asked.is_empty() {
+                        let asked: Vec<&str> = asked.into_iter().collect();
+                        let how = format!("newly asks {}", some_of(&asked));
+                        found.push((below(path, scope), how));
+                    }
+                }
             }
             Self::Each(order) => {
                 for (key, old) in old.as_object().into_iter().flatten() {

@@ -15,6 +15,7 @@ use crate::design::{
     ApprovalPolicy, Design, Documented, Group, Guards, NodeName, RedeployPolicy, Selector, Share,
     WipePolicy, kind,
 };
+use crate::step::StepKind;
 
 /// A guard of a site.
 pub struct Guard {
@@ -38,6 +39,8 @@ type Merge = fn(&mut Guards, &Design, &Documented);
 pub(super) enum Join {
     /// The newest alone decides.
     Newest,
+    /// The same, at once for every action that has steps of these kinds.
+    AtOnce(&'static [StepKind]),
     /// Both hold.
     Both(Merge),
     /// The same, but for an update, in which the newest alone decides.
@@ -103,6 +106,14 @@ impl Subject<'_> {
         self.nodes.is_none_or(|nodes| nodes.contains(name))
     }
 }
+
+/// Steps that clean machines.
+const CLEANING: &[StepKind] = &[
+    StepKind::Destroy,
+    StepKind::Prepare,
+    StepKind::Provide,
+    StepKind::Clean,
+];
 
 /// All guards.
 pub static TABLE: [Guard; 26] = [
@@ -312,16 +323,17 @@ pub static TABLE: [Guard; 26] = [
             (kind::STRATEGY, "groups[].name"),
             (kind::STRATEGY, "groups[].critical"),
             (kind::STRATEGY, "groups[].success_criteria"),
+            (kind::STRATEGY, "groups[].depends_on"),
             (kind::STRATEGY, "groups[].selectors"),
         ],
-        join: Join::Newest,
+        join: Join::AtOnce(&[StepKind::GateDeployed]),
         value: groups,
         order: Order::Each(&CRITERIA),
     },
     Guard {
         name: "uncleaned",
         fields: &[(kind::CLEANING, "automated"), (kind::CLEANING, "selectors")],
-        join: Join::Newest,
+        join: Join::AtOnce(CLEANING),
         value: |subject| {
             let design = subject.design;
             let is_kept = |name: &&NodeName| {
@@ -348,7 +360,7 @@ pub static TABLE: [Guard; 26] = [
             (kind::CLEANING, "priorities"),
             (kind::CLEANING, "selectors"),
         ],
-        join: Join::Newest,
+        join: Join::AtOnce(CLEANING),
         value: clean_steps,
         order: Order::Each(&Order::Fields(&[
             ("steps", Order::AtLeastThese),
@@ -358,7 +370,7 @@ pub static TABLE: [Guard; 26] = [
     Guard {
         name: "clean_steps_left_out",
         fields: &[(kind::CLEANING, "priorities")],
-        join: Join::Newest,
+        join: Join::AtOnce(CLEANING),
         value: |subject| {
             let policies = subject.guards.cleaning.iter();
             let left_out = policies.flat_map(|policy| {
@@ -423,7 +435,6 @@ pub static TABLE: [Guard; 26] = [
         name: "times",
         fields: &[
             (kind::CONFIGURATION, ""),
-            (kind::STRATEGY, "groups[].depends_on"),
             (kind::POLICY, "remediation"),
             (kind::POLICY, "silence"),
             (kind::POLICY, "allow_duplicate_keys"),
@@ -435,6 +446,17 @@ pub static TABLE: [Guard; 26] = [
         order: Order::Free,
     },
 ];
+
+/// Whether a guard that the newest documents make weaker is so for a plan with some steps, whatever is in force.
+#[must_use]
+pub fn is_weaker_at_once(guard: &str, has: &dyn Fn(StepKind) -> bool) -> bool {
+    let guard = TABLE.iter().find(|each| each.name == guard);
+    let kinds = guard.map_or(&[][..], |guard| match guard.join {
+        Join::AtOnce(kinds) => kinds,
+        _ => &[],
+    });
+    kinds.iter().any(|kind| has(*kind))
+}
 
 /// The guards of a site as values: by name, those that restrict anything.
 #[must_use]
@@ -538,6 +560,7 @@ const CRITERIA: Order = Order::Fields(&[
     ("percent_successful_nodes", Order::AtLeast),
     ("minimum_successful_nodes", Order::AtLeast),
     ("maximum_failed_nodes", Order::AtMost),
+    ("depends_on", Order::AtLeastThese),
 ]);
 
 /// The groups that can stop a run: those that are critical, or have criteria. Where it is compared, a group is left out
@@ -546,6 +569,11 @@ fn groups(subject: &Subject<'_>) -> Value {
     let criteria = |group: &Group| {
         let mut value = serde_json::to_value(&group.success_criteria).unwrap_or_default();
         value["critical"] = json!(group.critical);
+        if !group.depends_on.is_empty() {
+            let others: BTreeSet<&str> =
+                group.depends_on.iter().map(|name| name.as_str()).collect();
+            value["depends_on"] = json!(others);
+        }
         value
     };
     let mut found = Map::new();
@@ -759,7 +787,7 @@ mod tests {
             );
             assert_eq!(super::weaker(&of(&weaker), &of(&weaker)), [], "{name}");
             let guard = TABLE.iter().find(|guard| guard.name == name).unwrap();
-            if matches!(guard.join, Join::Newest) {
+            if matches!(guard.join, Join::Newest | Join::AtOnce(_)) {
                 continue;
             }
             for (newest, other) in [(&stricter, &weaker), (&weaker, &stricter)] {

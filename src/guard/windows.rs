@@ -117,7 +117,7 @@ fn minutes(text: &str) -> Option<i64> {
     ((0..=24).contains(&hours) && (0..60).contains(&minutes)).then(|| hours * 60 + minutes)
 }
 
-/// The windows in words: `monday, friday 22:00 to 04:00; 12:00 to 13:00 (UTC)`; behind `and within` those of another list.
+/// The windows in words: `monday, friday 22:00 to 04:00; 12:00 to 13:00 (UTC)`; behind `and within` those of another list; without any, `any time`.
 #[must_use]
 pub fn in_words(lists: &[WindowList]) -> String {
     let words = |window: &MaintenanceWindow| {
@@ -129,6 +129,9 @@ pub fn in_words(lists: &[WindowList]) -> String {
         let each: Vec<String> = list.windows.iter().map(words).collect();
         format!("{} ({})", each.join("; "), list.time_zone.name())
     };
+    if lists.is_empty() {
+        return "any time".to_owned();
+    }
     let lists: Vec<String> = lists.iter().map(list).collect();
     lists.join(", and within ")
 }

@@ -1,4 +1,4 @@
-//! What a machine is built of, as it shows that itself, and the clean steps that only compare it with its design.
+//! The maker and the firmware of a machine, as it shows them itself, and the clean steps that only compare them with its design.
 
 use std::sync::Arc;
 

@@ -156,7 +156,7 @@ pub struct ObservedNode {
     /// It is deployed, its provisioner locks such machines against deletion, and it is not locked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlocked: bool,
-    /// What it is built of, where its backend shows that.
+    /// Its maker and its firmware, where its backend shows them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<Built>>,
     /// The way out of a state that is not driven from here.

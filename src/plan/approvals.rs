@@ -1,13 +1,12 @@
 //! The signatures that a plan needs and has.
 
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Action, Plan, PlanEffect};
-use crate::design::{ApprovalPolicy, ApprovalRule, ApprovalScope};
+use crate::design::{ApprovalPolicy, ApprovalScope};
 
 /// The signatures that a plan needs by the Policy of its site, and those that it has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,26 +98,30 @@ impl NeededApproval {
         needed.collect()
     }
 
-    /// The rule that asks for most, if the plan makes a guard weaker.
-    fn of_loosening(policy: &ApprovalPolicy, plan: &Plan) -> Option<Self> {
+    /// Every rule, whatever it is about, if the plan makes a guard weaker: no rule that was added takes their say from
+    /// those of another one. Of rules that ask the same people, the one that asks for most of them.
+    fn of_loosening(policy: &ApprovalPolicy, plan: &Plan) -> Vec<Self> {
         if plan.guards.loosened.is_empty() {
-            return None;
+            return Vec::new();
         }
-        // Of two with the same number, the one that fewer people can meet.
-        let of_few = |rule: &&ApprovalRule| (rule.count, Reverse(rule.people()));
-        let rule = policy.rules.iter().max_by_key(of_few)?;
+        let mut most: BTreeMap<&[Arc<str>], u64> = BTreeMap::new();
+        for rule in &policy.rules {
+            let count = most.entry(&rule.of).or_default();
+            *count = rule.count.max(*count);
+        }
         let recovery = policy.recovery.as_ref();
         let recovery = recovery.filter(|_| plan.request.action == Action::Guards);
-        Some(Self {
+        let needed = most.into_iter().map(|(of, count)| Self {
             rule: Arc::from("loosening"),
-            count: rule.count,
-            of: rule.of.clone(),
+            count,
+            of: of.to_vec(),
             recovery: recovery.map(|rule| RecoveryApproval {
                 count: rule.count,
                 of: rule.of.clone(),
             }),
-            missing: rule.count,
-        })
+            missing: count,
+        });
+        needed.collect()
     }
 
     /// This rule, with the approvals of some principals.

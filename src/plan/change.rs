@@ -12,8 +12,11 @@ use super::leave::Leave;
 use super::rules::{Retired, Rules};
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
-use crate::design::{Class, DIGEST_VERSION, NodeDesign, RedeployPolicy, Retirement, Section};
+use crate::design::{
+    Class, DIGEST_VERSION, NodeDesign, NodeName, RedeployPolicy, Retirement, Section,
+};
 use crate::diff::FieldChange;
+use crate::identity::Proof;
 use crate::observed::{Capability, Fact};
 use crate::record::{NodeRecord, Phase};
 
@@ -352,4 +355,64 @@ pub(super) fn cannot_be_compared(subject: &Subject<'_>) -> bool {
         && subject
             .record
             .is_some_and(|record| record.digest_version != DIGEST_VERSION)
+}
+
+impl<'a> Rules<'a> {
+    /// The change of a node that had another name before: its record gets the new one, where its identity proves that it is
+    /// the same machine. Nothing else is done to it in the same plan.
+    pub(super) fn renamed(
+        &self,
+        subject: Subject<'a>,
+        after: &NodeDesign,
+        old: &'a NodeName,
+    ) -> Item<'a> {
+        let mut item = Item::new(subject, ChangeKind::Rename);
+        item.because(format!(
+            "was `{old}`, which has left the design: by the documents both are one machine"
+        ));
+        if let Some(record) = self.records.get(old) {
+            item.change.counts_as = Standing::of(Some(record));
+            let differing = Section::ALL
+                .into_iter()
+                .filter(|section| record.digests.get(section) != after.digests.get(section));
+            let differing: Vec<&str> = differing.map(Section::as_str).collect();
+            if !record.digests.is_empty() && !differing.is_empty() {
+                item.because(format!(
+                    "differs in {}, which is planned once it has its name",
+                    differing.join(", ")
+                ));
+            }
+        }
+        match why_not(&subject) {
+            None => {
+                item.because(format!(
+                    "its record moves to this name; its system was installed as `{old}`"
+                ));
+                item.work.renamed_from = Some(old.clone());
+            }
+            Some(why) => {
+                let reason = format!(
+                    "nothing proves that it is the machine of `{old}`: {why}; where it is another one, \
+                     `trueup apply forget {old}` drops the old record"
+                );
+                item.block(&reason, None);
+            }
+        }
+        item
+    }
+}
+
+/// Why a machine is not proven to be the one that its old name's record knows.
+fn why_not(subject: &Subject<'_>) -> Option<Arc<str>> {
+    let Some(machine) = subject.machine else {
+        return Some(Arc::from("it was not observed"));
+    };
+    match (&machine.proof, subject.seen) {
+        (Proof::Refused(why) | Proof::Unverified(why), _) => Some(why.clone()),
+        (Proof::Proven, Observation::Unknown(why)) => Some(Arc::from(why)),
+        (Proof::Proven, _) if machine.identity.is_none() => {
+            Some(Arc::from("it shows nothing that it could be known by"))
+        }
+        (Proof::Proven, _) => None,
+    }
 }

@@ -89,7 +89,10 @@ static FLAGS: [Flag; 20] = [
             OnDrainTimeout::ForceDelete => Some("force-delete".to_owned()),
             OnDrainTimeout::Continue => Some("continue".to_owned()),
         },
-        does: Does::Allow,
+        does: Does::Loosen("disruption_budgets", |options, _| {
+            let loosens = options.leaving.on_drain_timeout? != OnDrainTimeout::Fail;
+            loosens.then(|| "pods that a drain could not evict in time are deleted".to_owned())
+        }),
     },
     Flag {
         name: "skip-blocked",
@@ -168,7 +171,7 @@ static FLAGS: [Flag; 20] = [
         // A plan always has a number, and an approval covers no larger one.
         value: |_| None,
         does: Does::Loosen("parallelism", |options, policy| {
-            let own = policy.parallelism?;
+            let own = policy.parallelism.unwrap_or(guard::PARALLELISM);
             text(Some(options.parallelism).filter(|asked| *asked > own))
         }),
     },

@@ -74,12 +74,11 @@ impl PlanGuards {
         basis: &GuardBasis,
         steps: &[Step],
     ) -> Self {
-        // Other actions put no guard in force.
+        // Other actions put no guard in force, and are under some of the newest documents all the same.
         let puts_in_force = matches!(action, Action::Update | Action::Guards);
-        let mut loosened = match puts_in_force {
-            true => basis.loosened.clone(),
-            false => Vec::new(),
-        };
+        let has = |kind| steps.iter().any(|step| step.id.kind == kind);
+        let mut loosened = basis.loosened.clone();
+        loosened.retain(|each| puts_in_force || guard::is_weaker_at_once(&each.guard, &has));
         loosened.extend(options.loosened(&site.guards().policy));
         let nodes: BTreeSet<&NodeName> = steps
             .iter()

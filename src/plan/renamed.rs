@@ -6,13 +6,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::item::Item;
-use super::rules::Rules;
-use super::subject::{Observation, Subject};
-use super::{ChangeKind, Standing};
 use crate::design::{BackendKind, Documented, NodeDesign, NodeName, Section};
 use crate::guard::Guarded;
-use crate::identity::{Identity, Kind, Match, Proof, Shared};
+use crate::identity::{Identity, Kind, Match, Shared};
 use crate::record::{NodeRecord, Phase};
 
 /// The nodes that have another name now.
@@ -77,7 +73,7 @@ impl Renames {
             let mut names: Vec<&NodeName> = names.copied().collect();
             names.sort_unstable();
             names.dedup();
-            // Two that could be it are told apart by nobody but the operator.
+            // Two that could be it are told apart by the operator alone.
             if let [new] = names[..]
                 && !renames.old.contains_key(new)
             {
@@ -107,7 +103,7 @@ impl Renames {
     }
 }
 
-/// What the record of a machine knows it by, where that was proven.
+/// The identity that the record of a machine has, where it was proven.
 fn known_identity(record: &NodeRecord) -> Option<&Identity> {
     let identity = record.identity.as_deref()?;
     (!identity.unverified && !identity.is_empty()).then_some(identity)
@@ -118,64 +114,4 @@ fn place(node: &NodeDesign) -> Option<Place> {
     let system = oob.and_then(|oob| oob.at(&["oob", "system"])?.scalar_text());
     let system = system.map(|system| Arc::from(&*system));
     Some((node.out_of_band.address.clone()?, system))
-}
-
-impl<'a> Rules<'a> {
-    /// The change of a node that had another name before: its record gets the new one, where its identity proves that it is
-    /// the same machine. Nothing else is done to it in the same plan.
-    pub(super) fn renamed(
-        &self,
-        subject: Subject<'a>,
-        after: &NodeDesign,
-        old: &'a NodeName,
-    ) -> Item<'a> {
-        let mut item = Item::new(subject, ChangeKind::Rename);
-        item.because(format!(
-            "was `{old}`, which has left the design: by the documents both are one machine"
-        ));
-        if let Some(record) = self.records.get(old) {
-            item.change.counts_as = Standing::of(Some(record));
-            let differing = Section::ALL
-                .into_iter()
-                .filter(|section| record.digests.get(section) != after.digests.get(section));
-            let differing: Vec<&str> = differing.map(Section::as_str).collect();
-            if !record.digests.is_empty() && !differing.is_empty() {
-                item.because(format!(
-                    "differs in {}, which is planned once it has its name",
-                    differing.join(", ")
-                ));
-            }
-        }
-        match why_not(&subject) {
-            None => {
-                item.because(format!(
-                    "its record moves to this name; its system was installed as `{old}`"
-                ));
-                item.work.renamed_from = Some(old.clone());
-            }
-            Some(why) => {
-                let reason = format!(
-                    "nothing proves that it is the machine of `{old}`: {why}; where it is another one, \
-                     `trueup apply forget {old}` drops the old record"
-                );
-                item.block(&reason, None);
-            }
-        }
-        item
-    }
-}
-
-/// Why a machine is not proven to be the one that its old name's record knows.
-fn why_not(subject: &Subject<'_>) -> Option<Arc<str>> {
-    let Some(machine) = subject.machine else {
-        return Some(Arc::from("it was not observed"));
-    };
-    match (&machine.proof, subject.seen) {
-        (Proof::Refused(why) | Proof::Unverified(why), _) => Some(why.clone()),
-        (Proof::Proven, Observation::Unknown(why)) => Some(Arc::from(why)),
-        (Proof::Proven, _) if machine.identity.is_none() => {
-            Some(Arc::from("it shows nothing that it could be known by"))
-        }
-        (Proof::Proven, _) => None,
-    }
 }

@@ -16,7 +16,7 @@ mod shard;
 mod signing;
 mod store;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -401,6 +401,9 @@ pub struct RunRecord {
     /// How it began without approvals that it needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<Box<BreakGlass>>,
+    /// The commits of other repositories that held documents of the site, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub repositories: BTreeMap<Arc<str>, Arc<str>>,
     /// Whether the Policy at its commit may ask for approvals of the changes that follow, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,
@@ -553,6 +556,9 @@ pub struct SiteAction {
     pub revision: Arc<str>,
     /// Digest of the site's files there.
     pub site_digest: Digest,
+    /// The commits of other repositories that held documents of the site, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub repositories: BTreeMap<Arc<str>, Arc<str>>,
     /// Whether the Policy there may ask for approvals, or for signed runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub policy_asks: bool,

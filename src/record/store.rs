@@ -624,6 +624,7 @@ impl SiteState {
                 run: run.run.clone(),
                 revision: run.revision.clone(),
                 site_digest: run.site_digest.clone(),
+                repositories: run.repositories.clone(),
                 policy_asks: run.policy_asks,
             };
             if tag.starts_with("site-action-success/") {
@@ -636,6 +637,7 @@ impl SiteState {
                 run: run.run.clone(),
                 revision: run.revision.clone(),
                 site_digest: run.site_digest.clone(),
+                repositories: run.repositories.clone(),
                 policy_asks: run.policy_asks,
             });
         }

@@ -9,6 +9,7 @@
 //! The worktree is the files as they are: what `.gitignore` names counts too. A link is what a commit can
 //! bring, and what it leads to need not be the author's: a pipeline's credentials may lie beside the site.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::Metadata;
 use std::sync::Arc;
@@ -71,6 +72,25 @@ impl Selection {
     pub fn beside(mut self, elsewhere: Vec<Elsewhere>) -> Self {
         self.elsewhere = elsewhere;
         self
+    }
+
+    /// The same at other commits of the other repositories, by name.
+    ///
+    /// # Errors
+    ///
+    /// The repositories of these names that it has nothing of.
+    pub fn pinned(mut self, commits: &BTreeMap<Arc<str>, CommitId>) -> Result<Self, Vec<Arc<str>>> {
+        self.elsewhere.retain_mut(|other| {
+            let commit = commits.get(&other.name);
+            other.commit = commit.copied().unwrap_or(other.commit);
+            commit.is_some()
+        });
+        let has = |name: &Arc<str>| self.elsewhere.iter().any(|other| other.name == *name);
+        let missing: Vec<_> = commits.keys().filter(|name| !has(name)).cloned().collect();
+        match missing.is_empty() {
+            true => Ok(self),
+            false => Err(missing),
+        }
     }
 
     /// The files of other repositories.

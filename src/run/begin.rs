@@ -331,6 +331,7 @@ fn first_record(
         journal: Some(journal),
         approvals: proposal.approvals.to_vec(),
         break_glass: proposal.break_glass.cloned().map(Box::new),
+        repositories: proposal.approved.plan.target.repositories.clone(),
         policy_asks: proposal.policy_asks,
         workers: proposal.workers.cloned(),
     }

@@ -194,6 +194,7 @@ mod tests {
             journal: None,
             approvals: Vec::new(),
             break_glass: None,
+            repositories: Default::default(),
             policy_asks: false,
             workers: None,
         }
@@ -204,6 +205,7 @@ mod tests {
             run: run.into(),
             revision: Arc::from(revision),
             site_digest: Arc::from("d"),
+            repositories: Default::default(),
             policy_asks: false,
         };
         SiteState {

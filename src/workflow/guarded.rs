@@ -18,7 +18,7 @@ use crate::plan::{Action, GuardBasis, Loosened, Request};
 use crate::record::{NodeRecord, SiteAction, SiteState};
 use crate::repository::CommitId;
 use crate::run::Connection;
-use crate::site::{At, Loader, Site};
+use crate::site::{At, Loader, Location, Site};
 
 /// The context in which the guards of a run are resolved.
 #[derive(Clone, Copy)]
@@ -196,6 +196,7 @@ impl GuardScope<'_> {
             return Ok(Some(source(commit, newest)));
         }
         let location = self.checkout.location_at(At::Commit(commit));
+        let location = location.and_then(|location| pinned(location, action));
         let location = location.map_err(|failure| self.unreadable(action, failure))?;
         let loaded = loader.load(&location, At::Commit(commit), AS_APPLIED)?;
         if loaded.diagnostics.has_errors() {
@@ -257,7 +258,10 @@ impl GuardScope<'_> {
                 ..whole
             });
             let whole = guard::values(&whole);
-            (whole != new, guard::weaker(&old, &new))
+            // A machine that has left the design may still be meant.
+            let protected = |site: &Documented| site.guards.policy.protected.clone();
+            let meant = protected(&in_force.site) != protected(&source.site);
+            (meant || whole != new, guard::weaker(&old, &new))
         };
         let (is_other, weaker) = changes(newest, &files);
         let (differ, loosened) = match std::ptr::eq(own, newest) {
@@ -312,6 +316,29 @@ impl GuardScope<'_> {
         let left = left.map(|(name, _)| name);
         meant.flatten().chain(left).cloned().collect()
     }
+}
+
+/// The files of a site as they were when its guards came in force: those of other repositories at their commits of then.
+fn pinned(location: Location, action: &SiteAction) -> Result<Location, Failure> {
+    if action.repositories.is_empty() {
+        return Ok(location);
+    }
+    let commits = action.repositories.iter();
+    let commits = commits.map(|(name, commit)| {
+        let id = commit.parse::<CommitId>();
+        let id = id.map_err(|_| Failure::error(format!("`{commit}` is no commit of `{name}`")))?;
+        Ok((name.clone(), id))
+    });
+    let commits: Result<BTreeMap<Arc<str>, CommitId>, Failure> = commits.collect();
+    let selection = location.selection.pinned(&commits?).map_err(|missing| {
+        let names = missing.join(", ");
+        let text = format!("they are in repository {names} too, which was not given");
+        Failure::error(text)
+    })?;
+    Ok(Location {
+        selection,
+        ..location
+    })
 }
 
 /// The rules about approvals that a plan of the newest documents is held to.

@@ -42,8 +42,8 @@ pub use abort::{AbortRequest, abort};
 pub use acting::Acting;
 pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
-    Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, run_signatures,
-    signature_of, signing_site,
+    Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, recovery_keys,
+    run_signatures, signature_of, signing_site,
 };
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use carry_out::{Caller, Carried, Execution, RunHost, RunLimits, Steps, drive_on};

@@ -171,7 +171,17 @@ fn a_site_that_asks_for_approvals_is_told_to_keep_keys_for_recovery() {
     let (state, found, next) = policy("destroy: 2");
     assert_eq!(state, "warn", "{found}");
     assert!(next.contains("recovery: {count: 1, of: ["), "{next}");
-    let (state, found, _) = policy("destroy: 2, recovery: {count: 1, of: [vault@example.org]}");
+    let recovery = "destroy: 2, recovery: {count: 1, of: [vault@example.org]}";
+    // People without a key recover nothing.
+    let (state, found, next) = policy(recovery);
+    assert_eq!(state, "warn", "{found}");
+    assert!(found.contains("of whom 0 have a key"), "{found}");
+    assert!(next.contains("file of allowed signers"), "{next}");
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
+    fixture
+        .checkout
+        .write("allowed_signers", format!("vault@example.org {key}\n"));
+    let (state, found, _) = policy(&format!("{recovery} "));
     assert_eq!(state, "ok", "{found}");
     assert!(found.contains("1 of vault@example.org"), "{found}");
 }

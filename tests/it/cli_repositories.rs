@@ -172,3 +172,37 @@ fn a_repository_that_cannot_be_read_is_one_error() {
         assert!(ended.stderr.contains(says), "{says}\n{}", ended.stderr);
     }
 }
+
+#[test]
+fn the_guards_in_force_are_those_of_the_other_repository_when_they_came_in_force() {
+    let split = Split::new();
+    let policy = |data: &str| {
+        let text = format!(
+            "schema: trueup/Policy/v1\nmetadata: {{schema: metadata/Document/v1, name: policy, storagePolicy: cleartext, \
+             layeringDefinition: {{layer: global, abstract: false}}}}\ndata: {data}\n"
+        );
+        split.common.write("global/zz-policy.yaml", text);
+        split.common.commit("A policy");
+    };
+    let run = |words: &[&str], revision: &str| {
+        let flag = split.flag(revision);
+        split.fixture.run(&[words, &[&flag], &SITE[..]].concat())
+    };
+    let before = split.common.git(&["rev-parse", "HEAD"]);
+    policy("{protected: [{node_names: [north-worker-1]}]}");
+    let strict = split.common.git(&["rev-parse", "HEAD"]);
+    run(&["apply", "--yes"], "").with(0);
+    let teardown = ["apply", "teardown", "north-worker-1", "--yes"];
+    let protects = "the policy protects it";
+    run(&teardown, "").with(4).saying(protects);
+    // Neither a commit there, nor another revision of it takes that away.
+    policy("{}");
+    run(&teardown, "").with(4).saying(protects);
+    run(&teardown, before.trim()).with(4).saying(protects);
+    let plan = run(&["plan"], "").with(0).stdout;
+    assert!(plan.contains("no longer north-worker-1"), "{plan}");
+    run(&["apply", "guards", "--yes"], "").with(4);
+    run(&["apply", "guards", "--yes", "--allow-loosening"], "").with(0);
+    run(&teardown, strict.trim()).with(4).saying(protects);
+    run(&teardown, "").with(0);
+}

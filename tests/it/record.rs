@@ -48,6 +48,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         journal: None,
         approvals: Vec::new(),
         break_glass: None,
+        repositories: Default::default(),
         policy_asks: false,
         workers: None,
     }

@@ -19,7 +19,7 @@ use crate::report::counted;
 use crate::repository::Repository;
 use crate::run::Connection;
 use crate::site::{Accept, At, Depth, Detail, Settings};
-use crate::workflow::{Checkout, Client, Planner};
+use crate::workflow::{Checkout, Client, Planner, recovery_keys};
 
 /// A clock that is further off makes leases and certificates unreliable, in seconds.
 const SKEW: i64 = 30;
@@ -57,7 +57,7 @@ pub(super) fn check(
     };
     let nodes = counted(design.nodes.len(), "node", "nodes");
     checks.ok("site", format!("`{}`, {nodes}", design.site));
-    approvals(&design.guards, checks);
+    approvals(checkout.repository, &design.guards, checks);
     match trust(context, &checkout, &design.guards, checks) {
         Ok(true) => observe(context, remote, &checkout, &design, checks),
         Ok(false) => checks.skip("backends", "not contacted, since they are not trusted"),
@@ -91,11 +91,27 @@ fn records(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &mut Check
 }
 
 /// Checks that a site which asks for approvals does not depend on its signers alone.
-fn approvals(guards: &Guards, checks: &mut Checks) {
+fn approvals(repository: &Repository, guards: &Guards, checks: &mut Checks) {
     let Some(policy) = &guards.policy.approvals else {
         return;
     };
+    let keys = match recovery_keys(repository, &guards.policy) {
+        Ok(keys) => keys.unwrap_or_default() as u64,
+        Err(failure) => {
+            checks.failure("approvals", &failure, "`trueup validate`");
+            return;
+        }
+    };
     match &policy.recovery {
+        Some(recovery) if keys < recovery.count => checks.warn(
+            "approvals",
+            &format!(
+                "asked for, and `approvals.recovery` asks for {} of {}, of whom {keys} have a key among the allowed signers",
+                recovery.count,
+                recovery.of.join(", ")
+            ),
+            "their public keys in the file of allowed signers, and `trueup apply guards`",
+        ),
         Some(recovery) => checks.ok(
             "approvals",
             format!(

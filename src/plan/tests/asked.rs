@@ -385,3 +385,46 @@ fn a_provisioner_that_cleans_on_the_way_to_available_cleans_neither_retired_nor_
         assert_eq!(blocked(&fixture.plan()), None, "{state:?}");
     }
 }
+
+#[test]
+fn a_protected_machine_is_taken_out_of_no_cluster() {
+    for action in [
+        Action::Decommission,
+        Action::ShutdownKubelet,
+        Action::RemoveEtcd,
+        Action::RemoveFromCluster,
+        Action::PowerOff,
+        Action::Teardown,
+    ] {
+        let mut fixture = super::leaving::clustered(&["n1", "n2"]);
+        fixture.guards.policy.protected = named(&["n1"]);
+        fixture.request = Request {
+            action,
+            nodes: these(&["n1"]),
+            ..Request::default()
+        };
+        if action == Action::RemoveEtcd {
+            super::leaving::with_etcd(&mut fixture, &["n1", "n2"], &[]);
+        }
+        let plan = fixture.plan();
+        let blocks: Vec<&str> = plan
+            .changes
+            .iter()
+            .filter_map(|change| Some(&*change.blocked.as_ref()?.reason))
+            .collect();
+        assert!(plan.steps.is_empty(), "{action}: {}", work(&plan));
+        // It is still in use, which is said first.
+        if action != Action::RemoveFromCluster {
+            assert_eq!(blocks, ["the policy protects it"], "{action}");
+        }
+    }
+    // A drain is taken back.
+    let mut fixture = super::leaving::clustered(&["n1", "n2"]);
+    fixture.guards.policy.protected = named(&["n1"]);
+    fixture.request = Request {
+        action: Action::Drain,
+        nodes: these(&["n1"]),
+        ..Request::default()
+    };
+    assert_eq!(work(&fixture.plan()), "drain/n1");
+}

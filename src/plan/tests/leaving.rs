@@ -618,7 +618,7 @@ fn a_drain_that_could_not_end_is_blocked_and_not_begun() {
         ..Request::default()
     };
     assert_eq!(blocked(&drained.plan()), [why]);
-    // Its pods are given up where a person says so, and where none are left nothing is waited for.
+    // Its pods are deleted where a flag names it, and where none are left nothing is waited for.
     let mut gone = off();
     gone.options.leaving.gone = these(&["n1"]);
     assert!(blocked(&gone.plan()).is_empty());

@@ -4,7 +4,7 @@ use super::*;
 use crate::identity::Proof;
 use crate::plan::{Action, GuardBasis, GuardsNow, PlanGuards, Tightened};
 
-/// What the guards of the fixture, as they are by now, say to a plan that was made before.
+/// Judges a plan that was made before by the guards of the fixture as they are by now.
 fn judged(fixture: &PlanFixture, plan: &Plan) -> Tightened {
     let design = fixture.guarded();
     let guards = PlanGuards::of(

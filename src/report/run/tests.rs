@@ -164,6 +164,7 @@ pub(in crate::report) fn record() -> RunRecord {
         journal: None,
         approvals: Vec::new(),
         break_glass: None,
+        repositories: Default::default(),
         policy_asks: false,
         workers: None,
     }

@@ -3,12 +3,13 @@
 //! Each rule of the guards that are in force and of the newest documents has to be met, by signers that both have. So a
 //! change under review decides neither who approves it nor whether an approval is needed; it can only ask for more.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::protected::allowed_signers;
 use super::signers::{self, Signer};
 use super::statement::NAMESPACE;
-use crate::design::{ApprovalPolicy, BreakGlassPolicy};
+use crate::design::{ApprovalPolicy, BreakGlassPolicy, Policy};
 use crate::repository::{PublicKey, Repository};
 use crate::workflow::Failure;
 use crate::workflow::guard_source::{GuardSource, GuardSources};
@@ -22,6 +23,8 @@ pub struct Gate {
     pub(super) signers: Result<Vec<Signer>, VoidSigners>,
     /// Why the signers of the newest documents are none, if they are.
     pub(super) void: Option<VoidSigners>,
+    /// The rules of the newest documents that their own signers cannot meet, where these would come in force.
+    pub(super) unmet: Vec<String>,
     /// The people who may do without approvals that are missing, by all revisions.
     pub(super) break_glass: Option<BreakGlassPolicy>,
     /// Whether the documents of the plan may ask for signatures themselves.
@@ -69,7 +72,7 @@ impl Gate {
         };
         let mut rules: Vec<Rules> = Vec::new();
         let mut lists: Vec<Result<Vec<Signer>, VoidSigners>> = Vec::new();
-        let mut void = None;
+        let (mut void, mut unmet) = (None, Vec::new());
         for source in all() {
             let policy = &source.site.guards.policy;
             let Some(approvals) = &policy.approvals else {
@@ -83,6 +86,9 @@ impl Gate {
             });
             if std::ptr::eq(source, newest) {
                 void = list.as_ref().err().cloned();
+                unmet = list
+                    .as_ref()
+                    .map_or(Vec::new(), |list| unmet_by(approvals, list));
             }
             lists.push(list);
             if rules.iter().all(|known| known.policy != *approvals) {
@@ -120,10 +126,18 @@ impl Gate {
             };
             file(in_force) != file(newest)
         });
+        let is_in_force = sources.in_force.as_ref().is_some_and(|in_force| {
+            let rules = |source: &GuardSource| source.site.guards.policy.approvals.clone();
+            rules(in_force) == rules(newest) && !signers_changed
+        });
+        if is_in_force {
+            unmet.clear();
+        }
         Ok(Self {
             rules,
             signers,
             void,
+            unmet,
             break_glass,
             // Whether the documents themselves ask is not known at a protected revision.
             policy_asks: is_protected || asks(sources.planned.as_ref().unwrap_or(newest)),
@@ -156,6 +170,51 @@ impl Gate {
         names.dedup();
         (!names.is_empty()).then(|| Arc::from(names.join(", and ")))
     }
+}
+
+/// The rules that some signers cannot meet, in words; none, where keys are kept for recovery that can.
+fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer]) -> Vec<String> {
+    let recovery = policy.recovery.as_ref();
+    if recovery.is_some_and(|rule| people(signers, &rule.of) as u64 >= rule.count) {
+        return Vec::new();
+    }
+    let unmet = policy.rules.iter().filter_map(|rule| {
+        let (name, count, there) = (rule.scope, rule.count, people(signers, &rule.of));
+        let of = match rule.of.is_empty() {
+            true => String::new(),
+            false => format!(" of {}", rule.of.join(", ")),
+        };
+        let text = format!("`{name}` asks for {count}{of}, and {there} of them have a key there");
+        ((there as u64) < count).then_some(text)
+    });
+    unmet.collect()
+}
+
+/// How many people of a rule have a key; of a rule that names none, all.
+fn people(signers: &[Signer], of: &[Arc<str>]) -> usize {
+    let names = signers.iter().map(|signer| signer.principal.to_lowercase());
+    let known: BTreeSet<String> = names.collect();
+    let counts = |name: &&String| of.iter().any(|each| each.to_lowercase() == **name);
+    match of.is_empty() {
+        true => known.len(),
+        false => known.iter().filter(counts).count(),
+    }
+}
+
+/// How many of the people whose keys are kept for recovery have one among the allowed signers at HEAD; `None`: none are
+/// named.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn recovery_keys(repository: &Repository, policy: &Policy) -> Result<Option<usize>, Failure> {
+    let approvals = policy.approvals.as_ref();
+    let Some(recovery) = approvals.and_then(|approvals| approvals.recovery.as_ref()) else {
+        return Ok(None);
+    };
+    let (path, head) = (policy.allowed_signers(), repository.head()?);
+    let signers = allowed_signers(repository, head, path, NAMESPACE).unwrap_or_default();
+    Ok(Some(people(&signers, &recovery.of)))
 }
 
 const NOTHING_APPLIED: &str = "the planned revision, since nothing was applied yet";

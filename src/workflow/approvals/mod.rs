@@ -19,7 +19,7 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 
 use super::{Client, Failure, FailureKind};
-use crate::design::{Digest, Policy, SiteName};
+use crate::design::{Digest, Policy, RunId, SiteName};
 use crate::plan::{
     Action, Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval,
 };
@@ -30,7 +30,7 @@ use crate::repository::{
 };
 use crate::run::{Connection, SiteRepository};
 
-pub use gate::Gate;
+pub use gate::{Gate, recovery_keys};
 pub(super) use protected::signer_times;
 pub(super) use runs::{SigningRules, site_signed_if_needed};
 pub use runs::{run_signatures, signature_of, signing_site};
@@ -208,7 +208,23 @@ impl Gate {
             );
             return Err(Failure::new(FailureKind::Guard, text));
         }
+        if puts_in_force && !self.unmet.is_empty() {
+            let text = "the allowed signers of the documents cannot meet their rules about approvals, so that nothing could be approved any more:";
+            return Err(Failure::new(FailureKind::Guard, text)
+                .details(self.unmet.iter().cloned())
+                .hint("add the keys of these people to the allowed signers, or ask for fewer"));
+        }
         let assessment = self.assess(approving, plan, reviewed, own)?;
+        // An approval is spent by the records that are published, and a run without approvals is known by them.
+        let counts_on_records = !assessment.shown.is_empty() || self.demands_signed;
+        if let Connection::Shared { publish: false, .. } = approving.connection
+            && counts_on_records
+            && !plan.is_empty()
+        {
+            let text =
+                "the rules of the site count on its records, which `--no-push` does not publish";
+            return Err(Failure::new(FailureKind::Guard, text).hint("apply without `--no-push`"));
+        }
         let mut break_glass = None;
         if assessment.shown.is_missing_any() {
             match &plan.options.break_glass {
@@ -218,7 +234,7 @@ impl Gate {
                 }
                 None => {
                     let effect = PlanEffect::of(reviewed).digest();
-                    return Err(missing(&assessment.shown, &effect));
+                    return Err(missing(plan, &assessment.shown, &effect));
                 }
             }
         }
@@ -253,7 +269,7 @@ impl Gate {
             .needed
             .retain(|rule| !begun_without.contains(&rule.rule));
         match shown.is_missing_any() {
-            true => Err(missing(&shown, &PlanEffect::of(plan).digest())),
+            true => Err(missing(plan, &shown, &PlanEffect::of(plan).digest())),
             false => Ok(()),
         }
     }
@@ -338,6 +354,7 @@ impl Gate {
     pub fn still_missing(
         &self,
         approving: Approving<'_>,
+        run: &RunId,
         broken: &BreakGlass,
     ) -> Result<Vec<MissingApproval>, Failure> {
         let none = Vec::new();
@@ -348,7 +365,7 @@ impl Gate {
             repository: approving.repository.signed_name()?,
             now: now(approving.client),
             spent: BTreeMap::new(),
-            own: None,
+            own: Some(run),
             appliers: BTreeSet::from([broken.by.to_lowercase()]),
         };
         let mut given = Vec::new();
@@ -383,15 +400,20 @@ fn loosens(plan: &Plan) -> Failure {
 }
 
 /// The failure that lists the missing approvals, and why those that were found do not count.
-fn missing(approvals: &Approvals, effect: &Digest) -> Failure {
+fn missing(plan: &Plan, approvals: &Approvals, effect: &Digest) -> Failure {
     let rules = approvals.needed.iter().filter(|rule| rule.missing > 0);
     let rules = rules.map(|rule| {
         let of = match rule.of.is_empty() {
             true => String::new(),
             false => format!(" (of {})", rule.of.join(", ")),
         };
+        let or = rule
+            .recovery
+            .as_ref()
+            .map(|other| format!(", or {} (of {})", other.count, other.of.join(", ")));
+        let or = or.unwrap_or_default();
         let (rule, count, missing) = (&rule.rule, rule.count, rule.missing);
-        format!("`{rule}` needs {count}{of}: {missing} missing")
+        format!("`{rule}` needs {count}{of}{or}: {missing} missing")
     });
     let refused = approvals.refused.iter();
     let refused = refused.map(|each| format!("{} does not count: {}", each.by, each.reason));
@@ -402,7 +424,10 @@ fn missing(approvals: &Approvals, effect: &Digest) -> Failure {
     );
     Failure::new(FailureKind::Guard, text)
         .details(rules.chain(refused))
-        .hint("save the plan (`trueup plan -o FILE`), have it approved by others (`trueup approve FILE`), and apply it again")
+        .hint(match plan.request.action {
+            Action::Update => "save the plan (`trueup plan -o FILE`), have it approved by others (`trueup approve FILE`), and apply it again",
+            _ => "save the plan of the action (its words behind `trueup plan`, and `-o FILE`), have it approved by others (`trueup approve FILE`), and apply it again",
+        })
 }
 
 /// The principals that those who apply are known by: git's identity, the key that git signs with, those on whose behalf the
@@ -437,8 +462,8 @@ struct Judge<'a> {
     effect: &'a Digest,
     repository: String,
     now: Timestamp,
-    spent: BTreeMap<Arc<str>, crate::design::RunId>,
-    own: Option<&'a crate::design::RunId>,
+    spent: BTreeMap<Arc<str>, RunId>,
+    own: Option<&'a RunId>,
     appliers: BTreeSet<String>,
 }
 
@@ -496,6 +521,11 @@ impl Judge<'_> {
         }
         if statement.site != self.approving.site.as_str() {
             return Some(format!("it is for site `{}`", statement.site));
+        }
+        if let Some(run) = &statement.run
+            && self.own.is_none_or(|own| own.as_str() != run)
+        {
+            return Some(format!("it is for run {run}, which had begun without"));
         }
         (*statement.effect != **self.effect).then(|| {
             format!(

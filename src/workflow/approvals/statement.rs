@@ -30,6 +30,8 @@ pub struct Statement {
     pub site: String,
     /// The digest of the plan's effect, all its digits.
     pub effect: String,
+    /// The run that it is for, which had begun without: it begins no other.
+    pub run: Option<String>,
     /// When it was made.
     pub issued: Timestamp,
     /// Until when it counts.
@@ -50,29 +52,38 @@ impl fmt::Display for Statement {
 }
 
 impl Statement {
-    fn fields(&self) -> [(&'static str, String); 6] {
-        [
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![
             ("repository", self.repository.clone()),
             ("site", self.site.clone()),
             ("effect", format!("sha256:{}", self.effect)),
+        ];
+        fields.extend(self.run.clone().map(|run| ("run", run)));
+        fields.extend([
             ("issued", self.issued.to_string()),
             ("expires", self.expires.to_string()),
             ("nonce", self.nonce.clone()),
-        ]
+        ]);
+        fields
     }
 
     /// Reads a text that is written as [`Statement`] writes it, byte by byte: nothing else was meant by who signed it.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
-        let mut lines = text.strip_suffix('\n')?.split('\n');
+        let mut lines = text.strip_suffix('\n')?.split('\n').peekable();
         if lines.next() != Some(TITLE) {
             return None;
         }
-        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(": ");
+        let mut field = |name: &str| {
+            let value = lines.peek()?.strip_prefix(name)?.strip_prefix(": ")?;
+            lines.next();
+            Some(value)
+        };
         let statement = Self {
             repository: field("repository")?.to_owned(),
             site: field("site")?.to_owned(),
             effect: field("effect")?.strip_prefix("sha256:")?.to_owned(),
+            run: field("run").map(str::to_owned),
             issued: field("issued")?.parse().ok()?,
             expires: field("expires")?.parse().ok()?,
             nonce: field("nonce")?.to_owned(),
@@ -106,6 +117,7 @@ mod tests {
             repository: "git.example/team/site".to_owned(),
             site: "edge".to_owned(),
             effect: "ab".repeat(32),
+            run: None,
             issued: "2030-01-01T00:00:00Z".parse().unwrap(),
             expires: "2030-01-08T00:00:00Z".parse().unwrap(),
             nonce: "1f".to_owned(),
@@ -116,6 +128,11 @@ mod tests {
     fn a_statement_is_read_as_it_was_written_and_in_no_other_way() {
         let text = statement().to_string();
         assert_eq!(Statement::read(&text), Some(statement()));
+        let of_run = Statement {
+            run: Some("01J".to_owned()),
+            ..statement()
+        };
+        assert_eq!(Statement::read(&of_run.to_string()), Some(of_run));
         for other in [
             text.replace("repository", "Repository"),
             text.replace("nonce: 1f\n", "nonce: 1f"),

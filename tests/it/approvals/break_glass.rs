@@ -60,3 +60,41 @@ fn a_run_without_approvals_is_begun_by_few_for_few_machines_and_shown_until_it_w
     let status = team.site.run(&["status"]).with(0);
     assert!(!status.stderr.contains(warning), "{}", status.stderr);
 }
+
+#[test]
+fn what_was_signed_of_a_run_begins_no_other_one() {
+    let team = Team::new();
+    let glass = "\ndata: {break_glass: {machines: 1, by: [ada@example.org]}, ";
+    let policy = POLICY.replace("\ndata: {", glass);
+    let policy = policy.replace("redeploy: 1", "any: 1");
+    team.site.checkout.write("policy.yaml", policy);
+    team.agree("Ada may, as others agree");
+    team.sign_as(&team.site, "ada");
+    let power = |state: &str, more: &[&str]| {
+        let words = ["apply", "power", state, "edge-1", "--yes"];
+        team.site.run(&[&words[..], more].concat())
+    };
+    power("off", &REASON).with(0);
+    let log = team.site.run(&["log", "--format", "json"]).with(0).json();
+    let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+    power("on", &REASON).with(0);
+    team.approve(&run, "bob", &[]).with(0);
+    power("off", &[])
+        .with(4)
+        .saying(&format!("it is for run {run}, which had begun without"));
+    assert_eq!(team.site.effects("powered-off"), 1);
+}
+
+#[test]
+fn where_records_count_a_run_publishes_them() {
+    let team = Team::new();
+    team.demands_an_approval_of_all();
+    let plan = team.plan(&REDEPLOY);
+    team.approve(&plan, "bob", &[]).with(0);
+    team.site
+        .run(&["apply", &plan, "--no-push"])
+        .with(4)
+        .saying("count on its records, which `--no-push` does not publish");
+    assert_eq!(team.site.effects("destroyed"), 0);
+    team.site.run(&["apply", &plan]).with(0);
+}

@@ -9,6 +9,7 @@ mod http;
 mod refused;
 mod signed;
 mod spent;
+mod takeover;
 mod workers;
 
 use std::path::PathBuf;

@@ -168,6 +168,7 @@ fn intermediate_commits_are_those_of_this_site_between_the_last_action_and_the_t
                 run: RunId::from("R1"),
                 revision: Arc::from(base.to_string()),
                 site_digest: Digest::from("d"),
+                repositories: Default::default(),
                 policy_asks: false,
             }),
             ..SiteState::default()

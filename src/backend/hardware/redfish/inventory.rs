@@ -34,7 +34,7 @@ pub(super) struct Drive {
     pub(super) resource: Resource,
 }
 
-/// What a system is built of, as it shows that.
+/// The maker and the firmware of a system, as it shows them.
 pub(super) fn built(system: &Resource) -> Built {
     Built {
         maker: system.text("/Manufacturer").map(Arc::from),
