@@ -105,7 +105,7 @@ fn approvals(repository: &Repository, guards: &Guards, checks: &mut Checks) {
     match &policy.recovery {
         Some(recovery) if keys < recovery.count => checks.warn(
             "approvals",
-            &format!(
+            format!(
                 "asked for, and `approvals.recovery` asks for {} of {}, of whom {keys} have a key among the allowed signers",
                 recovery.count,
                 recovery.of.join(", ")

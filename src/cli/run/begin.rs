@@ -84,8 +84,19 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     apply.format = command.format;
     apply.workers = Some(workers);
     drop((reviewed, parts));
-    look_out(context, &apply, &checkout, &site)?;
-    apply_saved(context, &apply, &checkout, &site, &path)
+    let begun = match look_out(context, &apply, &checkout, &site) {
+        Ok(_) => apply_saved(context, &apply, &checkout, &site, &path),
+        Err(failure) => Err(failure),
+    };
+    let failure = match begun {
+        Ok(code) => return Ok(code),
+        Err(failure) => failure,
+    };
+    // A push of one that was killed may have come to its end behind the look above.
+    match run::find_shared(&site, &command.run)? {
+        Some(record) => has_begun(context, command, &site, &record, &saved_plan(&path)?),
+        None => Err(failure),
+    }
 }
 
 /// The output where a run with the name has begun before: nothing is to do, if it is of the same plan.
