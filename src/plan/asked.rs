@@ -199,11 +199,14 @@ impl<'a> Rules<'a> {
     /// Blocks a machine that must not be torn down or switched off.
     fn hold_back(&self, mut item: Item<'a>, action: Action) -> Item<'a> {
         // A drain is taken back by an uncordon; what else takes it out of its clusters is not.
-        let leave = item.work.leave.as_deref();
-        let leaves = leave.is_some_and(|leave| {
-            let is_deleted = leave.only == Some(StepKind::RemoveFromCluster);
-            is_deleted || leave.takes_out() && leave.only != Some(StepKind::Drain)
-        });
+        let leaves = match action.does() {
+            Does::Leave { .. } => true,
+            Does::Cluster(kind) => matches!(
+                kind,
+                StepKind::RemoveEtcd | StepKind::ShutdownKubelet | StepKind::RemoveFromCluster
+            ),
+            _ => false,
+        };
         if let Some(why) = item.subject.protection(self.guards).filter(|_| leaves) {
             item.block(why, None);
         }

@@ -418,13 +418,20 @@ fn a_protected_machine_is_taken_out_of_no_cluster() {
             assert_eq!(blocks, ["the policy protects it"], "{action}");
         }
     }
-    // A drain is taken back.
-    let mut fixture = super::leaving::clustered(&["n1", "n2"]);
-    fixture.guards.policy.protected = named(&["n1"]);
-    fixture.request = Request {
-        action: Action::Drain,
-        nodes: these(&["n1"]),
-        ..Request::default()
-    };
-    assert_eq!(work(&fixture.plan()), "drain/n1");
+    // A drain is taken back, and a remediation brings it back.
+    for (action, step) in [
+        (Action::Drain, "drain/n1"),
+        (Action::Remediate, "remediate/n1"),
+    ] {
+        let mut fixture = super::leaving::clustered(&["n1", "n2"]);
+        fixture.guards.policy.protected = named(&["n1"]);
+        fixture.request = Request {
+            action,
+            nodes: these(&["n1"]),
+            ..Request::default()
+        };
+        let plan = fixture.plan();
+        assert_eq!(plan.changes[0].blocked, None, "{action}");
+        assert!(work(&plan).contains(step), "{action}: {}", work(&plan));
+    }
 }

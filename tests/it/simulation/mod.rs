@@ -5,6 +5,7 @@
 //! run or goes on with one, and comes to its end or to the death that it was given. Nothing in it depends on
 //! the machine that the test runs on, so that a life can be told again.
 
+mod claims;
 mod clones;
 mod death;
 mod decide;

@@ -24,6 +24,7 @@ use trueup::step::StepKind;
 
 use crate::dice::Dice;
 
+use super::claims;
 use super::death::Death;
 use super::disturbance::{self, Disk};
 use super::drawn::{edit, text};
@@ -159,10 +160,12 @@ struct Told {
     lost: usize,
     /// Lives of which the remote did not take all.
     refused: usize,
+    /// Records that claim that a run has built their machine.
+    claims: usize,
 }
 
 impl Told {
-    fn all(&self) -> [usize; 8] {
+    fn all(&self) -> [usize; 9] {
         let Self {
             runs,
             deaths,
@@ -172,9 +175,10 @@ impl Told {
             given_up,
             lost,
             refused,
+            claims,
         } = *self;
         [
-            runs, deaths, taken_over, moved, failed, given_up, lost, refused,
+            runs, deaths, taken_over, moved, failed, given_up, lost, refused, claims,
         ]
     }
 }
@@ -227,6 +231,7 @@ impl Tale {
     fn whole(&mut self) {
         self.act(Action::Update, &[]);
         for _ in 0..1 + self.dice.below(3) {
+            self.claims();
             if self.dice.chance(60) {
                 edit(&mut self.text, &mut self.dice);
                 self.stage.commit(&self.text.to_string());
@@ -251,11 +256,20 @@ impl Tale {
         for line in lines {
             self.tell(&line);
         }
+        self.claims();
         let tags = self.stage.tags().join(" ");
         self.tell(&tags);
         // Each tag is that of a run which says so, and each run that says so has it.
         let said = self.stage.tags_of_runs();
         assert_eq!(said, tags, "seed {}", self.seed);
+    }
+
+    /// No record says more of a machine than that has been through, while no run is under way.
+    fn claims(&mut self) {
+        if self.stage.interrupted_run().is_none() {
+            let (_, records) = self.stage.records();
+            self.told.claims += claims::check(&self.stage.machines(), records.values());
+        }
     }
 
     /// Asks for something, and sees it through.
@@ -726,7 +740,7 @@ const PARTS: u64 = 4;
 
 fn every_seed(part: u64) {
     let (first, count) = wanted();
-    let mut all = [0; 8];
+    let mut all = [0; 9];
     for seed in (first..first + count).filter(|seed| count == 1 || seed % PARTS == part) {
         let tale = tell(seed, count == 1);
         for (all, told) in all.iter_mut().zip(tale.told.all()) {
@@ -734,7 +748,7 @@ fn every_seed(part: u64) {
         }
     }
     eprintln!(
-        "runs, deaths, taken over, records moved, disks failed, given up, journals lost, pushes refused: {all:?}"
+        "runs, deaths, taken over, records moved, disks failed, given up, journals lost, pushes refused, claims: {all:?}"
     );
     assert!(
         count < SEEDS || !all.contains(&0),

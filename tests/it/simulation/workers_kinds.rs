@@ -64,9 +64,11 @@ fn disturbed_workers_carry_every_kind_of_step_out_once() {
         .collect();
     // Of MAAS alone; records alone are changed; and what a remediation does in its one step.
     use StepKind::{
-        AcceptDifferences, AcceptIdentity, Lock, RestoreNode, SetOutOfService, UnsetOutOfService,
+        AcceptDifferences, AcceptIdentity, Lock, Rename, RestoreNode, SetOutOfService,
+        UnsetOutOfService,
     };
     let elsewhere = [
+        Rename,
         Lock,
         AcceptIdentity,
         AcceptDifferences,

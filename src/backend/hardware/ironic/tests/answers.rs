@@ -37,9 +37,9 @@ async fn an_older_ironic_is_spoken_to_in_its_own_version() {
     let stand_in = StandIn::new().newest(61);
     let server = stand_in.serve().await;
     let (ironic, design) = opened(&server.url, &["n1"]);
-    act(&ironic, &design, StepKind::Prepare, "n1")
-        .await
-        .unwrap();
+    for kind in [StepKind::VerifySite, StepKind::Prepare] {
+        act(&ironic, &design, kind, "n1").await.unwrap();
+    }
     let received = server.received.lock().unwrap();
     let versions: BTreeSet<_> = received
         .iter()

@@ -181,6 +181,10 @@ impl StandInState {
         let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
         match (received.method.as_str(), &parts[..]) {
             ("GET", ["nodes"]) => self.list(query),
+            ("GET", ["drivers"]) if !query.is_empty() && self.newest < 77 => refusal(
+                406,
+                "Request not acceptable. The minimal required API version should be 1.77",
+            ),
             ("GET", ["drivers"]) => {
                 Reply::json(200, json!({"drivers": [{"name": "fake-hardware"}]}))
             }

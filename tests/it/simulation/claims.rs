@@ -1,0 +1,83 @@
+//! The claims of records, held against what the simulated machines have been through.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
+use trueup::design::{Class, Digests};
+use trueup::record::{Known, NodeRecord, Phase};
+
+/// The system on each machine, by the machines' own file: that of the last deploy that has ended, and that no teardown has
+/// ended since.
+fn installed(file: &Path) -> BTreeMap<String, Option<String>> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let (mut begun, mut installed) = (BTreeMap::new(), BTreeMap::new());
+    for line in lines {
+        let line: serde_json::Value = line;
+        let Some(node) = line["node"].as_str().map(str::to_owned) else {
+            continue;
+        };
+        if line["begun"].is_object() {
+            begun.insert(node, line["begun"]["effects"].clone());
+            continue;
+        }
+        let ended = begun.remove(&node).filter(|_| line["ended"].is_u64());
+        for effect in ended.iter().filter_map(|all| all.as_array()).flatten() {
+            if let Some(image) = effect["deployed"]["image"].as_str() {
+                installed.insert(node.clone(), Some(image.to_owned()));
+            } else if effect == "destroyed" {
+                installed.insert(node.clone(), None);
+            }
+        }
+    }
+    installed
+}
+
+/// The system that a record says is on its machine, as the simulator calls it.
+fn system(digests: &Digests) -> String {
+    let mut hash = Sha256::new();
+    for (section, digest) in digests.iter() {
+        if section.class() == Class::Redeploy {
+            for part in [section.to_string(), digest.to_string()] {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+        }
+    }
+    data_encoding::HEXLOWER.encode(&hash.finalize())
+}
+
+/// How many records say that a run has built their machine; each of these machines has just that system.
+pub(super) fn check<'r>(file: &Path, records: impl IntoIterator<Item = &'r NodeRecord>) -> usize {
+    let installed = installed(file);
+    let mut claims = 0;
+    for record in records {
+        let is_claim = record.phase == Phase::Deployed
+            && record.known == Some(Known::Applied)
+            && record.accepted.is_none();
+        if is_claim {
+            let found = installed.get(record.node.as_str()).cloned().flatten();
+            let history = || {
+                let text = std::fs::read_to_string(file).unwrap_or_default();
+                let own = format!("\"node\":\"{}\"", record.node);
+                let lines = text
+                    .lines()
+                    .enumerate()
+                    .filter(|(_, line)| line.contains(&own));
+                let lines: Vec<String> = lines.map(|(at, line)| format!("{at} {line}")).collect();
+                lines.join("\n")
+            };
+            assert_eq!(
+                found,
+                Some(system(&record.digests)),
+                "{record:#?}\n{}",
+                history()
+            );
+            claims += 1;
+        }
+    }
+    claims
+}
