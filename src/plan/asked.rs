@@ -207,7 +207,8 @@ impl<'a> Rules<'a> {
             ),
             _ => false,
         };
-        if let Some(why) = item.subject.protection(self.guards).filter(|_| leaves) {
+        let stays = leaves && !item.work.destroy;
+        if let Some(why) = item.subject.protection(self.guards).filter(|_| stays) {
             item.block(why, None);
         }
         if !item.work.destroy && action != Action::PowerOff {
