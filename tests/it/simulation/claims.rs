@@ -7,29 +7,23 @@ use sha2::{Digest as _, Sha256};
 use trueup::design::{Class, Digests};
 use trueup::record::{Known, NodeRecord, Phase};
 
-/// The system on each machine, by the machines' own file: that of the last deploy that has ended, and that no teardown has
-/// ended since.
+/// The system on each machine, by the machines' own file: that of the last deploy or teardown that has begun there.
 fn installed(file: &Path) -> BTreeMap<String, Option<String>> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let lines = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
-    let (mut begun, mut installed) = (BTreeMap::new(), BTreeMap::new());
+    let mut installed = BTreeMap::new();
     for line in lines {
         let line: serde_json::Value = line;
-        let Some(node) = line["node"].as_str().map(str::to_owned) else {
+        let Some(node) = line["node"].as_str() else {
             continue;
         };
-        if line["begun"].is_object() {
-            begun.insert(node, line["begun"]["effects"].clone());
-            continue;
-        }
-        let ended = begun.remove(&node).filter(|_| line["ended"].is_u64());
-        for effect in ended.iter().filter_map(|all| all.as_array()).flatten() {
+        for effect in line["begun"]["effects"].as_array().into_iter().flatten() {
             if let Some(image) = effect["deployed"]["image"].as_str() {
-                installed.insert(node.clone(), Some(image.to_owned()));
+                installed.insert(node.to_owned(), Some(image.to_owned()));
             } else if effect == "destroyed" {
-                installed.insert(node.clone(), None);
+                installed.insert(node.to_owned(), None);
             }
         }
     }
