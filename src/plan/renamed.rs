@@ -65,8 +65,8 @@ impl Renames {
             let of_values = values.filter_map(|(kind, value)| {
                 by_value.get(&(kind, Arc::from(value.to_ascii_lowercase())))
             });
-            let mut names = of_place.into_iter().chain(of_values).flatten();
-            let names = names.by_ref().filter(|new| {
+            let names = of_place.into_iter().chain(of_values).flatten();
+            let names = names.filter(|new| {
                 let named = site.nodes[**new].identity();
                 !matches!(named.compare(identity, &Shared::new()), Match::Differs(_))
             });

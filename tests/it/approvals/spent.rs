@@ -19,6 +19,17 @@ impl Team {
         self.site.checkout.git(&["push", "--quiet"]);
     }
 
+    /// Begins a run with an approval of Bob, which is killed when the first of two machines is off; gives its plan.
+    fn is_killed_with_an_approval(&self) -> String {
+        self.slowly();
+        let plan = self.plan(&OFF);
+        self.approve(&plan, "bob", &[]).with(0);
+        let run = self.site.start(&["apply", &plan]);
+        wait_for_effect(&self.site, "edge-1 powered-off");
+        kill(run);
+        plan
+    }
+
     /// The runs that have begun with an approval, by the records at the remote.
     fn spenders(&self) -> usize {
         let runs = self.site.run(&["log", "--format", "json"]).with(0).json();
@@ -83,12 +94,7 @@ fn of_two_applies_with_one_approval_exactly_one_begins() {
 #[test]
 fn a_run_that_was_killed_keeps_its_approval_and_is_resumed_in_another_clone() {
     let team = Team::new();
-    team.slowly();
-    let plan = team.plan(&OFF);
-    team.approve(&plan, "bob", &[]).with(0);
-    let run = team.site.start(&["apply", &plan]);
-    wait_for_effect(&team.site, "edge-1 powered-off");
-    kill(run);
+    team.is_killed_with_an_approval();
     let second = clone(&team.site, &team.origin);
     let name = team.refs().pop().unwrap();
     team.origin.git(&["update-ref", "-d", &name]);
@@ -103,12 +109,7 @@ fn a_run_that_was_killed_keeps_its_approval_and_is_resumed_in_another_clone() {
 #[test]
 fn a_run_whose_approval_is_taken_out_of_its_record_is_not_resumed_elsewhere() {
     let team = Team::new();
-    team.slowly();
-    let plan = team.plan(&OFF);
-    team.approve(&plan, "bob", &[]).with(0);
-    let run = team.site.start(&["apply", &plan]);
-    wait_for_effect(&team.site, "edge-1 powered-off");
-    kill(run);
+    team.is_killed_with_an_approval();
     let name = team.refs().pop().unwrap();
     team.origin.git(&["update-ref", "-d", &name]);
     let attacker = clone(&team.site, &team.origin);
@@ -166,12 +167,7 @@ fn a_run_that_could_not_begin_spends_nothing() {
 #[test]
 fn a_run_is_not_resumed_by_the_approval_of_somebody_who_has_left_since() {
     let team = Team::new();
-    team.slowly();
-    let plan = team.plan(&OFF);
-    team.approve(&plan, "bob", &[]).with(0);
-    let run = team.site.start(&["apply", &plan]);
-    wait_for_effect(&team.site, "edge-1 powered-off");
-    kill(run);
+    let plan = team.is_killed_with_an_approval();
     let lines = ["ada", "carol"].map(|name| team.signer(name, name));
     team.site.checkout.write("allowed_signers", lines.concat());
     team.site.checkout.commit("Bob has left");
