@@ -72,7 +72,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     };
     holds(&repository, &gate, &approval, &public)?;
     let digest = PlanEffect::of(&plan).digest();
-    let name = Approving::of(context, &site).publish(&approval, &digest, &public)?;
+    let name = Approving::of(context, &site).publish(&approval, &plan, &public)?;
     let place = match site.connection {
         Connection::Shared { publish: false, .. } => ", which is not published",
         _ => "",

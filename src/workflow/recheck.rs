@@ -116,8 +116,7 @@ impl Beyond {
         let mut nodes = BTreeMap::<_, Vec<_>>::new();
         let mut site = judged_otherwise(plan, planned);
         let (effect, fresh) = (PlanEffect::of(plan), PlanEffect::of(now));
-        let mut differences = effect.adds_to(&fresh);
-        differences.append(&mut effect.takes_without(&fresh));
+        let mut differences = effect.exceeds(&fresh);
         differences.retain(|difference| difference.part != EffectPart::Drain);
         for difference in differences {
             match &difference.node {

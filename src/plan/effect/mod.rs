@@ -317,6 +317,15 @@ impl<'p> PlanEffect<'p> {
         found
     }
 
+    /// By what it does more than an effect that was approved, the steps that go before a taking counted, too. None: the
+    /// approval covers it, being equal or less.
+    #[must_use]
+    pub fn exceeds(&self, approved: &Self) -> Vec<Difference> {
+        let mut more = self.adds_to(approved);
+        more.append(&mut self.takes_without(approved));
+        more
+    }
+
     /// The nodes to which `reviewed` does something that this effect does not.
     #[must_use]
     pub fn leaves_out(&self, reviewed: &Self) -> Vec<Difference> {
@@ -337,7 +346,7 @@ impl<'p> PlanEffect<'p> {
     /// The steps that go before a machine is taken away, or confirm that it is back, and that `now` has and this effect has
     /// not, of nodes that both take away: to leave them out is to do more.
     #[must_use]
-    pub fn takes_without(&self, now: &Self) -> Vec<Difference> {
+    fn takes_without(&self, now: &Self) -> Vec<Difference> {
         let taking = Kinds::of(&[
             StepKind::ShutdownKubelet,
             StepKind::Destroy,

@@ -1,7 +1,7 @@
 //! Approvals: the signatures that a plan needs before it is applied, where they are, and which of them count.
 //!
-//! An approval is a commit without parents below `<prefix>/<site>/approvals/<effect>/`, with the signed text and its
-//! signature; the ref's name says whose key it is. So of any number of refs that are pushed, one for each key that may
+//! An approval is a commit without parents below `<prefix>/<site>/approvals/<effect>/`, with the signed text, its
+//! signature and the plan that was approved; the ref's name says whose key it is. So of any number of refs that are pushed, one for each key that may
 //! approve is read, and no more. Rules and allowed signers come from a protected revision ([`Gate`]). A run spends the
 //! approvals that it begins with: its first records, written by compare-and-swap under the lock, name them.
 
@@ -21,7 +21,8 @@ use jiff::Timestamp;
 use super::{Client, Failure, FailureKind};
 use crate::design::{Digest, Policy, RunId, SiteName};
 use crate::plan::{
-    Action, Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval,
+    Action, Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval, effect,
+    saved,
 };
 use crate::record::{Approval, BreakGlass, MissingApproval, RunRecord, Store};
 use crate::repository::{
@@ -40,10 +41,13 @@ pub use statement::{LONGEST, NAMESPACE, Statement};
 /// The files of an approval.
 const STATEMENT: &str = "approval";
 const SIGNATURE: &str = "approval.sig";
+const PLAN: &str = "plan.json";
 
 /// Bytes of the largest of each.
 const LARGEST_STATEMENT: u64 = 4096;
 const LARGEST_SIGNATURE: u64 = 16 << 10;
+/// Of a larger plan, nothing less than all of it is covered.
+const LARGEST_PLAN: u64 = 64 << 20;
 
 /// Where the approvals of a site are, and who asks for them.
 #[derive(Clone, Copy)]
@@ -93,6 +97,34 @@ pub struct Assessment {
     /// Those that count.
     counted: Vec<Approval>,
 }
+
+impl Assessment {
+    /// Takes in the verdict on an approval of a signer.
+    fn take(&mut self, signer: &Signer, verdict: Verdict) {
+        let by: Arc<str> = Arc::from(signer.principal.as_str());
+        let shown = &mut self.shown;
+        match verdict {
+            Ok((approval, expires)) => {
+                shown.given.push(GivenApproval { by, expires });
+                self.counted.push(approval);
+            }
+            Err(why) => shown.refused.push(RefusedApproval {
+                by,
+                reason: Arc::from(why),
+            }),
+        }
+    }
+
+    /// Finds out how much is missing of what is needed.
+    fn weigh(&mut self, needed: &[NeededApproval]) {
+        let given = &self.shown.given;
+        let needed = needed.iter().cloned();
+        self.shown.needed = needed.map(|rule| rule.with(given)).collect();
+    }
+}
+
+/// The approval and the end of its time where it counts, else why not.
+type Verdict = Result<(Approval, Arc<str>), String>;
 
 /// An approval that was found, and the signer whose key it is said to be of.
 struct Candidate<'s> {
@@ -158,22 +190,18 @@ impl Gate {
             },
         };
         for candidate in approving.candidates(signers, effect, own)? {
-            let by: Arc<str> = Arc::from(candidate.signer.principal.as_str());
-            match judge.verdict(&candidate)? {
-                Ok((approval, expires)) => {
-                    shown.given.push(GivenApproval { by, expires });
-                    assessment.counted.push(approval);
-                }
-                Err(why) => shown.refused.push(RefusedApproval {
-                    by,
-                    reason: Arc::from(why),
-                }),
-            }
+            let verdict = judge.verdict(&candidate, reviewed)?;
+            assessment.take(candidate.signer, verdict);
         }
-        let given = &shown.given;
-        shown.needed = needed.into_iter().map(|rule| rule.with(given)).collect();
-        if shown.is_missing_any() {
-            shown.refused.extend(judge.of_other_effects(signers)?);
+        assessment.weigh(&needed);
+        if assessment.shown.is_missing_any() {
+            for (signer, verdict) in judge.of_other_effects(signers, reviewed)? {
+                // What is not needed is left for other plans.
+                if verdict.is_err() || assessment.shown.is_missing_any() {
+                    assessment.take(signer, verdict);
+                    assessment.weigh(&needed);
+                }
+            }
         }
         Ok(assessment)
     }
@@ -370,7 +398,7 @@ impl Gate {
         };
         let mut given = Vec::new();
         for candidate in approving.candidates(signers, &broken.effect, None)? {
-            if let Ok((_, expires)) = judge.verdict(&candidate)? {
+            if let Ok((_, expires)) = judge.sound(&candidate)? {
                 let by = Arc::from(candidate.signer.principal.as_str());
                 given.push(GivenApproval { by, expires });
             }
@@ -400,7 +428,7 @@ fn loosens(plan: &Plan) -> Failure {
 }
 
 /// The failure that lists the missing approvals, and why those that were found do not count.
-fn missing(plan: &Plan, approvals: &Approvals, effect: &Digest) -> Failure {
+fn missing(plan: &Plan, approvals: &Approvals, digest: &Digest) -> Failure {
     let rules = approvals.needed.iter().filter(|rule| rule.missing > 0);
     let rules = rules.map(|rule| {
         let of = match rule.of.is_empty() {
@@ -419,7 +447,7 @@ fn missing(plan: &Plan, approvals: &Approvals, effect: &Digest) -> Failure {
     let refused = refused.map(|each| format!("{} does not count: {}", each.by, each.reason));
     let text = format!(
         "the plan lacks approvals of its effect {}, by the rules of {}:",
-        crate::plan::effect::short(effect),
+        effect::short(digest),
         approvals.rules_from
     );
     Failure::new(FailureKind::Guard, text)
@@ -468,11 +496,25 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// The approval and the end of its time where it counts, else why not.
-    fn verdict(
+    /// The verdict on an approval of the effect that is judged.
+    fn sound(&self, candidate: &Candidate<'_>) -> Result<Verdict, Failure> {
+        let verdict = self.signed(candidate)?;
+        Ok(
+            verdict.and_then(|(approval, end, effect)| match effect == *self.effect {
+                true => Ok((approval, end)),
+                false => Err(format!(
+                    "it is of another effect, {}",
+                    effect::short(&effect)
+                )),
+            }),
+        )
+    }
+
+    /// The verdict on an approval, but for its effect, which is named.
+    fn signed(
         &self,
         candidate: &Candidate<'_>,
-    ) -> Result<Result<(Approval, Arc<str>), String>, Failure> {
+    ) -> Result<Result<(Approval, Arc<str>, Digest), String>, Failure> {
         let signer = candidate.signer;
         let approval = match &candidate.approval {
             Ok(approval) => approval,
@@ -496,9 +538,7 @@ impl Judge<'_> {
         let Some(statement) = Statement::read(&approval.statement) else {
             return Ok(Err("what is signed is no approval".to_owned()));
         };
-        let mut why = self
-            .foreign(&statement)
-            .or_else(|| statement.untimely(self.now));
+        let mut why = self.unfit(&statement);
         if let Some(run) = self.spent.get(&approval.statement)
             && self.own != Some(run)
         {
@@ -508,7 +548,14 @@ impl Judge<'_> {
             why = Some("it is of the person who applies".to_owned());
         }
         let end = Arc::from(statement.expires.to_string());
-        Ok(why.map_or_else(|| Ok((approval.clone(), end)), Err))
+        let effect = Digest::from(statement.effect.as_str());
+        Ok(why.map_or_else(|| Ok((approval.clone(), end, effect)), Err))
+    }
+
+    /// Why it is for something else, or for another time.
+    fn unfit(&self, statement: &Statement) -> Option<String> {
+        let foreign = self.foreign(statement);
+        foreign.or_else(|| statement.untimely(self.now))
     }
 
     /// Why it is for something else.
@@ -527,12 +574,7 @@ impl Judge<'_> {
         {
             return Some(format!("it is for run {run}, which had begun without"));
         }
-        (*statement.effect != **self.effect).then(|| {
-            format!(
-                "it is for effect {}",
-                crate::plan::effect::short(&statement.effect.as_str().into())
-            )
-        })
+        None
     }
 }
 
@@ -636,24 +678,25 @@ impl Approving<'_> {
     pub fn publish(
         &self,
         approval: &Approval,
-        effect: &Digest,
+        plan: &Plan,
         key: &PublicKey,
     ) -> Result<String, Failure> {
+        let effect = &PlanEffect::of(plan).digest();
         let name = self.ref_name(effect, key)?;
+        let text = |text: &Arc<str>| Some(text.as_bytes().to_vec());
+        let mut files = BTreeMap::from([
+            (STATEMENT.to_owned(), text(&approval.statement)),
+            (SIGNATURE.to_owned(), text(&approval.signature)),
+        ]);
+        let plan = saved::write(plan);
+        if plan.len() as u64 <= LARGEST_PLAN {
+            files.insert(PLAN.to_owned(), Some(plan));
+        }
         let actor = self.client.actor(self.repository)?;
         let commit = self.repository.write_commit(&NewCommit {
             base: None,
             parents: Vec::new(),
-            changes: BTreeMap::from([
-                (
-                    STATEMENT.to_owned(),
-                    Some(approval.statement.as_bytes().to_vec()),
-                ),
-                (
-                    SIGNATURE.to_owned(),
-                    Some(approval.signature.as_bytes().to_vec()),
-                ),
-            ]),
+            changes: files,
             deflated: BTreeMap::new(),
             author: Signature {
                 name: actor.name,

@@ -3,6 +3,7 @@
 mod advisory;
 mod audit;
 mod break_glass;
+mod covering;
 mod demanded;
 mod hardware_keys;
 mod http;

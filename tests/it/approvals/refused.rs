@@ -135,7 +135,10 @@ fn an_approval_of_something_else_or_for_another_time_does_not_count() {
             "it is for repository `git.example/other`",
         ),
         (attack.with("site", "core"), "it is for site `core`"),
-        (attack.with("effect", &zeros), "it is for effect 0000"),
+        (
+            attack.with("effect", &zeros),
+            "it is of another effect, 0000",
+        ),
         (
             attack.with("expires", "2020-01-01T00:00:00Z"),
             "it has expired at 2020",

@@ -10,7 +10,7 @@ use crate::fixture::{Ended, Fixture};
 
 impl Team {
     /// Everything needs an approval, and the simulator works in real time, so that a run can be caught in the middle.
-    fn slowly(&self) {
+    pub(super) fn slowly(&self) {
         self.site
             .simulator("{clock: real, durations: {power: 1}, faults: []}");
         let policy = POLICY.replace("redeploy: 1", "any: 1");
