@@ -611,6 +611,16 @@ impl Plan {
         changes.map(|change| &change.node)
     }
 
+    /// The machines that are not as they were applied, and that it does nothing about, sorted.
+    #[must_use]
+    pub fn left_drifted(&self) -> Vec<NodeName> {
+        let is_left = |change: &&Change| change.kind == ChangeKind::Drift && change.shown_only;
+        let drifted = self.changes.iter().filter(is_left);
+        let mut drifted: Vec<_> = drifted.map(|change| change.node.clone()).collect();
+        drifted.sort_unstable();
+        drifted
+    }
+
     /// The changes that wait for a flag, or that nothing allows.
     pub fn blocked(&self) -> impl Iterator<Item = &Change> {
         self.changes

@@ -96,6 +96,9 @@ pub struct RunReport {
     /// Nodes whose machines it changes though nothing proves that they are the ones that are meant, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unverified: Vec<NodeName>,
+    /// Machines that are not as they were applied, and that it did nothing about, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drifted: Vec<NodeName>,
     /// How many machines of the site are not known to be as designed, where it made a tag.
     #[serde(default, skip_serializing_if = "Unproven::is_none")]
     pub unproven: Unproven,

@@ -81,6 +81,7 @@ impl Session<'_> {
                 nodes: finished.nodes.clone(),
                 counts: finished.counts,
                 unverified: self.approved.plan.unverified().cloned().collect(),
+                drifted: self.approved.plan.left_drifted(),
                 unproven: run.unproven,
                 tag: run.tag.clone(),
                 next: next(&self.run, run.outcome, finished),

@@ -103,6 +103,7 @@ fn report() -> RunReport {
         ],
         counts: Counts::default(),
         unverified: Vec::new(),
+        drifted: Vec::new(),
         unproven: Unproven::default(),
         tag: None,
         next: Vec::new(),

@@ -54,8 +54,33 @@ pub fn report(
         let run = Visible(report.run.as_str());
         writeln!(out, "`trueup show {run} --full` lists all\n")?;
     }
-    if !report.unverified.is_empty() {
-        unverified(out, &report.unverified, palette, full)?;
+    let machines = |nodes: &[NodeName]| counted(nodes.len(), "machine", "machines");
+    let (unverified, drifted) = (&report.unverified, &report.drifted);
+    let told = [
+        (
+            "unverified:",
+            unverified,
+            format!(
+                "nothing proves that {} changed by this run are the ones that are meant",
+                machines(unverified)
+            ),
+        ),
+        (
+            "drift:",
+            drifted,
+            format!(
+                "this run did nothing about {} not as applied (`trueup plan` tells how)",
+                machines(drifted)
+            ),
+        ),
+    ];
+    for (word, nodes, text) in told.iter().filter(|(_, nodes, _)| !nodes.is_empty()) {
+        let names = named(nodes, full);
+        writeln!(
+            out,
+            "{} {text}: {names}",
+            palette.paint(Role::Warning, word)
+        )?;
     }
     for next in &report.next {
         writeln!(
@@ -90,31 +115,20 @@ pub fn report(
     )
 }
 
-/// Lists the machines that were changed without a proof of their identity.
-fn unverified(
-    out: &mut dyn Write,
-    nodes: &[NodeName],
-    palette: Palette,
-    full: bool,
-) -> fmt::Result {
+/// The names of machines; of many, the first.
+fn named(nodes: &[NodeName], full: bool) -> String {
     let shown = match full || nodes.len() <= FEW_NODES {
         true => nodes.len(),
         false => MOST_OF_A_REASON,
     };
-    let names: Vec<String> = nodes[..shown]
-        .iter()
+    let names = nodes[..shown].iter();
+    let names: Vec<String> = names
         .map(|node| Visible(node.as_str()).to_string())
         .collect();
-    let word = palette.paint(Role::Warning, "unverified:");
-    let machines = counted(nodes.len(), "machine", "machines");
     let names = names.join(", ");
-    write!(
-        out,
-        "{word} nothing proves that {machines} changed by this run are the ones that are meant: {names}"
-    )?;
     match nodes.len() - shown {
-        0 => writeln!(out),
-        more => writeln!(out, " and {more} more"),
+        0 => names,
+        more => format!("{names} and {more} more"),
     }
 }
 

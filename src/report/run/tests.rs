@@ -63,6 +63,7 @@ fn ending() -> RunReport {
             not_started: 0,
         },
         unverified: Vec::new(),
+        drifted: Vec::new(),
         unproven: Unproven::default(),
         tag: Some("site-action-success/x/01J".into()),
         next: vec!["check n2, then plan again".into()],
@@ -331,6 +332,11 @@ fn the_report_names_machines_that_nothing_proves() {
     assert!(out.contains(line), "{out}");
     let json = serde_json::to_value(&ended).unwrap();
     assert_eq!(json["unverified"], serde_json::json!(["n1", "n2"]));
+    ended.drifted = vec!["n3".into()];
+    out.clear();
+    report(&mut out, &ended, Palette::Plain, false).unwrap();
+    let line = "drift: this run did nothing about 1 machine not as applied (`trueup plan` tells how): n3\n";
+    assert!(out.contains(line), "{out}");
 
     ended.unverified = (0..1_000)
         .map(|number| format!("n{number}").into())

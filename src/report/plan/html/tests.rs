@@ -453,6 +453,7 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
         nodes: vec![result("c1", true), result("c2", false)],
         counts: Counts::default(),
         unverified: Vec::new(),
+        drifted: Vec::new(),
         unproven: Unproven::default(),
         tag: None,
         next: vec!["check c2".into()],
