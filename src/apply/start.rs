@@ -12,6 +12,7 @@ use super::schedule::Schedule;
 use crate::backend::{Order, Reporter};
 use crate::design::NodeDesign;
 use crate::journal::{Decision, Entry, StepOutcome};
+use crate::run::DECIDED_DONE;
 use crate::step::{Step, StepId, StepKind};
 
 /// The seconds that one look takes at most: a request and its answer, beside the time that a step keeps to report why.
@@ -33,6 +34,12 @@ impl<'a> Driver<'a> for Dispatcher<'a> {
         let step = &self.plan.steps[index];
         let decision = self.decided.remove(&index);
         if decision == Some(Decision::Done) {
+            let text: Arc<str> = Arc::from(DECIDED_DONE);
+            self.work.log.append(&Entry::Note {
+                step: step.id.clone(),
+                text: text.clone(),
+            })?;
+            self.notes.entry(index).or_default().push(text);
             return self.settle(index, StepOutcome::Succeeded, true, 0);
         }
         self.work.log.append(&Entry::Intent {

@@ -12,12 +12,11 @@ use super::secrets::ProcessSecrets;
 use super::trust::TrustGate;
 use crate::backend::{self, Reach};
 use crate::diagnostic::{Diagnostics, Sources};
-use crate::observed::Observations;
 use crate::report::{self, Visible};
 use crate::repository::Repository;
 use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
-use crate::workflow::{Checkout, Client, Failure, FailureKind, Observing};
+use crate::workflow::{Asking, Checkout, Client, Failure, FailureKind};
 
 /// The setting of git that names the folder of simulated sites. Documents cannot name it: they are
 /// input from others.
@@ -86,15 +85,14 @@ impl Client for Context {
         &[]
     }
 
-    fn drive(&self, runtime: &Runtime, asks: Observing<'_>) -> Observations {
+    fn drive(&self, runtime: &Runtime, asks: Asking<'_>) {
         let (running, ended) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let (printer, looks) = (self.printer, &*self.looks);
             scope.spawn(move || observing::show(printer, looks, &ended));
-            let seen = runtime.block_on(asks);
+            runtime.block_on(asks);
             drop(running);
-            seen
-        })
+        });
     }
 
     fn clock(&self) -> Box<dyn Timekeeper + '_> {

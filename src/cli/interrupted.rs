@@ -80,10 +80,10 @@ pub(super) fn abort(
     run: &RunId,
     take_over_dead: bool,
 ) -> Result<String, Failure> {
-    let definition = &checkout.location.definition;
     let request = AbortRequest {
+        client: context,
+        checkout,
         run,
-        folder: definition.rsplit_once('/').map_or("", |(folder, _)| folder),
         take_over_dead,
     };
     let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
@@ -103,6 +103,12 @@ pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<
         context
             .printer
             .tell(&format!("warning: its end is not signed: {why}"));
+    }
+    if !aborted.found_deployed.is_empty() {
+        writeln!(text, "Found deployed, and recorded so:")?;
+    }
+    for node in &aborted.found_deployed {
+        writeln!(text, "  {}", Visible(node.as_str()))?;
     }
     if !aborted.half_done.is_empty() {
         writeln!(text, "Left half-done:")?;

@@ -13,7 +13,6 @@ use super::sites;
 use super::{Failure, FailureKind, exit, interrupted};
 use crate::backend::BackendContext;
 use crate::diagnostic::{Diagnostics, Sources};
-use crate::observed::Observations;
 use crate::plan::{Plan, Request};
 use crate::report::sites::{PlanForm, Plans};
 use crate::repository::Repository;
@@ -21,8 +20,8 @@ use crate::run::{Committer, Connection, Timekeeper};
 use crate::site::{At, Depth, Detail, Loader, Location, Site};
 use crate::threads::{self, lock};
 use crate::workflow::{
-    Checkout, Client, Observed, Observing, Outlook, PlanRequest, Planner, Revision, Scope,
-    SiteOfMany, load_each,
+    Asking, Checkout, Client, Observed, Outlook, PlanRequest, Planner, Revision, Scope, SiteOfMany,
+    load_each,
 };
 
 /// The caller of the workflows of several sites: a message that each has is shown once.
@@ -63,8 +62,8 @@ impl Client for OnceForAll<'_> {
         self.context.clock()
     }
 
-    fn drive(&self, runtime: &Runtime, asks: Observing<'_>) -> Observations {
-        self.context.drive(runtime, asks)
+    fn drive(&self, runtime: &Runtime, asks: Asking<'_>) {
+        self.context.drive(runtime, asks);
     }
 }
 

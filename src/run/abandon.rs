@@ -27,6 +27,8 @@ pub struct Aborted {
     pub run: RunId,
     /// The half-done parts; nodes sorted by name, then steps.
     pub half_done: Vec<HalfDone>,
+    /// The machines that were found deployed when they were looked at, sorted.
+    pub found_deployed: Vec<NodeName>,
     /// The tag, where it could have changed something.
     pub tag: Option<Arc<str>>,
     /// Why its end is not signed, where it should be.
@@ -61,16 +63,25 @@ pub(super) struct Abandoned {
     pub(super) aborted: Aborted,
 }
 
+/// Tells which of the deploys that had begun are done, by a look at their machines; each is given with its notes.
+pub type LookAtDeploys<'a> = dyn Fn(&BTreeMap<StepId, Vec<Arc<str>>>) -> BTreeSet<StepId> + 'a;
+
 /// Writes that a run was aborted, and tags it. The lock is held.
 pub(super) fn abandon(
     process: Process<'_>,
-    store: &Store<'_>,
-    state: &State,
+    (store, state): (&Store<'_>, &State),
     mut record: RunRecord,
+    look: &LookAtDeploys<'_>,
 ) -> Result<Abandoned, Error> {
     let site = process.site;
     let files = RunFiles::of(site.repository, &site.name, &record.run);
-    let known = KnownRun::gather(site, (store, state), &record, &files)?;
+    let mut known = KnownRun::gather(site, (store, state), &record, &files)?;
+    let begun = known.begun_deploys();
+    let done = match begun.is_empty() {
+        true => BTreeSet::new(),
+        false => look(&begun),
+    };
+    known.prove(&done);
     let mut nodes = store
         .nodes(state)
         .map_err(error::records("read the records of the nodes"))?;
@@ -105,6 +116,7 @@ pub(super) fn abandon(
         aborted: Aborted {
             run: record.run.clone(),
             half_done,
+            found_deployed: done.into_iter().filter_map(|step| step.node).collect(),
             tag: record.tag.clone(),
             unsigned,
         },
@@ -146,6 +158,7 @@ fn take_in(
         .filter(|step| step.parameters.as_ref().is_some_and(|all| all.joins))
         .filter_map(|step| step.id.node.as_ref())
         .collect();
+    let decided = known.decided();
     let mut changed = BTreeSet::new();
     for (node, (phase, message)) in unrecorded {
         let node = NodeName::from(node);
@@ -160,6 +173,9 @@ fn take_in(
                 found.phase = Phase::Deployed;
                 (found.last_error, found.clean_step) = (None, None);
                 found.manageable = false;
+                if decided.contains(&node) {
+                    *found = node::as_decided(found.clone());
+                }
             }
             None => unsettle(found, run, phase, message),
         }

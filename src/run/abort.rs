@@ -1,6 +1,6 @@
 //! Aborts an interrupted run.
 
-use super::abandon::{Aborted, abandon};
+use super::abandon::{Aborted, LookAtDeploys, abandon};
 use super::error::Error;
 use super::interrupted::{find_interrupted, named};
 use super::process::{Held, Process};
@@ -15,14 +15,24 @@ use crate::design::RunId;
 /// # Errors
 ///
 /// As [`resume`](super::resume).
-pub fn abort(process: Process<'_>, run: &RunId, how: TakeOver) -> Result<Aborted, Error> {
+pub fn abort(
+    process: Process<'_>,
+    run: &RunId,
+    how: TakeOver,
+    look: &LookAtDeploys<'_>,
+) -> Result<Aborted, Error> {
     let found = find_interrupted(process.site, Some(run))?;
     let held = take_over(process, &found, how)?;
-    abort_held(process, run, &held)
+    abort_held(process, run, &held, look)
 }
 
 /// Aborts a run whose lock is held.
-pub(super) fn abort_held(process: Process<'_>, run: &RunId, held: &Held) -> Result<Aborted, Error> {
+pub(super) fn abort_held(
+    process: Process<'_>,
+    run: &RunId,
+    held: &Held,
+    look: &LookAtDeploys<'_>,
+) -> Result<Aborted, Error> {
     let site = process.site;
     let store = site.store()?;
     let end = || -> Result<Aborted, Error> {
@@ -30,7 +40,7 @@ pub(super) fn abort_held(process: Process<'_>, run: &RunId, held: &Held) -> Resu
             state, remote_tip, ..
         } = site.records(&store)?;
         let record = named(site, &store, &state, run)?;
-        let abandoned = abandon(process, &store, &state, record)?;
+        let abandoned = abandon(process, (&store, &state), record, look)?;
         let ended = End {
             run: &abandoned.run,
             state: &abandoned.state,

@@ -218,7 +218,10 @@ impl<'a> Beginning<'a> {
     /// Aborts the run before, which was interrupted, and publishes that.
     fn supersede(&self, records: &mut Records, previous: RunRecord) -> Result<(), Error> {
         let site = self.process.site;
-        let abandoned = abandon(self.process, &self.store, &records.state, previous)?;
+        // The plan that follows was made from the records as they are.
+        let no_look = |_: &_| Default::default();
+        let read = (&self.store, &records.state);
+        let abandoned = abandon(self.process, read, previous, &no_look)?;
         let mut updates = Vec::new();
         updates.extend(self.store.publication(&abandoned.state, records.remote_tip));
         updates.extend(abandoned.tag);

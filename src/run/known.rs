@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
 use super::node;
-use super::outcome::NodeOutcome;
+use super::outcome::{DECIDED_DONE, NodeOutcome};
 use super::part::collected;
 use super::records::Part;
 use super::site_repository::SiteRepository;
@@ -209,6 +209,49 @@ impl KnownRun {
             }
         }
         last
+    }
+
+    /// The machines of which an operator decided that their deploy is done.
+    pub(super) fn decided(&self) -> FxHashSet<&NodeName> {
+        let of_deploy = self.entries.iter().filter_map(|entry| match entry {
+            Entry::Note { step, text } if **text == *DECIDED_DONE => Some(step),
+            _ => None,
+        });
+        let deploys = of_deploy.filter(|step| step.kind == StepKind::Deploy);
+        deploys.filter_map(|step| step.node.as_ref()).collect()
+    }
+
+    /// The deploys that had begun and have not ended, each with its notes.
+    pub(super) fn begun_deploys(&self) -> BTreeMap<StepId, Vec<Arc<str>>> {
+        let begun = self.begun().into_iter();
+        let begun = begun.filter(|step| step.kind == StepKind::Deploy);
+        let mut notes: BTreeMap<StepId, Vec<Arc<str>>> =
+            begun.map(|step| (step, Vec::new())).collect();
+        for entry in &self.entries {
+            if let Entry::Note { step, text } = entry
+                && let Some(notes) = notes.get_mut(step)
+            {
+                notes.push(text.clone());
+            }
+        }
+        notes
+    }
+
+    /// Takes in that steps that had begun are done.
+    pub(super) fn prove(&mut self, done: &BTreeSet<StepId>) {
+        let is_begun =
+            |entry: &Entry| matches!(entry, Entry::Intent { step } if done.contains(step));
+        let told = self.entries.split_off(self.journal);
+        self.entries.retain(|entry| !is_begun(entry));
+        self.entries.extend(done.iter().map(|step| Entry::Ended {
+            step: step.clone(),
+            outcome: StepOutcome::Succeeded,
+            attempted: true,
+            duration_ms: 0,
+        }));
+        self.journal = self.entries.len();
+        self.entries
+            .extend(told.into_iter().filter(|entry| !is_begun(entry)));
     }
 
     /// Steps that had begun and have not ended, sorted.

@@ -50,7 +50,7 @@ mod time;
 mod unfinished;
 mod vouch;
 
-pub use abandon::{Aborted, HalfDone};
+pub use abandon::{Aborted, HalfDone, LookAtDeploys};
 pub use abort::abort;
 pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};
@@ -65,7 +65,7 @@ pub use interrupted::{Interrupted, find_interrupted};
 pub use lease::{GitTask, GitThread, LeaseHolder};
 pub use listener::RunListener;
 pub use migrate::{Migration, migrate};
-pub use outcome::NodeOutcome;
+pub use outcome::{DECIDED_DONE, NodeOutcome};
 pub use part::{
     Ending, Opened, OpenedPart, PartLog, PartOverview, PartRecorder, PartRequest, PartSession,
     PartState, abort_run, end_run, find_shared, hand_over, leave_to_workers, open_part, overview,

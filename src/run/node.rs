@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::outcome::NodeOutcome;
+use super::outcome::{DECIDED_DONE, NodeOutcome};
 use crate::design::{
     AcceptedDesign, Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId, Section,
 };
@@ -97,7 +97,23 @@ pub(super) fn after(
         // The run was interrupted in a step on a machine that stays what it is, and has seen it through.
         record.phase = Phase::Deployed;
     }
-    of_success(record, outcome.step.kind, context)
+    let record = of_success(record, outcome.step.kind, context)?;
+    Some(
+        match outcome.decided && outcome.step.kind == StepKind::Deploy {
+            true => as_decided(record),
+            false => record,
+        },
+    )
+}
+
+/// The record of a machine that an operator holds for built: no part of its design was compared.
+pub(super) fn as_decided(mut record: NodeRecord) -> NodeRecord {
+    record.known = Some(Known::Adopted(Box::new(Adopted {
+        verified: Vec::new(),
+        assumed: Section::ON_MACHINE.to_vec(),
+        reason: Some(Arc::from(DECIDED_DONE)),
+    })));
+    record
 }
 
 /// The record of a node on which a step of a kind has succeeded; `None`: it is dropped.

@@ -11,6 +11,9 @@ use crate::plan::Plan;
 use crate::record::Phase;
 use crate::step::{StepId, StepKind, clean_step_of};
 
+/// The note of a step of which an operator decided that it is done: nothing has seen its end.
+pub const DECIDED_DONE: &str = "an operator decided that it is done";
+
 /// The effect of a step on the record of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOutcome {
@@ -26,6 +29,8 @@ pub struct NodeOutcome {
     pub clean_step: Option<Arc<str>>,
     /// The identity of its machine, by the notes of the step.
     pub identity: Option<Box<Identity>>,
+    /// An operator decided that it is done.
+    pub decided: bool,
 }
 
 impl NodeOutcome {
@@ -73,6 +78,7 @@ impl NodeOutcome {
                 _ => None,
             },
             identity: identity::noted(notes).map(Box::new),
+            decided: notes.iter().any(|note| **note == *DECIDED_DONE),
         })
     }
 

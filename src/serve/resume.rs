@@ -67,10 +67,10 @@ pub(super) fn abort(host: &dyn Host, run: &RunId) -> Result<(), Failure> {
     let site = signing_site(&checkout, host.connection(&repository)?)?;
     let actor = host.client().actor(&repository)?;
     let clock = host.clock(None);
-    let definition = &checkout.location.definition;
     let request = AbortRequest {
+        client: host.client(),
+        checkout: &checkout,
         run,
-        folder: definition.rsplit_once('/').map_or("", |(folder, _)| folder),
         take_over_dead: false,
     };
     workflow::abort(Process::new(&site, &actor, clock.timekeeper()), request)?;

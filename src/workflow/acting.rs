@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 
-use super::{Checkout, Client, Failure, Observing};
+use super::{Asking, Checkout, Client, Failure};
 use crate::backend::BackendContext;
 use crate::diagnostic::{Diagnostics, Sources};
-use crate::observed::Observations;
 use crate::repository::Repository;
 use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
@@ -65,7 +64,7 @@ impl Client for Acting<'_> {
         self.client.clock()
     }
 
-    fn drive(&self, runtime: &Runtime, asks: Observing<'_>) -> Observations {
-        self.client.drive(runtime, asks)
+    fn drive(&self, runtime: &Runtime, asks: Asking<'_>) {
+        self.client.drive(runtime, asks);
     }
 }

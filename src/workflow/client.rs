@@ -9,7 +9,6 @@ use tokio::runtime::Runtime;
 use super::{Checkout, Failure};
 use crate::backend;
 use crate::diagnostic::{Diagnostics, Sources};
-use crate::observed::Observations;
 use crate::repository::Repository;
 use crate::run::{Committer, Timekeeper};
 use crate::site::Location;
@@ -48,10 +47,21 @@ pub trait Client: Sync {
     fn clock(&self) -> Box<dyn Timekeeper + '_>;
 
     /// Drives what asks backends to its end. A test that has a clock of its own replaces this.
-    fn drive(&self, runtime: &Runtime, asks: Observing<'_>) -> Observations {
-        runtime.block_on(asks)
+    fn drive(&self, runtime: &Runtime, asks: Asking<'_>) {
+        runtime.block_on(asks);
     }
 }
 
-/// An observation by backends, to be driven to its end.
-pub type Observing<'a> = Pin<Box<dyn Future<Output = Observations> + 'a>>;
+/// What asks backends, to be driven to its end.
+pub type Asking<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Drives what asks backends to its end, for a client; what was found.
+pub(super) fn driven<T: Default>(
+    client: &dyn Client,
+    runtime: &Runtime,
+    asks: impl Future<Output = T>,
+) -> T {
+    let mut found = T::default();
+    client.drive(runtime, Box::pin(async { found = asks.await }));
+    found
+}

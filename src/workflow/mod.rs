@@ -38,7 +38,7 @@ mod sound;
 mod windows;
 mod workers;
 
-pub use abort::{AbortRequest, abort};
+pub use abort::{AbortRequest, abort, abort_run};
 pub use acting::Acting;
 pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
@@ -48,7 +48,7 @@ pub use approvals::{
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use carry_out::{Caller, Carried, Execution, RunHost, RunLimits, Steps, drive_on};
 pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards, recorded};
-pub use client::{Client, Observing};
+pub use client::{Asking, Client};
 pub use collections::{
     BufferMode, CollectionChange, CollectionError, Collections, CommitRequest, Committed,
     Comparison, Problem, Version,
@@ -72,6 +72,5 @@ pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, 
 pub use sound::sound;
 pub use windows::time_left;
 pub use workers::{
-    PartEnd, PartOrder, PartSummary, RunEnd, abort_run, carry_out_part, end_run, vouched,
-    with_commit,
+    PartEnd, PartOrder, PartSummary, RunEnd, carry_out_part, end_run, vouched, with_commit,
 };

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::approvals::{Approving, Gate, SigningRules};
 use super::backends::{allow_applied, choose, identities, runtime};
+use super::client::driven;
 use super::guarded::GuardScope;
 use super::renewed::renewed;
 use super::rules::RuleSet;
@@ -404,7 +405,7 @@ impl<'a> Planner<'a> {
     ) -> Observations {
         let observed = observe_nodes(hardware, nodes, self.look(), named);
         let _observing = Scope::phase(Phase::Observe);
-        self.client.drive(runtime, Box::pin(observed))
+        driven(self.client, runtime, observed)
     }
 
     /// Makes the plan, with the approvals that it needs and has.

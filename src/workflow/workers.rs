@@ -253,21 +253,6 @@ pub fn end_run<'a>(
     }
 }
 
-/// Aborts a run that is divided among workers: no worker sends anything more before it is written that it was aborted.
-///
-/// # Errors
-///
-/// Those of [`run::abort_run`]; the documents of its commit cannot be loaded.
-pub fn abort_run(
-    process: Process<'_>,
-    interrupted: &Interrupted,
-    folder: &str,
-) -> Result<run::Aborted, Error> {
-    let guards = super::abort::guards_of(process, interrupted, folder)?;
-    let longest = backend::longest_request(&guards);
-    Ok(run::abort_run(process, interrupted, longest)?)
-}
-
 /// Checks that the plan of a run in the records is the one that the run began with: by its digest, which this clone noted or the
 /// caller knows. Every account with push rights can write the records; where the site takes signed runs only, the
 /// signature vouches for them.

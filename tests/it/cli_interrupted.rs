@@ -271,6 +271,36 @@ fn what_an_aborted_run_left_under_way_ends_by_itself() {
     assert_ne!(left["control02"], "create", "{left:?}");
 }
 
+#[test]
+fn an_abort_looks_at_the_machines_whose_deploys_had_begun() {
+    let fixture = in_real_time("[{nodes: [control02], step: deploy, outcome: late, seconds: 3}]");
+    let mut run = fixture.start(&["apply", "--yes"]);
+    wait_until("the deploy begins", || {
+        journals(&fixture).contains("deploy/control-nodes/control02")
+    });
+    run.kill().unwrap();
+    run.wait().unwrap();
+    wait_until("the machine is installed", || {
+        let all = fixture.run(&["status"]).with(0).stdout;
+        let mut lines = all.lines();
+        lines.any(|line| line.starts_with("control02 ") && line.contains("active"))
+    });
+    let runs = fixture.run(&["log", "--format", "json"]).with(0).json();
+    let run = runs["runs"][0]["run"].as_str().unwrap();
+    let aborted = fixture.run(&["abort", run]).with(0).stdout;
+    assert!(
+        aborted.contains("Found deployed, and recorded so:\n"),
+        "{aborted}"
+    );
+    assert!(aborted.contains("  control02\n"), "{aborted}");
+    // It is as designed, and no plan builds it again.
+    let left = fixture.planned(&[]);
+    let is_left = left
+        .get("control02")
+        .is_none_or(|kind| kind == "await-ready");
+    assert!(is_left, "{left:?}");
+}
+
 /// A site in a clone whose branch follows an origin, and the origin.
 pub(crate) fn shared(fixture: Fixture) -> (Fixture, Origin) {
     let origin = Origin::new();

@@ -15,7 +15,8 @@ use crate::cli::{Failure, FailureKind};
 use crate::report::Visible;
 use crate::run::{self, Interrupted, PartState, Process, SiteRepository};
 use crate::workflow::{
-    Caller, Purpose, RunEnd, abort_run, end_run, equip, plan_of, signing_site, with_commit,
+    AbortRequest, Caller, Purpose, RunEnd, abort_run, end_run, equip, plan_of, signing_site,
+    with_commit,
 };
 
 #[derive(Debug, Clone, Args)]
@@ -123,9 +124,13 @@ pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result
     with_commit(&checkout, &site, &interrupted)?;
     let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
     let process = Process::new(&site, &actor, &clock);
-    let definition = &checkout.location.definition;
-    let folder = definition.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let aborted = abort_run(process, &interrupted, folder)?;
+    let request = AbortRequest {
+        client: context,
+        checkout: &checkout,
+        run: &interrupted.record.run,
+        take_over_dead: false,
+    };
+    let aborted = abort_run(process, &interrupted, request)?;
     context.printer.print(&aborted_text(context, &aborted)?)?;
     Ok(0)
 }

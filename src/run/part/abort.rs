@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::known::KnownParts;
 use super::refs::{PartRefs, is_moved};
 use super::status::{PartState, PartStatus};
-use crate::run::abandon::Aborted;
+use crate::run::abandon::{Aborted, LookAtDeploys};
 use crate::run::abort::abort_held;
 use crate::run::error::{self, Error};
 use crate::run::interrupted::Interrupted;
@@ -26,6 +26,7 @@ pub fn abort_run(
     process: Process<'_>,
     interrupted: &Interrupted,
     longest_request: Duration,
+    look: &LookAtDeploys<'_>,
 ) -> Result<Aborted, Error> {
     let mut held = super::end::take(process, interrupted)?;
     let fenced = fence(process, interrupted).and_then(|wait| match wait {
@@ -37,7 +38,7 @@ pub fn abort_run(
         let _ = super::begin::give(process, &interrupted.record.run, &held, &interrupted.plan);
         return Err(error);
     }
-    abort_held(process, &interrupted.record.run, &held)
+    abort_held(process, &interrupted.record.run, &held, look)
 }
 
 /// Takes the next epoch of each part that a worker has. For how long one of them may still send something; `None`: no

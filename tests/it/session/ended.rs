@@ -1,5 +1,6 @@
 //! How runs end: records, tags, and what keeps a run from beginning.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -259,7 +260,8 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
         dead: true,
         longest_request: MINUTE,
     };
-    let aborted = abort(Process::new(&site, &actor, &elsewhere), &run, take_over).unwrap();
+    let process = Process::new(&site, &actor, &elsewhere);
+    let aborted = abort(process, &run, take_over, &|_| BTreeSet::new()).unwrap();
     assert_eq!(
         (aborted.half_done.len(), aborted.tag),
         (0, None),

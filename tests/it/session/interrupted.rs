@@ -1,5 +1,6 @@
 //! Runs that were killed, gone on with or given up.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,6 +129,7 @@ fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_do
         Process::new(&site, &actor(), &time),
         &run,
         TakeOver::default(),
+        &|_| BTreeSet::new(),
     )
     .unwrap();
     let said: Vec<_> = aborted

@@ -1,11 +1,14 @@
 //! The claims of records, held against what the simulated machines have been through.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
-use trueup::design::{Class, Digests};
+use trueup::design::{Class, Digests, NodeName};
 use trueup::record::{Known, NodeRecord, Phase};
+use trueup::step::StepKind;
+
+use super::Planned;
 
 /// The system on each machine, by the machines' own file: that of the last deploy or teardown that has begun there.
 fn installed(file: &Path) -> BTreeMap<String, Option<String>> {
@@ -74,4 +77,32 @@ pub(super) fn check<'r>(file: &Path, records: impl IntoIterator<Item = &'r NodeR
         }
     }
     claims
+}
+
+/// Of no machine that is as designed, and whose record says that a run has built it, does a plan build it again.
+pub(super) fn check_plan(
+    file: &Path,
+    planned: &Planned,
+    records: &BTreeMap<NodeName, NodeRecord>,
+) -> usize {
+    let installed = installed(file);
+    let mut deploys = BTreeSet::new();
+    for step in &planned.plan.steps {
+        if step.id.kind == StepKind::Deploy {
+            deploys.extend(step.id.node.as_ref());
+        }
+    }
+    let mut as_designed = 0;
+    for (name, design) in &planned.guarded.nodes {
+        let found = installed.get(name.as_str()).cloned().flatten();
+        if found != Some(system(&design.digests)) {
+            continue;
+        }
+        as_designed += 1;
+        // What became of one that a run had begun to change, and that could not be seen, is decided by an operator.
+        let record = records.get(name);
+        let is_open = record.is_none_or(|record| record.phase != Phase::Deployed);
+        assert!(is_open || !deploys.contains(name), "{name}: {record:#?}");
+    }
+    as_designed
 }

@@ -34,7 +34,6 @@ use trueup::design::{NodeDesign, NodeName, Policy, RunId, SiteName};
 use trueup::diagnostic::{Diagnostics, Sources};
 use trueup::guard::Guarded;
 use trueup::journal::{Decision, Journal, Log};
-use trueup::observed::Observations;
 use trueup::plan::{self, Action, Options, Plan, Request};
 use trueup::record::{NodeRecord, Place, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
@@ -44,8 +43,8 @@ use trueup::run::{
 };
 use trueup::site::{Accept, At, Location};
 use trueup::workflow::{
-    self, AbortRequest, ApplyRequest, Caller, Carried, Checkout, Clearance, Client, Execution,
-    Failure, FailureKind, Observed, Observing, PlanFile, PlanRequest, Planner, Purpose,
+    self, AbortRequest, ApplyRequest, Asking, Caller, Carried, Checkout, Clearance, Client,
+    Execution, Failure, FailureKind, Observed, PlanFile, PlanRequest, Planner, Purpose,
     ResumeRequest, RunHost, RunLimits, Steps, equip, plan_of,
 };
 
@@ -555,9 +554,11 @@ impl Stage {
             let site = self.site();
             let actor = actor();
             let process = Process::new(&site, &actor, &self.clock);
+            let (client, checkout) = (self.client(), self.checkout());
             let request = AbortRequest {
+                client: &client,
+                checkout: &checkout,
                 run,
-                folder: "",
                 take_over_dead: false,
             };
             match workflow::abort(process, request) {
@@ -702,8 +703,8 @@ impl Client for StageClient<'_> {
         Box::new(self.clock.copy())
     }
 
-    fn drive(&self, _: &tokio::runtime::Runtime, asks: Observing<'_>) -> Observations {
-        self.clock.run(asks)
+    fn drive(&self, _: &tokio::runtime::Runtime, asks: Asking<'_>) {
+        self.clock.run(asks);
     }
 }
 

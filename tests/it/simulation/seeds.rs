@@ -192,8 +192,6 @@ struct Tale {
     /// All that was said and done.
     trace: String,
     told: Told,
-    /// Whether the operator has decided how a step has ended, which is taken for true.
-    has_decided: bool,
     /// Whether all is said at once, for whoever looks for a fault.
     is_loud: bool,
 }
@@ -214,7 +212,6 @@ impl Tale {
             text,
             trace: String::new(),
             told: Told::default(),
-            has_decided: false,
             is_loud,
         };
         tale.stage.commit(&tale.text.to_string());
@@ -269,7 +266,7 @@ impl Tale {
 
     /// No record says more of a machine than that has been through, while no run is under way.
     fn claims(&mut self) {
-        if !self.has_decided && self.stage.interrupted_run().is_none() {
+        if self.stage.interrupted_run().is_none() {
             let (_, records) = self.stage.records();
             self.told.claims += claims::check(&self.stage.machines(), records.values());
         }
@@ -314,6 +311,10 @@ impl Tale {
     /// A plan of what is asked for, where there is anything to do.
     fn plan(&self, asked: &Asked) -> Option<Planned> {
         let planned = self.stage.plan(&asked.request, asked.options.clone())?;
+        if asked.request.action == Action::Update {
+            let records = self.stage.records().1;
+            claims::check_plan(&self.stage.machines(), &planned, &records);
+        }
         (!planned.plan.steps.is_empty()).then_some(planned)
     }
 
@@ -398,7 +399,6 @@ impl Tale {
 
     /// Who is asked looks at the machine, and says what is true.
     fn decides(&mut self, pursuit: &mut Pursuit, finished: &Finished) {
-        self.has_decided = true;
         pursuit.next = Next::Resume;
         for (step, _) in &finished.undecided {
             let decision = match self.dice.chance(50) {

@@ -17,7 +17,8 @@ use trueup::run::{
     self, Error, LeaseHolder, Process, RunReport, Timekeeper as _, find_interrupted,
 };
 use trueup::workflow::{
-    self, ApplyRequest, Clearance, Execution, PartEnd, PartOrder, PlanFile, RunEnd, RunLimits,
+    self, AbortRequest, ApplyRequest, Clearance, Execution, PartEnd, PartOrder, PlanFile, RunEnd,
+    RunLimits,
 };
 
 use super::death::{Death, Undertaker};
@@ -186,7 +187,14 @@ impl Stage {
             let process = Process::new(&site, &actor, &self.clock);
             let record = run::find_shared(&site, RUN)?.unwrap();
             let interrupted = find_interrupted(&site, Some(&record.run))?;
-            match workflow::abort_run(process, &interrupted, "") {
+            let (client, checkout) = (self.client(), self.checkout());
+            let request = AbortRequest {
+                client: &client,
+                checkout: &checkout,
+                run: &record.run,
+                take_over_dead: false,
+            };
+            match workflow::abort_run(process, &interrupted, request) {
                 Ok(_) => Ok(()),
                 Err(workflow::Error::Run(error)) => Err(error),
                 Err(error) => panic!("{}", chain(&error)),
