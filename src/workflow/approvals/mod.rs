@@ -124,7 +124,7 @@ impl Assessment {
 }
 
 /// The approval and the end of its time where it counts, else why not.
-type Verdict = Result<(Approval, Arc<str>), String>;
+type Verdict<T = (Approval, Arc<str>)> = Result<T, String>;
 
 /// An approval that was found, and the signer whose key it is said to be of.
 struct Candidate<'s> {
@@ -514,7 +514,7 @@ impl Judge<'_> {
     fn signed(
         &self,
         candidate: &Candidate<'_>,
-    ) -> Result<Result<(Approval, Arc<str>, Digest), String>, Failure> {
+    ) -> Result<Verdict<(Approval, Arc<str>, Digest)>, Failure> {
         let signer = candidate.signer;
         let approval = match &candidate.approval {
             Ok(approval) => approval,
