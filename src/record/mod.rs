@@ -131,6 +131,9 @@ pub struct Unproven {
     /// Built, and in their clusters not yet.
     #[serde(skip_serializing_if = "is_none_of")]
     pub not_joined: usize,
+    /// Not observed, or in a cluster that could not be read.
+    #[serde(skip_serializing_if = "is_none_of")]
+    pub unobserved: usize,
 }
 
 impl Unproven {
@@ -155,6 +158,7 @@ impl Unproven {
         let counts = [
             (self.assumed, "assumed (adopted, not verified)"),
             (self.not_joined, "not joined yet"),
+            (self.unobserved, "not observed"),
         ];
         let counts = counts.into_iter().filter(|(number, _)| *number > 0);
         counts.map(|(number, words)| format!("{number} {words}"))

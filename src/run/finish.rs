@@ -80,7 +80,16 @@ impl Session<'_> {
                 groups: finished.groups.clone(),
                 nodes: finished.nodes.clone(),
                 counts: finished.counts,
-                unverified: self.approved.plan.unverified().cloned().collect(),
+                unverified: {
+                    let touched = finished.nodes.iter();
+                    let touched = touched.filter(|node| node.standing != Standing::NotStarted);
+                    let touched: FxHashSet<&NodeName> = touched.map(|node| &node.node).collect();
+                    let unverified = self.approved.plan.unverified();
+                    unverified
+                        .filter(|node| touched.contains(node))
+                        .cloned()
+                        .collect()
+                },
                 drifted: self.approved.plan.left_drifted(),
                 unproven: run.unproven,
                 tag: run.tag.clone(),

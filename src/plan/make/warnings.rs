@@ -13,8 +13,8 @@ use crate::plan::action::Action;
 use crate::plan::change::cannot_be_compared;
 use crate::plan::input::Input;
 use crate::plan::item::Item;
-use crate::plan::subject::{Observation, Subject};
-use crate::record::Unproven;
+use crate::plan::subject::{Membership, Observation, Subject};
+use crate::record::{Join, Phase, Unproven};
 use crate::step::{OnDrainTimeout, Step, StepKind};
 
 /// Names of nodes that a warning lists before it only counts.
@@ -128,6 +128,8 @@ pub(super) struct Notes<'a> {
     pub(super) ungrouped: Vec<&'a NodeName>,
     /// By why.
     unobserved: BTreeMap<&'a str, Vec<&'a NodeName>>,
+    /// Deployed machines whose cluster could not be read, by why.
+    unread: BTreeMap<&'a str, Vec<&'a NodeName>>,
     not_comparable: Vec<&'a NodeName>,
     /// Machines that were taken as they were, by the sections that were not compared.
     assumed: BTreeMap<&'a [Section], Vec<&'a NodeName>>,
@@ -153,6 +155,9 @@ impl<'a> Notes<'a> {
         for (why, names) in next.unobserved {
             self.unobserved.entry(why).or_default().extend(names);
         }
+        for (why, names) in next.unread {
+            self.unread.entry(why).or_default().extend(names);
+        }
         self.not_comparable.extend(next.not_comparable);
         for (sections, names) in next.assumed {
             self.assumed.entry(sections).or_default().extend(names);
@@ -168,7 +173,15 @@ impl<'a> Notes<'a> {
                 self.unobserved.entry(why).or_default().push(subject.name);
             }
         }
-        if let Some(record) = subject.record.filter(|_| subject.after.is_some()) {
+        if let (Some(record), Some(after)) = (subject.record, subject.after) {
+            let is_in_cluster = record.join == Some(Join::Joined)
+                || record.join.is_none() && !after.labels.is_empty();
+            if let Membership::Unseen(why) = subject.membership
+                && record.phase == Phase::Deployed
+                && is_in_cluster
+            {
+                self.unread.entry(why).or_default().push(subject.name);
+            }
             let assumed = record.assumed();
             if !assumed.is_empty() {
                 self.assumed.entry(assumed).or_default().push(subject.name);
@@ -184,7 +197,10 @@ impl<'a> Notes<'a> {
 
     /// How many machines are not known to be as designed.
     pub(super) fn unproven(&self) -> Unproven {
+        let unseen = [&self.unobserved, &self.unread].map(BTreeMap::values);
+        let unseen: BTreeSet<&NodeName> = unseen.into_iter().flatten().flatten().copied().collect();
         Unproven {
+            unobserved: unseen.len(),
             assumed: self.assumed.values().map(Vec::len).sum(),
             not_joined: self.not_joined.len(),
         }
@@ -204,15 +220,23 @@ impl<'a> Notes<'a> {
                 warnings.push(format!("{what}: {}", listed(nodes)));
             }
         };
-        for (why, nodes) in self.unobserved.iter().take(NAMED) {
-            let what = format!("could not be observed, and are planned on their records ({why})");
-            about(nodes, &what);
+        let unseen = [
+            (
+                &self.unobserved,
+                "could not be observed, and are planned on their records",
+            ),
+            (
+                &self.unread,
+                "are in clusters that cannot be read, and count as joined",
+            ),
+        ];
+        for (all, what) in unseen {
+            for (why, nodes) in all.iter().take(NAMED) {
+                about(nodes, &format!("{what} ({why})"));
+            }
+            let others: Vec<_> = all.values().skip(NAMED).flatten().copied().collect();
+            about(&others, &format!("{what} (for other reasons)"));
         }
-        let others = self.unobserved.values().skip(NAMED).flatten();
-        about(
-            &others.copied().collect::<Vec<_>>(),
-            "could not be observed for other reasons, and are planned on their records",
-        );
         about(
             &self.not_comparable,
             "were recorded by other rules, at a revision that is not at hand, and count as unchanged",

@@ -1,9 +1,10 @@
 //! The table of changes, kind by kind.
 
 use super::*;
-use crate::design::{Guards, Retirement, SectionDigest, WipePolicy};
+use crate::design::{Guards, Retirement, SectionDigest, WipePolicy, fixture};
 use crate::observed::{Capability, PartDrift};
 use crate::plan::Standing;
+use crate::record::Join;
 
 /// One edit of a fixture of the settled node `n`.
 type Edit = fn(&mut PlanFixture);
@@ -546,6 +547,29 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
         edit(&mut fixture);
         assert_eq!(told(&fixture), *expected, "{what}");
     }
+}
+
+#[test]
+fn a_machine_whose_cluster_cannot_be_read_is_not_called_as_designed() {
+    let unproven = |fixture: &PlanFixture| {
+        let plan = fixture.plan();
+        let is_told = plan.warnings.iter().any(|text| {
+            **text == *"are in clusters that cannot be read, and count as joined (no answer): n"
+        });
+        (plan.summary.unproven.unobserved, is_told)
+    };
+    let site = "---\nschema: trueup/Backends/v1\nmetadata: {name: backends}\n\
+                data: {hardware: {kind: redfish}, clusters: {kubernetes: {}}}\n";
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.guards.backends = fixture::site(site).guards.backends;
+    fixture.record("n").join = Some(Join::Joined);
+    fixture.seen("n").cluster = in_cluster("compute");
+    assert_eq!(unproven(&fixture), (0, false));
+    fixture.seen("n").cluster = Fact::Unknown(Arc::from("no answer"));
+    assert_eq!(unproven(&fixture), (1, true));
+    // One that never joined is told of as such.
+    fixture.record("n").join = Some(Join::Awaited { since: 0 });
+    assert_eq!(unproven(&fixture), (0, false));
 }
 
 #[test]

@@ -264,6 +264,7 @@ pub(crate) fn full() -> Plan {
     });
     (plan.groups[0].waves, plan.summary.waves) = (waves, waves);
     plan.summary.unproven = crate::record::Unproven {
+        unobserved: 0,
         assumed: 1,
         not_joined: 1,
     };

@@ -10,7 +10,7 @@ use crate::design::NodeName;
 use crate::lifecycle::PowerState;
 use crate::observed::{Fact, ObservedNode};
 use crate::plan::{Approvals, Change, UnfinishedRun};
-use crate::record::{NodeRecord, Phase, Unproven};
+use crate::record::{Join, NodeRecord, Phase, Unproven};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json};
 
@@ -104,11 +104,15 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
     )
 }
 
-/// Why a machine could not be observed.
+/// Why a machine, or its node, could not be observed.
 fn unseen<'a>(row: &'a StatusRow<'_>) -> Option<&'a str> {
     let node = row.observed?;
-    match &node.provision {
-        Fact::Unknown(why) if !node.kept_by_records => Some(why),
+    let has_joined = row
+        .record
+        .is_some_and(|record| record.join == Some(Join::Joined));
+    match (&node.provision, &node.cluster) {
+        (Fact::Unknown(why), _) if !node.kept_by_records => Some(why),
+        (_, Fact::Unknown(why)) if has_joined => Some(why),
         _ => None,
     }
 }
