@@ -16,6 +16,7 @@ pub mod http;
 mod looks;
 mod masked;
 mod order;
+mod pages;
 mod reach;
 mod remediation;
 pub(crate) mod retry;

@@ -24,6 +24,7 @@ use tokio::time::{Instant, timeout};
 
 use super::page::Page;
 use crate::backend::masked::{masked, masked_json};
+use crate::backend::pages::Pages;
 use crate::backend::retry::policy;
 use crate::backend::{ActError, fence};
 use crate::diagnostic::chain;
@@ -273,10 +274,10 @@ impl Server {
         'anew: loop {
             let mut collector = fresh();
             let mut parameters = parameters.clone().limit(PAGE);
-            let mut tokens = BTreeSet::new();
+            let (mut tokens, mut pages) = (BTreeSet::new(), Pages::begin());
             loop {
                 let request = Resource::new(collection).list(&parameters);
-                let page: Page<T> = match self.send(request, LARGEST_PAGE).await {
+                let (page, bytes): (Page<T>, usize) = match self.send(request, LARGEST_PAGE).await {
                     Ok(page) => page,
                     Err(ApiError::Refused(status)) if status.code == 410 && lists < LISTS => {
                         lists += 1;
@@ -295,6 +296,7 @@ impl Server {
                     let text = "a list comes round to a page that was there".to_owned();
                     return Err(ApiError::Unreadable(text));
                 }
+                pages.and_more(bytes).map_err(ApiError::Unreadable)?;
                 parameters.continue_token = Some(next);
             }
         }
@@ -304,23 +306,25 @@ impl Server {
         &self,
         request: Result<Request<Vec<u8>>, RequestError>,
     ) -> Result<T, ApiError> {
-        self.send(request, LARGEST_OBJECT).await
+        let (object, _) = self.send(request, LARGEST_OBJECT).await?;
+        Ok(object)
     }
 
-    /// Sends a request, and reads its answer up to a size.
+    /// Sends a request, and reads its answer up to a size; also tells how large that was.
     async fn send<T: DeserializeOwned>(
         &self,
         request: Result<Request<Vec<u8>>, RequestError>,
         largest: usize,
-    ) -> Result<T, ApiError> {
+    ) -> Result<(T, usize), ApiError> {
         let answer = async {
             let (status, body) = self.begin(request).await?;
             let body = read(body, largest).await?;
             if !status.is_success() {
                 return Err(refusal(status, &body));
             }
-            serde_json::from_slice(&masked_json(&body))
-                .map_err(|error| ApiError::Unreadable(masked(&error.to_string()).into_owned()))
+            let object = serde_json::from_slice(&masked_json(&body))
+                .map_err(|error| ApiError::Unreadable(masked(&error.to_string()).into_owned()))?;
+            Ok((object, body.len()))
         };
         let late = || ApiError::Unreachable(format!("nothing within {} s", REQUEST.as_secs()));
         let answer = timeout(REQUEST, answer).await;

@@ -19,6 +19,7 @@ use crate::backend::hardware::poll::Lister;
 use crate::backend::http::{
     Answer, Class, Client, Credentials, Dialect, Endpoint, Request, percent_encoded,
 };
+use crate::backend::pages::Pages;
 
 /// The oldest version that will do: it has the retired flag.
 pub(super) const FLOOR: u32 = 61;
@@ -31,8 +32,6 @@ const MINIMUM: &str = "x-openstack-ironic-api-minimum-version";
 
 /// Most nodes in one page; Ironic's own default bound.
 const PAGE: usize = 1000;
-/// Most pages that are followed.
-const PAGES: usize = 10_000;
 
 /// Whether Ironic could not do it now, and did nothing: no worker was free, or the node was locked.
 pub(super) fn is_busy(error: &RequestError) -> bool {
@@ -200,7 +199,8 @@ impl Api {
     async fn all_nodes(&self) -> Result<Vec<Node>, RequestError> {
         let mut all: Vec<Node> = Vec::new();
         let mut path = format!("v1/nodes?limit={PAGE}&fields={FIELDS}");
-        for _ in 0..PAGES {
+        let mut pages = Pages::begin();
+        loop {
             let mut page: Page = self.get("Ironic", &path).await?;
             let marker = page.next.as_deref().and_then(marker);
             let is_last = page.nodes.is_empty() || marker.is_none();
@@ -211,11 +211,14 @@ impl Api {
                 }
                 _ => return Ok(all),
             }
+            self.goes_on(&mut pages)?;
         }
-        Err(RequestError::Stays(format!(
-            "{} lists nodes without end",
-            self.authority()
-        )))
+    }
+
+    /// Takes in a page of a list that goes on.
+    fn goes_on(&self, pages: &mut Pages) -> Result<(), RequestError> {
+        let on = pages.and_more(0);
+        on.map_err(|why| RequestError::Stays(format!("{}: {why}", self.authority())))
     }
 
     /// One node, where it is known.
@@ -321,7 +324,8 @@ impl Api {
         };
         let first = format!("v1/ports?limit={PAGE}&fields={FIELDS}{of_node}");
         let mut path = first.clone();
-        for _ in 0..PAGES {
+        let mut pages = Pages::begin();
+        loop {
             let page: Ports = self.get("Ironic", &path).await?;
             let is_last = page.ports.is_empty();
             for port in page.ports {
@@ -331,11 +335,8 @@ impl Api {
                 Some(marker) if !is_last => path = format!("{first}&marker={marker}"),
                 _ => return Ok(all),
             }
+            self.goes_on(&mut pages)?;
         }
-        Err(RequestError::Stays(format!(
-            "{} lists ports without end",
-            self.authority()
-        )))
     }
 
     /// Sends what changes something. Never repeated by itself.
