@@ -9,8 +9,9 @@ use uuid::Uuid;
 
 use super::node::{MARKER, Node};
 use crate::backend::{Order, Probe};
+use crate::design::NodeName;
 use crate::lifecycle::{PowerState, ProvisionState};
-use crate::step::StepKind;
+use crate::step::{StepId, StepKind};
 
 /// Names for deploys live in a space of their own.
 const SPACE: Uuid = Uuid::from_u128(0x9c2f_7a4e_51d3_5b0e_8a66_2d5f_0f7c_31b8);
@@ -49,6 +50,15 @@ impl Marker {
     pub(super) fn operation(&self) -> Value {
         json!({"op": "add", "path": format!("/extra/{MARKER}"), "value": self})
     }
+}
+
+/// Whether a node was made by a prepare of trueup's that has not ended: it was never managed since. What it lacks is added by the
+/// next one, which sets its controller anew.
+pub(super) fn is_being_enrolled(node: &Node, name: &NodeName) -> bool {
+    let step = Marker::of(node).and_then(|marker| marker.step.parse::<StepId>().ok());
+    node.state() == ProvisionState::Enroll
+        && step
+            .is_some_and(|step| step.kind == StepKind::Prepare && step.node.as_ref() == Some(name))
 }
 
 /// The identity of what a deploy makes.

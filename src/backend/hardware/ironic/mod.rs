@@ -182,6 +182,13 @@ impl Provisioner for Ironic {
     }
 
     async fn prove(&self, node: &NodeDesign, found: &Node) -> Result<(Identity, Proof)> {
+        if mark::is_being_enrolled(found, &node.name) {
+            let ports = self.api.ports(Some(&found.uuid)).await?;
+            if ports.is_empty() {
+                let proof = self.roster.proof_before(node, &self.designed(node));
+                return Ok((Identity::default(), proof));
+            }
+        }
         let (mut identity, mut verdict) = self.judge(node, found, &[]);
         if matches!(verdict, Verdict::NeedsMacs(_)) {
             let ports = self.api.ports(Some(&found.uuid)).await?;
@@ -211,7 +218,15 @@ impl Driver for Ironic {
                     let cleaned = policy.or(found.automated_clean).unwrap_or(true);
                     let macs = ports.get(&found.uuid).map_or(&[][..], Vec::as_slice);
                     let (identity, verdict) = self.judge(node, found, macs);
-                    proven(identity, verdict.into_proof(), found.observed(cleaned))
+                    let is_new = macs.is_empty() && mark::is_being_enrolled(found, &node.name);
+                    match is_new {
+                        // It gets its port, as one that is still to be made.
+                        true => ObservedNode {
+                            proof: self.roster.proof_before(node, &self.designed(node)),
+                            ..found.observed(cleaned)
+                        },
+                        false => proven(identity, verdict.into_proof(), found.observed(cleaned)),
+                    }
                 }
                 None if self.settings.enrolment.is_some() => ObservedNode {
                     // It gets a port with the MAC address of the document.

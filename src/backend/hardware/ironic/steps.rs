@@ -190,15 +190,24 @@ impl<'a> NodeSteps<'a> {
             },
             Err(error) => return Err(error.into()),
         };
-        if !enrolment.traits.is_empty() {
+        self.complete(node).await
+    }
+
+    /// Adds what a new node still lacks, as often as it takes; one that was managed before gets its port only.
+    async fn complete(&self, node: Node) -> Result<Node> {
+        let (api, task) = (&self.ironic().api, &self.task);
+        let is_new = mark::is_being_enrolled(&node, &task.node.name);
+        let enrolment = self.ironic().settings.enrolment.as_ref();
+        if let Some(enrolment) = enrolment.filter(|each| is_new && !each.traits.is_empty()) {
             api.set_traits(&task.subject, &node.uuid, &enrolment.traits)
                 .await?;
         }
         self.plug(&node).await?;
-        let (identity, verdict) =
-            self.ironic()
-                .judge(self.task.node, &node, &boot_macs(self.task.node));
-        task.admit(identity, verdict.into_proof()).await?;
+        if is_new {
+            let macs = boot_macs(task.node);
+            let (identity, verdict) = self.ironic().judge(task.node, &node, &macs);
+            task.admit(identity, verdict.into_proof()).await?;
+        }
         Ok(node)
     }
 
@@ -223,8 +232,7 @@ impl<'a> NodeSteps<'a> {
             return self.mark(node, Vec::new()).await;
         };
         if mark::is_ours(self.task.order, &node) {
-            self.plug(&node).await?;
-            return Ok(node);
+            return self.complete(node).await;
         }
         let task = &self.task;
         let reach = enrol::reach(self.task.node, enrolment, &*self.ironic().secrets)
@@ -240,8 +248,7 @@ impl<'a> NodeSteps<'a> {
         let node = task
             .patch(node, None, operations, reach.password.as_ref())
             .await?;
-        self.plug(&node).await?;
-        Ok(node)
+        self.complete(node).await
     }
 
     /// Writes down which disks an inspection found, for lists to show.

@@ -228,6 +228,53 @@ storage: {physical_devices: {system: {labels: {bootdrive: 'true'}}}}\n  \
 addressing: [{network: oob, address: 10.0.0.7}]\n  metadata: {boot_mac: '52:54:00:AA:BB:0C'}\n";
 
 #[tokio::test(start_paused = true)]
+async fn an_enrolment_that_was_interrupted_goes_on_in_that_run_and_in_another() {
+    for (method, end) in [("PUT", "/traits"), ("GET", "/ports"), ("POST", "/ports")] {
+        for run in [RUN, "01J00000000000000000000002"] {
+            let stand_in = StandIn::new();
+            let server = stand_in.serve().await;
+            let settings =
+                "driver: redfish, traits: [CUSTOM_SSD], controller: {password: {env: BMC}}";
+            let design = site(&server.url, settings, &[], RICH);
+            let open = || {
+                let context = BackendContext::trusting("unused".into(), Arc::new(One));
+                let written = design.guards().backends.data.as_ref().unwrap();
+                let backend = &design.guards().backends.hardware;
+                Ironic::open(&design, backend, written, &context).unwrap()
+            };
+            let ironic = open();
+            for _ in 0..3 {
+                stand_in.busy_at(method, end);
+            }
+            let first = order(&design, StepKind::Prepare, "rich", Parameters::default());
+            ironic.act(&first).await.unwrap_err();
+            let nodes = [design.nodes["rich"].clone()];
+            let later = open();
+            let seen = later.observe(&nodes).await;
+            let proof = &seen[&NodeName::from("rich")].proof;
+            assert!(proof.is_proven(), "{method} {end}: {proof:?}");
+            let again = Order {
+                run: RunId::from(run),
+                ..order(&design, StepKind::Prepare, "rich", Parameters::default())
+            };
+            while let Err(error) = later.act(&again).await {
+                assert!(
+                    matches!(error, ActError::Passing(_)),
+                    "{method} {end}: {error:?}"
+                );
+            }
+            let equipment = (json!(["CUSTOM_SSD"]), vec![json!("52:54:00:aa:bb:0c")]);
+            assert_eq!(
+                stand_in.equipment("rich"),
+                equipment,
+                "{method} {end} {run}"
+            );
+            assert_eq!(stand_in.state("rich"), "available");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 #[expect(clippy::too_many_lines, reason = "one story, told in order")]
 async fn a_machine_is_enrolled_and_deployed_as_its_design_has_it_and_no_password_is_shown() {
     let settings = "driver: redfish, resource_class: metal, traits: [CUSTOM_SSD], interfaces: {deploy_interface: direct}, \

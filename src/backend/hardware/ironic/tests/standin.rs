@@ -19,6 +19,11 @@ struct StandInState {
     held: BTreeMap<String, u32>,
     /// Nodes whose operations run until they are ended by hand.
     slow: Vec<String>,
+    /// By UUID of their node.
+    ports: Vec<(String, Value)>,
+    traits: BTreeMap<String, Value>,
+    /// The requests that are refused once, by method and end of the path.
+    busy: Vec<(&'static str, &'static str)>,
     newest: u32,
     page: usize,
     next_host: String,
@@ -32,6 +37,9 @@ impl StandIn {
             pending: BTreeMap::new(),
             held: BTreeMap::new(),
             slow: Vec::new(),
+            ports: Vec::new(),
+            traits: BTreeMap::new(),
+            busy: Vec::new(),
             newest: 115,
             page: 1000,
             next_host: String::new(),
@@ -46,6 +54,21 @@ impl StandIn {
     pub(super) fn newest(self, minor: u32) -> Self {
         self.fixture().newest = minor;
         self
+    }
+
+    /// No conductor is free at the next such request.
+    pub(super) fn busy_at(&self, method: &'static str, end: &'static str) {
+        self.fixture().busy.push((method, end));
+    }
+
+    /// The traits and the MAC addresses of a node.
+    pub(super) fn equipment(&self, name: &str) -> (Value, Vec<Value>) {
+        let uuid = self.node(name)["uuid"].as_str().unwrap().to_owned();
+        let fixture = self.fixture();
+        let ports = fixture.ports.iter().filter(|(of, _)| *of == uuid);
+        let ports = ports.map(|(_, address)| address.clone()).collect();
+        let traits = fixture.traits.get(name).cloned();
+        (traits.unwrap_or_default(), ports)
     }
 
     pub(super) fn page(self, size: usize) -> Self {
@@ -128,7 +151,7 @@ impl StandIn {
 fn new_node(name: &str, state: &str) -> Value {
     json!({
         "uuid": format!("uuid-{name}"), "name": name, "provision_state": state, "power_state": "power off",
-        "retired": false, "maintenance": false, "protected": false, "extra": {}, "instance_info": {},
+        "retired": false, "maintenance": false, "protected": false, "extra": {}, "instance_info": {}, "driver_info": {},
         "clean_step": {}, "provision_updated_at": null, "instance_uuid": null,
     })
 }
@@ -179,6 +202,12 @@ impl StandInState {
             .split_once('?')
             .unwrap_or((&received.path, ""));
         let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
+        let is_busy =
+            |(method, end): &(&str, &str)| received.method == *method && path.ends_with(end);
+        if let Some(at) = self.busy.iter().position(is_busy) {
+            self.busy.remove(at);
+            return refusal(503, "No free conductor workers available");
+        }
         match (received.method.as_str(), &parts[..]) {
             ("GET", ["nodes"]) => self.list(query),
             ("GET", ["drivers"]) if !query.is_empty() && self.newest < 77 => refusal(
@@ -188,8 +217,21 @@ impl StandInState {
             ("GET", ["drivers"]) => {
                 Reply::json(200, json!({"drivers": [{"name": "fake-hardware"}]}))
             }
-            ("GET", ["ports"]) => Reply::json(200, json!({"ports": []})),
-            ("POST", ["ports"]) => Reply::json(201, json!({})),
+            ("GET", ["ports"]) => {
+                let ports = self.ports.iter();
+                let ports: Vec<_> = ports
+                    .filter(|(of, _)| {
+                        !query.contains("node=") || query.contains(&format!("node={of}"))
+                    })
+                    .map(|(of, address)| json!({"address": address, "node_uuid": of}))
+                    .collect();
+                Reply::json(200, json!({"ports": ports}))
+            }
+            ("POST", ["ports"]) => {
+                let of = received.body["node_uuid"].as_str().unwrap().to_owned();
+                self.ports.push((of, received.body["address"].clone()));
+                Reply::json(201, json!({}))
+            }
             ("POST", ["nodes"]) => {
                 let name = received.body["name"].as_str().unwrap().to_owned();
                 let mut node = new_node(&name, "enroll");
@@ -286,7 +328,10 @@ impl StandInState {
                 self.nodes.get_mut(name).unwrap()["power_state"] = body["target"].clone();
                 Reply::json(202, Value::Null)
             }
-            ("PUT", ["traits"]) => Reply::json(204, Value::Null),
+            ("PUT", ["traits"]) => {
+                self.traits.insert(name.to_owned(), body["traits"].clone());
+                Reply::json(204, Value::Null)
+            }
             ("PUT", ["maintenance"]) => {
                 self.nodes.get_mut(name).unwrap()["maintenance"] = json!(true);
                 Reply::json(202, Value::Null)
