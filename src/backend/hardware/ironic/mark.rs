@@ -105,6 +105,8 @@ pub(super) fn probe(order: &Order, node: &Node, leaves: bool) -> Probe {
             }
         }
         (StepKind::Prepare, ProvisionState::Available) => Probe::Done,
+        // It is on its way, and what held when it was planned has been changed by itself.
+        (StepKind::Prepare, _) if has_moved(order, node) => Probe::UnderWay,
         (StepKind::Clean, ProvisionState::Manageable) if has_moved(order, node) => Probe::Done,
         (StepKind::Clean, ProvisionState::CleanFailed) if has_moved(order, node) => {
             Probe::Ambiguous(format!("it was begun, and the machine is {}", node.failed()).into())

@@ -194,15 +194,18 @@ impl<'a> NodeSteps<'a> {
     }
 
     /// Adds what a new node still lacks, as often as it takes; one that was managed before gets its port only.
-    async fn complete(&self, node: Node) -> Result<Node> {
+    async fn complete(&self, mut node: Node) -> Result<Node> {
         let (api, task) = (&self.ironic().api, &self.task);
         let is_new = mark::is_being_enrolled(&node, &task.node.name);
         let enrolment = self.ironic().settings.enrolment.as_ref();
         if let Some(enrolment) = enrolment.filter(|each| is_new && !each.traits.is_empty()) {
-            api.set_traits(&task.subject, &node.uuid, &enrolment.traits)
-                .await?;
+            let set = |uuid: Arc<str>| async move {
+                api.set_traits(&task.subject, &uuid, &enrolment.traits)
+                    .await
+            };
+            (node, ()) = task.send_with_retry(node, None, set).await?;
         }
-        self.plug(&node).await?;
+        node = self.plug(node).await?;
         if is_new {
             let macs = boot_macs(task.node);
             let (identity, verdict) = self.ironic().judge(task.node, &node, &macs);
@@ -212,17 +215,22 @@ impl<'a> NodeSteps<'a> {
     }
 
     /// Gives the node its port, by the MAC address that its design has.
-    async fn plug(&self, node: &Node) -> Result<()> {
+    async fn plug(&self, node: Node) -> Result<Node> {
         let Some(address) = payload::boot_address(self.task.node) else {
-            return Ok(());
+            return Ok(node);
         };
-        let (api, subject) = (&self.ironic().api, &self.task.subject);
-        match api.owner_of_port(subject, &address).await? {
-            Some(owner) if *owner == *node.uuid => Ok(()),
+        let (api, subject, address) = (&self.ironic().api, &self.task.subject, &address);
+        match api.owner_of_port(subject, address).await? {
+            Some(owner) if *owner == *node.uuid => Ok(node),
             Some(owner) => Err(self.task.permanent(format!(
                 "its MAC address {address} belongs to another node of Ironic's ({owner})"
             ))),
-            None => Ok(api.create_port(subject, &node.uuid, &address).await?),
+            None => {
+                let create =
+                    |uuid: Arc<str>| async move { api.create_port(subject, &uuid, address).await };
+                let (node, ()) = self.task.send_with_retry(node, None, create).await?;
+                Ok(node)
+            }
         }
     }
 

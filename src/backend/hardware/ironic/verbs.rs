@@ -72,7 +72,7 @@ impl Task<'_, Ironic> {
 
     /// Sends a request as soon as the node is idle and `verb` is legal, as often as the node turns out to
     /// be locked by another client, or Ironic has no worker free: it answers 503 then, in normal service.
-    async fn send_with_retry<T, F>(
+    pub(super) async fn send_with_retry<T, F>(
         &self,
         mut node: Node,
         verb: Option<Verb>,

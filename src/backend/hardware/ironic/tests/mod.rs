@@ -228,6 +228,26 @@ storage: {physical_devices: {system: {labels: {bootdrive: 'true'}}}}\n  \
 addressing: [{network: oob, address: 10.0.0.7}]\n  metadata: {boot_mac: '52:54:00:AA:BB:0C'}\n";
 
 #[tokio::test(start_paused = true)]
+async fn a_prepare_that_has_moved_its_node_is_under_way_and_not_refused_for_that() {
+    let stand_in = StandIn::new().with("a", "manageable");
+    stand_in.set("a", "provision_updated_at", json!("2026-01-01T00:00:00"));
+    let server = stand_in.serve().await;
+    let (ironic, design) = opened(&server.url, &["a"]);
+    let prepare = order(&design, StepKind::Prepare, "a", Parameters::default());
+    let marked = |run: &str| {
+        let marker = json!({"run": run, "step": prepare.step.id.to_string(), "before": null});
+        stand_in.set("a", "extra", json!({"trueup": marker}));
+    };
+    marked("01J00000000000000000000009");
+    assert_eq!(ironic.probe(&prepare).await, Probe::NotBegun);
+    marked(RUN);
+    let (ironic, _) = opened(&server.url, &["a"]);
+    assert_eq!(ironic.probe(&prepare).await, Probe::UnderWay);
+    ironic.act(&prepare).await.unwrap();
+    assert_eq!(stand_in.state("a"), "available");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_enrolment_that_was_interrupted_goes_on_in_that_run_and_in_another() {
     for (method, end) in [("PUT", "/traits"), ("GET", "/ports"), ("POST", "/ports")] {
         for run in [RUN, "01J00000000000000000000002"] {
@@ -243,11 +263,10 @@ async fn an_enrolment_that_was_interrupted_goes_on_in_that_run_and_in_another() 
                 Ironic::open(&design, backend, written, &context).unwrap()
             };
             let ironic = open();
-            for _ in 0..3 {
-                stand_in.busy_at(method, end);
-            }
+            stand_in.busy_at(Some((method, end)));
             let first = order(&design, StepKind::Prepare, "rich", Parameters::default());
             ironic.act(&first).await.unwrap_err();
+            stand_in.busy_at(None);
             let nodes = [design.nodes["rich"].clone()];
             let later = open();
             let seen = later.observe(&nodes).await;

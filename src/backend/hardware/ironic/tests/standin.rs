@@ -22,8 +22,8 @@ struct StandInState {
     /// By UUID of their node.
     ports: Vec<(String, Value)>,
     traits: BTreeMap<String, Value>,
-    /// The requests that are refused once, by method and end of the path.
-    busy: Vec<(&'static str, &'static str)>,
+    /// The requests that are refused, by method and end of the path.
+    busy: Option<(&'static str, &'static str)>,
     newest: u32,
     page: usize,
     next_host: String,
@@ -39,7 +39,7 @@ impl StandIn {
             slow: Vec::new(),
             ports: Vec::new(),
             traits: BTreeMap::new(),
-            busy: Vec::new(),
+            busy: None,
             newest: 115,
             page: 1000,
             next_host: String::new(),
@@ -56,9 +56,9 @@ impl StandIn {
         self
     }
 
-    /// No conductor is free at the next such request.
-    pub(super) fn busy_at(&self, method: &'static str, end: &'static str) {
-        self.fixture().busy.push((method, end));
+    /// No conductor is free at such requests.
+    pub(super) fn busy_at(&self, requests: Option<(&'static str, &'static str)>) {
+        self.fixture().busy = requests;
     }
 
     /// The traits and the MAC addresses of a node.
@@ -203,9 +203,8 @@ impl StandInState {
             .unwrap_or((&received.path, ""));
         let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
         let is_busy =
-            |(method, end): &(&str, &str)| received.method == *method && path.ends_with(end);
-        if let Some(at) = self.busy.iter().position(is_busy) {
-            self.busy.remove(at);
+            |(method, end): (&str, &str)| received.method == method && path.ends_with(end);
+        if self.busy.is_some_and(is_busy) {
             return refusal(503, "No free conductor workers available");
         }
         match (received.method.as_str(), &parts[..]) {
