@@ -29,7 +29,9 @@ fn read_cluster(node: &Node) -> Option<EtcdCluster> {
         .get("thresholds")
         .and_then(|thresholds| number(thresholds, "minimum_healthy"))
         .and_then(|minimum| usize::try_from(minimum).ok());
-    let credentials = node.get("credentials").and_then(Node::as_map);
+    let credentials = node.get("credentials");
+    let username = credentials.and_then(|all| text(all, "username"));
+    let credentials = credentials.and_then(Node::as_map);
     Some(EtcdCluster {
         name: ClusterName::from(text(node, "name")?),
         minimum_healthy: minimum.unwrap_or_else(|| quorum(members.len())),
@@ -39,6 +41,7 @@ fn read_cluster(node: &Node) -> Option<EtcdCluster> {
             .flat_map(Map::iter)
             .filter_map(|(key, field)| Some((key.text.clone(), Reference::read(&field.node)?)))
             .collect(),
+        username,
         mark: node.mark,
     })
 }

@@ -366,6 +366,8 @@ pub struct EtcdCluster {
     pub minimum_healthy: usize,
     /// How to authenticate, by reference.
     pub credentials: BTreeMap<Arc<str>, Reference>,
+    /// The user whose password is one of them.
+    pub username: Option<Arc<str>>,
     /// Where it was written.
     pub mark: Mark,
 }

@@ -1,5 +1,6 @@
 //! The etcd backend against a real etcd: three members, each a process of its own, over mutual TLS.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -24,6 +25,8 @@ pub(crate) struct Real {
     peer: Peer,
     scheme: &'static str,
     count: u16,
+    /// Its members ask for a user.
+    has_user: Cell<bool>,
 }
 
 /// Reads the files that references name.
@@ -70,6 +73,7 @@ impl Real {
             peer,
             scheme,
             count,
+            has_user: Cell::new(false),
         };
         assert!(real.peer.said().starts_with(scheme));
         real.wait_until_all_are_well();
@@ -116,11 +120,16 @@ impl Real {
                 credentials.insert(Arc::from(name), Reference::File(Arc::from(path)));
             }
         }
+        if self.has_user.get() {
+            let path = self.file("password").to_str().unwrap().to_owned();
+            credentials.insert(Arc::from("password"), Reference::File(Arc::from(path)));
+        }
         EtcdCluster {
             name: ClusterName::from("main"),
             members: members.collect(),
             minimum_healthy: usize::from(self.count) / 2 + 1,
             credentials,
+            username: self.has_user.get().then(|| Arc::from("root")),
             mark: Mark::new(SourceId(u32::MAX), 0),
         }
     }
@@ -304,6 +313,52 @@ impl Real {
         });
         leader.unwrap()
     }
+}
+
+#[test]
+fn a_cluster_that_wants_a_user_is_asked_as_that_user() {
+    let Some(real) = Real::start(3, "plain") else {
+        return;
+    };
+    for (path, body) in [
+        (
+            "v3/auth/user/add",
+            json!({"name": "root", "password": "of etcd's root"}),
+        ),
+        ("v3/auth/role/add", json!({"name": "root"})),
+        (
+            "v3/auth/user/grant",
+            json!({"user": "root", "role": "root"}),
+        ),
+        ("v3/auth/enable", json!({})),
+    ] {
+        real.ask(1, path, &body);
+    }
+    let cluster = real.cluster();
+    wait_until("it wants a user", || {
+        let found = quorum::problem(&cluster, &real.look(), "m1");
+        found.is_some_and(|text| text.contains("etcdserver: user name is empty"))
+    });
+    assert_eq!(
+        quorum::health(&cluster, &real.look(), None),
+        Health::Inaccessible
+    );
+    assert!(real.removal("n1").unwrap_err().starts_with("etcd-silent"));
+
+    real.has_user.set(true);
+    std::fs::write(real.file("password"), "another").unwrap();
+    let found = quorum::problem(&cluster, &real.look(), "m2").unwrap();
+    assert!(found.contains("authentication failed"), "{found}");
+    assert!(!found.contains("another"), "{found}");
+
+    std::fs::write(real.file("password"), "of etcd's root").unwrap();
+    assert_eq!(
+        quorum::health(&real.cluster(), &real.look(), None),
+        Health::Healthy
+    );
+    let removals = real.removal("n1").unwrap();
+    assert_eq!(remove(&real, "n1", removals), (Ok(()), Probe::Done));
+    assert_eq!(real.names().len(), 2);
 }
 
 #[test]

@@ -114,22 +114,24 @@ fn check_urls(cluster: &Node, seen: &mut BTreeMap<String, Mark>, findings: &mut 
     }
 }
 
-/// A certificate is nothing without its key.
+/// A certificate is nothing without its key, nor a user without a password.
 fn check_credentials(cluster: &Node, findings: &mut Findings) {
     let Some(credentials) = cluster.get("credentials") else {
         return;
     };
-    let (given, missing) = match (credentials.get("cert"), credentials.get("key")) {
-        (Some(cert), None) => (cert, "key"),
-        (None, Some(key)) => (key, "cert"),
-        _ => return,
-    };
-    let message = format!("`cert` and `key` go together, and there is no `{missing}`");
-    findings.push(Diagnostic::error(
-        "rule-etcd-credentials",
-        given.mark,
-        message,
-    ));
+    for (one, other) in [("cert", "key"), ("username", "password")] {
+        let (given, missing) = match (credentials.get(one), credentials.get(other)) {
+            (Some(given), None) => (given, other),
+            (None, Some(given)) => (given, one),
+            _ => continue,
+        };
+        let message = format!("`{one}` and `{other}` go together, and there is no `{missing}`");
+        findings.push(Diagnostic::error(
+            "rule-etcd-credentials",
+            given.mark,
+            message,
+        ));
+    }
 }
 
 fn minimum(cluster: &Node) -> Option<u64> {

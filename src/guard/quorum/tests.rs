@@ -60,6 +60,7 @@ impl QuorumFixture {
             minimum_healthy: self.minimum.unwrap_or_else(|| quorum(members.len())),
             members,
             credentials: BTreeMap::new(),
+            username: None,
             mark: Mark::new(SourceId(u32::MAX), 0),
         }
     }

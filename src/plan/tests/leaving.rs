@@ -46,6 +46,7 @@ pub(super) fn with_etcd(fixture: &mut PlanFixture, members: &[&str], dead: &[&st
             })
             .collect(),
         credentials: BTreeMap::new(),
+        username: None,
         mark: mark(),
     };
     let live: Vec<EtcdMemberSeen> = members

@@ -12,11 +12,11 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::answer::{Alarms, Headed, Id, Members, Status};
 use crate::backend::http::{
-    Answer, Client, Dialect, Endpoint, Failure, HttpLimits, Identity, Request, Trust,
+    Answer, Client, Credentials, Dialect, Endpoint, Failure, HttpLimits, Identity, Request, Trust,
 };
 use crate::backend::{Secret, Secrets};
 use crate::design::{EtcdCluster, EtcdMember};
@@ -35,7 +35,16 @@ pub(super) struct Gateway {
     pub(super) cluster: EtcdCluster,
     secrets: Arc<dyn Secrets>,
     client: OnceCell<Result<Client, Arc<str>>>,
+    /// What members have given the user for its password, by their names; `None`: they ask for none.
+    tokens: BTreeMap<Arc<str>, Mutex<Option<Option<Secret>>>>,
 }
+
+/// What a member answers whose user is unknown, or not known any more: nothing was done.
+const UNKNOWN_USER: [&str; 3] = [
+    "etcdserver: user name is empty",
+    "etcdserver: invalid auth token",
+    "etcdserver: revision of auth store is old",
+];
 
 /// An error of a request to a member.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -46,6 +55,41 @@ pub(super) enum CallError {
     /// It was made.
     #[error("{}", .0.text())]
     Failed(Failure),
+}
+
+/// How a request is sent.
+#[derive(Clone, Copy)]
+struct Sending<'a> {
+    limit: Duration,
+    repeatable: bool,
+    credentials: Option<&'a Credentials>,
+    /// A secret in the body.
+    hidden: Option<&'a Secret>,
+}
+
+impl Sending<'_> {
+    /// One that only reads.
+    const READING: Self = Self {
+        limit: READ,
+        repeatable: true,
+        credentials: None,
+        hidden: None,
+    };
+
+    /// One that is never repeated by itself.
+    const fn once(limit: Duration) -> Self {
+        Self {
+            limit,
+            repeatable: false,
+            ..Self::READING
+        }
+    }
+}
+
+/// The answer to a user's password.
+#[derive(Deserialize)]
+struct Token {
+    token: String,
 }
 
 /// The error format of etcd: `{"error": …, "message": …, "code": …}`.
@@ -72,6 +116,12 @@ impl CallError {
         }
     }
 
+    /// Whether the member does not know the user, or wants one.
+    fn is_of_user(&self) -> bool {
+        self.words()
+            .is_some_and(|words| UNKNOWN_USER.contains(&words))
+    }
+
     /// etcd's own words.
     pub(super) fn words(&self) -> Option<&str> {
         match self {
@@ -83,11 +133,50 @@ impl CallError {
 
 impl Gateway {
     pub(super) fn new(cluster: EtcdCluster, secrets: Arc<dyn Secrets>) -> Self {
+        let members = cluster.members.iter();
         Self {
+            tokens: members
+                .map(|member| (member.name.clone(), Mutex::default()))
+                .collect(),
             cluster,
             secrets,
             client: OnceCell::new(),
         }
+    }
+
+    /// What a member has given the user for its password; `None`: there is no user, or it asks for none.
+    async fn token(&self, member: &EtcdMember) -> Result<Option<Secret>, CallError> {
+        let (Some(username), Some(known)) = (&self.cluster.username, self.tokens.get(&member.name))
+        else {
+            return Ok(None);
+        };
+        // It is asked for once, whatever is asked of the member at the same time.
+        let mut known = known.lock().await;
+        if let Some(token) = &*known {
+            return Ok(token.clone());
+        }
+        let (credentials, secrets) = (self.cluster.credentials.clone(), self.secrets.clone());
+        let reveal = move || secret(&credentials, &*secrets, "password");
+        let password = tokio::task::spawn_blocking(reveal).await;
+        let password = password.unwrap_or_else(|error| Err(Arc::from(error.to_string())));
+        let password = password.map_err(CallError::Setup)?;
+        let password = password.unwrap_or_else(|| Secret::passing(String::new()));
+        let body = json!({"name": username, "password": password.reveal()});
+        let sending = Sending {
+            hidden: Some(&password),
+            ..Sending::READING
+        };
+        let path = "v3/auth/authenticate";
+        let given = self.send::<Token>(member, path, &body, sending).await;
+        let token = match given {
+            Ok(given) => Some(Secret::new(given.token)),
+            Err(error) if error.words() == Some("etcdserver: authentication is not enabled") => {
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        *known = Some(token.clone());
+        Ok(token)
     }
 
     /// The client, made when it is first used: a credential may be the output of a program.
@@ -103,14 +192,56 @@ impl Gateway {
             .map_err(|error| CallError::Setup(error.clone()))
     }
 
-    /// One request to one member.
+    /// One request to one member; where it does not know the user any more, it is asked once more with a new token.
     async fn call<T: DeserializeOwned>(
         &self,
         member: &EtcdMember,
         path: &str,
         body: &Value,
-        limit: Duration,
-        repeatable: bool,
+        sending: Sending<'_>,
+    ) -> Result<T, CallError> {
+        let mut asked = false;
+        loop {
+            let token = self.token(member).await?;
+            let token = token.map(|value| Credentials::Header {
+                name: "authorization",
+                value,
+            });
+            let sending = Sending {
+                credentials: token.as_ref(),
+                ..sending
+            };
+            match self.send(member, path, body, sending).await {
+                Err(error) if !asked && token.is_some() && error.is_of_user() => {
+                    self.forget(member, token.as_ref()).await;
+                    asked = true;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Drops what a member has given, unless it has given something else meanwhile.
+    async fn forget(&self, member: &EtcdMember, old: Option<&Credentials>) {
+        if let (Some(known), Some(Credentials::Header { value: old, .. })) =
+            (self.tokens.get(&member.name), old)
+        {
+            let mut known = known.lock().await;
+            let is_it = |token: &Option<Secret>| {
+                token
+                    .as_ref()
+                    .is_some_and(|token| token.reveal() == old.reveal())
+            };
+            known.take_if(|token| is_it(token));
+        }
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        member: &EtcdMember,
+        path: &str,
+        body: &Value,
+        sending: Sending<'_>,
     ) -> Result<T, CallError> {
         let client = self.client().await?;
         let setup = |error| CallError::Setup(Arc::from(format!("client_url: {error}")));
@@ -120,15 +251,17 @@ impl Gateway {
             "etcd cluster `{}`, member {}",
             self.cluster.name, member.name
         );
-        let request = Request::new(&subject, Method::POST, url)
+        let mut request = Request::new(&subject, Method::POST, url)
             .json(body)
-            .timeout(limit)
+            .timeout(sending.limit)
+            .credentials(sending.credentials)
             .dialect(&Words);
-        let request = if repeatable {
-            request.repeatable()
-        } else {
-            request
-        };
+        if let Some(secret) = sending.hidden {
+            request = request.hide(secret);
+        }
+        if sending.repeatable {
+            request = request.repeatable();
+        }
         let answer = client.send(&request).await.map_err(CallError::Failed)?;
         answer.json().map_err(CallError::Failed)
     }
@@ -139,7 +272,7 @@ impl Gateway {
         path: &str,
         body: &Value,
     ) -> Result<T, CallError> {
-        self.call(member, path, body, READ, true).await
+        self.call(member, path, body, Sending::READING).await
     }
 
     /// Whether a member reads through the quorum.
@@ -150,7 +283,7 @@ impl Gateway {
             Ok(_) => Ok(true),
             // Rights are checked after the quorum.
             Err(error) if error.words() == Some("etcdserver: permission denied") => Ok(true),
-            Err(error) if error.is_invalid() => Err(error),
+            Err(error) if error.is_invalid() || error.is_of_user() => Err(error),
             Err(_) => Ok(false),
         }
     }
@@ -239,7 +372,8 @@ impl Gateway {
             return Err(CallError::Setup(Arc::from(message)));
         };
         let path = "v3/cluster/member/remove";
-        self.call(through, path, &json!({ "ID": id }), limit, false)
+        let sending = Sending::once(limit);
+        self.call(through, path, &json!({ "ID": id }), sending)
             .await
     }
 }
@@ -257,9 +391,25 @@ impl Gateway {
         };
         let path = "v3/maintenance/transfer-leadership";
         let body = json!({ "targetID": id });
-        let answer = self.call::<serde::de::IgnoredAny>(leader, path, &body, READ, false);
+        let sending = Sending::once(READ);
+        let answer = self.call::<serde::de::IgnoredAny>(leader, path, &body, sending);
         answer.await.map(drop)
     }
+}
+
+/// A credential of the document; `None` where it names none.
+fn secret(
+    credentials: &BTreeMap<Arc<str>, crate::design::Reference>,
+    secrets: &dyn Secrets,
+    name: &str,
+) -> Result<Option<Secret>, Arc<str>> {
+    let Some(reference) = credentials.get(name) else {
+        return Ok(None);
+    };
+    let revealed = secrets.reveal(reference);
+    revealed
+        .map(Some)
+        .map_err(|error| Arc::from(format!("credentials: {name}: {error}")))
 }
 
 /// A client that is who the document says, and trusts whom the document says.
@@ -267,15 +417,7 @@ fn open(
     credentials: &BTreeMap<Arc<str>, crate::design::Reference>,
     secrets: &dyn Secrets,
 ) -> Result<Client, Arc<str>> {
-    let secret = |name: &str| -> Result<Option<Secret>, Arc<str>> {
-        let Some(reference) = credentials.get(name) else {
-            return Ok(None);
-        };
-        let revealed = secrets.reveal(reference);
-        revealed
-            .map(Some)
-            .map_err(|error| Arc::from(format!("credentials: {name}: {error}")))
-    };
+    let secret = |name: &str| secret(credentials, secrets, name);
     let identity = match (secret("cert")?, secret("key")?) {
         (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
         (None, None) => None,

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::backend::NoSecrets;
 use crate::backend::http::tests::server::{Received, Reply, Server};
+use crate::backend::{NoSecrets, Secret, SecretError};
 use crate::design::{EtcdMember, RunId};
 use crate::diagnostic::{Mark, SourceId};
 use crate::guard::quorum::{Health, health, problem, removal};
@@ -69,6 +70,7 @@ fn cluster(urls: [&str; 3]) -> EtcdCluster {
             .collect(),
         minimum_healthy: 2,
         credentials: BTreeMap::new(),
+        username: None,
         mark: Mark::new(SourceId(u32::MAX), 0),
     }
 }
@@ -241,6 +243,66 @@ async fn who_may_not_read_the_key_has_read_through_the_quorum_all_the_same() {
     };
     let (_servers, cluster, etcd) = fixture(denied).await;
     assert_eq!(problem(&cluster, &look(&etcd).await, "m3"), None);
+}
+
+/// The password of the user.
+#[derive(Debug)]
+struct Password;
+
+impl Secrets for Password {
+    fn reveal(&self, _: &crate::design::Reference) -> Result<Secret, SecretError> {
+        Ok(Secret::new("the password of etcd's user".to_owned()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_is_made_known_once_and_again_where_a_member_has_forgotten_it() {
+    // Which token it knows, of how many that it has given.
+    let known = AtomicU64::new(0);
+    let given = Arc::new(AtomicU64::new(0));
+    let count = given.clone();
+    let asks = move |asked: &Received| {
+        let current = known.load(Ordering::SeqCst);
+        let is_known = asked.headers.get("authorization") == Some(&format!("t{current}"));
+        match asked.path.as_str() {
+            "/v3/auth/authenticate" => {
+                let expected = json!({"name": "root", "password": "the password of etcd's user"});
+                assert_eq!(asked.body, expected);
+                let token = count.fetch_add(1, Ordering::SeqCst) + 1;
+                known.store(token, Ordering::SeqCst);
+                Some(Reply::json(200, json!({"token": format!("t{token}")})))
+            }
+            "/v3/kv/range" if is_known && current == 1 => {
+                known.store(9, Ordering::SeqCst);
+                Some(refusal(401, "etcdserver: invalid auth token"))
+            }
+            _ if is_known => None,
+            _ => Some(refusal(401, "etcdserver: user name is empty")),
+        }
+    };
+    let (_servers, mut cluster, _) = fixture(asks).await;
+    cluster.members.drain(..2);
+    cluster.username = Some(Arc::from("root"));
+    let reference = crate::design::Reference::Env(Arc::from("ETCD_PASSWORD"));
+    cluster.credentials.insert(Arc::from("password"), reference);
+    let secrets: Arc<dyn Secrets> = Arc::new(Password);
+    let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
+    for _ in 0..2 {
+        assert_eq!(problem(&cluster, &look(&etcd).await, "m3"), None);
+        assert_eq!(given.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_wants_a_user_is_told_as_such_and_not_as_one_without_a_quorum() {
+    let wants = |asked: &Received| {
+        let is_read = asked.path.ends_with("range");
+        is_read.then(|| refusal(401, "etcdserver: user name is empty"))
+    };
+    let (_servers, cluster, etcd) = fixture(wants).await;
+    let found = problem(&cluster, &look(&etcd).await, "m3").unwrap();
+    let expected = "does not answer: 401 Unauthorized: etcdserver: user name is empty";
+    assert_eq!(found, expected);
 }
 
 #[tokio::test(start_paused = true)]
