@@ -3,6 +3,7 @@
 //! The operator says where they are; nothing of the site can. A file of another repository has the name of that and a
 //! colon before its path, and is told from a file of the same name by [`Entry::is_elsewhere`].
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -20,13 +21,18 @@ pub struct OtherRepository {
 }
 
 impl OtherRepository {
-    /// Opens the repository whose top is a folder.
+    /// Opens the repository whose top is a folder; `variables`: those that the git program gets there.
     ///
     /// # Errors
     ///
     /// Those of [`Repository::discover`]; the folder is inside a repository.
-    pub fn open(name: Arc<str>, path: &Path, revision: Option<String>) -> Result<Self, Error> {
-        let repository = Repository::discover(path)?;
+    pub fn open(
+        name: Arc<str>,
+        path: &Path,
+        revision: Option<String>,
+        variables: &dyn Fn(&Path) -> Vec<(OsString, OsString)>,
+    ) -> Result<Self, Error> {
+        let repository = Repository::discover_with(path, variables)?;
         let real = |path: &Path| path.canonicalize().ok();
         if real(repository.root()) != real(path) {
             return Err(Error::NoRepository {

@@ -70,7 +70,7 @@ impl Repository {
         let root = handle
             .find_commit(revision.git())
             .and_then(|commit| commit.tree())
-            .map_err(|error| self.reading(handle, &format!("commit {revision}"), error))?;
+            .map_err(|error| self.reading(&format!("commit {revision}"), error))?;
         Ok(RevisionFolders {
             repository: self,
             handle,
@@ -122,7 +122,7 @@ impl Repository {
         path: &str,
     ) -> Result<Vec<u8>, Error> {
         self.with(|handle| {
-            let missing = |error| self.reading(handle, &format!("{blob} (`{path}`)"), error);
+            let missing = |error| self.reading(&format!("{blob} (`{path}`)"), error);
             let odb = handle.odb().map_err(missing)?;
             let (size, kind) = odb.read_header(blob.git()).map_err(missing)?;
             if size as u64 > limit {
@@ -217,8 +217,7 @@ type Names = FxHashMap<Vec<u8>, (git2::Oid, Kind)>;
 
 impl RevisionFolders<'_> {
     fn failed(&self, path: &str, error: git2::Error) -> Error {
-        self.repository
-            .reading(self.handle, &format!("`{path}`"), error)
+        self.repository.reading(&format!("`{path}`"), error)
     }
 
     fn kind(mode: i32) -> Kind {
