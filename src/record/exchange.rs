@@ -15,7 +15,7 @@ use super::error::{Error, failed};
 use super::place::{program, write_marker};
 use super::store::{State, Store};
 use crate::design::RunId;
-use crate::repository::{CommitId, NewCommit, RefUpdate, Remote};
+use crate::repository::{CommitId, NewCommit, RefUpdate, Remote, Wanted};
 
 /// How the records here and at the remote stand to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,10 @@ impl Store<'_> {
         };
         let ours = self.tip()?;
         if ours == Some(theirs) {
+            // A fetch of all refs may have left out the files.
+            remote
+                .complete(theirs, Wanted::Everything)
+                .map_err(failed("fetch the records"))?;
             return Ok(exchange(ExchangeOutcome::Same));
         }
         let theirs = self.fetch(remote, theirs)?;

@@ -58,6 +58,14 @@ pub enum Error {
         /// The wanted revision.
         wanted: String,
     },
+    /// A commit that was applied, and that the remote does not have any more: its history was rewritten.
+    #[error("commit {} no longer exists at the remote `{remote}`", commit.short())]
+    Gone {
+        /// The commit.
+        commit: CommitId,
+        /// The remote.
+        remote: String,
+    },
     /// A revision that git cannot resolve to a commit.
     #[error("`{revision}` names no commit")]
     UnknownRevision {
@@ -286,6 +294,9 @@ impl Error {
                 "fetch the missing objects: `git config --unset remote.{remote}.partialclonefilter; git fetch --refetch {remote}`"
             ),
             Self::Shallow { .. } => "fetch the rest of the history: `git fetch --unshallow`".to_owned(),
+            Self::Gone { commit, remote } => format!(
+                "a clone or a backup that still has it can push it: `git push {remote} {commit}:refs/heads/NAME`"
+            ),
             Self::UnknownRevision { .. } => {
                 "`git log --oneline` lists commits, `trueup log` lists site actions; a branch or tag may have to be fetched first".to_owned()
             }

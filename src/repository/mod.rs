@@ -9,6 +9,7 @@
 //! writer has seen: killed at any instant, the repository is either as before or as after.
 
 mod commit;
+mod complete;
 mod configuration;
 mod elsewhere;
 mod entry;
@@ -64,7 +65,7 @@ pub use program::ProgramTimeout;
 pub use range::TouchedFile;
 pub use read::{Links, ReadError, open_file, read_file};
 pub use refs::{is_plain_name, is_ref_name};
-pub use remote::{BRANCHES, PushOutcome, RefUpdate, Remote, Transport};
+pub use remote::{BRANCHES, PushOutcome, RefUpdate, Remote, Transport, Wanted};
 pub use signed::SignedCommit;
 pub use ssh::{PublicKey, Signed, SigningKey, claimed_key};
 pub use stamps::Moment;

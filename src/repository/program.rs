@@ -103,29 +103,40 @@ impl Repository {
         timeout: ProgramTimeout,
         left: Duration,
     ) -> Result<Output, Error> {
-        let mut command = git();
-        // A fetch must not begin to repack what libgit2 has mapped.
-        command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
-        command.arg("--git-dir").arg(&self.git_dir);
-        // Where it is told the first, it takes the second for the folder that it is in.
-        command.arg("--work-tree").arg(&self.root);
-        command.args(arguments).current_dir(&self.root);
+        let mut command = self.git();
+        command.args(arguments);
         let ended = self.run_child(command, timeout, left);
         output(ended, arguments, timeout)
     }
 
-    /// Asks git something about this repository, with a list that it reads. No filter, hook or monitor is run for it.
-    pub(super) fn ask_program(&self, arguments: &[&str], input: &[u8]) -> Result<Output, Error> {
-        let mut command = git();
-        command.arg("--git-dir").arg(&self.git_dir);
-        command.arg("--work-tree").arg(&self.root);
-        command.args(arguments).current_dir(&self.root);
+    /// Runs `git` in this repository, with a list that it reads.
+    pub(super) fn run_program_with(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        timeout: ProgramTimeout,
+    ) -> Result<Output, Error> {
         let failed = |source| Error::NoGitProgram { source };
         let mut file = tempfile::tempfile().map_err(failed)?;
-        file.write_all(input).map_err(failed)?;
+        file.write_all(input.as_bytes()).map_err(failed)?;
         file.rewind().map_err(failed)?;
-        let ended = self.run_child_with(command, Stdio::from(file), LOCAL);
-        output(ended, arguments, ProgramTimeout::Unattended(LOCAL))
+        let mut command = self.git();
+        command.args(arguments).stdin(Stdio::from(file));
+        let limit = (timeout, timeout.limit());
+        let ended = run_prepared(&self.environment, command, limit, &[]);
+        output(ended, arguments, timeout)
+    }
+
+    /// The program for this repository.
+    fn git(&self) -> Command {
+        let mut command = git();
+        // A fetch must not begin to repack what libgit2 has mapped.
+        command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
+        command.arg("--git-dir").arg(&self.git_dir);
+        // Where it is told the first, it takes the folder that it is in for the second.
+        command.arg("--work-tree").arg(&self.root);
+        command.current_dir(&self.root);
+        command
     }
 
     /// Runs a program with the environment of this repository, for as long as is left of the limit.

@@ -62,6 +62,12 @@ pub enum Error {
         /// The commit to be applied.
         target: String,
     },
+    /// The commit of the last site action no longer exists.
+    #[error("the last applied commit {base} no longer exists; what it said of the nodes is in their records")]
+    Gone {
+        /// The commit of the last site action.
+        base: String,
+    },
     /// The commit to be applied is older than the last site action.
     #[error("this is a rollback, which undoes {}: {}", counted(undone.len()), listed(undone))]
     Rollback {
@@ -283,6 +289,7 @@ impl Error {
             Self::Unpublished { .. } => Kind::Unpublished,
             Self::IntermediateCommits { .. }
             | Self::Diverged { .. }
+            | Self::Gone { .. }
             | Self::Rollback { .. }
             | Self::Blocked { .. }
             | Self::Spent { .. }
@@ -327,6 +334,10 @@ impl Error {
                 holder.run
             ),
             Self::Stale { .. } => "plan again, and review the differences".to_owned(),
+            Self::Gone { .. } => {
+                "`trueup plan` compares the documents with the records; `--allow-intermediate-commits` skips this check"
+                    .to_owned()
+            }
             Self::IntermediateCommits { .. } | Self::Diverged { .. } | Self::Rollback { .. } => {
                 "review them with `trueup diff --base last-site-action --diff committed`; `--allow-intermediate-commits` skips this check"
                     .to_owned()

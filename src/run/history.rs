@@ -26,6 +26,11 @@ pub enum History {
         /// The commit to be applied.
         target: CommitId,
     },
+    /// The commit of the last action no longer exists: the history was rewritten.
+    Gone {
+        /// The commit of the last action.
+        base: CommitId,
+    },
     /// The commit to be applied is older than the last action, which undoes these; the newest first.
     Rollback(Vec<IntermediateCommit>),
 }
@@ -37,6 +42,7 @@ impl History {
             Self::None => None,
             Self::Between(commits) => Some(Error::IntermediateCommits { commits }),
             Self::Rollback(undone) => Some(Error::Rollback { undone }),
+            Self::Gone { base } => Some(Error::Gone { base: base.short() }),
             Self::Diverged { base, target } => Some(Error::Diverged {
                 base: base.short(),
                 target: target.short(),
@@ -70,6 +76,9 @@ pub fn intermediate_commits(
         what: format!("the record of run {}", action.run),
         reason: format!("`{}` is no commit", action.revision),
     })?;
+    if is_gone(repository, base).map_err(reading())? {
+        return Ok(History::Gone { base });
+    }
     match repository.commits_touching(Some(base), target, selection) {
         Ok(commits) if commits.is_empty() => Ok(History::None),
         Ok(commits) => Ok(History::Between(listed(commits))),
@@ -111,7 +120,7 @@ pub fn since_success(
     let Some(base) = base.and_then(|base| base.revision.parse::<CommitId>().ok()) else {
         return Ok(Vec::new());
     };
-    if base == target {
+    if base == target || is_gone(repository, base).map_err(reading())? {
         return Ok(Vec::new());
     }
     let mut commits = match repository.commits_touching(Some(base), target, selection) {
@@ -123,6 +132,11 @@ pub fn since_success(
         commits.insert(0, repository.summary(target).map_err(reading())?);
     }
     Ok(listed(commits))
+}
+
+/// Whether a commit that was fetched if the remote still has it is in no history. A history that was cut off may have it.
+fn is_gone(repository: &Repository, commit: CommitId) -> Result<bool, repository::Error> {
+    Ok(!repository.has(commit.0)? && !repository.is_shallow()?)
 }
 
 fn listed(commits: Vec<CommitSummary>) -> Vec<IntermediateCommit> {
