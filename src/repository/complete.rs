@@ -83,7 +83,10 @@ impl Remote<'_> {
         ];
         let repository = self.repository();
         let listed = repository.run_program(&listing, timeout, timeout.limit())?;
-        let missing = listed.stdout.lines().filter_map(|line| line.strip_prefix('?'));
+        let missing = listed
+            .stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix('?'));
         let missing: Vec<ObjectId> = missing.filter_map(|id| id.parse().ok()).collect();
         self.bring(&promisor, timeout, &missing)
     }

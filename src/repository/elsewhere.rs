@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::entry::{Elsewhere, Entry, Selection, Tree};
-use super::{BlobId, CommitId, Error, Repository};
+use super::{CommitId, Error, Repository};
 
 /// Another repository that holds documents of a site.
 #[derive(Debug)]
@@ -88,12 +88,16 @@ impl Repository {
         &self.others
     }
 
-    /// Adds the selected files of other repositories to those of this one.
+    /// Adds the selected files of other repositories to those of this one, whose files of the worktree are read as git
+    /// would commit them.
     pub(super) fn with_elsewhere(
         &self,
         mut tree: Tree,
         selection: &Selection,
     ) -> Result<Tree, Error> {
+        if tree.revision.is_none() {
+            self.note_conversions(&mut tree.entries)?;
+        }
         for each in selection.elsewhere() {
             let others = (0u32..).zip(&self.others);
             let Some((position, other)) = others.into_iter().find(|(_, one)| one.name == each.name)
@@ -132,10 +136,5 @@ impl Entry {
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         self.elsewhere.is_some()
-    }
-
-    /// The id of the bytes of a file of another repository.
-    pub(super) fn blob_elsewhere(&self) -> Option<BlobId> {
-        self.blob.filter(|_| self.is_elsewhere())
     }
 }

@@ -168,13 +168,7 @@ fn is_plain(top: &Path, environment: &Environment) -> bool {
     if !is_folder || !is_whole || !is_of_this_user(top) || !is_of_this_user(&git_dir) {
         return false;
     }
-    let variable = |name: &str| match environment {
-        Some(variables) => {
-            let found = variables.iter().find(|(each, _)| each == name);
-            found.map(|(_, value)| value.clone())
-        }
-        None => std::env::var_os(name),
-    };
+    let variable = |name: &str| program::variable(environment, name);
     let is_telling = |(name, _): (OsString, OsString)| {
         let name = name.to_string_lossy();
         TELLING.iter().any(|telling| name.starts_with(telling))

@@ -8,9 +8,11 @@
 //! Objects are durable before a ref names them, and a ref moves only from the value that its
 //! writer has seen: killed at any instant, the repository is either as before or as after.
 
+mod attributes;
 mod commit;
 mod complete;
 mod configuration;
+mod conversion;
 mod elsewhere;
 mod entry;
 mod error;
@@ -33,6 +35,7 @@ mod read;
 mod refs;
 mod remote;
 mod signed;
+mod skipped;
 mod ssh;
 mod stamps;
 mod tag;
@@ -48,6 +51,7 @@ use std::sync::{Arc, Mutex};
 use crate::cache::Cache;
 use crate::threads::lock;
 use configuration::Configuration;
+use conversion::LineEnds;
 use layout::Layout;
 use program::Environment;
 
@@ -80,8 +84,8 @@ pub struct Repository {
     common_dir: PathBuf,
     /// The configuration of git.
     configuration: Mutex<Arc<Configuration>>,
-    /// Whether git would commit CRLF as LF (`core.autocrlf`).
-    strips_carriage_returns: bool,
+    /// Which line ends git commits as LF where attributes say nothing (`core.autocrlf`).
+    line_ends: LineEnds,
     /// Whether the executable bit of the worktree's files counts (`core.fileMode`).
     trusts_file_mode: bool,
     /// The environment of the git program; absent: the environment of this process.
@@ -131,8 +135,12 @@ impl Repository {
         let configuration = layout.configuration;
         let autocrlf = configuration.value("core.autocrlf").unwrap_or_default();
         Ok(Self {
-            strips_carriage_returns: autocrlf.eq_ignore_ascii_case("input")
-                || configuration.truth("core.autocrlf").unwrap_or(false),
+            line_ends: match autocrlf.eq_ignore_ascii_case("input")
+                || configuration.truth("core.autocrlf").unwrap_or(false)
+            {
+                true => LineEnds::Guessed,
+                false => LineEnds::Kept,
+            },
             trusts_file_mode: configuration.truth("core.filemode").unwrap_or(true),
             configuration: Mutex::new(Arc::new(configuration)),
             environment: variables(&layout.root),

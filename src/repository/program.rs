@@ -195,6 +195,17 @@ impl Repository {
     }
 }
 
+/// A variable of programs that are started.
+pub(super) fn variable(environment: &Environment, name: &str) -> Option<OsString> {
+    match environment {
+        Some(variables) => {
+            let found = variables.iter().find(|(each, _)| each == name);
+            found.map(|(_, value)| value.clone())
+        }
+        None => std::env::var_os(name),
+    }
+}
+
 /// Asks git something in a folder whose repository is not known yet.
 pub(super) fn ask(
     folder: &Path,
