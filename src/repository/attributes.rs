@@ -79,7 +79,7 @@ impl Repository {
         let has_eol = matches!(*eol, "lf" | "crlf");
         let line_ends = match text {
             "set" | "input" => LineEnds::Text,
-            "unset" => LineEnds::Kept,
+            "unset" => LineEnds::Unchanged,
             "auto" => LineEnds::Guessed,
             _ if has_eol => LineEnds::Text,
             _ => self.line_ends,
@@ -141,7 +141,7 @@ impl Repository {
         };
         let conversion = entry.conversion.as_deref().unwrap_or(&by_configuration);
         let bytes = match conversion.line_ends {
-            LineEnds::Kept => bytes,
+            LineEnds::Unchanged => bytes,
             LineEnds::Guessed if is_binary(&bytes) => bytes,
             LineEnds::Guessed if !has_crlf(&bytes) => bytes,
             // What is committed with CRLF stays so.
@@ -175,7 +175,7 @@ mod tests {
         let repository = Repository::init(folder.path()).unwrap();
         repository.configure("filter.known.clean", "cat").unwrap();
         const NONE: &str = "unspecified";
-        let kept = (LineEnds::Kept, false, None);
+        let kept = (LineEnds::Unchanged, false, None);
         for (values, meant) in [
             ([NONE; 6], kept),
             (
@@ -197,17 +197,17 @@ mod tests {
             (["unset", NONE, "crlf", NONE, NONE, NONE], kept),
             (
                 [NONE, NONE, NONE, "set", NONE, NONE],
-                (LineEnds::Kept, true, None),
+                (LineEnds::Unchanged, true, None),
             ),
             ([NONE, NONE, NONE, NONE, "unknown", NONE], kept),
             (
                 [NONE, NONE, NONE, NONE, "known", NONE],
-                (LineEnds::Kept, false, Some("filter `known`")),
+                (LineEnds::Unchanged, false, Some("filter `known`")),
             ),
             ([NONE, NONE, NONE, NONE, NONE, "UTF-8"], kept),
             (
                 [NONE, NONE, NONE, NONE, NONE, "UTF-16"],
-                (LineEnds::Kept, false, Some("encoding `UTF-16`")),
+                (LineEnds::Unchanged, false, Some("encoding `UTF-16`")),
             ),
         ] {
             let found = repository.conversion(&values);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(super) enum LineEnds {
     /// None: the bytes are committed as they are.
     #[default]
-    Kept,
+    Unchanged,
     /// CRLF in a file that is taken for text, unless it is committed with CRLF.
     Guessed,
     /// Every CRLF.
@@ -21,7 +21,7 @@ pub(super) struct Conversion {
     pub(super) line_ends: LineEnds,
     /// Whether `$Id: …$` becomes `$Id$`.
     pub(super) has_keyword: bool,
-    /// What changes it that is not done here.
+    /// A program or an encoding that would change it, and that is not applied here.
     pub(super) filter: Option<Arc<str>>,
 }
 
@@ -29,7 +29,7 @@ impl Conversion {
     /// A number that differs where files are converted in other ways.
     pub(super) fn code(&self) -> u8 {
         let line_ends = match self.line_ends {
-            LineEnds::Kept => 0,
+            LineEnds::Unchanged => 0,
             LineEnds::Guessed => 1,
             LineEnds::Text => 2,
         };

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::refusal::Refusal;
 use super::{CommitId, ObjectId};
 
 /// A failure of git, the worktree or the remote.
@@ -314,8 +315,13 @@ impl Error {
             Self::Unreachable { .. } | Self::GitTimeout { .. } => {
                 "with `--offline` a plan can be made without the remote, but not applied".to_owned()
             }
-            Self::Refused { .. } => {
-                "hosts that refuse other namespaces take branches: `git config trueup.refPrefix refs/heads/trueup`; or the branch or tag is protected".to_owned()
+            Self::Refused {
+                remote,
+                name,
+                message,
+            } => Refusal::of(message).hint(remote, name),
+            Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                "the disk is full: free space on it, and run the command again".to_owned()
             }
             _ => return None,
         })

@@ -143,7 +143,11 @@ impl Layout {
 /// A handle of libgit2, for objects and refs: the folders are given, and nothing is looked for.
 pub(super) fn open(git_dir: &Path, root: &Path) -> Result<git2::Repository, Error> {
     let opening = || git(format!("open the repository at `{}`", git_dir.display()));
-    let handle = git2::Repository::open_bare(git_dir).map_err(opening())?;
+    let flags = git2::RepositoryOpenFlags::NO_SEARCH | git2::RepositoryOpenFlags::BARE;
+    // The first knows where a history was cut off, and refuses owners and extensions that git does not.
+    let handle = git2::Repository::open_ext(git_dir, flags, NO_CEILINGS)
+        .or_else(|_| git2::Repository::open_bare(git_dir))
+        .map_err(opening())?;
     handle.set_workdir(root, false).map_err(opening())?;
     Ok(handle)
 }

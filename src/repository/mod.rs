@@ -33,6 +33,7 @@ mod program;
 mod range;
 mod read;
 mod refs;
+mod refusal;
 mod remote;
 mod signed;
 mod skipped;
@@ -84,7 +85,7 @@ pub struct Repository {
     common_dir: PathBuf,
     /// The configuration of git.
     configuration: Mutex<Arc<Configuration>>,
-    /// Which line ends git commits as LF where attributes say nothing (`core.autocrlf`).
+    /// Which line ends git commits as LF without attributes (`core.autocrlf`).
     line_ends: LineEnds,
     /// Whether the executable bit of the worktree's files counts (`core.fileMode`).
     trusts_file_mode: bool,
@@ -139,7 +140,7 @@ impl Repository {
                 || configuration.truth("core.autocrlf").unwrap_or(false)
             {
                 true => LineEnds::Guessed,
-                false => LineEnds::Kept,
+                false => LineEnds::Unchanged,
             },
             trusts_file_mode: configuration.truth("core.filemode").unwrap_or(true),
             configuration: Mutex::new(Arc::new(configuration)),

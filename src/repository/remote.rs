@@ -182,7 +182,8 @@ impl Remote<'_> {
         &self.name
     }
 
-    /// The refs that it has, by full name: those named, and those below a name that ends in `/*`.
+    /// The refs that it has, by full name: those named, those below a name that ends in `/*`, and those that end like a
+    /// name which begins with `*/`.
     ///
     /// # Errors
     ///
@@ -195,9 +196,13 @@ impl Remote<'_> {
     fn list(&self, names: &[&str]) -> Result<BTreeMap<String, ObjectId>, Error> {
         // git matches the ends of names.
         let is_asked = |name: &str| {
-            names.iter().any(|asked| match asked.strip_suffix('*') {
-                Some(folder) => name.starts_with(folder),
-                None => *asked == name,
+            names.iter().any(|asked| {
+                let (folder, ending) = (asked.strip_suffix('*'), asked.strip_prefix('*'));
+                match (folder, ending) {
+                    (Some(folder), _) => name.starts_with(folder),
+                    (None, Some(ending)) => name.ends_with(ending),
+                    (None, None) => *asked == name,
+                }
             })
         };
         if let Way::Transport(transport) = &self.way {

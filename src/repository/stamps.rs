@@ -104,7 +104,7 @@ impl Repository {
     fn stamps_key(&self) -> Key {
         let root: &Path = &self.root;
         let index = match self.line_ends {
-            LineEnds::Kept => None,
+            LineEnds::Unchanged => None,
             // It has a say in which files are changed.
             _ => Some(std::fs::metadata(self.git_dir.join("index"))),
         };

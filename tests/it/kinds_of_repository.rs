@@ -267,3 +267,57 @@ fn a_commit_that_is_gone_is_another_line() {
         world.origin.git(&reset);
     }
 }
+
+#[test]
+fn records_at_two_places_are_refused_wherever_they_are_looked_for() {
+    let world = World::new();
+    let usual = world.clone(&[]);
+    let other = world.clone(&["--config", "trueup.refPrefix=refs/heads/trueup"]);
+    let words = "records of site `edge` at `refs/trueup/edge/state`";
+    let refused: Vec<Expected> = ["plan", "status", "log", "apply --yes --adopt all"]
+        .map(|line| (line, 1, words))
+        .into();
+    holds(&other, "another prefix", &refused);
+    holds(&other, "another prefix", &[("validate", 0, "")]);
+    // The same the other way round, where the usual place has none.
+    let git = |arguments: &[&str]| world.origin.git(arguments);
+    git(&[
+        "update-ref",
+        "refs/heads/trueup/edge/state",
+        "refs/trueup/edge/state",
+    ]);
+    git(&["update-ref", "-d", "refs/trueup/edge/state"]);
+    let words = "`git config trueup.refPrefix refs/heads/trueup`";
+    holds(&usual, "the usual prefix", &[("apply --yes", 1, words)]);
+    holds(&other, "another prefix", &[("apply --yes", 0, "")]);
+    // A branch of that name which holds something else is no place of records.
+    git(&["update-ref", "-d", "refs/heads/trueup/edge/state"]);
+    git(&["branch", "work/edge/state", "main"]);
+    holds(
+        &usual,
+        "a branch of that name",
+        &[("plan --detailed-exitcode", 2, "")],
+    );
+}
+
+#[test]
+fn a_push_that_is_refused_names_the_way_out_of_what_was_refused() {
+    let world = World::new();
+    let clone = world.clone(&[]);
+    let git = |arguments: &[&str]| clone.checkout.git(arguments);
+    git(&[
+        "config",
+        "remote.origin.pushurl",
+        "file:///nonexistent/site.git",
+    ]);
+    let address = ("apply --yes", 1, "`git remote get-url --push origin`");
+    holds(&clone, "an address", &[address]);
+    git(&["config", "--unset", "remote.origin.pushurl"]);
+    git(&["config", "remote.origin.mirror", "true"]);
+    let mirror = (
+        "apply --yes",
+        1,
+        "`git config --unset remote.origin.mirror`",
+    );
+    holds(&clone, "a mirror", &[mirror]);
+}
