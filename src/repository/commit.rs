@@ -161,7 +161,10 @@ impl Repository {
         value: impl Fn(ObjectId) -> T,
     ) -> Result<BTreeMap<String, T>, Error> {
         self.with(|handle| {
-            let what = format!("`{folder}` of commit {commit}");
+            let what = match folder {
+                "" => format!("the top folder of commit {commit}"),
+                folder => format!("folder `{folder}` of commit {commit}"),
+            };
             let mut tree = handle
                 .find_commit(commit.git())
                 .and_then(|found| found.tree())
@@ -245,7 +248,7 @@ impl Repository {
     pub fn read_blob(&self, blob: BlobId) -> Result<Vec<u8>, Error> {
         self.with(|handle| match handle.find_blob(blob.git()) {
             Ok(found) => Ok(found.content().to_vec()),
-            Err(error) => Err(self.reading(&blob.to_string(), error)),
+            Err(error) => Err(self.reading(&format!("object {blob}"), error)),
         })
     }
 }

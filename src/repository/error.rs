@@ -46,7 +46,7 @@ pub enum Error {
         message: String,
     },
     /// An object is missing, and the clone is a partial one.
-    #[error("object {object} was left out of this partial clone")]
+    #[error("{object} was left out of this partial clone")]
     PartialClone {
         /// The missing object, or the words of libgit2 about it.
         object: String,
@@ -292,7 +292,7 @@ impl Error {
             }
             .to_owned(),
             Self::PartialClone { remote, .. } => format!(
-                "fetch the missing objects: `git config --unset remote.{remote}.partialclonefilter; git fetch --refetch {remote}`"
+                "`git config --unset remote.{remote}.partialclonefilter; git fetch --refetch {remote}` fetches what branches lead to; a command that asks the remote, such as `trueup log`, fetches the records"
             ),
             Self::Shallow { .. } => "fetch the rest of the history: `git fetch --unshallow`".to_owned(),
             Self::Gone { commit, remote } => format!(

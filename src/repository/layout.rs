@@ -193,7 +193,10 @@ fn is_plain(top: &Path, environment: &Environment) -> bool {
     let settings = settings.map(PathBuf::from);
     let settings = settings.or(home.map(|home| home.join(".config")));
     files.extend(settings.map(|folder| folder.join("git/config")));
-    is_of_system && !is_told && !files.iter().any(|file| is_special(file))
+    // libgit2 finds the user's files by the environment of this process.
+    let mut homes = ["HOME", "XDG_CONFIG_HOME"].iter();
+    let is_at_home = homes.all(|name| variable(name) == std::env::var_os(name));
+    is_of_system && is_at_home && !is_told && !files.iter().any(|file| is_special(file))
 }
 
 /// Whether a file of configuration has more to it than values, or cannot be read.

@@ -120,7 +120,7 @@ impl Repository {
         path: &str,
     ) -> Result<Vec<u8>, Error> {
         self.with(|handle| {
-            let missing = |error| self.reading(&format!("{blob} (`{path}`)"), error);
+            let missing = |error| self.reading(&format!("object {blob} (`{path}`)"), error);
             let odb = handle.odb().map_err(missing)?;
             let (size, kind) = odb.read_header(blob.git()).map_err(missing)?;
             if size as u64 > limit {

@@ -121,3 +121,39 @@ fn the_worktree_is_where_git_has_it() {
         assert_eq!(found, head.to_string(), "{name}");
     }
 }
+
+#[test]
+fn a_plain_repository_is_read_as_git_reads_it() {
+    let checkout = Checkout::new();
+    checkout.git(&["remote", "add", "Origin.two", "/nowhere"]);
+    let config = checkout.path().join(".git/config");
+    let before = std::fs::read_to_string(&config).unwrap();
+    let more = "[User]\n\tName = \"Ada # L\" ; here\n[gpg]\n\tformat = x\n\tformat = ssh\n[core]\n\tautocrlf\n";
+    std::fs::write(&config, format!("{before}{more}")).unwrap();
+    let open = |more: &[(&str, &str)]| {
+        let given = ["HOME", "XDG_CONFIG_HOME"].map(|name| (name, std::env::var_os(name)));
+        let given = given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into(), value?)));
+        let mut given: Vec<(OsString, OsString)> = given.collect();
+        given.push(("PATH".into(), "/usr/bin:/bin".into()));
+        given.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
+        Repository::discover_with(checkout.path(), &|_| given.clone()).unwrap()
+    };
+    // The first is read without git, where git is the system's, and the second by it.
+    let (plain, asked) = (open(&[]), open(&[("GIT_CONFIG_COUNT", "0")]));
+    assert_eq!(plain.root(), asked.root());
+    for repository in [&plain, &asked] {
+        assert_eq!(repository.remotes().unwrap(), ["Origin.two"]);
+        for (key, value) in [
+            ("remote.Origin.two.url", "/nowhere"),
+            ("user.name", "Ada # L"),
+            ("gpg.format", "ssh"),
+            ("core.autocrlf", ""),
+            ("core.bare", "false"),
+        ] {
+            let found = repository.config(key).unwrap();
+            assert_eq!(found.as_deref(), Some(value), "{key}");
+        }
+    }
+}

@@ -36,7 +36,7 @@ fn no_branch_tag_or_killed_job_stops_the_jobs_that_follow() {
         "gitlab/.gitlab-ci.yml",
     ] {
         let address = "https://git.example/site/edge";
-        let lab = Lab::new(address, &[]);
+        let lab = Lab::new(address, &[("notes.txt", "Some.\n".to_owned())]);
         std::fs::create_dir(lab.path("runner")).unwrap();
         let script = lines(path);
         let fetch = || {

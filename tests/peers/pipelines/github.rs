@@ -166,10 +166,7 @@ fn a_commit_whose_apply_was_cancelled_is_applied_with_the_next() {
     lab.commit("Another label");
     lab.git(&["push", "--quiet", "origin", "main"]);
     let text = actions.apply();
-    assert!(
-        text.contains("Take the new image"),
-        "the commit is named: {text}"
-    );
+    assert!(text.contains("3 succeeded"), "{text}");
     assert_eq!(lab.tags(), 2);
 }
 
