@@ -321,3 +321,46 @@ fn a_push_that_is_refused_names_the_way_out_of_what_was_refused() {
     );
     holds(&clone, "a mirror", &[mirror]);
 }
+
+#[test]
+fn the_same_files_in_another_commit_are_no_other_line() {
+    let world = World::new();
+    let clone = world.clone(&[]);
+    let git = |arguments: &[&str]| clone.checkout.git(arguments);
+    // Applied on a branch, and merged by squash; the branch is gone.
+    clone.run(&["apply", "--yes"]).with(0);
+    git(&["checkout", "--quiet", "-b", "side"]);
+    clone.edit("profiles.yaml", "role: w2}", "role: w3}");
+    clone.checkout.commit("First");
+    clone.edit("profiles.yaml", "role: w3}", "role: w4}");
+    clone.checkout.commit("Second");
+    clone
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(0);
+    git(&["checkout", "--quiet", "main"]);
+    git(&["merge", "--quiet", "--squash", "side"]);
+    clone.checkout.commit("Both");
+    clone.edit("profiles.yaml", "role: w4}", "role: w5}");
+    clone.checkout.commit("One more");
+    git(&["push", "--quiet"]);
+    holds(
+        &clone,
+        "squashed",
+        &[("plan --detailed-exitcode", 2, ""), ("apply --yes", 0, "")],
+    );
+    // What lies between is told as on one line.
+    git(&["checkout", "--quiet", "-B", "other", "HEAD~1"]);
+    for role in ["w6", "w7"] {
+        let text = clone
+            .read("profiles.yaml")
+            .replace("role: w4}", "role: w6}");
+        let text = text.replace("role: w6}", &format!("role: {role}}}"));
+        clone.checkout.write("profiles.yaml", text);
+        clone.checkout.commit(role);
+    }
+    holds(
+        &clone,
+        "another line",
+        &[("apply --yes", 4, "is not on the line of")],
+    );
+}
