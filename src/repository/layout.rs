@@ -173,30 +173,46 @@ fn is_plain(top: &Path, environment: &Environment) -> bool {
         return false;
     }
     let variable = |name: &str| program::variable(environment, name);
-    let is_telling = |(name, _): (OsString, OsString)| {
-        let name = name.to_string_lossy();
-        TELLING.iter().any(|telling| name.starts_with(telling))
-    };
-    let is_told = match environment {
-        Some(variables) => variables.iter().cloned().any(is_telling),
-        None => std::env::vars_os().any(is_telling),
-    };
-    // Only the git of the system reads the configuration of the system that libgit2 reads.
-    let is_of_system = variable("PATH").is_some_and(|path| {
-        let found = std::env::split_paths(&path).find(|folder| folder.join("git").is_file());
-        found.is_some_and(|folder| [Path::new("/usr/bin"), Path::new("/bin")].contains(&&*folder))
-    });
     let home = variable("HOME").map(PathBuf::from);
-    let mut files = vec![git_dir.join("config"), PathBuf::from("/etc/gitconfig")];
-    files.extend(home.iter().map(|home| home.join(".gitconfig")));
     let settings = variable("XDG_CONFIG_HOME").filter(|folder| !folder.is_empty());
     let settings = settings.map(PathBuf::from);
-    let settings = settings.or(home.map(|home| home.join(".config")));
-    files.extend(settings.map(|folder| folder.join("git/config")));
-    // libgit2 finds the user's files by the environment of this process.
+    let settings = settings.or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let own: Vec<PathBuf> = [
+        home.map(|home| home.join(".gitconfig")),
+        settings.map(|folder| folder.join("git/config")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let system = Path::new("/etc/gitconfig");
+    let is_telling = |(name, value): &(OsString, OsString)| match &*name.to_string_lossy() {
+        // Without what they replace they change nothing.
+        "GIT_CONFIG_NOSYSTEM" => system.exists(),
+        "GIT_CONFIG_GLOBAL" => {
+            own.iter().any(|file| file.exists())
+                || std::fs::metadata(value).is_ok_and(|found| found.len() > 0)
+        }
+        name => TELLING.iter().any(|telling| name.starts_with(telling)),
+    };
+    let is_told = match environment {
+        Some(variables) => variables.iter().any(is_telling),
+        None => std::env::vars_os().any(|each| is_telling(&each)),
+    };
+    // libgit2 finds the user's files by the environment of this process, and those of the system at one place.
     let mut homes = ["HOME", "XDG_CONFIG_HOME"].iter();
     let is_at_home = homes.all(|name| variable(name) == std::env::var_os(name));
-    is_of_system && is_at_home && !is_told && !files.iter().any(|file| is_special(file))
+    let has_same_system = variable("PATH").is_some_and(|path| {
+        let found = std::env::split_paths(&path).find(|folder| folder.join("git").is_file());
+        found.is_some_and(|folder| {
+            match [Path::new("/usr/bin"), Path::new("/bin")].contains(&&*folder) {
+                true => true,
+                false => !system.exists() && !folder.join("../etc/gitconfig").exists(),
+            }
+        })
+    });
+    let files = [git_dir.join("config"), system.to_owned()];
+    let mut files = files.iter().chain(&own);
+    has_same_system && is_at_home && !is_told && !files.any(|file| is_special(file))
 }
 
 /// Whether a file of configuration has more to it than values, or cannot be read.

@@ -364,3 +364,49 @@ fn the_same_files_in_another_commit_are_no_other_line() {
         &[("apply --yes", 4, "is not on the line of")],
     );
 }
+
+#[test]
+fn no_program_of_the_repository_is_run_where_nothing_is_contacted() {
+    let world = World::new();
+    let clone = world.clone(&[]);
+    let mark = clone.checkout.outside().join("mark");
+    let run = format!("touch {}", mark.display());
+    let git = |arguments: &[&str]| clone.checkout.git(arguments);
+    for key in [
+        "core.fsmonitor",
+        "filter.own.clean",
+        "diff.own.textconv",
+        "diff.external",
+    ] {
+        git(&["config", key, &run]);
+    }
+    for hook in [
+        "post-index-change",
+        "reference-transaction",
+        "post-checkout",
+    ] {
+        let path = clone.checkout.path().join(".git/hooks").join(hook);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, format!("#!/bin/sh\n{run}\n")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).unwrap();
+    }
+    clone
+        .checkout
+        .write(".gitattributes", "*.yaml filter=own diff=own\n");
+    clone.edit("nodes.yaml", "# Three", "# 3");
+    holds(
+        &clone,
+        "programs",
+        &[
+            ("validate", 0, ""),
+            ("render", 0, ""),
+            ("diff --base HEAD --diff worktree", 0, ""),
+            ("plan --observed none --offline", 0, ""),
+        ],
+    );
+    assert!(!mark.exists(), "a program of the repository was run");
+    // It would have been: git itself runs it.
+    git(&["status", "--porcelain"]);
+    assert!(mark.exists());
+}
