@@ -223,10 +223,14 @@ impl Context {
 
     /// The repository around the folder.
     pub(super) fn repository(&self) -> Result<Repository, Failure> {
-        let repository = Repository::discover(&self.directory)?.with_cache(&program());
+        let repository = self.discover()?.with_cache(&program());
         let variables = environment::for_git(&repository);
         let others = self.other_repositories()?;
         Ok(repository.with_environment(variables).with_others(others))
+    }
+
+    fn discover(&self) -> Result<Repository, repository::Error> {
+        Repository::discover_with(&self.directory, &environment::for_questions)
     }
 
     /// The other repositories that were given.
@@ -251,7 +255,12 @@ impl Context {
                 _ => (place, None),
             };
             let path = self.directory.join(path);
-            let other = OtherRepository::open(Arc::from(name), &path, revision);
+            let other = OtherRepository::open(
+                Arc::from(name),
+                &path,
+                revision,
+                &environment::for_questions,
+            );
             others.push(other.map_err(|error| match error {
                 repository::Error::NoRepository { start } => refused(format!(
                     "`{}` is not the top of a git repository",
@@ -263,9 +272,9 @@ impl Context {
         Ok(others)
     }
 
-    /// The repository around the folder, of which no program of git is started.
+    /// The repository around the folder, of which git is asked no more than where it is.
     pub(super) fn unattended_repository(&self) -> Option<Repository> {
-        let repository = Repository::discover(&self.directory).ok()?;
+        let repository = self.discover().ok()?;
         Some(repository.with_cache(&program()))
     }
 

@@ -117,10 +117,15 @@ pub(super) fn for_program(root: &Path, also: &BTreeSet<String>) -> Vec<(OsString
     })
 }
 
+/// Returns the variables for git where it is asked about a repository with this top: no helper is started for it.
+pub(super) fn for_questions(root: &Path) -> Vec<(OsString, OsString)> {
+    passed(root, |name| is_among(name, &USUAL) || is_among(name, &GIT))
+}
+
 /// Returns the variables for git; besides the usual ones those that its credential helpers name, and
 /// those that the operator lists in `trueup.gitEnvironment`.
 pub(super) fn for_git(repository: &Repository) -> Vec<(OsString, OsString)> {
-    let also = repository.helper_variables().unwrap_or_default();
+    let also = repository.helper_variables();
     passed(repository.root(), |name| {
         is_among(name, &USUAL)
             || is_among(name, &GIT)

@@ -68,6 +68,20 @@ pub enum Error {
         /// The ref that the marker in their place names.
         to: String,
     },
+    /// Another clone, which is configured otherwise, has its records at another ref.
+    #[error(
+        "the remote has records of site `{site}` at `{other}`, and this clone is configured for `{own}`: each has a lock of its own"
+    )]
+    ElsewhereToo {
+        /// The site.
+        site: SiteName,
+        /// The ref of this clone's records.
+        own: Box<str>,
+        /// The ref that has records, too.
+        other: Box<str>,
+        /// The remote.
+        remote: Box<str>,
+    },
     /// The records are not in the branch that is named yet, or not in it alone.
     #[error(
         "the records of site `{site}` are at `{own}` of the remote, and not moved to `{branch}`"
@@ -156,6 +170,12 @@ impl Error {
             ),
             Self::NewerFormat { .. } => Some("use the newer trueup".to_owned()),
             Self::Moved { site, to } => Some(moved_hint(site, to)),
+            Self::ElsewhereToo {
+                site,
+                other,
+                remote,
+                ..
+            } => Some(elsewhere_hint(site, other, remote)),
             Self::NotMoved { .. } | Self::MarkerMissing { .. } => Some(
                 "`trueup migrate` moves them, and completes a move that was interrupted".to_owned(),
             ),
@@ -184,6 +204,25 @@ fn listed(runs: &[RunId]) -> String {
         1 => format!("run {}", shown[0]),
         many if many > SHOWN => format!("runs {} and {} more", shown.join(", "), many - SHOWN),
         _ => format!("runs {}", shown.join(", ")),
+    }
+}
+
+/// The way out where two refs of a remote have records of one site.
+fn elsewhere_hint(site: &SiteName, other: &str, remote: &str) -> String {
+    let prefix = other.strip_suffix(&format!("/{site}/state"));
+    let plain = prefix.filter(|prefix| repository::is_plain_name(prefix));
+    let configure = match plain {
+        Some("refs/trueup") => {
+            "where those count, `git config --unset trueup.refPrefix` (`git config --show-origin trueup.refPrefix` shows where it is set)".to_owned()
+        }
+        Some(prefix) => format!("where those count, `git config trueup.refPrefix {prefix}`"),
+        None => "all clones must be configured for one place".to_owned(),
+    };
+    match repository::is_plain_name(other) {
+        true => format!(
+            "{configure}; where they do not, `git push {remote} --delete {other}` takes them away"
+        ),
+        false => configure,
     }
 }
 

@@ -15,7 +15,21 @@ use super::error::{Error, failed};
 use super::place::{program, write_marker};
 use super::store::{State, Store};
 use crate::design::RunId;
-use crate::repository::{CommitId, NewCommit, RefUpdate, Remote};
+use crate::repository::{CommitId, NewCommit, ObjectId, RefUpdate, Remote, Wanted};
+
+/// Where records are if nothing is configured.
+const USUAL: &str = "refs/trueup/";
+
+/// Refs that hold copies of others, and count for nothing.
+const COPIES: [&str; 7] = [
+    "refs/remotes/",
+    "refs/trueup-remotes/",
+    "refs/trueup-kept/",
+    "refs/tags/",
+    "refs/pull/",
+    "refs/merge-requests/",
+    "refs/changes/",
+];
 
 /// How the records here and at the remote stand to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +83,10 @@ impl Store<'_> {
         };
         let ours = self.tip()?;
         if ours == Some(theirs) {
+            // A fetch of all refs may have left out the files.
+            remote
+                .complete(theirs, Wanted::Everything)
+                .map_err(failed("fetch the records"))?;
             return Ok(exchange(ExchangeOutcome::Same));
         }
         let theirs = self.fetch(remote, theirs)?;
@@ -125,11 +143,13 @@ impl Store<'_> {
     /// As [`Store::follow`].
     pub fn ask(&self, remote: &Remote<'_>) -> Result<Option<CommitId>, Error> {
         let own = self.place.own();
-        let mut names = vec![own];
+        let ending = format!("*/{}/state", self.site);
+        let mut names = vec![own, &ending];
         names.extend(self.place.branch());
         let refs = remote
             .ls_remote(&names)
             .map_err(failed("ask the remote for the records"))?;
+        self.refuse_other_places(remote, &refs)?;
         let found = |name: &str| refs.get(name).map(|id| CommitId(*id));
         let Some(branch) = self.place.branch() else {
             return Ok(found(own));
@@ -148,6 +168,52 @@ impl Store<'_> {
                 None => Err(self.not_in_branch(remote, branch, tip)?),
             },
         }
+    }
+
+    /// Refuses records where another clone, which is configured otherwise, has put them: each place has a lock of its
+    /// own, and two runs would act on the same machines.
+    fn refuse_other_places(
+        &self,
+        remote: &Remote<'_>,
+        refs: &BTreeMap<String, ObjectId>,
+    ) -> Result<(), Error> {
+        let own = self.place.own();
+        // Of several places this one counts: all others refuse beside it.
+        if own.starts_with(USUAL) && refs.contains_key(own) {
+            return Ok(());
+        }
+        let is_known = |name: &str| name == own || self.place.branch() == Some(name);
+        let others = refs.iter().filter(|(name, _)| {
+            !is_known(name) && !COPIES.iter().any(|copies| name.starts_with(copies))
+        });
+        let (mut with_records, mut named) = (None, Vec::new());
+        for (name, id) in others {
+            match self.marker_at(remote, name, CommitId(*id)) {
+                Ok(None) => with_records = with_records.or(Some(name)),
+                Ok(Some(to)) => named.push(to),
+                // It has no records.
+                Err(Error::Broken { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(other) = with_records else {
+            return Ok(());
+        };
+        // What leads from ours to the other place is told where ours is read.
+        if let Some(ours) = refs.get(own)
+            && self.marker_at(remote, own, CommitId(*ours))?.as_ref() == Some(other)
+        {
+            return Ok(());
+        }
+        if named.contains(other) {
+            return Err(self.moved(other));
+        }
+        Err(Error::ElsewhereToo {
+            site: self.site.clone(),
+            own: Box::from(self.place.at_remote()),
+            other: Box::from(other.as_str()),
+            remote: Box::from(remote.name()),
+        })
     }
 
     /// The error for records that are at trueup's own ref, and not in the branch any more, or not yet.

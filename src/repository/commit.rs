@@ -93,7 +93,7 @@ impl Repository {
                 Some(base) => {
                     let found = handle
                         .find_commit(base.git())
-                        .map_err(|error| self.reading(handle, &format!("commit {base}"), error))?;
+                        .map_err(|error| self.reading(&format!("commit {base}"), error))?;
                     Some(found.tree_id())
                 }
                 None => None,
@@ -161,11 +161,14 @@ impl Repository {
         value: impl Fn(ObjectId) -> T,
     ) -> Result<BTreeMap<String, T>, Error> {
         self.with(|handle| {
-            let what = format!("`{folder}` of commit {commit}");
+            let what = match folder {
+                "" => format!("the top folder of commit {commit}"),
+                folder => format!("folder `{folder}` of commit {commit}"),
+            };
             let mut tree = handle
                 .find_commit(commit.git())
                 .and_then(|found| found.tree())
-                .map_err(|error| self.reading(handle, &what, error))?;
+                .map_err(|error| self.reading(&what, error))?;
             for component in folder.split('/').filter(|each| !each.is_empty()) {
                 let Some(id) = tree
                     .get_name(component)
@@ -176,7 +179,7 @@ impl Repository {
                 };
                 tree = handle
                     .find_tree(id)
-                    .map_err(|error| self.reading(handle, &what, error))?;
+                    .map_err(|error| self.reading(&what, error))?;
             }
             Ok(tree
                 .iter()
@@ -200,7 +203,7 @@ impl Repository {
             match found {
                 Ok(entry) => Ok(Some(entry.id().into())),
                 Err(error) if error.class() == git2::ErrorClass::Tree => Ok(None),
-                Err(error) => Err(self.reading(handle, &format!("`{path}` of {commit}"), error)),
+                Err(error) => Err(self.reading(&format!("`{path}` of {commit}"), error)),
             }
         })
     }
@@ -245,7 +248,7 @@ impl Repository {
     pub fn read_blob(&self, blob: BlobId) -> Result<Vec<u8>, Error> {
         self.with(|handle| match handle.find_blob(blob.git()) {
             Ok(found) => Ok(found.content().to_vec()),
-            Err(error) => Err(self.reading(handle, &blob.to_string(), error)),
+            Err(error) => Err(self.reading(&format!("object {blob}"), error)),
         })
     }
 }

@@ -3,11 +3,12 @@
 //! The operator says where they are; nothing of the site can. A file of another repository has the name of that and a
 //! colon before its path, and is told from a file of the same name by [`Entry::is_elsewhere`].
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::entry::{Elsewhere, Entry, Selection, Tree};
-use super::{BlobId, CommitId, Error, Repository};
+use super::{CommitId, Error, Repository};
 
 /// Another repository that holds documents of a site.
 #[derive(Debug)]
@@ -20,13 +21,18 @@ pub struct OtherRepository {
 }
 
 impl OtherRepository {
-    /// Opens the repository whose top is a folder.
+    /// Opens the repository whose top is a folder; `variables`: those that the git program gets there.
     ///
     /// # Errors
     ///
     /// Those of [`Repository::discover`]; the folder is inside a repository.
-    pub fn open(name: Arc<str>, path: &Path, revision: Option<String>) -> Result<Self, Error> {
-        let repository = Repository::discover(path)?;
+    pub fn open(
+        name: Arc<str>,
+        path: &Path,
+        revision: Option<String>,
+        variables: &dyn Fn(&Path) -> Vec<(OsString, OsString)>,
+    ) -> Result<Self, Error> {
+        let repository = Repository::discover_with(path, variables)?;
         let real = |path: &Path| path.canonicalize().ok();
         if real(repository.root()) != real(path) {
             return Err(Error::NoRepository {
@@ -82,12 +88,16 @@ impl Repository {
         &self.others
     }
 
-    /// Adds the selected files of other repositories to those of this one.
+    /// Adds the selected files of other repositories to those of this one, whose files of the worktree are read as git
+    /// would commit them.
     pub(super) fn with_elsewhere(
         &self,
         mut tree: Tree,
         selection: &Selection,
     ) -> Result<Tree, Error> {
+        if tree.revision.is_none() {
+            self.note_conversions(&mut tree.entries)?;
+        }
         for each in selection.elsewhere() {
             let others = (0u32..).zip(&self.others);
             let Some((position, other)) = others.into_iter().find(|(_, one)| one.name == each.name)
@@ -126,10 +136,5 @@ impl Entry {
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         self.elsewhere.is_some()
-    }
-
-    /// The id of the bytes of a file of another repository.
-    pub(super) fn blob_elsewhere(&self) -> Option<BlobId> {
-        self.blob.filter(|_| self.is_elsewhere())
     }
 }

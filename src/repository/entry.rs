@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::conversion::Conversion;
 use super::{BlobId, CommitId};
 
 /// Which files are listed: YAML files below some folders.
@@ -176,11 +177,19 @@ pub struct Entry {
     pub(super) stamp: Option<Stamp>,
     /// Where the bytes are, where that is not its path.
     pub(super) leads_to: Option<Arc<str>>,
+    /// How git changes its bytes when they are committed, where that is not by the configuration alone.
+    pub(super) conversion: Option<Arc<Conversion>>,
     /// Which of the other repositories has it, where it is not in this one.
     pub(super) elsewhere: Option<u32>,
 }
 
 impl Entry {
+    /// The filter or the encoding that git would have changed its bytes by, and that they are read without.
+    #[must_use]
+    pub fn filter(&self) -> Option<&Arc<str>> {
+        self.conversion.as_ref()?.filter.as_ref()
+    }
+
     /// Where its bytes are in the repository: its path, with links resolved.
     #[must_use]
     pub fn place(&self) -> &str {

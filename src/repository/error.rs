@@ -2,8 +2,10 @@
 //!
 //! Messages are fragments in lower case; [`Error::hint`] is the sentence that names the next step.
 
+use std::fmt;
 use std::path::PathBuf;
 
+use super::refusal::Refusal;
 use super::{CommitId, ObjectId};
 
 /// A failure of git, the worktree or the remote.
@@ -28,17 +30,23 @@ pub enum Error {
         path: PathBuf,
     },
     /// The repository's format has an extension that cannot be read here.
-    #[error("the repository at `{}` uses `{extension}`, which cannot be read", path.display())]
-    Extension {
+    #[error("the repository at `{}` uses {format}, which trueup cannot read", path.display())]
+    Format {
         /// The repository.
         path: PathBuf,
-        /// `reftable`, `SHA-256 object ids` or the name of another extension.
-        extension: String,
-        /// Whether it is the ref storage.
-        is_reftable: bool,
+        /// The extension.
+        format: Format,
+    },
+    /// The git program refused a question about this repository.
+    #[error("failed to {attempt}: {message}")]
+    Program {
+        /// The attempt, as a verb phrase.
+        attempt: String,
+        /// Git's message.
+        message: String,
     },
     /// An object is missing, and the clone is a partial one.
-    #[error("object {object} was left out of this partial clone")]
+    #[error("{object} was left out of this partial clone")]
     PartialClone {
         /// The missing object, or the words of libgit2 about it.
         object: String,
@@ -50,6 +58,14 @@ pub enum Error {
     Shallow {
         /// The wanted revision.
         wanted: String,
+    },
+    /// A commit that was applied, and that the remote does not have any more: its history was rewritten.
+    #[error("commit {} no longer exists at the remote `{remote}`", commit.short())]
+    Gone {
+        /// The commit.
+        commit: CommitId,
+        /// The remote.
+        remote: String,
     },
     /// A revision that git cannot resolve to a commit.
     #[error("`{revision}` names no commit")]
@@ -223,6 +239,27 @@ pub enum Error {
     },
 }
 
+/// A format of repositories that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Refs in reftables.
+    Reftable,
+    /// Objects with ids by SHA-256.
+    Sha256,
+    /// Another extension.
+    Extension(String),
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reftable => f.write_str("`reftable`"),
+            Self::Sha256 => f.write_str("SHA-256 object ids"),
+            Self::Extension(name) => write!(f, "the extension `{name}`"),
+        }
+    }
+}
+
 fn shown(id: Option<ObjectId>) -> String {
     id.map_or_else(|| "nothing".to_owned(), |id| id.short())
 }
@@ -248,14 +285,19 @@ impl Error {
                 "run trueup in a checkout: `git clone {}`, or `git worktree add`",
                 path.display()
             ),
-            Self::Extension { is_reftable: true, .. } => {
-                "run `git refs migrate --ref-format=files`, or clone it again with `--ref-format=files`".to_owned()
+            Self::Format { format, .. } => match format {
+                Format::Reftable => "run `git refs migrate --ref-format=files`, or clone it again with `--ref-format=files`",
+                Format::Sha256 => "every clone of it has them, too: a new repository with SHA-1 ids takes its history, by `git init --object-format=sha1 NEW` and `git fast-export --all | git -C NEW fast-import`",
+                Format::Extension(_) => "make a plain clone of the repository and run trueup there",
             }
-            Self::Extension { .. } => "make a plain clone of the repository and run trueup there".to_owned(),
+            .to_owned(),
             Self::PartialClone { remote, .. } => format!(
-                "fetch the missing objects: `git config --unset remote.{remote}.partialclonefilter; git fetch --refetch {remote}`"
+                "`git config --unset remote.{remote}.partialclonefilter; git fetch --refetch {remote}` fetches what branches lead to; a command that asks the remote, such as `trueup log`, fetches the records"
             ),
             Self::Shallow { .. } => "fetch the rest of the history: `git fetch --unshallow`".to_owned(),
+            Self::Gone { commit, remote } => format!(
+                "a clone or a backup that still has it can push it: `git push {remote} {commit}:refs/heads/NAME`"
+            ),
             Self::UnknownRevision { .. } => {
                 "`git log --oneline` lists commits, `trueup log` lists site actions; a branch or tag may have to be fetched first".to_owned()
             }
@@ -273,8 +315,13 @@ impl Error {
             Self::Unreachable { .. } | Self::GitTimeout { .. } => {
                 "with `--offline` a plan can be made without the remote, but not applied".to_owned()
             }
-            Self::Refused { .. } => {
-                "hosts that refuse other namespaces take branches: `git config trueup.refPrefix refs/heads/trueup`; or the branch or tag is protected".to_owned()
+            Self::Refused {
+                remote,
+                name,
+                message,
+            } => Refusal::of(message).hint(remote, name),
+            Self::Write { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                "the disk is full: free space on it, and run the command again".to_owned()
             }
             _ => return None,
         })

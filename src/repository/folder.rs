@@ -23,12 +23,15 @@ impl Repository {
         limit: u64,
     ) -> Result<Vec<(Arc<str>, Content)>, Error> {
         let list = |folders: &dyn Folders| entries(folders, folder, suffix);
-        let entries = self.with_folders(commit, &Selection::below([folder]), list)?;
+        let mut entries = self.with_folders(commit, &Selection::below([folder]), list)?;
         if entries.len() > MOST {
             return Err(Error::Broken {
                 what: format!("`{folder}`"),
                 reason: format!("it has more than {MOST} files with the ending `{suffix}`"),
             });
+        }
+        if commit.is_none() {
+            self.note_conversions(&mut entries)?;
         }
         let read = |entry: &Entry| Ok((entry.path.clone(), self.read(entry, limit)?));
         entries.iter().map(read).collect()
@@ -55,6 +58,7 @@ fn entries(folders: &dyn Folders, folder: &str, suffix: &str) -> Result<Vec<Entr
                 blob: child.node.blob,
                 stamp: None,
                 leads_to: None,
+                conversion: None,
                 elsewhere: None,
             });
         }

@@ -104,7 +104,7 @@ impl Repository {
             let reaches = |ancestor| {
                 handle
                     .graph_descendant_of(commit.git(), ancestor)
-                    .map_err(|error| self.reading(handle, &format!("commit {commit}"), error))
+                    .map_err(|error| self.reading(&format!("commit {commit}"), error))
             };
             if known && reaches(ancestor.git())? {
                 return Ok(true);
@@ -236,7 +236,7 @@ impl Repository {
                     wanted: format!("commit {id}"),
                 };
             }
-            self.reading(handle, &format!("commit {id}"), error)
+            self.reading(&format!("commit {id}"), error)
         })
     }
 

@@ -8,7 +8,11 @@
 //! Objects are durable before a ref names them, and a ref moves only from the value that its
 //! writer has seen: killed at any instant, the repository is either as before or as after.
 
+mod attributes;
 mod commit;
+mod complete;
+mod configuration;
+mod conversion;
 mod elsewhere;
 mod entry;
 mod error;
@@ -16,6 +20,7 @@ mod folder;
 mod forward;
 mod history;
 mod identity;
+mod layout;
 mod listings;
 mod lock;
 mod lock_file;
@@ -28,8 +33,10 @@ mod program;
 mod range;
 mod read;
 mod refs;
+mod refusal;
 mod remote;
 mod signed;
+mod skipped;
 mod ssh;
 mod stamps;
 mod tag;
@@ -40,15 +47,19 @@ mod worktree;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::cache::Cache;
 use crate::threads::lock;
+use configuration::Configuration;
+use conversion::LineEnds;
+use layout::Layout;
+use program::Environment;
 
 pub use commit::{NewCommit, Signature};
 pub use elsewhere::OtherRepository;
 pub use entry::{Elsewhere, Entry, Mode, Problem, Reason, Selection, Tree};
-pub use error::Error;
+pub use error::{Error, Format};
 pub use history::CommitSummary;
 pub use listings::Listings;
 pub use lock::{Lock, NewLock};
@@ -59,7 +70,7 @@ pub use program::ProgramTimeout;
 pub use range::TouchedFile;
 pub use read::{Links, ReadError, open_file, read_file};
 pub use refs::{is_plain_name, is_ref_name};
-pub use remote::{BRANCHES, PushOutcome, RefUpdate, Remote, Transport};
+pub use remote::{BRANCHES, PushOutcome, RefUpdate, Remote, Transport, Wanted};
 pub use signed::SignedCommit;
 pub use ssh::{PublicKey, Signed, SigningKey, claimed_key};
 pub use stamps::Moment;
@@ -72,12 +83,14 @@ pub struct Repository {
     root: PathBuf,
     git_dir: PathBuf,
     common_dir: PathBuf,
-    /// Whether git would commit CRLF as LF (`core.autocrlf`).
-    strips_carriage_returns: bool,
+    /// The configuration of git.
+    configuration: Mutex<Arc<Configuration>>,
+    /// Which line ends git commits as LF without attributes (`core.autocrlf`).
+    line_ends: LineEnds,
     /// Whether the executable bit of the worktree's files counts (`core.fileMode`).
     trusts_file_mode: bool,
     /// The environment of the git program; absent: the environment of this process.
-    environment: Option<Vec<(OsString, OsString)>>,
+    environment: Environment,
     /// The cache.
     cache: Cache,
     /// Other repositories that hold documents of its sites.
@@ -102,44 +115,39 @@ impl Repository {
     /// No repository, one of another user, a bare one, or one in a format that libgit2 cannot read;
     /// each with a hint.
     pub fn discover(start: &Path) -> Result<Self, Error> {
-        let none = || Error::NoRepository {
-            start: start.to_owned(),
-        };
-        let Some(top) = top_of(start) else {
-            // What looks like a repository without a worktree may be files that a change of the design brings,
-            // configuration included.
-            return match git2::Repository::discover_path(start, NO_CEILINGS) {
-                Ok(path) => Err(Error::Bare { path }),
-                Err(_) => Err(none()),
-            };
-        };
-        let git_dir = match git2::Repository::discover_path(&top, NO_CEILINGS) {
-            Ok(path) => path,
-            Err(error) if error.code() == git2::ErrorCode::NotFound => return Err(none()),
-            Err(error) => return Err(Self::opening(&top, error)),
-        };
-        let is = |path: &Path| path.canonicalize().ok();
-        if is(&git_dir) == is(&top) {
-            return Err(Error::Bare { path: git_dir });
-        }
-        let handle =
-            git2::Repository::open_ext(&git_dir, git2::RepositoryOpenFlags::NO_SEARCH, NO_CEILINGS)
-                .map_err(|error| Self::opening(&git_dir, error))?;
-        let Some(root) = handle.workdir().map(Path::to_owned) else {
-            return Err(Error::Bare { path: git_dir });
-        };
-        let config = handle
-            .config()
-            .map_err(git("read the configuration of git"))?;
-        let autocrlf = config.get_string("core.autocrlf").unwrap_or_default();
+        Self::found(start, &|_| None)
+    }
+
+    /// The repository that holds a folder, where the git program gets these variables and no others; they may depend
+    /// on the top of its worktree.
+    ///
+    /// # Errors
+    ///
+    /// As [`Repository::discover`].
+    pub fn discover_with(
+        start: &Path,
+        variables: &dyn Fn(&Path) -> Vec<(OsString, OsString)>,
+    ) -> Result<Self, Error> {
+        Self::found(start, &|top| Some(variables(top)))
+    }
+
+    fn found(start: &Path, variables: &dyn Fn(&Path) -> Environment) -> Result<Self, Error> {
+        let (layout, handle) = Layout::find(start, variables)?;
+        let configuration = layout.configuration;
+        let autocrlf = configuration.value("core.autocrlf").unwrap_or_default();
         Ok(Self {
-            root,
-            git_dir: handle.path().to_owned(),
+            line_ends: match autocrlf.eq_ignore_ascii_case("input")
+                || configuration.truth("core.autocrlf").unwrap_or(false)
+            {
+                true => LineEnds::Guessed,
+                false => LineEnds::Unchanged,
+            },
+            trusts_file_mode: configuration.truth("core.filemode").unwrap_or(true),
+            configuration: Mutex::new(Arc::new(configuration)),
+            environment: variables(&layout.root),
+            root: layout.root,
+            git_dir: layout.git_dir,
             common_dir: handle.commondir().to_owned(),
-            strips_carriage_returns: autocrlf.eq_ignore_ascii_case("input")
-                || config.get_bool("core.autocrlf").unwrap_or(false),
-            trusts_file_mode: config.get_bool("core.filemode").unwrap_or(true),
-            environment: None,
             cache: Cache::none(),
             others: Vec::new(),
             idle: Mutex::new(vec![handle]),
@@ -164,85 +172,27 @@ impl Repository {
 
     /// Returns the variables that the configured credential helpers name (`$NAME`, `${NAME}`), and those
     /// that `trueup.gitEnvironment` lists.
-    ///
-    /// # Errors
-    ///
-    /// The configuration cannot be read.
-    pub fn helper_variables(&self) -> Result<BTreeSet<String>, Error> {
-        self.with(|handle| {
-            let config = handle
-                .config()
-                .map_err(git("read the configuration of git"))?;
-            let mut names = BTreeSet::new();
-            let mut each = |entry: &git2::ConfigEntry<'_>| {
-                // A key without a value (`gpgsign` alone) is true.
-                let value = entry.has_value().then(|| entry.value());
-                let (Ok(name), Some(Ok(value))) = (entry.name(), value) else {
-                    return;
-                };
-                let name = name.to_ascii_lowercase();
-                if name == "trueup.gitenvironment" {
-                    names.extend(value.split([',', ' ']).map(str::to_owned));
-                } else if name.starts_with("credential.") && name.ends_with(".helper") {
-                    names.extend(variables_in(value));
-                }
-            };
-            let entries = config
-                .entries(None)
-                .map_err(git("read the configuration of git"))?;
-            entries
-                .for_each(&mut each)
-                .map_err(git("read the configuration of git"))?;
-            Ok(names)
-        })
+    #[must_use]
+    pub fn helper_variables(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for (key, value) in self.configuration().values() {
+            if key == "trueup.gitenvironment" {
+                names.extend(value.split([',', ' ']).map(str::to_owned));
+            } else if key.starts_with("credential.") && key.ends_with(".helper") {
+                names.extend(variables_in(value));
+            }
+        }
+        names
+    }
+
+    fn configuration(&self) -> Arc<Configuration> {
+        lock(&self.configuration).clone()
     }
 
     /// The cache of recomputable data; empty without [`Repository::with_cache`].
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache
-    }
-
-    /// The error for a repository that cannot be opened.
-    fn opening(path: &Path, error: git2::Error) -> Error {
-        if error.code() == git2::ErrorCode::Owner {
-            let git_dir = path.file_name().is_some_and(|name| name == ".git");
-            return Error::ForeignOwner {
-                path: match path.parent() {
-                    Some(parent) if git_dir => parent.to_owned(),
-                    _ => path.to_owned(),
-                },
-            };
-        }
-        let config = git2::Config::open(&path.join("config"));
-        let value = |key: &str| {
-            let config = config.as_ref().ok()?;
-            config.get_string(key).ok()
-        };
-        let extension = |extension: &str, is_reftable| Error::Extension {
-            path: path.to_owned(),
-            extension: extension.to_owned(),
-            is_reftable,
-        };
-        if value("extensions.refstorage").is_some_and(|storage| storage != "files") {
-            return extension("reftable", true);
-        }
-        if value("extensions.objectformat").is_some_and(|format| format != "sha1") {
-            return extension("SHA-256 object ids", false);
-        }
-        if let Some(remote) = value("extensions.partialclone") {
-            return Error::PartialClone {
-                object: "of the history".to_owned(),
-                remote,
-            };
-        }
-        if let Some((_, name)) = error.message().split_once("extension name ") {
-            return extension(name.trim(), false);
-        }
-        Error::Git {
-            attempt: format!("open the repository at `{}`", path.display()),
-            source: error,
-        }
     }
 
     /// The top folder of the worktree, absolute.
@@ -357,16 +307,7 @@ impl Repository {
     ///
     /// The configuration cannot be read; a key that is not set is `None`.
     pub fn config(&self, key: &str) -> Result<Option<String>, Error> {
-        self.with(|handle| {
-            let config = handle
-                .config()
-                .map_err(git("read the configuration of git"))?;
-            match config.get_string(key) {
-                Ok(value) => Ok(Some(value)),
-                Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
-                Err(error) => Err(git(format!("read `{key}` from the configuration"))(error)),
-            }
-        })
+        Ok(self.configuration().value(key).map(str::to_owned))
     }
 
     /// Where trueup's refs are: `trueup.refPrefix`, or `refs/trueup`; without a slash at the end.
@@ -431,15 +372,15 @@ impl Repository {
     ///
     /// The configuration cannot be read.
     pub fn remotes(&self) -> Result<Vec<String>, Error> {
-        self.with(|handle| {
-            let names = handle.remotes().map_err(git("list the remotes"))?;
-            let mut names: Vec<_> = names
-                .iter()
-                .filter_map(|name| name.ok().flatten().map(str::to_owned))
-                .collect();
-            names.sort_unstable();
-            Ok(names)
-        })
+        let configuration = self.configuration();
+        let names: BTreeSet<&str> = configuration
+            .values()
+            .filter_map(|(key, _)| {
+                let (name, what) = key.strip_prefix("remote.")?.rsplit_once('.')?;
+                matches!(what, "url" | "pushurl").then_some(name)
+            })
+            .collect();
+        Ok(names.into_iter().map(str::to_owned).collect())
     }
 
     /// Whether the history of this clone was cut off.
@@ -468,12 +409,7 @@ impl Repository {
 
     /// A new handle.
     fn open(&self) -> Result<git2::Repository, Error> {
-        git2::Repository::open_ext(
-            &self.git_dir,
-            git2::RepositoryOpenFlags::NO_SEARCH,
-            NO_CEILINGS,
-        )
-        .map_err(|error| Self::opening(&self.git_dir, error))
+        layout::open(&self.git_dir, &self.root)
     }
 
     /// Drops the handles, so that changes by the `git` program (packs, the ends of a shallow
@@ -482,37 +418,29 @@ impl Repository {
         lock(&self.idle).clear();
     }
 
+    /// The remote that promised the objects which this clone was made without, where it is a partial one.
+    fn promisor(&self) -> Option<String> {
+        let configuration = self.configuration();
+        let mut remotes = self.remotes().unwrap_or_default().into_iter();
+        let named = configuration.value("extensions.partialclone");
+        remotes.find(|remote| {
+            let key = format!("remote.{remote}.promisor");
+            configuration.truth(&key).unwrap_or(false) || named == Some(remote)
+        })
+    }
+
     /// Classifies a failure to read an object: in a partial clone it was left out.
-    fn reading(&self, handle: &git2::Repository, what: &str, error: git2::Error) -> Error {
-        if error.code() == git2::ErrorCode::NotFound {
-            let config = handle.config().and_then(|mut config| config.snapshot());
-            let remotes = self.remotes().unwrap_or_default();
-            if let Ok(config) = config {
-                let promisor = remotes.into_iter().find(|remote| {
-                    config
-                        .get_bool(&format!("remote.{remote}.promisor"))
-                        .unwrap_or(false)
-                });
-                if let Some(remote) = promisor {
-                    return Error::PartialClone {
-                        object: what.to_owned(),
-                        remote,
-                    };
-                }
-            }
+    fn reading(&self, what: &str, error: git2::Error) -> Error {
+        if error.code() == git2::ErrorCode::NotFound
+            && let Some(remote) = self.promisor()
+        {
+            return Error::PartialClone {
+                object: what.to_owned(),
+                remote,
+            };
         }
         git(format!("read {what}"))(error)
     }
-}
-
-const NO_CEILINGS: [&std::ffi::OsStr; 0] = [];
-
-/// Returns the nearest folder from one upward that has an entry `.git`, which git lets no commit contain.
-fn top_of(start: &Path) -> Option<PathBuf> {
-    let start = start.canonicalize().ok()?;
-    let mut folders = start.ancestors();
-    let top = folders.find(|folder| folder.join(".git").symlink_metadata().is_ok());
-    top.map(Path::to_owned)
 }
 
 /// Turns a failure of libgit2 into an [`Error::Git`] that names the attempt.

@@ -4,8 +4,10 @@
 //! for trueup's own refs.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{CommitId, Error, Repository, Signature, git};
+use crate::threads::lock;
 
 impl Repository {
     /// Makes a repository in a folder, on the branch `main`, and opens it.
@@ -45,7 +47,10 @@ impl Repository {
                 .and_then(|config| config.open_level(git2::ConfigLevel::Local));
             let set = config.and_then(|mut config| config.set_str(key, value));
             set.map_err(git("write the configuration of git"))
-        })
+        })?;
+        let mut configuration = lock(&self.configuration);
+        Arc::make_mut(&mut configuration).set(key, value);
+        Ok(())
     }
 
     /// Commits the worktree as it is, on top of `HEAD`, and moves `HEAD`.

@@ -6,7 +6,9 @@
 //! terminal's Ctrl-C (a checkpoint that is being pushed must arrive). It always has a time limit, and what
 //! it has started ends with it.
 
-use std::io::Read;
+use std::ffi::OsString;
+use std::io::{Read, Seek, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -30,6 +32,9 @@ const FOREIGN: [&str; 12] = [
     "GIT_WORK_TREE",
 ];
 
+/// How long git may take for a question about a repository of this machine.
+pub(super) const LOCAL: Duration = Duration::from_secs(60);
+
 /// How long a program that was told to end may take to put its files in order.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -50,6 +55,9 @@ impl ProgramTimeout {
         }
     }
 }
+
+/// The variables of a program that is started; absent: those of this process.
+pub(super) type Environment = Option<Vec<(OsString, OsString)>>;
 
 /// The result of a call of the program.
 pub(super) struct Output {
@@ -95,34 +103,40 @@ impl Repository {
         timeout: ProgramTimeout,
         left: Duration,
     ) -> Result<Output, Error> {
-        let mut command = Command::new("git");
+        let mut command = self.git();
+        command.args(arguments);
+        let ended = self.run_child(command, timeout, left);
+        output(ended, arguments, timeout)
+    }
+
+    /// Runs `git` in this repository, with a list that it reads.
+    pub(super) fn run_program_with(
+        &self,
+        arguments: &[&str],
+        input: &str,
+        timeout: ProgramTimeout,
+    ) -> Result<Output, Error> {
+        let failed = |source| Error::NoGitProgram { source };
+        let mut file = tempfile::tempfile().map_err(failed)?;
+        file.write_all(input.as_bytes()).map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        let mut command = self.git();
+        command.args(arguments).stdin(Stdio::from(file));
+        let limit = (timeout, timeout.limit());
+        let ended = run_prepared(&self.environment, command, limit, &[]);
+        output(ended, arguments, timeout)
+    }
+
+    /// The program for this repository.
+    fn git(&self) -> Command {
+        let mut command = git();
         // A fetch must not begin to repack what libgit2 has mapped.
         command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
         command.arg("--git-dir").arg(&self.git_dir);
-        command.args(arguments).current_dir(&self.root);
-        let ended = self.run_child(command, timeout, left);
-        let ended = ended.map_err(|source| Error::NoGitProgram { source })?;
-        log::info!(
-            "git {}: {}, in {:.1?}",
-            without_credentials(&arguments.join(" ")),
-            match ended.success {
-                Some(true) => "done",
-                Some(false) => "refused",
-                None => "not done in time",
-            },
-            ended.took
-        );
-        let Some(success) = ended.success else {
-            return Err(Error::GitTimeout {
-                command: arguments.first().copied().unwrap_or_default().to_owned(),
-                seconds: timeout.limit().as_secs(),
-            });
-        };
-        Ok(Output {
-            success,
-            stdout: ended.stdout,
-            stderr: without_credentials(&in_one_line(&ended.stderr)),
-        })
+        // Where it is told the first, it takes the folder that it is in for the second.
+        command.arg("--work-tree").arg(&self.root);
+        command.current_dir(&self.root);
+        command
     }
 
     /// Runs a program with the environment of this repository, for as long as is left of the limit.
@@ -135,7 +149,7 @@ impl Repository {
         if let ProgramTimeout::Unattended(_) = timeout {
             command.stdin(Stdio::null());
         }
-        self.run_prepared(command, timeout, left, &[])
+        run_prepared(&self.environment, command, (timeout, left), &[])
     }
 
     /// Runs a program that is to fail where it would ask for a passphrase: on no terminal, and in no window.
@@ -148,7 +162,7 @@ impl Repository {
         let timeout = ProgramTimeout::Unattended(limit);
         // The program that is asked for the passphrase gives none.
         let silent = [("SSH_ASKPASS", "false"), ("SSH_ASKPASS_REQUIRE", "force")];
-        self.run_prepared(command, timeout, limit, &silent)
+        run_prepared(&self.environment, command, (timeout, limit), &silent)
     }
 
     /// Runs a program that reads some input and asks nothing.
@@ -159,41 +173,8 @@ impl Repository {
         limit: Duration,
     ) -> std::io::Result<Ended> {
         command.stdin(input);
-        self.run_prepared(command, ProgramTimeout::Unattended(limit), limit, &[])
-    }
-
-    fn run_prepared(
-        &self,
-        mut command: Command,
-        timeout: ProgramTimeout,
-        left: Duration,
-        more: &[(&str, &str)],
-    ) -> std::io::Result<Ended> {
-        if let Some(variables) = &self.environment {
-            command.env_clear().envs(variables.iter().cloned());
-        }
-        for variable in FOREIGN {
-            command.env_remove(variable);
-        }
-        command.env("LC_ALL", "C").envs(more.iter().copied());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let ProgramTimeout::Unattended(_) = timeout {
-            command.env("GIT_TERMINAL_PROMPT", "0");
-            #[cfg(unix)]
-            std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        }
-        let began = Instant::now();
-        let mut child = command.spawn()?;
-        let stdout = child.stdout.take().map(Gathered::from);
-        let stderr = child.stderr.take().map(Gathered::from);
-        let success = wait(&mut child, timeout, left)?;
-        let text = |gathered: Option<Gathered>| gathered.map(Gathered::text).unwrap_or_default();
-        Ok(Ended {
-            success,
-            took: began.elapsed(),
-            stdout: text(stdout),
-            stderr: text(stderr),
-        })
+        let timeout = ProgramTimeout::Unattended(limit);
+        run_prepared(&self.environment, command, (timeout, limit), &[])
     }
 
     /// Resolves a revision by the `git` program; it knows more forms than libgit2.
@@ -212,6 +193,102 @@ impl Repository {
             .ok()?;
         output.stdout.trim().parse().ok()
     }
+}
+
+/// A variable of programs that are started.
+pub(super) fn variable(environment: &Environment, name: &str) -> Option<OsString> {
+    match environment {
+        Some(variables) => {
+            let found = variables.iter().find(|(each, _)| each == name);
+            found.map(|(_, value)| value.clone())
+        }
+        None => std::env::var_os(name),
+    }
+}
+
+/// Asks git something in a folder whose repository is not known yet.
+pub(super) fn ask(
+    folder: &Path,
+    arguments: &[&str],
+    environment: &Environment,
+    limit: Duration,
+) -> Result<Output, Error> {
+    let mut command = git();
+    command.args(arguments).current_dir(folder);
+    command.stdin(Stdio::null());
+    let timeout = ProgramTimeout::Unattended(limit);
+    let ended = run_prepared(environment, command, (timeout, limit), &[]);
+    output(ended, arguments, timeout)
+}
+
+/// The program, which is to start no monitor of the worktree's files: a change of the design may bring one.
+fn git() -> Command {
+    let mut command = Command::new("git");
+    command.args(["-c", "core.fsmonitor=false"]);
+    command
+}
+
+/// The result of a call, as it ended.
+fn output(
+    ended: std::io::Result<Ended>,
+    arguments: &[&str],
+    timeout: ProgramTimeout,
+) -> Result<Output, Error> {
+    let ended = ended.map_err(|source| Error::NoGitProgram { source })?;
+    log::info!(
+        "git {}: {}, in {:.1?}",
+        without_credentials(&arguments.join(" ")),
+        match ended.success {
+            Some(true) => "done",
+            Some(false) => "refused",
+            None => "not done in time",
+        },
+        ended.took
+    );
+    let Some(success) = ended.success else {
+        return Err(Error::GitTimeout {
+            command: arguments.first().copied().unwrap_or_default().to_owned(),
+            seconds: timeout.limit().as_secs(),
+        });
+    };
+    Ok(Output {
+        success,
+        stdout: ended.stdout,
+        stderr: without_credentials(&in_one_line(&ended.stderr)),
+    })
+}
+
+fn run_prepared(
+    environment: &Environment,
+    mut command: Command,
+    (timeout, left): (ProgramTimeout, Duration),
+    more: &[(&str, &str)],
+) -> std::io::Result<Ended> {
+    if let Some(variables) = environment {
+        command.env_clear().envs(variables.iter().cloned());
+    }
+    for variable in FOREIGN {
+        command.env_remove(variable);
+    }
+    command.env("LC_ALL", "C").envs(more.iter().copied());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let ProgramTimeout::Unattended(_) = timeout {
+        command.env("GIT_TERMINAL_PROMPT", "0");
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    }
+    let began = Instant::now();
+    let mut child = command.spawn()?;
+    let stdout = child.stdout.take().map(Gathered::from);
+    let stderr = child.stderr.take().map(Gathered::from);
+    let success = wait(&mut child, timeout, left)?;
+    let text = |gathered: Option<Gathered>| gathered.map(Gathered::text).unwrap_or_default();
+    Ok(Ended {
+        success,
+        took: began.elapsed(),
+        stdout: text(stdout),
+        stderr: text(stderr),
+    })
 }
 
 /// Whether the child succeeded; `None` where its time was up, and it is gone with all that it started.

@@ -5,7 +5,7 @@
 //! host's message, tells a lost race from a refusal and from a connection that broke after the push
 //! had arrived.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,6 +19,9 @@ use crate::threads::lock;
 pub const BRANCHES: &str = "refs/heads/";
 /// Tells a remote that takes push options (GitLab) to start none.
 const SKIP_PIPELINES: &str = "--push-option=ci.skip";
+
+/// Refs that are named in one command: its arguments have a limit.
+const MOST_NAMED: usize = 500;
 
 /// A remote of a repository.
 ///
@@ -34,6 +37,17 @@ pub struct Remote<'a> {
     lasts: bool,
     /// Whether it was found to take no push options.
     refuses_options: Arc<AtomicBool>,
+    /// Commits that it was found not to have.
+    gone: Arc<Mutex<BTreeSet<CommitId>>>,
+}
+
+/// The files of a commit that are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of them: these are records.
+    Everything,
+    /// Documents, rules and links: the rest of a repository may be large.
+    Documents,
 }
 
 /// How a remote is reached.
@@ -121,6 +135,7 @@ impl Repository {
             spent: Arc::default(),
             lasts: false,
             refuses_options: Arc::default(),
+            gone: Arc::default(),
         })
     }
 
@@ -134,6 +149,7 @@ impl Repository {
             spent: Arc::default(),
             lasts: false,
             refuses_options: Arc::default(),
+            gone: Arc::default(),
         }
     }
 }
@@ -146,13 +162,28 @@ impl Remote<'_> {
         self
     }
 
+    pub(super) fn repository(&self) -> &Repository {
+        self.repository
+    }
+
+    /// The remote that promised what a partial clone was made without, and how long it may take; `None` where nothing
+    /// was left out.
+    pub(super) fn promisor(&self) -> Option<(String, ProgramTimeout)> {
+        let Way::Program(timeout) = self.way else {
+            return None;
+        };
+        let promisor = self.repository.promisor()?;
+        Some((promisor, timeout))
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The refs that it has, by full name: those named, and those below a name that ends in `/*`.
+    /// The refs that it has, by full name: those named, those below a name that ends in `/*`, and those that end like a
+    /// name which begins with `*/`.
     ///
     /// # Errors
     ///
@@ -165,9 +196,13 @@ impl Remote<'_> {
     fn list(&self, names: &[&str]) -> Result<BTreeMap<String, ObjectId>, Error> {
         // git matches the ends of names.
         let is_asked = |name: &str| {
-            names.iter().any(|asked| match asked.strip_suffix('*') {
-                Some(folder) => name.starts_with(folder),
-                None => *asked == name,
+            names.iter().any(|asked| {
+                let (folder, ending) = (asked.strip_suffix('*'), asked.strip_prefix('*'));
+                match (folder, ending) {
+                    (Some(folder), _) => name.starts_with(folder),
+                    (None, Some(ending)) => name.ends_with(ending),
+                    (None, None) => *asked == name,
+                }
             })
         };
         if let Way::Transport(transport) = &self.way {
@@ -217,24 +252,77 @@ impl Remote<'_> {
             .map(|(there, here)| format!("+{there}:{here}"))
             .collect();
         let specs: Vec<&str> = specs.iter().map(String::as_str).collect();
-        self.fetch_specs(&[], &specs)
+        self.fetch_specs(&[], &specs)?;
+        if self.repository.is_partial() {
+            for (_, here) in refs {
+                let tip = self.repository.resolve(here)?;
+                self.complete(tip, Wanted::Everything)?;
+            }
+        }
+        Ok(())
     }
 
     /// Fetches a commit with its history, where it is not here yet.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreachable`]: not every host gives a commit by its id.
+    /// [`Error::Gone`] where the remote answers and does not have it any more; [`Error::Unreachable`].
     pub fn fetch_commit(&self, commit: CommitId) -> Result<(), Error> {
+        if self.repository.has(commit.0)? {
+            return self.complete(commit, Wanted::Documents);
+        }
+        self.find_commit(commit)?;
+        self.complete(commit, Wanted::Documents)
+    }
+
+    /// Fetches a commit that is not here.
+    fn find_commit(&self, commit: CommitId) -> Result<(), Error> {
+        let gone = || Error::Gone {
+            commit,
+            remote: self.name.clone(),
+        };
+        if lock(&self.gone).contains(&commit) {
+            return Err(gone());
+        }
+        let by_id = match &self.way {
+            Way::Transport(transport) => transport
+                .fetch(self.repository, commit.0)
+                .map_err(|why| self.unreachable(why)),
+            Way::Program(_) => {
+                self.begin();
+                self.fetch_specs(&[], &[&commit.to_string()])
+            }
+        };
+        let Err(error) = by_id else { return Ok(()) };
+        // Not every host gives a commit by its id, and none tells why it does not in words that last: what leads to
+        // the commit is fetched, and then it is here, or nowhere.
+        match &self.way {
+            Way::Transport(transport) => transport.refs().map(drop).map_err(|_| error)?,
+            Way::Program(_) if matches!(error, Error::Unreachable { .. }) => {
+                self.fetch_branches_and_tags()?;
+            }
+            Way::Program(_) => return Err(error),
+        }
         if self.repository.has(commit.0)? {
             return Ok(());
         }
-        if let Way::Transport(transport) = &self.way {
-            let fetched = transport.fetch(self.repository, commit.0);
-            return fetched.map_err(|why| self.unreachable(why));
+        lock(&self.gone).insert(commit);
+        Err(gone())
+    }
+
+    /// Fetches what branches and tags of the remote lead to, as far as it is not here.
+    fn fetch_branches_and_tags(&self) -> Result<(), Error> {
+        let refs = self.list(&["refs/heads/*", "refs/tags/*"])?;
+        let mut missing = Vec::new();
+        for (name, id) in &refs {
+            if !self.repository.has(*id)? {
+                missing.push(name.as_str());
+            }
         }
-        self.begin();
-        self.fetch_specs(&[], &[&commit.to_string()])
+        for some in missing.chunks(MOST_NAMED) {
+            self.fetch_specs(&[], some)?;
+        }
+        Ok(())
     }
 
     /// Fetches more of a shallow history, until `earlier` is an ancestor of `later` or all of it is here.
@@ -244,6 +332,11 @@ impl Remote<'_> {
     /// [`Error::Unreachable`] with what git said.
     pub fn deepen(&self, earlier: CommitId, later: CommitId) -> Result<(), Error> {
         self.begin();
+        self.reach(earlier, later)?;
+        self.complete_folders(earlier, later)
+    }
+
+    fn reach(&self, earlier: CommitId, later: CommitId) -> Result<(), Error> {
         let later_id = later.to_string();
         for depth in ["--deepen=100", "--deepen=1000", "--unshallow"] {
             if !self.repository.is_shallow()? {
@@ -257,6 +350,21 @@ impl Remote<'_> {
                 .or_else(|_| self.fetch_specs(&[depth], &[]))?;
         }
         Ok(())
+    }
+
+    /// Fetches the rest of a history that was cut off.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] with what git said.
+    pub fn unshallow(&self) -> Result<(), Error> {
+        match self.repository.is_shallow()? {
+            true => {
+                self.begin();
+                self.fetch_specs(&["--unshallow"], &[])
+            }
+            false => Ok(()),
+        }
     }
 
     fn fetch_specs(&self, flags: &[&str], specs: &[&str]) -> Result<(), Error> {
@@ -486,7 +594,7 @@ impl Remote<'_> {
         output
     }
 
-    fn unreachable(&self, message: String) -> Error {
+    pub(super) fn unreachable(&self, message: String) -> Error {
         Error::Unreachable {
             remote: self.name.clone(),
             message,

@@ -91,7 +91,7 @@ impl Repository {
         if self.config("gpg.format")?.as_deref() != Some("ssh") {
             return Ok(None);
         }
-        let Some(line) = self.own_config("gpg.ssh.defaultkeycommand")? else {
+        let Some(line) = self.own_config("gpg.ssh.defaultkeycommand") else {
             return Ok(None);
         };
         let mut words = line.split_ascii_whitespace();
@@ -117,23 +117,8 @@ impl Repository {
     }
 
     /// A value of the user's own configuration, or the system's.
-    fn own_config(&self, key: &str) -> Result<Option<String>, Error> {
-        self.with(|handle| {
-            let reading = || git("read the configuration of git");
-            let config = handle.config().map_err(reading())?;
-            let mut found = None;
-            let entries = config.entries(Some(key)).map_err(reading())?;
-            entries
-                .for_each(|entry| {
-                    use git2::ConfigLevel::{Global, ProgramData, System, XDG};
-                    let is_own = matches!(entry.level(), ProgramData | System | XDG | Global);
-                    if is_own && entry.has_value() {
-                        found = entry.value().ok().map(str::to_owned);
-                    }
-                })
-                .map_err(reading())?;
-            Ok(found)
-        })
+    fn own_config(&self, key: &str) -> Option<String> {
+        self.configuration().own_value(key).map(str::to_owned)
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::conversion::LineEnds;
 use super::entry::Stamp;
 use super::{BlobId, Entry, Repository};
 use crate::cache::Key;
@@ -24,6 +25,7 @@ const RECENT: Duration = Duration::from_secs(2);
 struct Remembered<'a> {
     path: &'a str,
     stamp: Stamp,
+    conversion: u8,
     blob: &'a [u8],
 }
 
@@ -59,13 +61,15 @@ impl Repository {
             segment.as_ref().and_then(|segment| segment.decode());
         let mut files = files.unwrap_or_default().into_iter().peekable();
         let known = entries.iter().map(|entry| {
-            if let Some(blob) = entry.blob_elsewhere() {
-                return Some(blob);
+            // Of another repository, or of `HEAD`.
+            if entry.blob.is_some() {
+                return entry.blob;
             }
             while files.next_if(|file| *file.path < *entry.path).is_some() {}
             let file = files.next_if(|file| *file.path == *entry.path)?;
             let blob = git2::Oid::from_bytes(file.blob).ok()?;
-            (entry.stamp == Some(file.stamp)).then(|| blob.into())
+            let is_same = entry.stamp == Some(file.stamp) && code(entry) == file.conversion;
+            is_same.then(|| blob.into())
         });
         known.collect()
     }
@@ -81,9 +85,15 @@ impl Repository {
         }
         let remembered = |(entry, blob): (&'a Entry, &'a BlobId)| {
             let stamp = entry.stamp.filter(|stamp| stamp.is_before(moment.recent))?;
+            // The index has a say in these.
+            let conversion = entry.conversion.as_ref();
+            if conversion.is_some_and(|each| each.line_ends == LineEnds::Guessed) {
+                return None;
+            }
             Some(Remembered {
                 path: &entry.path,
                 stamp,
+                conversion: code(entry),
                 blob: blob.0.as_bytes(),
             })
         };
@@ -93,8 +103,19 @@ impl Repository {
 
     fn stamps_key(&self) -> Key {
         let root: &Path = &self.root;
-        let strips = [u8::from(self.strips_carriage_returns)];
-        self.cache
-            .key("stamps", [root.as_os_str().as_encoded_bytes(), &strips])
+        let index = match self.line_ends {
+            LineEnds::Unchanged => None,
+            // It has a say in which files are changed.
+            _ => Some(std::fs::metadata(self.git_dir.join("index"))),
+        };
+        let changed = index.map(|found| found.and_then(|found| found.modified()).ok());
+        let line_ends = format!("{:?} {changed:?}", self.line_ends);
+        let parts = [root.as_os_str().as_encoded_bytes(), line_ends.as_bytes()];
+        self.cache.key("stamps", parts)
     }
+}
+
+/// How the bytes of a file are changed, as a number.
+fn code(entry: &Entry) -> u8 {
+    entry.conversion.as_ref().map_or(0, |each| 1 + each.code())
 }

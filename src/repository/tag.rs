@@ -101,7 +101,7 @@ impl Repository {
                 let name = name.trim_start_matches("refs/tags/").to_owned();
                 let object = handle
                     .find_object(id.git(), None)
-                    .map_err(|error| self.reading(handle, &format!("tag `{name}`"), error))?;
+                    .map_err(|error| self.reading(&format!("tag `{name}`"), error))?;
                 let message = object
                     .as_tag()
                     .and_then(|tag| tag.message_bytes())

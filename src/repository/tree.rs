@@ -21,7 +21,7 @@ const LARGE: usize = 1000;
 pub struct Content {
     /// Their id.
     pub blob: BlobId,
-    /// As git would commit them (line ends changed where `core.autocrlf` is set).
+    /// As git would commit them, but for filters.
     pub bytes: Vec<u8>,
 }
 
@@ -70,7 +70,7 @@ impl Repository {
         let root = handle
             .find_commit(revision.git())
             .and_then(|commit| commit.tree())
-            .map_err(|error| self.reading(handle, &format!("commit {revision}"), error))?;
+            .map_err(|error| self.reading(&format!("commit {revision}"), error))?;
         Ok(RevisionFolders {
             repository: self,
             handle,
@@ -98,7 +98,7 @@ impl Repository {
             return Ok(Content { blob, bytes });
         }
         let path = self.root.join(entry.place());
-        let mut bytes = read_file(&path, limit, Links::Refused).map_err(|error| match error {
+        let bytes = read_file(&path, limit, Links::Refused).map_err(|error| match error {
             ReadError::TooLarge(size) => too_large(size),
             ReadError::NotAFile => Error::Unusable {
                 path: entry.path.to_string(),
@@ -106,9 +106,7 @@ impl Repository {
             },
             ReadError::Io(source) => Error::Read { path, source },
         })?;
-        if self.strips_carriage_returns {
-            bytes = with_line_feeds(bytes);
-        }
+        let bytes = self.as_committed(entry, bytes);
         Ok(Content {
             blob: blob_id(&bytes),
             bytes,
@@ -122,7 +120,7 @@ impl Repository {
         path: &str,
     ) -> Result<Vec<u8>, Error> {
         self.with(|handle| {
-            let missing = |error| self.reading(handle, &format!("{blob} (`{path}`)"), error);
+            let missing = |error| self.reading(&format!("object {blob} (`{path}`)"), error);
             let odb = handle.odb().map_err(missing)?;
             let (size, kind) = odb.read_header(blob.git()).map_err(missing)?;
             if size as u64 > limit {
@@ -151,22 +149,6 @@ pub fn blob_id(bytes: &[u8]) -> BlobId {
     git2::Oid::hash_object(git2::ObjectType::Blob, bytes)
         .unwrap_or(git2::Oid::ZERO_SHA1)
         .into()
-}
-
-/// The text that git commits under `core.autocrlf`: LF for CRLF, in files that are text.
-fn with_line_feeds(bytes: Vec<u8>) -> Vec<u8> {
-    let is_text = !bytes.iter().take(8000).any(|byte| *byte == 0);
-    if !is_text || !bytes.windows(2).any(|pair| pair == b"\r\n") {
-        return bytes;
-    }
-    let mut changed = Vec::with_capacity(bytes.len());
-    let mut rest = bytes.iter().copied().peekable();
-    while let Some(byte) = rest.next() {
-        if !(byte == b'\r' && rest.peek() == Some(&b'\n')) {
-            changed.push(byte);
-        }
-    }
-    changed
 }
 
 /// The digest of a site's files: SHA-256 over (mode, blob id, path) in the order of paths, as
@@ -217,8 +199,7 @@ type Names = FxHashMap<Vec<u8>, (git2::Oid, Kind)>;
 
 impl RevisionFolders<'_> {
     fn failed(&self, path: &str, error: git2::Error) -> Error {
-        self.repository
-            .reading(self.handle, &format!("`{path}`"), error)
+        self.repository.reading(&format!("`{path}`"), error)
     }
 
     fn kind(mode: i32) -> Kind {
@@ -329,15 +310,6 @@ mod tests {
             blob_id(b"hello\n").to_string(),
             "ce013625030ba8dba906f756967f9e9ca394464a"
         );
-    }
-
-    #[test]
-    fn line_ends_of_text_become_line_feeds_and_binary_files_stay() {
-        assert_eq!(
-            with_line_feeds(b"a\r\nb\rc\n\r\n".to_vec()),
-            b"a\nb\rc\n\n".to_vec()
-        );
-        assert_eq!(with_line_feeds(b"\0a\r\n".to_vec()), b"\0a\r\n".to_vec());
     }
 
     #[test]

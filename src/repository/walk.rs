@@ -308,6 +308,7 @@ impl Walk<'_> {
             blob: node.blob,
             stamp: node.stamp.filter(|_| !is_link),
             leads_to: (path != real).then(|| Arc::from(real)),
+            conversion: None,
             elsewhere: None,
         });
         Ok(())

@@ -1,7 +1,7 @@
 //! The files of the worktree, as they are, and how they differ from what is committed.
 //!
-//! Files are listed and read with the standard library alone. The index of git is not asked: what counts
-//! is the bytes, as they are and not as a filter of git would commit them.
+//! Files are listed and read with the standard library alone. What counts is the bytes as git would commit them, but
+//! for filters, and of files that git does not look for (a sparse checkout) those of `HEAD`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::entry::{Stamp, is_hidden};
+use super::skipped::Skipped;
 use super::walk::{self, Child, Folders, Kind, MOST_NODES, Node};
 use super::{BlobId, CommitId, Error, Mode, Repository, Selection, Tree};
 use crate::threads::{self, lock};
@@ -41,6 +42,8 @@ pub struct Dirty {
     pub path: Arc<str>,
     /// How it differs.
     pub change: WorktreeChange,
+    /// The filter or the encoding that it was read without.
+    pub filter: Option<Arc<str>>,
 }
 
 /// The largest file of a site that is compared with what is committed, in bytes: more than is loaded.
@@ -65,7 +68,7 @@ impl Repository {
         work: impl FnOnce(&dyn Folders) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let Some(revision) = revision else {
-            let folders = WorktreeFolders::of(self);
+            let folders = WorktreeFolders::of(self)?;
             folders.read_ahead(selection);
             return work(&folders);
         };
@@ -78,7 +81,7 @@ impl Repository {
     ///
     /// A folder cannot be read.
     pub fn worktree_folders(&self, folder: &str) -> Result<Vec<String>, Error> {
-        let mut names = walk::folders_in(&WorktreeFolders::of(self), folder)?;
+        let mut names = walk::folders_in(&WorktreeFolders::of(self)?, folder)?;
         names.sort_unstable();
         Ok(names)
     }
@@ -87,7 +90,12 @@ impl Repository {
     /// folder that cannot be read. No file is read, so that it costs little beside a listing.
     #[must_use]
     pub fn worktree_files_called(&self, name: &str) -> Vec<String> {
-        let mut found = Vec::new();
+        let skipped = self.skipped().unwrap_or_default();
+        let is_meant = |path: &String| {
+            let mut parts = path.rsplit('/');
+            parts.next() == Some(name) && !parts.any(is_hidden)
+        };
+        let mut found: Vec<String> = skipped.paths().filter(is_meant).collect();
         let mut waiting = vec![String::new()];
         while let Some(folder) = waiting.pop() {
             let place = self.root.join(&folder);
@@ -110,6 +118,7 @@ impl Repository {
             }
         }
         found.sort_unstable();
+        found.dedup();
         found
     }
 
@@ -153,11 +162,19 @@ impl Repository {
             files.push((&entry.path, entry.mode, blob));
         }
         match self.head()? {
-            Some(head) => self.differing(head, selection, files),
+            Some(head) => {
+                let mut dirty = self.differing(head, selection, files)?;
+                for file in &mut dirty {
+                    let found = entries.binary_search_by(|entry| entry.path.cmp(&file.path));
+                    file.filter = found.ok().and_then(|at| entries[at].filter().cloned());
+                }
+                Ok(dirty)
+            }
             None => {
                 let added = files.into_iter().map(|(path, ..)| Dirty {
                     path: path.clone(),
                     change: WorktreeChange::Added,
+                    filter: None,
                 });
                 Ok(added.collect())
             }
@@ -182,6 +199,7 @@ impl Repository {
         let differs = |path: &Arc<str>, change| Dirty {
             path: path.clone(),
             change,
+            filter: None,
         };
         for (path, mode, blob) in files {
             while let Some(gone) = committed.next_if(|before| before.path < *path) {
@@ -204,6 +222,8 @@ impl Repository {
 
 struct WorktreeFolders<'a> {
     repository: &'a Repository,
+    /// Files that `HEAD` has in the place of those of the worktree.
+    skipped: Arc<Skipped>,
     /// Folders that were read ahead; each is asked for once.
     read: Mutex<FxHashMap<String, Vec<Child>>>,
 }
@@ -219,11 +239,12 @@ struct Ahead {
 }
 
 impl<'a> WorktreeFolders<'a> {
-    fn of(repository: &'a Repository) -> Self {
-        Self {
+    fn of(repository: &'a Repository) -> Result<Self, Error> {
+        Ok(Self {
             repository,
+            skipped: repository.skipped()?,
             read: Mutex::default(),
-        }
+        })
     }
 
     /// Reads all folders below those of a selection, on two threads: most of the time of a walk is
@@ -304,7 +325,17 @@ impl WorktreeFolders<'_> {
             source,
         };
         let mut children = Vec::new();
-        for child in std::fs::read_dir(&place).map_err(failed)? {
+        let listed = match std::fs::read_dir(&place) {
+            Ok(listed) => Some(listed),
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    && self.skipped.has_folder(folder) =>
+            {
+                None
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        for child in listed.into_iter().flatten() {
             let child = child.map_err(failed)?;
             let name = child.file_name().into_encoded_bytes();
             let kind = child.file_type().map_err(failed)?;
@@ -326,6 +357,7 @@ impl WorktreeFolders<'_> {
             let node = Node { kind, blob, stamp };
             children.push(Child { name, node });
         }
+        self.skipped.put_into(folder, &mut children);
         walk::sort(&mut children);
         Ok(children)
     }
@@ -344,6 +376,9 @@ impl Folders for WorktreeFolders<'_> {
     }
 
     fn node(&self, path: &str) -> Result<Option<Node>, Error> {
+        if let Some(node) = self.skipped.file(path) {
+            return Ok(Some(node));
+        }
         let place = self.place(path);
         let metadata = match std::fs::symlink_metadata(&place) {
             Ok(metadata) => metadata,
@@ -353,7 +388,7 @@ impl Folders for WorktreeFolders<'_> {
                     std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
                 ) =>
             {
-                return Ok(None);
+                return Ok(self.skipped.node(path));
             }
             Err(source) => {
                 return Err(Error::Read {
@@ -382,6 +417,10 @@ impl Folders for WorktreeFolders<'_> {
     }
 
     fn link_target(&self, path: &str) -> Result<Vec<u8>, Error> {
+        if let Some(blob) = self.skipped.file(path).and_then(|node| node.blob) {
+            let holder = self.repository;
+            return holder.read_blob_within(blob, walk::LONGEST_LINK, path);
+        }
         let place = self.place(path);
         match std::fs::read_link(&place) {
             Ok(target) => Ok(target.into_os_string().into_encoded_bytes()),

@@ -95,7 +95,14 @@ pub fn clean(
     }
     Err(Error::Dirty {
         site: site.name.clone(),
-        paths: dirty.iter().map(|file| file.path.to_string()).collect(),
+        is_filtered: dirty.iter().all(|file| file.filter.is_some()),
+        paths: dirty
+            .iter()
+            .map(|file| match &file.filter {
+                Some(filter) => format!("{} ({filter})", file.path),
+                None => file.path.to_string(),
+            })
+            .collect(),
     })
 }
 

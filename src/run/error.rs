@@ -62,6 +62,14 @@ pub enum Error {
         /// The commit to be applied.
         target: String,
     },
+    /// The commit of the last site action no longer exists.
+    #[error(
+        "the last applied commit {base} no longer exists; what it said of the nodes is in their records"
+    )]
+    Gone {
+        /// The commit of the last site action.
+        base: String,
+    },
     /// The commit to be applied is older than the last site action.
     #[error("this is a rollback, which undoes {}: {}", counted(undone.len()), listed(undone))]
     Rollback {
@@ -107,8 +115,10 @@ pub enum Error {
     Dirty {
         /// The site.
         site: SiteName,
-        /// The files that differ from the commit.
+        /// The files that differ from the commit, each with the filter that it was read without.
         paths: Vec<String>,
+        /// Whether all of them have one.
+        is_filtered: bool,
     },
     /// There is a remote, and it was not to be asked.
     #[error("site `{site}` has a remote, and a plan cannot be applied offline")]
@@ -283,6 +293,7 @@ impl Error {
             Self::Unpublished { .. } => Kind::Unpublished,
             Self::IntermediateCommits { .. }
             | Self::Diverged { .. }
+            | Self::Gone { .. }
             | Self::Rollback { .. }
             | Self::Blocked { .. }
             | Self::Spent { .. }
@@ -327,6 +338,10 @@ impl Error {
                 holder.run
             ),
             Self::Stale { .. } => "plan again, and review the differences".to_owned(),
+            Self::Gone { .. } => {
+                "`trueup plan` compares the documents with the records; `--allow-intermediate-commits` skips this check"
+                    .to_owned()
+            }
             Self::IntermediateCommits { .. } | Self::Diverged { .. } | Self::Rollback { .. } => {
                 "review them with `trueup diff --base last-site-action --diff committed`; `--allow-intermediate-commits` skips this check"
                     .to_owned()
@@ -350,6 +365,9 @@ impl Error {
                 "give the key to an agent (`ssh-add`), or have git sign with one that asks for no passphrase; `git config trueup.signRuns false` leaves the signature away".to_owned()
             }
             Self::Untrusted { .. } => UNTRUSTED_HINT.to_owned(),
+            Self::Dirty { is_filtered: true, .. } => {
+                "documents are read as they are committed, without the filters of git: take them out of `.gitattributes`, and commit the text itself".to_owned()
+            }
             Self::Dirty { .. } => "commit them, then apply".to_owned(),
             Self::Offline { .. } => "leave `--offline` away".to_owned(),
             Self::Unfinished { run, .. } => format!(

@@ -4,13 +4,18 @@
 //! that would apply more than the one commit which its caller reviewed is refused. The records, not
 //! the tags, hold the commit that the last action applied.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::error::{self, Error};
-use crate::design::SiteName;
+use crate::design::{Digest, SiteName};
 use crate::plan::IntermediateCommit;
 use crate::record::SiteState;
 use crate::repository::{self, CommitId, CommitSummary, Repository, Selection};
+
+/// Commits whose files are compared with those that were applied, where the applied commit is on another line. Each takes
+/// a walk over the files of the site.
+const MOST_COMPARED: usize = 50;
 
 /// How the commit to be applied stands to the last site action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +31,11 @@ pub enum History {
         /// The commit to be applied.
         target: CommitId,
     },
+    /// The commit of the last action no longer exists: the history was rewritten.
+    Gone {
+        /// The commit of the last action.
+        base: CommitId,
+    },
     /// The commit to be applied is older than the last action, which undoes these; the newest first.
     Rollback(Vec<IntermediateCommit>),
 }
@@ -37,6 +47,7 @@ impl History {
             Self::None => None,
             Self::Between(commits) => Some(Error::IntermediateCommits { commits }),
             Self::Rollback(undone) => Some(Error::Rollback { undone }),
+            Self::Gone { base } => Some(Error::Gone { base: base.short() }),
             Self::Diverged { base, target } => Some(Error::Diverged {
                 base: base.short(),
                 target: target.short(),
@@ -70,6 +81,10 @@ pub fn intermediate_commits(
         what: format!("the record of run {}", action.run),
         reason: format!("`{}` is no commit", action.revision),
     })?;
+    let same = || same_files(repository, selection, &action.site_digest, target);
+    if is_gone(repository, base).map_err(reading())? {
+        return Ok(same().map_err(reading())?.unwrap_or(History::Gone { base }));
+    }
     match repository.commits_touching(Some(base), target, selection) {
         Ok(commits) if commits.is_empty() => Ok(History::None),
         Ok(commits) => Ok(History::Between(listed(commits))),
@@ -85,7 +100,10 @@ pub fn intermediate_commits(
                         false => History::Rollback(listed(undone)),
                     })
                 }
-                Err(repository::Error::Diverged { .. }) => Ok(History::Diverged { base, target }),
+                Err(repository::Error::Diverged { .. }) => {
+                    let found = same().map_err(reading())?;
+                    Ok(found.unwrap_or(History::Diverged { base, target }))
+                }
                 Err(error) => Err(reading()(error)),
             }
         }
@@ -111,7 +129,7 @@ pub fn since_success(
     let Some(base) = base.and_then(|base| base.revision.parse::<CommitId>().ok()) else {
         return Ok(Vec::new());
     };
-    if base == target {
+    if base == target || is_gone(repository, base).map_err(reading())? {
         return Ok(Vec::new());
     }
     let mut commits = match repository.commits_touching(Some(base), target, selection) {
@@ -123,6 +141,39 @@ pub fn since_success(
         commits.insert(0, repository.summary(target).map_err(reading())?);
     }
     Ok(listed(commits))
+}
+
+/// How the target stands to the newest commit on its line that has the files which the last action applied: a merge by
+/// squash or rebase has them in another commit. `None`: there is none among the newest.
+fn same_files(
+    repository: &Repository,
+    selection: &Selection,
+    applied: &Digest,
+    target: CommitId,
+) -> Result<Option<History>, repository::Error> {
+    let mut line = Vec::new();
+    repository.first_parents(target, &mut |commit| {
+        line.push(commit.id);
+        match line.len() < MOST_COMPARED {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    })?;
+    for commit in line {
+        if *repository.digest_at(commit, selection)? == **applied {
+            let commits = repository.commits_touching(Some(commit), target, selection)?;
+            return Ok(Some(match commits.is_empty() {
+                true => History::None,
+                false => History::Between(listed(commits)),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a commit that was fetched if the remote still has it is in no history. A history that was cut off may have it.
+fn is_gone(repository: &Repository, commit: CommitId) -> Result<bool, repository::Error> {
+    Ok(!repository.has(commit.0)? && !repository.is_shallow()?)
 }
 
 fn listed(commits: Vec<CommitSummary>) -> Vec<IntermediateCommit> {

@@ -6,7 +6,7 @@ use super::Failure;
 use crate::design::{Documented, GuardOrigin, Guards};
 use crate::guard::Guarded;
 use crate::record::{Place, Store};
-use crate::repository::{CommitId, Repository};
+use crate::repository::{self, CommitId, Repository};
 use crate::run::{Connection, SiteRepository};
 use crate::site::{
     Accept, At, Depth, Detail, GuardDocuments, Loader, Location, Settings, Site, locate, locate_at,
@@ -290,6 +290,32 @@ impl<'a> Checkout<'a> {
             .map_or("", |(folder, _)| folder);
         Ok(locate_at(self.repository, at, folder, &self.location.site)?)
     }
+}
+
+/// The commit that a record names, fetched where this clone does not have it; `None` where its history was rewritten, and
+/// it no longer exists.
+///
+/// # Errors
+///
+/// The remote cannot be asked; the clone is shallow, and it may be in the rest of the history.
+pub fn if_recorded(
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+    revision: &str,
+) -> Result<Option<CommitId>, Failure> {
+    let repository = checkout.repository;
+    if let Ok(commit) = revision.parse::<CommitId>() {
+        if let Connection::Shared { remote, .. } = connection {
+            match remote.fetch_commit(commit) {
+                Err(repository::Error::Gone { .. }) => return Ok(None),
+                other => other?,
+            }
+        }
+        if !repository.has(commit.0)? && !repository.is_shallow()? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(repository.resolve(revision)?))
 }
 
 /// The commit that a record names, fetched where this clone does not have it.

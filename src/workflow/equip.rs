@@ -7,7 +7,7 @@ use super::begun_guards::BegunRun;
 use super::guarded::GuardScope;
 use super::renewed::renewed;
 use super::{AS_APPLIED, Approving, Checkout, Client, Failure, FailureKind, Planned};
-use super::{allow_applied, applied, choose, identities, recorded, runtime};
+use super::{allow_applied, applied, choose, identities, if_recorded, runtime};
 use crate::backend::Backends;
 use crate::design::{Design, Digests, NodeDesign, NodeName};
 use crate::guard::Guarded;
@@ -206,7 +206,9 @@ fn applied_of(
     });
     for revision in wanted {
         if !designs.contains_key(revision) {
-            let commit = recorded(checkout, connection, revision)?;
+            let Some(commit) = if_recorded(checkout, connection, revision)? else {
+                continue;
+            };
             let location = checkout.location_at(At::Commit(commit))?;
             let site = loader.load(&location, At::Commit(commit), AS_APPLIED)?;
             designs.insert(revision.clone(), site.design);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::approvals::Gate;
 use super::guard_source::{GuardSource, GuardSources};
 use super::rules::RuleSet;
-use super::{AS_APPLIED, Checkout, Failure, FailureKind, recorded};
+use super::{AS_APPLIED, Checkout, Failure, FailureKind, if_recorded};
 use crate::design::{Documented, NodeName};
 use crate::diagnostic::short_id;
 use crate::guard::{
@@ -189,8 +189,17 @@ impl GuardScope<'_> {
             site: site.documented(),
             rules: OnceCell::new(),
         };
-        let commit = recorded(self.checkout, self.connection, &action.revision);
+        let commit = if_recorded(self.checkout, self.connection, &action.revision);
         let commit = commit.map_err(|failure| self.unreadable(action, failure))?;
+        let Some(commit) = commit else {
+            return match action.policy_asks && self.checkout.guards()?.is_none() {
+                false => Ok(None),
+                true => {
+                    let why = "it no longer exists, and may have asked for approvals";
+                    Err(self.unreadable(action, Failure::error(why)))
+                }
+            };
+        };
         if action.site_digest == newest.digest {
             // The signers are no document of the site, and may still differ.
             return Ok(Some(source(commit, newest)));
@@ -226,7 +235,10 @@ impl GuardScope<'_> {
             failure.message
         );
         Failure::new(FailureKind::Guard, text)
-            .hint("a clone or a backup that still has the commit can push it: `git push REMOTE COMMIT:refs/heads/NAME`")
+            .hint(
+                "a clone or a backup that still has the commit can push it: `git push REMOTE COMMIT:refs/heads/NAME`; where \
+                 it no longer exists, the guards of a protected revision hold in its place with `--backends-from REVISION`",
+            )
     }
 
     /// The changes to the guards that are in force: of the revision beside them, and of the one that the plan would put in

@@ -16,7 +16,7 @@ use super::client::driven;
 use super::guarded::GuardScope;
 use super::renewed::renewed;
 use super::rules::RuleSet;
-use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, recorded, sound};
+use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, sound};
 use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
 use crate::design::{
@@ -31,7 +31,7 @@ use crate::plan::{
     Options, Plan, Renames, Request, Target,
 };
 use crate::record::{NodeRecord, SiteState, State};
-use crate::repository::{CommitId, Links, open_file};
+use crate::repository::{self, CommitId, Links, open_file};
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 use crate::telemetry::{Phase, Scope, in_phase};
@@ -165,8 +165,12 @@ fn deepen(connection: &Connection<'_>, state: &SiteState, target: CommitId) -> R
     if let (Connection::Shared { remote, .. }, Some(action)) = (connection, &state.last_action)
         && let Ok(base) = action.revision.parse()
     {
-        remote.fetch_commit(base)?;
-        remote.deepen(base, target)?;
+        return match remote.fetch_commit(base) {
+            // All of the history does not lead to it.
+            Err(repository::Error::Gone { .. }) => Ok(remote.unshallow()?),
+            Err(error) => Err(error.into()),
+            Ok(()) => Ok(remote.deepen(base, target)?),
+        };
     }
     Ok(())
 }
@@ -512,6 +516,14 @@ impl<'a> Planner<'a> {
             History::Between(commits) => (Lineage::IntermediateCommits, commits),
             History::Rollback(undone) => (Lineage::Rollback, undone),
             History::Diverged { .. } => (Lineage::Diverged, Vec::new()),
+            History::Gone { base } => {
+                self.client.tell(&format!(
+                    "warning: the last applied commit {} no longer exists; what it said of the nodes is in their \
+                     records, and the guards of the documents hold alone",
+                    base.short()
+                ));
+                (Lineage::Diverged, Vec::new())
+            }
         };
         let history = CommitHistory {
             lineage,
@@ -591,7 +603,9 @@ impl<'a> Planner<'a> {
             .collect();
         let mut sites = BTreeMap::new();
         for revision in revisions {
-            let commit = recorded(self.checkout, self.connection, revision)?;
+            let Some(commit) = if_recorded(self.checkout, self.connection, revision)? else {
+                continue;
+            };
             let location = self.checkout.location_at(At::Commit(commit))?;
             let old = loader.load_beside(site, &location, commit, AS_APPLIED)?;
             sites.insert(revision.clone(), old);

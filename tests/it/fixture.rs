@@ -183,7 +183,10 @@ impl Fixture {
             .env("LC_ALL", "C")
             .env("NO_COLOR", "1")
             .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env(
+                "GIT_CONFIG_GLOBAL",
+                self.checkout.outside().join(".gitconfig"),
+            )
             .env("GIT_COMMITTER_NAME", "Ada")
             .env("GIT_COMMITTER_EMAIL", "ada@example.org")
             .stdin(Stdio::null())

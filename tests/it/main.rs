@@ -101,6 +101,8 @@ mod hostile_repositories;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod kinds_of_repository;
+#[cfg(test)]
 mod many_sites;
 #[cfg(test)]
 mod masks;

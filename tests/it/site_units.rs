@@ -367,7 +367,10 @@ fn machines_in_another_repository_are_taken_as_units_too() {
     }
     other.commit("The machines");
     let open = || {
-        let machines = OtherRepository::open("machines".into(), other.path(), None).unwrap();
+        let machines = {
+            let variables = |_: &std::path::Path| std::env::vars_os().collect();
+            OtherRepository::open("machines".into(), other.path(), None, &variables).unwrap()
+        };
         open(&checkout).with_others(vec![machines])
     };
     let load = |detail: Detail| {

@@ -34,7 +34,7 @@ use crate::site::At;
 use crate::workflow::Checkout;
 use crate::workflow::{self, Equipped, Planner, ReadyPlan, signing_site, time_left};
 
-pub(in crate::cli) use process::{ProcessClock, actor};
+pub(in crate::cli) use process::{ProcessClock, actor, named};
 
 #[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct ApplyCommand {

@@ -104,20 +104,37 @@ impl apply::EventClock for ProcessClock {
 /// The user of trueup: git's identity, else the account.
 pub(in crate::cli) fn actor(repository: &Repository) -> Result<Committer, Failure> {
     let account = || std::env::var("USER").unwrap_or_else(|_| "trueup".to_owned());
-    let value = |variable: &str, key: &str| -> Result<Option<String>, Failure> {
-        match std::env::var(variable) {
-            Ok(value) if !value.is_empty() => Ok(Some(value)),
-            _ => Ok(repository.config(key)?),
-        }
-    };
-    let name = value("GIT_COMMITTER_NAME", "user.name")?.unwrap_or_else(account);
-    let email = value("GIT_COMMITTER_EMAIL", "user.email")?
-        .unwrap_or_else(|| format!("{}@localhost", account()));
+    let mail = std::env::var("EMAIL").ok();
+    let (name, email) = named(repository)?;
+    let email = email.or(mail.filter(|mail| !mail.is_empty()));
     Ok(Committer {
-        name,
-        email,
+        name: name.unwrap_or_else(account),
+        email: email.unwrap_or_else(|| format!("{}@localhost", account())),
         random: random(),
     })
+}
+
+/// The name and the address that git is given for a committer, in the order in which git looks for them.
+pub(in crate::cli) fn named(
+    repository: &Repository,
+) -> Result<(Option<String>, Option<String>), Failure> {
+    let value = |variable: &str, keys: [&str; 2]| -> Result<Option<String>, Failure> {
+        let given = std::env::var(variable).ok();
+        if let Some(given) = given.filter(|given| !given.is_empty()) {
+            return Ok(Some(given));
+        }
+        for key in keys {
+            let found = repository.config(key)?;
+            if let Some(found) = found.filter(|found| !found.is_empty()) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    };
+    Ok((
+        value("GIT_COMMITTER_NAME", ["committer.name", "user.name"])?,
+        value("GIT_COMMITTER_EMAIL", ["committer.email", "user.email"])?,
+    ))
 }
 
 /// A random number.

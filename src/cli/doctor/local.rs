@@ -2,7 +2,7 @@
 
 use super::checks::Checks;
 use crate::cli::Failure;
-use crate::cli::apply::actor;
+use crate::cli::apply::{actor, named};
 use crate::cli::context::Context;
 use crate::cli::planning::RemoteArguments;
 use crate::report::counted;
@@ -75,9 +75,8 @@ fn git(repository: &Repository, checks: &mut Checks) {
 }
 
 fn user(repository: &Repository, checks: &mut Checks) {
-    let is_set = |key| matches!(repository.config(key), Ok(Some(_)));
     match actor(repository) {
-        Ok(actor) if is_set("user.name") || std::env::var_os("GIT_COMMITTER_NAME").is_some() => {
+        Ok(actor) if matches!(named(repository), Ok((Some(_), _))) => {
             checks.ok("user", format!("{} <{}>", actor.name, actor.email));
         }
         Ok(actor) => checks.warn(

@@ -21,7 +21,7 @@ use crate::record::{
 use crate::repository::{CommitId, Repository, Signed, SigningKey, claimed_key};
 use crate::run::{Connection, SiteRepository};
 use crate::threads::lock;
-use crate::workflow::{Checkout, Failure, FailureKind, recorded};
+use crate::workflow::{Checkout, Failure, FailureKind, if_recorded, recorded};
 
 /// Runs whose signatures are verified at once: each is a call of a program.
 const MOST: usize = 100;
@@ -75,11 +75,19 @@ impl SigningRules {
                 "HEAD",
             ));
         };
-        let commit = recorded(checkout, connection, &applied.revision)?;
-        let policy = match applied.policy_asks {
-            true => protected::applied_policy(checkout, commit)?,
-            false => Policy::default(),
+        if let (false, Ok(commit)) = (applied.policy_asks, applied.revision.parse()) {
+            let from = protected::applied_last(Some(commit));
+            return Ok(of(&Policy::default(), commit, &from));
+        }
+        let found = if_recorded(checkout, connection, &applied.revision)?;
+        let commit = match (found, checkout.guards()?) {
+            (Some(commit), _) => commit,
+            (None, Some(guards)) => {
+                return Ok(of(&guards.guards.policy, guards.commit, &guards.revision));
+            }
+            (None, None) => recorded(checkout, connection, &applied.revision)?,
         };
+        let policy = protected::applied_policy(checkout, commit)?;
         Ok(of(&policy, commit, &protected::applied_last(Some(commit))))
     }
 

@@ -2,6 +2,7 @@
 
 mod files;
 mod history;
+mod layout;
 mod refs;
 
 use std::collections::BTreeMap;
@@ -88,8 +89,6 @@ fn formats_that_cannot_be_read_say_what_to_do() {
     checkout.git(&["config", "core.repositoryFormatVersion", "1"]);
     for (key, value, hint) in [
         ("extensions.refStorage", "reftable", "git refs migrate"),
-        ("extensions.objectFormat", "sha256", "plain clone"),
-        ("extensions.partialClone", "origin", "--refetch origin"),
         ("extensions.somethingNew", "true", "plain clone"),
     ] {
         // By hand: git itself checks these.
@@ -178,32 +177,20 @@ fn the_prefix_of_refs_can_be_moved_and_a_wrong_one_is_refused() {
 #[test]
 fn the_default_remote_is_chosen_as_git_chooses_it() {
     let checkout = Checkout::new();
-    let repository = checkout.open();
+    let remote = || checkout.open().default_remote().unwrap();
     checkout.commit("one");
-    assert_eq!(repository.default_remote().unwrap(), None);
+    assert_eq!(remote(), None);
     checkout.git(&["remote", "add", "upstream", "/nowhere"]);
-    assert_eq!(
-        repository.default_remote().unwrap().as_deref(),
-        Some("upstream")
-    );
+    assert_eq!(remote().as_deref(), Some("upstream"));
     checkout.git(&["remote", "add", "other", "/nowhere"]);
-    assert_eq!(repository.default_remote().unwrap(), None);
+    assert_eq!(remote(), None);
     checkout.git(&["remote", "add", "origin", "/nowhere"]);
-    assert_eq!(
-        repository.default_remote().unwrap().as_deref(),
-        Some("origin")
-    );
+    assert_eq!(remote().as_deref(), Some("origin"));
     checkout.git(&["config", "branch.main.remote", "other"]);
-    assert_eq!(
-        repository.default_remote().unwrap().as_deref(),
-        Some("other")
-    );
+    assert_eq!(remote().as_deref(), Some("other"));
     checkout.git(&["checkout", "--quiet", "--detach"]);
-    assert_eq!(repository.branch().unwrap(), None);
-    assert_eq!(
-        repository.default_remote().unwrap().as_deref(),
-        Some("origin")
-    );
+    assert_eq!(checkout.open().branch().unwrap(), None);
+    assert_eq!(remote().as_deref(), Some("origin"));
 }
 
 #[test]

@@ -150,6 +150,7 @@ fn intermediate_commits_are_those_of_this_site_between_the_last_action_and_the_t
             subjects.join(" ")
         }
         History::Diverged { .. } => "diverged".to_owned(),
+        History::Gone { .. } => "gone".to_owned(),
     };
     let none = None;
     for (what, base, target, is_rollback, wanted) in [

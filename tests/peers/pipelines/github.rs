@@ -150,6 +150,27 @@ fn a_change_is_planned_commented_merged_and_applied() {
 }
 
 #[test]
+fn a_commit_whose_apply_was_cancelled_is_applied_with_the_next() {
+    let Some(actions) = Actions::new() else {
+        return;
+    };
+    let lab = &actions.lab;
+    actions.apply();
+    lab.propose("refs/pull");
+    // The apply of this commit is cancelled before it begins.
+    lab.merge();
+    let profiles = std::fs::read_to_string(lab.path("edge/profiles.yaml")).unwrap();
+    let label = profiles.replace("role: worker}", "role: edge}");
+    assert_ne!(label, profiles);
+    lab.write("edge/profiles.yaml", &label);
+    lab.commit("Another label");
+    lab.git(&["push", "--quiet", "origin", "main"]);
+    let text = actions.apply();
+    assert!(text.contains("3 succeeded"), "{text}");
+    assert_eq!(lab.tags(), 2);
+}
+
+#[test]
 fn the_change_of_an_attacker_alters_neither_comment_nor_site() {
     let Some(actions) = Actions::new() else {
         return;

@@ -4,6 +4,7 @@
 //! the forge's API. A git template links the folder where the simulator and the journal live to one that outlives a job, as
 //! machines and the clone of a real runner do.
 
+mod fetch;
 mod github;
 mod gitlab;
 mod lint;

@@ -1,0 +1,122 @@
+//! Objects that a partial clone was made without: fetched where a remote may be asked.
+//!
+//! Such a clone (`--filter=blob:none`, `--filter=tree:0`) has commits without their files. Git fetches an object when it
+//! comes to it, one by one; here all of a commit are fetched together, before they are read. libgit2 fetches none.
+
+use super::program::ProgramTimeout;
+use super::remote::{Remote, Wanted};
+use super::{CommitId, Error, ObjectId, Repository, entry};
+
+/// The objects that git fetches by their ids, as it does it itself for what it misses.
+const BY_ID: [&str; 9] = [
+    "-c",
+    "fetch.negotiationAlgorithm=noop",
+    "fetch",
+    "--quiet",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-recurse-submodules",
+    "--filter=blob:none",
+    "--stdin",
+];
+
+impl Remote<'_> {
+    /// Fetches the files of a commit that a partial clone was made without.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] with what git said.
+    pub fn complete(&self, commit: CommitId, wanted: Wanted) -> Result<(), Error> {
+        let Some((promisor, timeout)) = self.promisor() else {
+            return Ok(());
+        };
+        let repository = self.repository();
+        let commit = commit.to_string();
+        // It fetches the folders that are missing.
+        let listing = ["ls-tree", "-r", "-z", "--full-tree", &commit];
+        let listed = repository.run_program(&listing, timeout, timeout.limit())?;
+        repository.forget_handles();
+        if !listed.success {
+            return Err(self.unreachable(listed.stderr));
+        }
+        let mut missing = Vec::new();
+        for line in listed.stdout.split_terminator('\0') {
+            let Some((kind, path)) = line.split_once('\t') else {
+                continue;
+            };
+            let mut kind = kind.split(' ');
+            let (mode, id) = (kind.next(), kind.nth(1));
+            let name = path.rsplit('/').next().unwrap_or(path);
+            let is_wanted = wanted == Wanted::Everything
+                || mode == Some("120000")
+                || entry::is_document_name(name)
+                || name.ends_with(".rego")
+                || name.contains("signers");
+            let is_file = mode != Some("160000");
+            if let (true, true, Some(Ok(id))) = (is_wanted, is_file, id.map(str::parse))
+                && !repository.has(id)?
+            {
+                missing.push(id);
+            }
+        }
+        self.bring(&promisor, timeout, &missing)
+    }
+
+    /// Fetches the folders of the commits from one to another that a partial clone was made without.
+    ///
+    /// # Errors
+    ///
+    /// As [`Remote::complete`].
+    pub(super) fn complete_folders(&self, from: CommitId, to: CommitId) -> Result<(), Error> {
+        let Some((promisor, timeout)) = self.promisor() else {
+            return Ok(());
+        };
+        let (from, to) = (format!("^{from}^@"), to.to_string());
+        let listing = [
+            "rev-list",
+            "--objects",
+            "--first-parent",
+            "--filter=blob:none",
+            "--missing=print",
+            &to,
+            &from,
+        ];
+        let repository = self.repository();
+        let listed = repository.run_program(&listing, timeout, timeout.limit())?;
+        let missing = listed
+            .stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix('?'));
+        let missing: Vec<ObjectId> = missing.filter_map(|id| id.parse().ok()).collect();
+        self.bring(&promisor, timeout, &missing)
+    }
+
+    /// Fetches objects by their ids.
+    fn bring(
+        &self,
+        promisor: &str,
+        timeout: ProgramTimeout,
+        missing: &[ObjectId],
+    ) -> Result<(), Error> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<String> = missing.iter().map(|id| format!("{id}\n")).collect();
+        let arguments = [&BY_ID[..], &["--", promisor]].concat();
+        let repository = self.repository();
+        let output = repository.run_program_with(&arguments, &ids.concat(), timeout)?;
+        repository.forget_handles();
+        match output.success {
+            true => Ok(()),
+            false => Err(self.unreachable(output.stderr)),
+        }
+    }
+}
+
+impl Repository {
+    /// Whether this clone was made without some of the objects.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.promisor().is_some()
+    }
+}
