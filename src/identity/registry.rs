@@ -197,8 +197,13 @@ impl Registry {
         }
         let by_document = is(designed, &shared) == Match::Same;
         let by_record = known.filter(|known| is(known, &shared) == Match::Same);
+        let names_macs = |identity: &Identity| !identity.macs.is_empty();
         if by_document || by_record.is_some_and(|known| !known.unverified) {
-            return Verdict::Settled(Proof::Proven);
+            // A MAC address that contradicts the document is of another machine, also where the rest fits.
+            return match !has_macs && names_macs(designed) {
+                true => Verdict::NeedsMacs(Proof::Proven),
+                false => Verdict::Settled(Proof::Proven),
+            };
         }
         let why = match by_record {
             Some(_) => "it was recorded without proof",
@@ -213,7 +218,6 @@ impl Registry {
             }
         };
         let proof = Proof::Unverified(Arc::from(why));
-        let names_macs = |identity: &Identity| !identity.macs.is_empty();
         match !has_macs && (names_macs(designed) || known.is_some_and(names_macs)) {
             true => Verdict::NeedsMacs(proof),
             false => Verdict::Settled(proof),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::backend::ActError;
+use crate::backend::{ActError, Reporter};
 
 /// A request that shows no effect is sent again after this, or after three settling times if longer: some
 /// controllers begin anew with each request, so that asking too often would keep them from ever ending.
@@ -58,9 +58,25 @@ pub(super) struct Pace<'a> {
     pub(super) settling: Duration,
     /// The deadline.
     pub(super) deadline: Instant,
+    /// Hears of requests that failed, while they can still succeed.
+    pub(super) reporter: Option<&'a Reporter>,
 }
 
 impl<'a> Pace<'a> {
+    /// Reports a request that failed at once, not only when its time is over.
+    pub(super) fn reporting(self, reporter: &'a Reporter) -> Self {
+        Self {
+            reporter: Some(reporter),
+            ..self
+        }
+    }
+
+    fn report(&self, error: &ActError) {
+        if let Some(reporter) = self.reporter {
+            reporter.progress(format!("not yet: {error}"));
+        }
+    }
+
     /// A deadline after a time from now on.
     pub(super) fn within(what: &'a str, settling: Duration, time: Duration) -> Self {
         // An instant that far away cannot be reached, nor always be told.
@@ -69,6 +85,7 @@ impl<'a> Pace<'a> {
             what,
             settling,
             deadline: Instant::now() + time,
+            reporter: None,
         }
     }
 
@@ -163,6 +180,9 @@ where
     let repeat = REPEAT.max(pace.settling * 3);
     loop {
         let asked = ask().await;
+        if let Err(error @ (ActError::Passing(_) | ActError::Ambiguous(_))) = &asked {
+            pace.report(error);
+        }
         let refused = matches!(asked, Err(ActError::Permanent(_)));
         let timeout = if refused { Duration::ZERO } else { repeat };
         let round = Pace {
