@@ -20,8 +20,8 @@ use crate::backend::hardware::written::for_node;
 use crate::backend::http::{Class, Failure};
 use crate::design::NodeDesign;
 
-/// How long a boot override that was accepted may take to show, or three settling times if longer.
-const TIME: Duration = Duration::from_secs(30);
+/// How long a boot override that was accepted may take to show: three settling times, and no less than this.
+const TIME: Duration = Duration::from_secs(1);
 /// How often a request is sent whose answer was lost.
 const LOST: u32 = 3;
 /// Where the sources are said that a machine offers.

@@ -339,9 +339,11 @@ impl Controller {
                     return sent;
                 }
             };
-            if !is_fresh && etag.is_some() {
-                is_fresh = true;
+            let had_version = etag.is_some();
+            if had_version {
                 etag = self.get(&resource.path).await?.etag;
+            }
+            if had_version && !std::mem::replace(&mut is_fresh, true) {
                 continue;
             }
             match shapes.next() {

@@ -69,7 +69,7 @@ impl Machine<'_> {
         let mut tries = 1;
         loop {
             match take().await {
-                Err(_) if tries < TRIES => tries += 1,
+                Err(ActError::Passing(_) | ActError::Ambiguous(_)) if tries < TRIES => tries += 1,
                 ended => return ended,
             }
             sleep(self.backend.settings.settling).await;

@@ -119,11 +119,12 @@ impl Login {
 
     /// The session that an answer gives; where its location is missing, or on another host, its body says where it is.
     fn read_session(&self, answer: &Answer) -> Option<Session> {
+        // Read before the token is a secret, which is masked in what is read.
+        let body: Option<serde_json::Value> = answer.json().ok();
         let token = Credentials::Header {
             name: "x-auth-token",
             value: Secret::new(answer.header("x-auth-token")?.to_owned()),
         };
-        let body: Option<serde_json::Value> = answer.json().ok();
         let own = body
             .as_ref()
             .and_then(|body| body.get("@odata.id")?.as_str());

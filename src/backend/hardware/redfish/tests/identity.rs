@@ -26,6 +26,8 @@ struct System {
     serial: Option<String>,
     mac: Option<String>,
     is_on: bool,
+    /// Its boot override, enabled and target.
+    boot: Option<(String, String)>,
     /// Which system its own link, and those to its actions, lead to, if not to itself.
     leads_to: Option<usize>,
     acts_on: Option<usize>,
@@ -80,8 +82,8 @@ fn answer(systems: &mut [System], changed: &mut BTreeSet<usize>, received: &Rece
                     "UUID": system.uuid, "SerialNumber": system.serial,
                     "PowerState": if system.is_on { "On" } else { "Off" },
                     "Boot": {
-                        "BootSourceOverrideEnabled": if system.is_on { "Disabled" } else { "Once" },
-                        "BootSourceOverrideTarget": "Pxe",
+                        "BootSourceOverrideEnabled": system.boot.as_ref().map_or("Disabled", |boot| &*boot.0),
+                        "BootSourceOverrideTarget": system.boot.as_ref().map_or("None", |boot| &*boot.1),
                     },
                     "EthernetInterfaces": link(format!("{}/EthernetInterfaces", path(at))),
                     "Actions": {"#ComputerSystem.Reset": {
@@ -103,8 +105,19 @@ fn answer(systems: &mut [System], changed: &mut BTreeSet<usize>, received: &Rece
         (_, ["Systems", id, ..]) => {
             if let Some(at) = of(id) {
                 changed.insert(at);
+                let boot = &received.body["Boot"];
+                let text = |name: &str| boot[name].as_str().unwrap_or_default().to_owned();
+                if boot.is_object() {
+                    systems[at].boot = Some((
+                        text("BootSourceOverrideEnabled"),
+                        text("BootSourceOverrideTarget"),
+                    ));
+                }
                 match received.body["ResetType"].as_str() {
-                    Some("On") => systems[at].is_on = true,
+                    Some("On") => {
+                        systems[at].is_on = true;
+                        systems[at].boot = None;
+                    }
                     Some(_) => systems[at].is_on = false,
                     None => {}
                 }
