@@ -19,6 +19,18 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The MAC addresses to judge by, as they were read; those that cannot be read contradict nothing that is proven.
+    ///
+    /// # Errors
+    ///
+    /// They could not be read, and decide.
+    pub fn macs_of<M: Default, E>(&self, read: Result<M, E>) -> Result<M, E> {
+        match (self, read) {
+            (Self::NeedsMacs(Proof::Proven), read) => Ok(read.unwrap_or_default()),
+            (_, read) => read,
+        }
+    }
+
     /// How it stands.
     #[must_use]
     pub fn into_proof(self) -> Proof {

@@ -218,6 +218,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::backend::{Listener, Pending};
 
     /// A lamp that shows what was asked for some seconds later, as controllers do.
     #[derive(Default)]
@@ -331,6 +332,38 @@ mod tests {
             Ok(*looks > 1)
         };
         bring(true, pace(), on_later, refuse).await.unwrap();
+    }
+
+    /// Remembers what is told.
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<Arc<str>>>);
+
+    impl Listener for Heard {
+        fn progress(&self, text: Arc<str>) {
+            self.0.lock().unwrap().push(text);
+        }
+
+        fn note<'a>(&'a self, _text: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_failed_is_reported_while_it_can_still_succeed() {
+        let heard = Arc::new(Heard::default());
+        let reporter = Reporter::new(heard.clone());
+        let lamp = Mutex::new(Lamp::default());
+        let fail = || async {
+            assert!(heard.0.lock().unwrap().len() <= 1);
+            Err(ActError::Ambiguous(Arc::from("500: no power supply")))
+        };
+        let pace = Pace::within("the lamp", Duration::from_secs(1), Duration::from_secs(50));
+        let pace = pace.reporting(&reporter);
+        bring(true, pace, || async { read(&lamp) }, fail)
+            .await
+            .unwrap_err();
+        let heard = heard.0.lock().unwrap();
+        assert_eq!(&*heard[0], "not yet: 500: no power supply");
     }
 
     #[tokio::test(start_paused = true)]

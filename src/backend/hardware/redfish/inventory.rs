@@ -245,6 +245,7 @@ impl Machine<'_> {
         let system = self.read_system().await?;
         self.check_boot(&system).await?;
         self.check_power(&system).await?;
+        self.check_comparisons(&system, node)?;
         if self.backend.settings.deploy.from == Source::VirtualMedia {
             self.drive_for_images().await?;
         }

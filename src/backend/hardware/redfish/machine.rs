@@ -238,7 +238,7 @@ impl Machine<'_> {
         let designed = node.identity();
         let mut verdict = registry.judge(name, &designed, &identity);
         if matches!(verdict, Verdict::NeedsMacs(_)) {
-            let macs = self.interfaces(&system).await?;
+            let macs = verdict.macs_of(self.interfaces(&system).await)?;
             identity = identity.with_macs(macs.iter().map(|mac| &**mac));
             verdict = registry.judge(name, &designed, &identity);
         }

@@ -234,8 +234,13 @@ impl Redfish {
 
     /// The policy's priorities of clean steps for a node.
     fn priorities(&self, node: &NodeDesign) -> BTreeMap<Arc<str>, u32> {
-        let policy = self.cleaning.iter().find(|policy| policy.is_about(node));
+        let policy = self.cleaning_of(node);
         policy.map_or_else(BTreeMap::new, |policy| policy.priorities.clone())
+    }
+
+    /// The policy of cleaning for a node.
+    fn cleaning_of(&self, node: &NodeDesign) -> Option<&CleaningPolicy> {
+        self.cleaning.iter().find(|policy| policy.is_about(node))
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) struct State {
     pub(super) busy: usize,
     /// What it does with sessions.
     pub(super) opening: Opening,
+    /// Parts of its system that it does not have.
+    pub(super) lacks: Vec<&'static str>,
     /// Whether it refuses to be switched on.
     pub(super) stays_off: bool,
     /// The image is shown by the name of its file alone.
@@ -139,6 +141,7 @@ impl Bmc {
             between: None,
             busy: 0,
             opening: Opening::Full,
+            lacks: Vec::new(),
             stays_off: false,
             shows_file: false,
             sessions: Vec::new(),
@@ -408,6 +411,9 @@ impl State {
         });
         let allowed = json!(["On", "ForceOff", "GracefulShutdown"]);
         system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
+        if let Some(fields) = system.as_object_mut() {
+            fields.retain(|name, _| !self.lacks.contains(&name.as_str()));
+        }
         if self.refuses.contains(&"System") {
             let settings = link(format!("{SYSTEM}/Settings"));
             system["@Redfish.Settings"] = json!({ "SettingsObject": settings });

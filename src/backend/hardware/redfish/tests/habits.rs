@@ -178,3 +178,33 @@ async fn the_end_of_a_cancelled_steps_session_is_waited_for() {
     site.hardware.leave().await;
     assert_eq!(bmc.sessions(), 0);
 }
+
+#[tokio::test]
+async fn a_prepare_asks_for_what_the_deploy_and_a_later_teardown_need() {
+    let refused = async |habit: fn(&mut super::bmc::State), profile: &str, more: &str| {
+        let bmc = Bmc::start().await;
+        habit(&mut bmc.state());
+        let text = text(&[bmc.port()], more, "").replace("vendor: Example", profile);
+        let prepared = opened(&text).act(StepKind::Prepare).await;
+        assert!(!bmc.changes().iter().any(|line| !line.contains("Session")));
+        prepared
+            .err()
+            .map_or(String::new(), |error| error.to_string())
+    };
+    let image = "image: 'http://images/{node}.iso'";
+    assert_eq!(refused(|_| {}, "vendor: Example", image).await, "");
+    let expected = "it was made by Example Inc., its hardware profile says Other";
+    let error = refused(|_| {}, "vendor: Other", "").await;
+    assert!(error.contains(expected), "{error}");
+    let error = refused(|state| state.lacks = vec!["Boot"], "vendor: Example", "").await;
+    assert!(error.contains("no boot override"), "{error}");
+    let error = refused(
+        |state| state.lacks = vec!["VirtualMedia"],
+        "vendor: Example",
+        image,
+    )
+    .await;
+    assert!(error.contains("no virtual drive"), "{error}");
+    let error = refused(|state| state.lacks = vec!["Actions"], "vendor: Example", "").await;
+    assert!(error.contains("ComputerSystem.Reset"), "{error}");
+}

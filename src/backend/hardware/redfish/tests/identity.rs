@@ -270,6 +270,30 @@ async fn a_mac_address_proves_a_board_without_uuid_by_one_request_more() {
     assert_eq!(requests[1], requests[0] + 1);
 }
 
+#[tokio::test]
+async fn a_mac_address_that_contradicts_the_document_is_of_another_machine_though_the_uuid_fits() {
+    for (shown, is_refused) in [
+        (Some("02:00:00:00:00:01"), false),
+        (Some("02:00:00:00:00:02"), true),
+        // What is not shown contradicts nothing.
+        (None, false),
+    ] {
+        let mut board = system("uuid-1");
+        board.mac = shown.map(str::to_owned);
+        let chassis = Chassis::start(vec![board]).await;
+        let mac = Some("02:00:00:00:00:01".to_owned());
+        let site = nodes_on(chassis.port(), &["uuid: uuid-1".to_owned()], &[mac]);
+        let seen = site.see().await.remove(0);
+        assert_eq!(
+            matches!(seen.proof, Proof::Refused(_)),
+            is_refused,
+            "{seen:?}"
+        );
+        assert_eq!(site.act(StepKind::PowerOn).await.is_err(), is_refused);
+        assert_eq!(chassis.changed().is_empty(), is_refused);
+    }
+}
+
 /// A value of a board: one of its own, one that others share, a placeholder, or nothing.
 fn value(own: String) -> impl Strategy<Value = Option<String>> {
     prop_oneof![
