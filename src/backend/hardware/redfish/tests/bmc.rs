@@ -291,28 +291,8 @@ impl State {
                 200,
                 json!({"Members": [link(format!("{SYSTEM}/VirtualMedia/Cd"))]}),
             ),
-            ("GET", ["Systems", "1", "VirtualMedia", "Cd"]) => {
-                let action = |name: &str| json!({"target": format!("{SYSTEM}/VirtualMedia/Cd/Actions/{name}")});
-                let image = self.image.as_deref();
-                let image = image.map(|image| match self.shows_file {
-                    true => image.rsplit('/').next().unwrap_or_default(),
-                    false => image,
-                });
-                Reply::json(
-                    200,
-                    json!({
-                        "MediaTypes": ["CD", "DVD"], "Image": image, "Inserted": self.image.is_some(),
-                        "Actions": {"#VirtualMedia.InsertMedia": action("Insert"), "#VirtualMedia.EjectMedia": action("Eject")},
-                    }),
-                )
-            }
-            ("POST", ["Systems", "1", "VirtualMedia", "Cd", "Actions", what]) => {
-                if let Some(refusal) = self.refused(&received.body).filter(|_| *what == "Insert") {
-                    return refusal;
-                }
-                let image = received.body["Image"].as_str();
-                self.image = image.filter(|_| *what == "Insert").map(str::to_owned);
-                Reply::json(204, Value::Null)
+            (method, ["Systems", "1", "VirtualMedia", "Cd", action @ ..]) => {
+                self.medium(method, action, &received.body)
             }
             _ => refusal(404, "There is no such resource."),
         }
@@ -499,6 +479,34 @@ impl State {
             json!({"@odata.id": format!("{path}/1"), "Id": "1", "MACAddress": "00:5C:52:00:00:01"})
         };
         Reply::json(200, json!({ "Members": [member] }))
+    }
+
+    /// The virtual drive: read, or an action of it.
+    fn medium(&mut self, method: &str, action: &[&str], body: &Value) -> Reply {
+        if method == "GET" {
+            let action =
+                |name: &str| json!({"target": format!("{SYSTEM}/VirtualMedia/Cd/Actions/{name}")});
+            let image = self.image.as_deref();
+            let image = image.map(|image| match self.shows_file {
+                true => image.rsplit('/').next().unwrap_or_default(),
+                false => image,
+            });
+            Reply::json(
+                200,
+                json!({
+                    "MediaTypes": ["CD", "DVD"], "Image": image, "Inserted": self.image.is_some(),
+                    "Actions": {"#VirtualMedia.InsertMedia": action("Insert"), "#VirtualMedia.EjectMedia": action("Eject")},
+                }),
+            )
+        } else {
+            let is_insert = action.last() == Some(&"Insert");
+            if let Some(refusal) = self.refused(body).filter(|_| is_insert) {
+                return refusal;
+            }
+            let image = body["Image"].as_str();
+            self.image = image.filter(|_| is_insert).map(str::to_owned);
+            Reply::json(204, Value::Null)
+        }
     }
 
     fn drive(&self, id: &str) -> Reply {

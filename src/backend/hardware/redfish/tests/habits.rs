@@ -1,8 +1,11 @@
 //! Controllers with habits of their own: they refuse or demand parts of a request, answer badly for a while, or have
 //! no sessions.
 
-use super::bmc::{Between, Opening, Versions};
+use super::bmc::{Between, Opening, State, Versions};
 use super::*;
+
+/// Gives a controller a habit.
+type Habit = fn(&mut State);
 
 /// Settings of a deploy from an image, proven by a port that answers already.
 async fn proven() -> (tokio::net::TcpListener, String) {
@@ -50,7 +53,7 @@ async fn parts_of_a_request_that_a_controller_refuses_or_demands_are_left_out_or
 #[tokio::test]
 async fn a_boot_override_is_set_in_the_shape_and_at_the_place_that_a_controller_takes() {
     let (_system, more) = proven().await;
-    let habits: [(&str, fn(&mut super::bmc::State)); 6] = [
+    let habits: [(&str, Habit); 6] = [
         ("no once", |state| state.refuses = vec!["Once"]),
         ("settings", |state| state.refuses = vec!["System"]),
         ("weak", |state| state.versions = Versions::Weak),
@@ -181,7 +184,7 @@ async fn the_end_of_a_cancelled_steps_session_is_waited_for() {
 
 #[tokio::test]
 async fn a_prepare_asks_for_what_the_deploy_and_a_later_teardown_need() {
-    let refused = async |habit: fn(&mut super::bmc::State), profile: &str, more: &str| {
+    let refused = async |habit: Habit, profile: &str, more: &str| {
         let bmc = Bmc::start().await;
         habit(&mut bmc.state());
         let text = text(&[bmc.port()], more, "").replace("vendor: Example", profile);
