@@ -288,7 +288,7 @@ impl Machine<'_> {
         }
     }
 
-    /// How a boot override shows: awaited where it was accepted, looked at where it was not.
+    /// How a boot override shows: awaited where it was accepted, read once where it was not.
     async fn await_override(
         &self,
         target: &str,

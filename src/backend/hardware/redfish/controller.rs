@@ -24,7 +24,7 @@ use crate::backend::http::{Answer, Class, Client, Credentials, Endpoint, Failure
 const MOST_MEMBERS: usize = 10_000;
 /// How often a look is tried, where failing can pass.
 const LOOKS: u32 = 3;
-/// Between two looks at what was no resource.
+/// The time before an answer that was no resource is read again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The longest time between two polls of a task.
 const TASK_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,7 +1,7 @@
 //! Deploying over plain Redfish: off, boot override, on, wait for evidence, and take back what was set.
 //!
-//! Until the machine is switched on everything can be done again. After that a process that goes on only waits: what
-//! proves a deploy is asked before a person is. Without a report or a port a deploy ends unverified, which plan and
+//! Until the machine is switched on everything can be done again. After that a process that resumes it only waits:
+//! what proves a deploy is asked before a person is. Without a report or a port a deploy ends unverified, which plan and
 //! step say, and a crash leaves it ambiguous.
 
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 
-use super::boot::only_continuous;
+use super::boot::{installs_from, only_continuous};
 use super::machine::{Machine, Sight};
 use super::powered::power_of;
 use super::resource::{Part, Resource};
@@ -126,6 +126,8 @@ impl Machine<'_> {
             clean_steps: clean_steps.into(),
             built: Some(Box::new(built(&system))),
             kept_by_records: true,
+            boots_from: installs_from(&system)
+                .map(|(target, enabled)| Arc::from(format!("{target} ({enabled})"))),
             deploys_unverified: !self.backend.settings.deploy.is_proven(),
             ..ObservedNode::unknown(KEPT_BY_RECORDS)
         })

@@ -123,7 +123,7 @@ fn eject_shapes(has_action: bool) -> Vec<Shape> {
 }
 
 impl Machine<'_> {
-    /// The virtual drive that takes images; `None` where there is none.
+    /// The virtual drive that takes images; `None` if not found.
     pub(super) async fn find_drive(&self) -> Result<Option<Resource>, ActError> {
         let system = self.sample().await?;
         let mut collections: Vec<Arc<str>> = Vec::new();

@@ -19,7 +19,7 @@ use crate::backend::{ActError, Order, Probe};
 
 /// Resets that switch a machine on, best first; `ForceOn` is for systems that are stuck.
 const ON: &[&str] = &["On", "ForceOn", PUSH];
-/// Resets that switch it off whatever it does; where there is none, those that request it.
+/// Resets that switch it off whatever it does; where those are not offered, others that request it.
 const OFF: &[&str] = &["ForceOff", "GracefulShutdown", PUSH];
 /// The reset that switches a machine to its other state: sent once, and only where it is known in which it is.
 const PUSH: &str = "PushPowerButton";

@@ -132,7 +132,7 @@ impl fmt::Display for Make {
     }
 }
 
-/// What was accepted, by make.
+/// Accepted shapes, by make.
 #[derive(Debug, Default)]
 pub(super) struct Remembered(Mutex<HashMap<(Make, Operation), Shape>>);
 
@@ -243,7 +243,7 @@ fn is_named(words: &str, name: &str) -> bool {
 }
 
 /// Whether a refusal is about the shape of a request, so that nothing was done: what is no method, format or
-/// implementation, and a bad request whose words name a part of it, or nothing at all.
+/// implementation, and a bad request whose words name a part of it, or no cause at all.
 pub(super) fn is_about_shape(failure: &Failure) -> bool {
     let words = failure.words().unwrap_or_default();
     match failure.status().map(|status| status.as_u16()) {
@@ -265,7 +265,7 @@ pub(super) fn is_about_version(failure: &Failure) -> bool {
     }
 }
 
-/// Whether words name a part of a request, or say nothing.
+/// Whether words name a part of a request, or no cause.
 fn names_a_part(words: &str) -> bool {
     const PARTS: [&str; 10] = [
         "property",

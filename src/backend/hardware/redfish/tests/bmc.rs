@@ -60,7 +60,7 @@ pub(super) struct State {
     pub(super) between: Option<Between>,
     /// How many of the next reads it answers with "not now".
     pub(super) busy: usize,
-    /// What it does with sessions.
+    /// The way in which it opens sessions.
     pub(super) opening: Opening,
     /// Parts of its system that it does not have.
     pub(super) lacks: Vec<&'static str>,

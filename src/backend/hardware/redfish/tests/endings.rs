@@ -1,4 +1,4 @@
-//! The endings of a deploy: what it set for its own time is taken back, whoever ends it.
+//! The endings of a deploy: what it set for its own time is taken back in each of them.
 
 use super::*;
 
@@ -20,7 +20,10 @@ async fn a_power_on_takes_back_what_a_deploy_left_and_refuses_what_another_set()
     let bmc = Bmc::start().await;
     left_by_a_deploy(&bmc);
     let site = site(&[bmc.port()], IMAGE, "");
+    let seen = site.see().await.remove(0);
+    assert_eq!(seen.boots_from.as_deref(), Some("Cd (Continuous)"));
     assert_eq!(site.act(StepKind::PowerOn).await, Ok(()));
+    assert_eq!(site.see().await.remove(0).boots_from, None);
     assert!(is_clear(&bmc) && bmc.state().is_on);
     // A machine that is on may still be read from what is in.
     left_by_a_deploy(&bmc);
