@@ -97,7 +97,8 @@ impl<'a> Dispatcher<'a> {
             }
             self.gather(&mut runners).await?;
         }
-        runners.tasks.abort_all();
+        // What they have opened is closed as they are dropped, and has to be before the backends are left.
+        runners.tasks.shutdown().await;
         self.work.log.commit()?;
         self.finish(listener)
     }

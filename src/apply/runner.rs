@@ -141,6 +141,8 @@ pub(super) struct Runner {
     pub(super) gate: Option<oneshot::Receiver<()>>,
     /// Whether anything was asked of the world.
     pub(super) attempted: bool,
+    /// It was decided that it is done: only what it set for its own time is taken back.
+    pub(super) is_decided: bool,
 }
 
 impl Runner {
@@ -194,6 +196,9 @@ impl Runner {
 
     /// Carries the step out, in as many attempts as its kind has.
     async fn drive(&mut self) -> End {
+        if self.is_decided {
+            return self.take_back().await;
+        }
         let mut begun = match self.probe_begun().await {
             Ok(begun) => begun,
             Err(end) => return end,
@@ -238,6 +243,19 @@ impl Runner {
                 attempt,
             });
         }
+    }
+
+    /// Takes back what a step has set that was decided to be done. It is done in any case: what stays is reported.
+    async fn take_back(&mut self) -> End {
+        self.attempted = true;
+        if let Err(error) = self.hardware.take_back(&self.order).await {
+            let text = format!("it is done as decided, and left something behind: {error}");
+            self.report(Report::Progress {
+                index: self.index,
+                text: text.into(),
+            });
+        }
+        End::Outcome(StepOutcome::Succeeded, true)
     }
 
     /// Whether an earlier process of the run began the step, and it is running; or how it ended.

@@ -9,8 +9,8 @@ use super::dispatcher::Dispatcher;
 use super::driver::Driver;
 use super::runner::{Runner, StepListener};
 use super::schedule::Schedule;
-use crate::backend::{Order, Reporter};
-use crate::design::NodeDesign;
+use crate::backend::{NOT_BEGUN, Order, Reporter};
+use crate::design::{NodeDesign, Section};
 use crate::journal::{Decision, Entry, StepOutcome};
 use crate::run::DECIDED_DONE;
 use crate::step::{Step, StepId, StepKind};
@@ -34,13 +34,12 @@ impl<'a> Driver<'a> for Dispatcher<'a> {
         let step = &self.plan.steps[index];
         let decision = self.decided.remove(&index);
         if decision == Some(Decision::Done) {
-            let text: Arc<str> = Arc::from(DECIDED_DONE);
-            self.work.log.append(&Entry::Note {
-                step: step.id.clone(),
-                text: text.clone(),
-            })?;
-            self.notes.entry(index).or_default().push(text);
-            return self.settle(index, StepOutcome::Succeeded, true, 0);
+            self.note(index, DECIDED_DONE)?;
+            return self.end_as_decided(index);
+        }
+        if decision == Some(Decision::NotBegun) {
+            // What it noted before counts no more.
+            self.note(index, NOT_BEGUN)?;
         }
         self.work.log.append(&Entry::Intent {
             step: step.id.clone(),
@@ -64,6 +63,31 @@ impl Dispatcher<'_> {
         Ok(std::mem::take(&mut self.starting))
     }
 
+    /// Ends a step that was decided to be done. What a deploy has set for its own time is taken back first, since
+    /// no other step does.
+    fn end_as_decided(&mut self, index: usize) -> Result<(), Error> {
+        if self.plan.steps[index].id.kind != StepKind::Deploy {
+            return self.settle(index, StepOutcome::Succeeded, true, 0);
+        }
+        self.schedule.started(index);
+        self.running.insert(index, Instant::now());
+        let mut runner = self.runner(index, false);
+        runner.is_decided = true;
+        self.starting.push(runner);
+        Ok(())
+    }
+
+    /// Notes what an operator has decided about a step.
+    fn note(&mut self, index: usize, text: &str) -> Result<(), Error> {
+        let text: Arc<str> = Arc::from(text);
+        self.work.log.append(&Entry::Note {
+            step: self.plan.steps[index].id.clone(),
+            text: text.clone(),
+        })?;
+        self.notes.entry(index).or_default().push(text);
+        Ok(())
+    }
+
     /// The runner of a step.
     fn runner(&mut self, index: usize, probe_first: bool) -> Runner {
         let mut step = self.plan.steps[index].clone();
@@ -78,7 +102,7 @@ impl Dispatcher<'_> {
                 notes,
                 reporter: Reporter::default(),
                 run: self.work.run.clone(),
-                node: self.design_for(&step.id).cloned(),
+                node: self.design_for(&step.id),
                 step: Arc::new(step),
             },
             probe_first,
@@ -90,6 +114,7 @@ impl Dispatcher<'_> {
             reports: self.reports.clone(),
             gate: None,
             attempted: false,
+            is_decided: false,
         }
     }
 
@@ -108,14 +133,20 @@ impl Dispatcher<'_> {
         left.max(LOOK)
     }
 
-    /// The design that a step works by: what is torn down is as it was applied.
-    fn design_for(&mut self, step: &StepId) -> Option<&Arc<NodeDesign>> {
+    /// The design that a step works by: what is torn down is as it was applied, and is compared with the hardware that
+    /// the design of now says.
+    fn design_for(&mut self, step: &StepId) -> Option<Arc<NodeDesign>> {
         let name = step.node.as_ref()?.as_str();
-        let (first, second) = match step.kind {
-            StepKind::Destroy => (&mut self.applied, &mut self.designed),
-            _ => (&mut self.designed, &mut self.applied),
-        };
-        first.get(name).or_else(|| second.get(name))
+        let (now, applied) = (self.designed.get(name), self.applied.get(name));
+        if step.kind != StepKind::Destroy {
+            return now.or(applied).cloned();
+        }
+        match (applied, now) {
+            (Some(applied), Some(now)) if now.differs_in(Section::Hardware, applied) => {
+                Some(Arc::new(applied.compared_as(now)))
+            }
+            (applied, now) => applied.or(now).cloned(),
+        }
     }
 
     /// The notes of clear-labels about the node that a step waits for: labels to restore when it is there again.

@@ -44,7 +44,7 @@ pub use hardware::{
     LeaseSettings, WatchListener, Watched, Watcher, clock, declared_duration, longest_request,
 };
 pub use looks::Looks;
-pub use order::{Listener, Order, Reporter};
+pub use order::{Listener, NOT_BEGUN, Order, Reporter};
 pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};
 pub use remediation::{Holder, HostSeen, LiveNode};
 pub use secret::{NoSecrets, Plugin, Secret, SecretError, Secrets};
@@ -107,6 +107,20 @@ pub trait Hardware: Send + Sync {
 
     /// Carries a step out and waits for its end. Acting on a step that is under way waits for it.
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
+
+    /// Takes back what a step has set for its own time, where a person has decided that it is done: nothing else will.
+    ///
+    /// # Errors
+    ///
+    /// Something stays that was to be taken back.
+    fn take_back<'a>(&'a self, _order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Waits for what cancelled steps left to be ended, such as the sessions at controllers; a few seconds at most.
+    fn leave(&self) -> Pending<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// The power of a machine as its management controller reports it now; `None`: an observation is just that.
     /// A remediation takes a machine for off by it alone.

@@ -35,6 +35,17 @@ impl Order {
     }
 }
 
+/// The note after which all notes before count no more: a person has decided that the step was not begun.
+pub const NOT_BEGUN: &str = "decided: not begun";
+
+impl Order {
+    /// Its notes since a person has decided that it was not begun, or all.
+    pub(in crate::backend) fn notes_that_count(&self) -> &[Arc<str>] {
+        let last = self.notes.iter().rposition(|note| **note == *NOT_BEGUN);
+        &self.notes[last.map_or(0, |at| at + 1)..]
+    }
+}
+
 /// A receiver of the progress of a running step.
 pub trait Listener: Send + Sync {
     /// How far it is, in words for people; replaces what was said before.

@@ -73,10 +73,12 @@ impl Backends {
     /// Carries steps out in the time of the site, which is that of all processes at it where it is simulated. The runtime
     /// has to be one that calls [`arrived`](super::arrived).
     pub async fn in_time<T>(&self, steps: impl Future<Output = T>) -> T {
-        match &self.simulated {
+        let ended = match &self.simulated {
             Some(clock) => taking_part(clock, steps).await,
             None => steps.await,
-        }
+        };
+        self.hardware.leave().await;
+        ended
     }
 
     /// Which node is known by what.
@@ -228,6 +230,19 @@ impl Hardware for Backends {
             (Actor::Dispatcher | Actor::Hardware, _) => self.hardware.probe(order),
             (Actor::Both, _) => Box::pin(std::future::ready(remediation::probe(order))),
         }
+    }
+
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        match self.actor(order) {
+            Actor::Hardware => self.hardware.take_back(order),
+            Actor::Dispatcher | Actor::Cluster | Actor::Both => {
+                Box::pin(std::future::ready(Ok(())))
+            }
+        }
+    }
+
+    fn leave(&self) -> Pending<'_, ()> {
+        self.hardware.leave()
     }
 
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {

@@ -166,6 +166,20 @@ impl NodeDesign {
         node
     }
 
+    /// The same machine, compared with the hardware that `now` says: a profile that was wrong when it was applied, and was
+    /// corrected since, keeps nothing from being torn down.
+    #[must_use]
+    pub fn compared_as(&self, now: &Self) -> Self {
+        let mut node = self.clone();
+        node.hardware_profile.clone_from(&now.hardware_profile);
+        node.sections.compare_as(&now.sections);
+        match now.digests.get(&Section::Hardware) {
+            Some(digest) => node.digests.insert(Section::Hardware, *digest),
+            None => node.digests.remove(Section::Hardware),
+        }
+        node
+    }
+
     /// Whether a section of the machine is another one than it was. A digest says where to look: it is another one also
     /// where only the file was edited that a secret is written in, and there the values decide.
     #[must_use]

@@ -166,6 +166,12 @@ impl Sections {
         self.own = any.then(|| Box::new(own));
     }
 
+    /// Takes the hardware that the machine is compared with from other sections.
+    pub(super) fn compare_as(&mut self, now: &Self) {
+        let hardware = Section::Hardware as usize;
+        self.fields[hardware].clone_from(&now.fields[hardware]);
+    }
+
     /// Takes how the machine is reached, and where it stands, from other sections.
     pub(super) fn reach_as(&mut self, now: &Self) {
         for section in [Section::OutOfBand, Section::Inventory] {

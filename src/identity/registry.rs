@@ -19,6 +19,18 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The MAC addresses to judge by, as they were read; those that cannot be read contradict nothing that is proven.
+    ///
+    /// # Errors
+    ///
+    /// They could not be read, and decide.
+    pub fn macs_of<M: Default, E>(&self, read: Result<M, E>) -> Result<M, E> {
+        match (self, read) {
+            (Self::NeedsMacs(Proof::Proven), read) => Ok(read.unwrap_or_default()),
+            (_, read) => read,
+        }
+    }
+
     /// How it stands.
     #[must_use]
     pub fn into_proof(self) -> Proof {
@@ -197,8 +209,13 @@ impl Registry {
         }
         let by_document = is(designed, &shared) == Match::Same;
         let by_record = known.filter(|known| is(known, &shared) == Match::Same);
+        let names_macs = |identity: &Identity| !identity.macs.is_empty();
         if by_document || by_record.is_some_and(|known| !known.unverified) {
-            return Verdict::Settled(Proof::Proven);
+            // A MAC address that contradicts the document is of another machine, also where the rest fits.
+            return match !has_macs && names_macs(designed) {
+                true => Verdict::NeedsMacs(Proof::Proven),
+                false => Verdict::Settled(Proof::Proven),
+            };
         }
         let why = match by_record {
             Some(_) => "it was recorded without proof",
@@ -213,7 +230,6 @@ impl Registry {
             }
         };
         let proof = Proof::Unverified(Arc::from(why));
-        let names_macs = |identity: &Identity| !identity.macs.is_empty();
         match !has_macs && (names_macs(designed) || known.is_some_and(names_macs)) {
             true => Verdict::NeedsMacs(proof),
             false => Verdict::Settled(proof),

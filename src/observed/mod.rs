@@ -141,6 +141,9 @@ pub struct ObservedNode {
     /// Nothing tells that what a deploy installs has come up: the deploy ends unverified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deploys_unverified: bool,
+    /// The source from which its firmware is set to boot next, where that may install it, and for how long that counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boots_from: Option<Arc<str>>,
     /// Parts of its design that its backend cannot do: it is not deployed.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub unsupported: Arc<[Arc<str>]>,
@@ -195,6 +198,7 @@ impl ObservedNode {
             clean_steps: Arc::default(),
             cleans_itself: false,
             deploys_unverified: false,
+            boots_from: None,
             built: None,
             unsupported: Arc::default(),
             left_out: Arc::default(),

@@ -503,6 +503,7 @@ mod tests {
             clean_steps: crate::lifecycle::OWN_STEPS.map(Into::into).into(),
             cleans_itself: true,
             deploys_unverified: true,
+            boots_from: Some(Arc::from("Cd (Once)")),
             built: Some(Box::new(crate::observed::Built {
                 maker: Some(Arc::from("Example")),
                 firmware: Some(Arc::from("1.8.2")),

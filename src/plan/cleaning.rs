@@ -59,11 +59,8 @@ impl<'a> Rules<'a> {
                 return item;
             }
         };
-        // Nothing is taken down for a check that must fail.
-        let design = match way {
-            Way::Teardown => subject.before.or(subject.after),
-            Way::ToAvailable | Way::Asked => subject.after.or(subject.before),
-        };
+        // Nothing is taken down for a check that must fail, and what was wrong once and is corrected fails none.
+        let design = subject.after.or(subject.before);
         let fails = cleaning.to_run().iter().find_map(|step| {
             let name = step.name();
             Some((node.built.as_ref()?.fails(&name, design?)?, name))

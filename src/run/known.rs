@@ -13,7 +13,7 @@ use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
 use super::node;
-use super::outcome::{DECIDED_DONE, NodeOutcome};
+use super::outcome::{NodeOutcome, decision};
 use super::part::collected;
 use super::records::Part;
 use super::site_repository::SiteRepository;
@@ -213,12 +213,19 @@ impl KnownRun {
 
     /// The machines of which an operator decided that their deploy is done.
     pub(super) fn decided(&self) -> FxHashSet<&NodeName> {
-        let of_deploy = self.entries.iter().filter_map(|entry| match entry {
-            Entry::Note { step, text } if **text == *DECIDED_DONE => Some(step),
-            _ => None,
-        });
-        let deploys = of_deploy.filter(|step| step.kind == StepKind::Deploy);
-        deploys.filter_map(|step| step.node.as_ref()).collect()
+        let mut decided = FxHashSet::default();
+        for entry in &self.entries {
+            if let Entry::Note { step, text } = entry
+                && let (StepKind::Deploy, Some(node)) = (step.kind, &step.node)
+            {
+                match decision(text) {
+                    Some(true) => decided.insert(node),
+                    Some(false) => decided.remove(node),
+                    None => false,
+                };
+            }
+        }
+        decided
     }
 
     /// The deploys that had begun and have not ended, each with its notes.

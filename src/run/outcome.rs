@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::backend::NOT_BEGUN;
 use crate::design::NodeName;
 use crate::identity::{self, Identity};
 use crate::journal::{Entry, Replay, StepOutcome};
@@ -13,6 +14,15 @@ use crate::step::{StepId, StepKind, clean_step_of};
 
 /// The note of a step of which an operator decided that it is done: nothing has seen its end.
 pub const DECIDED_DONE: &str = "an operator decided that it is done";
+
+/// What a note says of a step that an operator has decided about: whether it is done.
+pub(super) fn decision(note: &str) -> Option<bool> {
+    match note {
+        DECIDED_DONE => Some(true),
+        NOT_BEGUN => Some(false),
+        _ => None,
+    }
+}
 
 /// The effect of a step on the record of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +88,7 @@ impl NodeOutcome {
                 _ => None,
             },
             identity: identity::noted(notes).map(Box::new),
-            decided: notes.iter().any(|note| **note == *DECIDED_DONE),
+            decided: notes.iter().filter_map(|note| decision(note)).next_back() == Some(true),
         })
     }
 

@@ -204,6 +204,40 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
 }
 
 #[test]
+fn a_deploy_that_is_decided_is_taken_back_from_or_forgets_what_it_noted() {
+    let plan = site().plan();
+    let fixture = Fixture::new([]);
+    let entries = in_virtual_time(async {
+        let mut first = Run::new(&plan, &fixture);
+        first.execute().await.unwrap();
+        first.log.durable
+    });
+    let id = "deploy/g/a";
+    let begun = Entry::Intent {
+        step: id.parse().unwrap(),
+    };
+    let at = entries.iter().position(|entry| *entry == begun).unwrap();
+    let decided = |decision: Decision| {
+        in_virtual_time(async {
+            let mut run = Run::new(&plan, &fixture);
+            run.replay.entries = entries[..=at].to_vec();
+            run.replay.decisions.insert(id.into(), decision);
+            let finished = run.execute().await.unwrap();
+            assert_eq!(finished.outcome, crate::record::Outcome::Succeeded);
+            run.log.durable
+        })
+    };
+    decided(Decision::Done);
+    assert_eq!(fixture.taken_back(), [id]);
+    let forgotten = Entry::Note {
+        step: id.parse().unwrap(),
+        text: crate::backend::NOT_BEGUN.into(),
+    };
+    assert!(decided(Decision::NotBegun).contains(&forgotten));
+    assert_eq!(fixture.taken_back().len(), 1);
+}
+
+#[test]
 fn a_journal_of_another_plan_is_refused() {
     let plan = site().plan();
     in_virtual_time(async {

@@ -3,6 +3,7 @@
 //! An operation that was begun runs and ends at its time, whether its caller still waits for it or not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -40,6 +41,7 @@ struct State {
     effects: BTreeMap<String, u32>,
     running: BTreeSet<String>,
     most_running: usize,
+    taken_back: Vec<String>,
 }
 
 /// The fixture.
@@ -47,6 +49,7 @@ struct State {
 pub(super) struct Fixture {
     script: BTreeMap<String, Act>,
     state: Mutex<State>,
+    acting: AtomicUsize,
 }
 
 impl Fixture {
@@ -57,6 +60,7 @@ impl Fixture {
                 .map(|(step, act)| (step.to_string(), act))
                 .collect(),
             state: Mutex::default(),
+            acting: AtomicUsize::new(0),
         })
     }
 
@@ -78,7 +82,18 @@ impl Fixture {
         }
     }
 
+    /// How many steps are being carried out.
+    pub(super) fn acting(&self) -> usize {
+        self.acting.load(Ordering::SeqCst)
+    }
+
+    /// The steps of which was taken back what they had set.
+    pub(super) fn taken_back(&self) -> Vec<String> {
+        self.state.lock().unwrap().taken_back.clone()
+    }
+
     async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
+        let _acting = Acting::of(&self.acting);
         let id = order.step.id.to_string();
         let script = self.script.get(&id);
         if matches!(script, Some(Act::Note)) {
@@ -127,7 +142,29 @@ impl Fixture {
     }
 }
 
+/// Counts a step that is being carried out, until it ends or is dropped.
+struct Acting<'a>(&'a AtomicUsize);
+
+impl<'a> Acting<'a> {
+    fn of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Acting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Hardware for Fixture {
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        let id = order.step.id.to_string();
+        self.state.lock().unwrap().taken_back.push(id);
+        Box::pin(std::future::ready(Err(ActError::Passing("away".into()))))
+    }
+
     fn observe<'a>(&'a self, _: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(std::future::ready(BTreeMap::new()))
     }

@@ -88,8 +88,11 @@ fn steps_that_run_after_the_grace_are_recorded_under_way_and_resumed_later() {
 
 #[test]
 fn the_second_request_stops_at_once() {
-    let (finished, _, _) = stopped(&fixture(), None, &[40, 50]);
+    let fixture = fixture();
+    let (finished, _, _) = stopped(&fixture, None, &[40, 50]);
     assert_eq!(finished.under_way.len(), 1);
+    // What a step has opened is closed by the time that the run returns.
+    assert_eq!(fixture.acting(), 0);
     assert_eq!(finished.duration_ms, 50_000);
 }
 

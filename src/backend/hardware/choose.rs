@@ -284,6 +284,20 @@ impl Hardware for Routes {
         }
     }
 
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        match order.node.as_ref().and_then(|node| self.of(node)) {
+            Some(backend) => self.opened[backend].take_back(order),
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
+    fn leave(&self) -> Pending<'_, ()> {
+        Box::pin(async {
+            let all = self.opened.iter().map(|backend| backend.leave());
+            futures_util::future::join_all(all).await;
+        })
+    }
+
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
         match &order.node {
             Some(node) => match self.of(node) {

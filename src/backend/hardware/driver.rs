@@ -42,6 +42,20 @@ pub(super) trait Driver: Send + Sync {
     /// Reaches the machine of a node, and carries the step out on it ([`carry_out`]).
     fn act_on(&self, order: &Order, node: &NodeDesign) -> impl Future<Output = Result<()>> + Send;
 
+    /// Takes back what a step has set for its own time ([`Hardware::take_back`]).
+    fn take_back_on(
+        &self,
+        _order: &Order,
+        _node: &NodeDesign,
+    ) -> impl Future<Output = Result<()>> + Send {
+        std::future::ready(Ok(()))
+    }
+
+    /// Waits for what cancelled steps left to be ended ([`Hardware::leave`]).
+    fn leave_all(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// The power of a machine as its controller reports it now, where an observation is not ([`Hardware::controller_power`]).
     fn read_controller(
         &self,
@@ -118,6 +132,17 @@ impl<D: Driver> Hardware for D {
             (_, Some(_)) if self.is_kept_by_records(order) => Box::pin(std::future::ready(Ok(()))),
             (_, Some(node)) => Box::pin(self.act_on(order, node)),
         }
+    }
+
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<()>> {
+        match &order.node {
+            Some(node) => Box::pin(self.take_back_on(order, node)),
+            None => Box::pin(std::future::ready(Ok(()))),
+        }
+    }
+
+    fn leave(&self) -> Pending<'_, ()> {
+        Box::pin(self.leave_all())
     }
 
     fn controller_power<'a>(

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::backend::ActError;
+use crate::backend::{ActError, Reporter};
 
 /// A request that shows no effect is sent again after this, or after three settling times if longer: some
 /// controllers begin anew with each request, so that asking too often would keep them from ever ending.
@@ -58,9 +58,25 @@ pub(super) struct Pace<'a> {
     pub(super) settling: Duration,
     /// The deadline.
     pub(super) deadline: Instant,
+    /// Hears of requests that failed, while they can still succeed.
+    pub(super) reporter: Option<&'a Reporter>,
 }
 
 impl<'a> Pace<'a> {
+    /// Reports a request that failed at once, not only when its time is over.
+    pub(super) fn reporting(self, reporter: &'a Reporter) -> Self {
+        Self {
+            reporter: Some(reporter),
+            ..self
+        }
+    }
+
+    fn report(&self, error: &ActError) {
+        if let Some(reporter) = self.reporter {
+            reporter.progress(format!("not yet: {error}"));
+        }
+    }
+
     /// A deadline after a time from now on.
     pub(super) fn within(what: &'a str, settling: Duration, time: Duration) -> Self {
         // An instant that far away cannot be reached, nor always be told.
@@ -69,6 +85,7 @@ impl<'a> Pace<'a> {
             what,
             settling,
             deadline: Instant::now() + time,
+            reporter: None,
         }
     }
 
@@ -163,6 +180,9 @@ where
     let repeat = REPEAT.max(pace.settling * 3);
     loop {
         let asked = ask().await;
+        if let Err(error @ (ActError::Passing(_) | ActError::Ambiguous(_))) = &asked {
+            pace.report(error);
+        }
         let refused = matches!(asked, Err(ActError::Permanent(_)));
         let timeout = if refused { Duration::ZERO } else { repeat };
         let round = Pace {
@@ -198,6 +218,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::backend::{Listener, Pending};
 
     /// A lamp that shows what was asked for some seconds later, as controllers do.
     #[derive(Default)]
@@ -311,6 +332,38 @@ mod tests {
             Ok(*looks > 1)
         };
         bring(true, pace(), on_later, refuse).await.unwrap();
+    }
+
+    /// Remembers what is told.
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<Arc<str>>>);
+
+    impl Listener for Heard {
+        fn progress(&self, text: Arc<str>) {
+            self.0.lock().unwrap().push(text);
+        }
+
+        fn note<'a>(&'a self, _text: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+            Box::pin(async { Ok(()) })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_failed_is_reported_while_it_can_still_succeed() {
+        let heard = Arc::new(Heard::default());
+        let reporter = Reporter::new(heard.clone());
+        let lamp = Mutex::new(Lamp::default());
+        let fail = || async {
+            assert!(heard.0.lock().unwrap().len() <= 1);
+            Err(ActError::Ambiguous(Arc::from("500: no power supply")))
+        };
+        let pace = Pace::within("the lamp", Duration::from_secs(1), Duration::from_secs(50));
+        let pace = pace.reporting(&reporter);
+        bring(true, pace, || async { read(&lamp) }, fail)
+            .await
+            .unwrap_err();
+        let heard = heard.0.lock().unwrap();
+        assert_eq!(&*heard[0], "not yet: 500: no power supply");
     }
 
     #[tokio::test(start_paused = true)]

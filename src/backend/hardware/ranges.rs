@@ -192,6 +192,19 @@ impl Hardware for Ranged {
         }
     }
 
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        match order.node.as_ref().and_then(|node| self.refusal(node)) {
+            Some(reason) => Box::pin(std::future::ready(Err(ActError::Permanent(Arc::from(
+                reason,
+            ))))),
+            None => self.inner.take_back(order),
+        }
+    }
+
+    fn leave(&self) -> Pending<'_, ()> {
+        self.inner.leave()
+    }
+
     fn controller_power<'a>(
         &'a self,
         node: &'a NodeDesign,

@@ -81,7 +81,9 @@ impl Answer {
     ///
     /// The body has no JSON value, or one of another shape.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        let body = masked_json(&self.body);
+        // Some services begin with a byte order mark, which is no JSON.
+        let body = self.body.strip_prefix(b"\xef\xbb\xbf");
+        let body = masked_json(body.unwrap_or(&self.body));
         let mut values = serde_json::Deserializer::from_slice(&body).into_iter();
         let text = match values.next() {
             Some(Ok(value)) => return Ok(value),

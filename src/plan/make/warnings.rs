@@ -91,6 +91,11 @@ pub(super) fn of_plan(
          system has come up (plain Redfish: name `deploy.url` or `deploy.port`)",
         &unproven(carried),
     );
+    about(
+        "are set to boot from a source that may install them when they are switched on: what a deploy left is taken back \
+         first, and anything else keeps them off",
+        &installing(carried, steps),
+    );
     let unverified = carried.values().filter(|item| item.change.unverified);
     let unverified: Vec<&NodeName> = unverified.map(|item| item.subject.name).collect();
     about(
@@ -145,6 +150,20 @@ fn unproven<'a>(carried: &Carried<'a>) -> Vec<&'a NodeName> {
         item.work.deploy && machine.is_some_and(|machine| machine.deploys_unverified)
     };
     let items = carried.values().filter(is_unproven);
+    items.map(|item| item.subject.name).collect()
+}
+
+/// The nodes that are switched on and set to boot from what may install them.
+fn installing<'a>(carried: &Carried<'a>, steps: &[Step]) -> Vec<&'a NodeName> {
+    let items = carried.values().filter(|item| {
+        let machine = item.subject.machine;
+        let name = item.subject.name;
+        let is_switched_on = || {
+            let mut steps = steps.iter().map(|step| &step.id);
+            steps.any(|id| id.kind == StepKind::PowerOn && id.node.as_ref() == Some(name))
+        };
+        machine.is_some_and(|machine| machine.boots_from.is_some()) && is_switched_on()
+    });
     items.map(|item| item.subject.name).collect()
 }
 

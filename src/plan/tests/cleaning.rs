@@ -408,8 +408,10 @@ fn nothing_is_taken_down_for_a_check_that_must_fail() {
         said(with(newer.clone(), newer.clone())),
         "its clean step firmware.verify_firmware would fail: its firmware has the version 1.8.2, its hardware profile says 1.9.0"
     );
-    // A teardown compares the machine with what was applied.
-    assert_eq!(said(with(fits.clone(), newer.clone())), "");
+    // A teardown compares the machine with what the design says now: what was wrong when it was applied, and was corrected
+    // since, keeps nothing from being torn down.
+    assert_eq!(said(with(newer.clone(), fits.clone())), "");
+    assert!(!said(with(fits, newer.clone())).is_empty());
     let other = designed("else", "1.8.2");
     assert_eq!(
         said(with(other.clone(), other)),

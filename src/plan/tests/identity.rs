@@ -142,3 +142,21 @@ fn a_plan_says_which_deploys_nothing_proves() {
     let plan = fixture.plan();
     assert!(says(&plan) && plan.warnings.iter().any(|text| text.ends_with(": n1")));
 }
+
+#[test]
+fn a_plan_warns_of_what_a_machine_that_is_switched_on_would_boot_from() {
+    let says = |power: PowerState, source: Option<&str>| {
+        let mut fixture = PlanFixture::settled(&["n1"]);
+        fixture.seen("n1").power = Fact::Known(power);
+        fixture.seen("n1").boots_from = source.map(Arc::from);
+        let plan = fixture.plan();
+        let text = "are set to boot from a source that may install them";
+        plan.warnings
+            .iter()
+            .any(|warning| warning.starts_with(text))
+    };
+    assert!(says(PowerState::Off, Some("Cd (Continuous)")));
+    assert!(!says(PowerState::Off, None));
+    // It is on: nothing of the plan switches it.
+    assert!(!says(PowerState::On, Some("Cd (Continuous)")));
+}

@@ -133,6 +133,9 @@ fn notes(row: &StatusRow<'_>) -> Cell {
         let sections: Vec<&str> = assumed.iter().map(|section| section.as_str()).collect();
         notes.push(format!("adopted, assumed: {}", sections.join(", ")));
     }
+    if let Some(source) = observed.and_then(|node| node.boots_from.as_deref()) {
+        notes.push(format!("will boot from {source}"));
+    }
     let retired = observed.and_then(|node| node.retired.as_deref());
     let retired = retired.or_else(|| record.and_then(|record| record.retired.as_deref()));
     let kept = observed.and_then(|node| node.maintenance.as_deref());

@@ -191,7 +191,7 @@ impl Provisioner for Ironic {
         }
         let (mut identity, mut verdict) = self.judge(node, found, &[]);
         if matches!(verdict, Verdict::NeedsMacs(_)) {
-            let ports = self.api.ports(Some(&found.uuid)).await?;
+            let ports = verdict.macs_of(self.api.ports(Some(&found.uuid)).await)?;
             let macs = ports.get(&found.uuid).map_or(&[][..], Vec::as_slice);
             (identity, verdict) = self.judge(node, found, macs);
         }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::controller::{Accepted, TaskState};
 use super::machine::Machine;
 use super::notes::{Begun, Note};
 use super::resource::Resource;
 use super::settings::field;
+use super::task::{Accepted, TaskState};
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
 

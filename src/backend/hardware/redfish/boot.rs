@@ -1,20 +1,41 @@
-//! From where a machine boots next: the boot override, and images as virtual media.
+//! From where a machine boots next: the boot override, set, read back, and taken back.
+//!
+//! The source is chosen from the values that the machine offers. A request is no proof: after each, also after one that
+//! failed, the override is read; where it is not as wanted, the next shape is tried, which does no harm to a level.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::machine::Machine;
 use super::resource::Resource;
 use super::settings::{Mode, Source};
+use super::shapes::{
+    CONTINUOUS, DISABLED, DISK, MODE, NO_TARGET, Operation, SETTINGS, Shape, Shapes,
+};
 use crate::backend::ActError;
 use crate::backend::hardware::level::{self, Pace};
 use crate::backend::hardware::written::for_node;
+use crate::backend::http::{Class, Failure};
 use crate::design::NodeDesign;
 
-/// How long a boot override or an image may take to show.
-const TIME: Duration = Duration::from_secs(180);
+/// How long a boot override that was accepted may take to show: three settling times, and no less than this.
+const TIME: Duration = Duration::from_secs(1);
+/// How often a request is sent whose answer was lost.
+const LOST: u32 = 3;
+/// Where the sources are said that a machine offers.
+const TARGETS: &str = "/Boot/BootSourceOverrideTarget@Redfish.AllowableValues";
+/// Sources from which a machine may be installed.
+const INSTALLING: [&str; 7] = [
+    "Pxe",
+    "Cd",
+    "UsbCd",
+    "Usb",
+    "Floppy",
+    "UefiHttp",
+    "RemoteDrive",
+];
 
 /// How a boot override is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +46,12 @@ pub(super) enum BootOverride {
     Once,
     /// For every boot, though it was asked for once: it is to be taken back.
     Continuous,
+    /// Among the settings for the next boot, so that nothing shows when it is used.
+    Later,
 }
 
 /// The boot sources that carry out a way to deploy, best first.
-fn targets(from: Source) -> &'static [&'static str] {
+pub(super) fn targets(from: Source) -> &'static [&'static str] {
     match from {
         Source::Pxe => &["Pxe"],
         Source::VirtualMedia => &["Cd", "UsbCd", "Usb"],
@@ -38,7 +61,7 @@ fn targets(from: Source) -> &'static [&'static str] {
 
 /// The boot source that a machine offers for a way to deploy; where it lists none, the first.
 fn target(system: &Resource, from: Source) -> Option<&'static str> {
-    let offered = system.texts("/Boot/BootSourceOverrideTarget@Redfish.AllowableValues");
+    let offered = system.texts(TARGETS);
     let mut wanted = targets(from).iter();
     if offered.is_empty() {
         return wanted.next().copied();
@@ -46,29 +69,122 @@ fn target(system: &Resource, from: Source) -> Option<&'static str> {
     wanted.find(|target| offered.contains(target)).copied()
 }
 
-fn boot_override(system: &Resource, target: &str) -> BootOverride {
-    let is_set = system.text("/Boot/BootSourceOverrideTarget") == Some(target);
-    match system.text("/Boot/BootSourceOverrideEnabled") {
+fn boot_override(resource: &Resource, target: &str) -> BootOverride {
+    let is_set = resource.text("/Boot/BootSourceOverrideTarget") == Some(target);
+    match resource.text("/Boot/BootSourceOverrideEnabled") {
         Some("Once") if is_set => BootOverride::Once,
         Some("Continuous") if is_set => BootOverride::Continuous,
         _ => BootOverride::No,
     }
 }
 
+/// The source from which a machine may be installed at its next boot, and for how long that counts.
+pub(super) fn installs_from(resource: &Resource) -> Option<(Arc<str>, Arc<str>)> {
+    let enabled = resource.text("/Boot/BootSourceOverrideEnabled")?;
+    let target = resource.text("/Boot/BootSourceOverrideTarget")?;
+    let counts = enabled != "Disabled" && INSTALLING.contains(&target);
+    counts.then(|| (Arc::from(target), Arc::from(enabled)))
+}
+
+/// Whether a machine can only be told to boot from a source for good.
+pub(super) fn only_continuous(system: &Resource) -> bool {
+    let offered = system.texts("/Boot/BootSourceOverrideEnabled@Redfish.AllowableValues");
+    !offered.is_empty() && !offered.contains(&"Once")
+}
+
+/// The shapes of a boot override: once before for good, at the system before its settings, with the mode first where
+/// one is wanted.
+fn boot_shapes(system: &Resource, mode: Option<Mode>) -> Vec<Shape> {
+    let mut all = Vec::new();
+    for continuous in [false, true] {
+        for at_settings in [false, true] {
+            for with_mode in [mode.is_some(), mode.is_none()] {
+                let names = [
+                    (continuous, CONTINUOUS),
+                    (at_settings, SETTINGS),
+                    (with_mode, MODE),
+                ];
+                let names: Vec<&str> = names
+                    .iter()
+                    .filter(|(has, _)| *has)
+                    .map(|(_, name)| *name)
+                    .collect();
+                let is_possible = (!continuous || !refuses(system, CONTINUOUS))
+                    && (continuous || !only_continuous(system))
+                    && (!at_settings || settings_of(system).is_some());
+                if is_possible {
+                    all.push(Shape::of(&names));
+                }
+            }
+        }
+    }
+    all
+}
+
+fn refuses(system: &Resource, enabled: &str) -> bool {
+    let offered = system.texts("/Boot/BootSourceOverrideEnabled@Redfish.AllowableValues");
+    !offered.is_empty() && !offered.contains(&enabled)
+}
+
+/// The shapes of a boot override that is taken back, of those values that the machine offers.
+fn usual_shapes(system: &Resource) -> Vec<Shape> {
+    let offered = system.texts(TARGETS);
+    let offers = |target: &str| offered.is_empty() || offered.contains(&target);
+    let mut all = Vec::new();
+    if offers(NO_TARGET) {
+        all.push(Shape::of(&[DISABLED, NO_TARGET]));
+    }
+    all.push(Shape::of(&[DISABLED]));
+    if offers(DISK) {
+        all.push(Shape::of(&[DISK]));
+    }
+    let with_mode: Vec<Shape> = all.iter().map(|shape| shape.with(MODE)).collect();
+    all.extend(with_mode);
+    if settings_of(system).is_some() {
+        let at_settings: Vec<Shape> = all.iter().map(|shape| shape.with(SETTINGS)).collect();
+        all.extend(at_settings);
+    }
+    all
+}
+
+/// Where the settings of a system for its next boot are.
+fn settings_of(system: &Resource) -> Option<&str> {
+    system.link("/@Redfish.Settings/SettingsObject")
+}
+
+fn mode_text(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Uefi => "UEFI",
+        Mode::Legacy => "Legacy",
+    }
+}
+
+/// The mode in which a system boots; `None` where it does not say.
+fn mode_of(system: &Resource) -> Option<&str> {
+    system.text("/Boot/BootSourceOverrideMode")
+}
+
 impl Machine<'_> {
-    /// Whether it can boot from where it should.
+    /// Checks that it can boot from where it should.
     pub(super) async fn check_boot(&self, system: &Resource) -> Result<(), ActError> {
         let from = self.backend.settings.deploy.from;
         if target(system, from).is_none() {
-            let offered = system.texts("/Boot/BootSourceOverrideTarget@Redfish.AllowableValues");
+            let offered = system.texts(TARGETS);
             let wanted = targets(from).join(" nor ");
             return self.refuse(&format!(
                 "it cannot be booted from {wanted}, but only from: {}",
                 offered.join(", ")
             ));
         }
-        if from == Source::VirtualMedia {
-            self.drive_for_images().await?;
+        let has = |name: &str| system.value.pointer(name).is_some();
+        let has_override = has(TARGETS)
+            || has("/Boot/BootSourceOverrideTarget")
+            || has("/Boot/BootSourceOverrideEnabled");
+        if !has_override && settings_of(system).is_none() {
+            return self.refuse(
+                "its controller offers no boot override (`Boot` has no BootSourceOverrideTarget), so that it cannot be \
+                 booted from what installs it",
+            );
         }
         Ok(())
     }
@@ -76,150 +192,217 @@ impl Machine<'_> {
     /// Has it boot from where it should the next time, and reads that back.
     pub(super) async fn boot_next(&self, node: &NodeDesign) -> Result<BootOverride, ActError> {
         let settings = &self.backend.settings;
-        let system = self.read_system().await?;
-        let Some(target) = target(&system, settings.deploy.from) else {
-            self.check_boot(&system).await?;
-            return Ok(BootOverride::No);
-        };
-        let mut boot = json!({
-            "BootSourceOverrideEnabled": "Once",
-            "BootSourceOverrideTarget": target,
-        });
-        if let Some(mode) = settings.deploy.mode {
-            boot["BootSourceOverrideMode"] = json!(match mode {
-                Mode::Uefi => "UEFI",
-                Mode::Legacy => "Legacy",
-            });
-        }
+        let system = self.sample().await?;
+        self.check_boot(&system).await?;
+        let mode = settings.deploy.mode;
+        let target = target(&system, settings.deploy.from).unwrap_or_default();
+        let mut body = json!({"BootSourceOverrideTarget": target});
         if let (Source::UefiHttp, Some(image)) = (settings.deploy.from, &settings.image) {
-            boot["HttpBootUri"] = json!(for_node(image, node));
+            body["HttpBootUri"] = json!(for_node(image, node));
         }
-        let body = json!({ "Boot": boot });
-        let is_set = || async {
-            let system = self.read_system().await?;
-            Ok::<_, ActError>(boot_override(&system, target) != BootOverride::No)
-        };
-        let set = || async {
-            let system = self.read_system().await?;
-            self.controller.patch(&system, &body).await?;
-            Ok(())
-        };
-        let what = self.about(&format!("boot override to {target}"));
-        let pace = Pace::within(&what, settings.settling, TIME);
-        // Set in any case: mode and address are not part of what is read.
-        set().await?;
-        level::bring(true, pace, is_set, set).await?;
-        Ok(boot_override(&self.read_system().await?, target))
+        let wanted_mode = mode.map(mode_text).or(mode_of(&system)).map(str::to_owned);
+        let mut shapes = self
+            .controller
+            .shapes(Operation::Boot, boot_shapes(&system, mode));
+        let mut next = shapes.next();
+        let mut first: Option<ActError> = None;
+        while let Some(shape) = next {
+            let mut boot = body.clone();
+            boot["BootSourceOverrideEnabled"] = json!(match shape.has(CONTINUOUS) {
+                true => "Continuous",
+                false => "Once",
+            });
+            if shape.has(MODE) {
+                boot[MODE] = json!(wanted_mode.as_deref().unwrap_or("UEFI"));
+            }
+            let sent = self.send_boot(&shape, &json!({ "Boot": boot })).await?;
+            let shown = self.await_override(target, &shape, sent.is_ok()).await?;
+            let problem = match (&sent, shown) {
+                (Err(failure), BootOverride::No) => ActError::from(failure.clone()),
+                (Ok(()), BootOverride::No) => self.permanent(&format!(
+                    "its controller accepts a boot override to {target}, and does not show it"
+                )),
+                (_, shown) => match self.mode_differs(wanted_mode.as_deref()).await? {
+                    None => {
+                        self.controller.takes(Operation::Boot, &shape);
+                        return Ok(shown);
+                    }
+                    Some(problem) => problem,
+                },
+            };
+            next = after(&mut shapes, &shape, &sent);
+            first.get_or_insert(problem);
+        }
+        match first {
+            Some(error) => Err(error),
+            None => self.refuse("no shape of a boot override is left to try"),
+        }
     }
 
-    /// Takes a boot override back.
-    pub(super) async fn boot_as_usual(&self) -> Result<(), ActError> {
-        let system = self.read_system().await?;
-        let body = json!({"Boot": {"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None"}});
-        match self
-            .controller
-            .patch(&system, &body)
-            .await
-            .map_err(ActError::from)
-        {
-            Err(ActError::Permanent(_)) => {
-                // Some know no `None`.
-                let body = json!({"Boot": {"BootSourceOverrideTarget": "Hdd"}});
-                self.controller.patch(&system, &body).await?;
-                Ok(())
+    /// How it does not boot in the mode that is wanted, or was set before.
+    async fn mode_differs(&self, wanted: Option<&str>) -> Result<Option<ActError>, ActError> {
+        let system = self.sample().await?;
+        Ok(match (mode_of(&system), wanted) {
+            (Some(found), Some(wanted)) if found != wanted => Some(self.permanent(&format!(
+                "it would boot in the mode {found}, not {wanted}, and its controller does not let that be set"
+            ))),
+            _ => None,
+        })
+    }
+
+    /// Sends a change of the boot override; a refusal is in the result, and a lost answer is asked for again.
+    async fn send_boot(
+        &self,
+        shape: &Shape,
+        body: &Value,
+    ) -> Result<Result<(), Failure>, ActError> {
+        let mut lost = 0;
+        loop {
+            let system = self.sample().await?;
+            let resource = match settings_of(&system).filter(|_| shape.has(SETTINGS)) {
+                None => system,
+                Some(path) => match self.controller.get_if_there(path).await? {
+                    Some(resource) => resource,
+                    // Some only take changes there.
+                    None => Resource {
+                        value: Value::Null,
+                        path: Arc::from(path),
+                        etag: None,
+                    },
+                },
+            };
+            match self.controller.patch(&resource, body).await {
+                Ok(_) => return Ok(Ok(())),
+                Err(failure) if failure.status().is_some() && failure.class() != Class::Passing => {
+                    return Ok(Err(failure));
+                }
+                Err(failure) if failure.class() == Class::Permanent => return Err(failure.into()),
+                Err(failure) => {
+                    lost += 1;
+                    if lost >= LOST {
+                        return Err(failure.into());
+                    }
+                    tokio::time::sleep(self.backend.settings.settling).await;
+                }
             }
-            other => other.map(drop),
         }
+    }
+
+    /// How a boot override shows: awaited where it was accepted, read once where it was not.
+    async fn await_override(
+        &self,
+        target: &str,
+        shape: &Shape,
+        is_accepted: bool,
+    ) -> Result<BootOverride, ActError> {
+        let look = || async move {
+            let system = self.sample().await?;
+            let shown = boot_override(&system, target);
+            if shown != BootOverride::No || !shape.has(SETTINGS) {
+                return Ok::<_, ActError>(shown);
+            }
+            Ok(match self.settings_resource(&system).await? {
+                Some(settings) if boot_override(&settings, target) != BootOverride::No => {
+                    BootOverride::Later
+                }
+                _ => BootOverride::No,
+            })
+        };
+        if is_accepted {
+            let is_set = || async move { Ok(look().await? != BootOverride::No) };
+            // Not shown: the next shape is tried.
+            drop(level::seen(true, self.override_pace(), is_set).await);
+        }
+        look().await
+    }
+
+    fn override_pace(&self) -> Pace<'static> {
+        let settling = self.backend.settings.settling;
+        Pace::within("boot override", settling, TIME.max(settling * 3))
+    }
+
+    async fn settings_resource(&self, system: &Resource) -> Result<Option<Resource>, ActError> {
+        match settings_of(system) {
+            Some(path) => Ok(self.controller.get_if_there(path).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes a boot override back where there is one that may install, and reads that back.
+    pub(super) async fn boot_as_usual(&self) -> Result<(), ActError> {
+        let is_back = || async move {
+            let system = self.sample().await?;
+            let settings = self.settings_resource(&system).await?;
+            let is_later = settings.is_some_and(|settings| installs_from(&settings).is_some());
+            Ok::<_, ActError>(installs_from(&system).is_none() && !is_later)
+        };
+        if is_back().await? {
+            return Ok(());
+        }
+        let system = self.sample().await?;
+        let mut shapes = self
+            .controller
+            .shapes(Operation::BootAsUsual, usual_shapes(&system));
+        let mut next = shapes.next();
+        let mut first: Option<ActError> = None;
+        while let Some(shape) = next {
+            let body = json!({ "Boot": usual_body(&shape, mode_of(&system)) });
+            let sent = self.send_boot(&shape, &body).await?;
+            if sent.is_ok() {
+                // Not shown: the next shape is tried.
+                drop(level::seen(true, self.override_pace(), is_back).await);
+            }
+            if is_back().await? {
+                self.controller.takes(Operation::BootAsUsual, &shape);
+                return Ok(());
+            }
+            next = after(&mut shapes, &shape, &sent);
+            first.get_or_insert_with(|| match sent {
+                Err(failure) => failure.into(),
+                Ok(()) => self.permanent("its boot override was taken back, and is still shown"),
+            });
+        }
+        match first {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// The boot override of a deploy as it shows now.
+    pub(super) async fn shown_override(&self) -> Result<BootOverride, ActError> {
+        let system = self.sample().await?;
+        let all = targets(self.backend.settings.deploy.from).iter();
+        let mut shown = all.map(|target| boot_override(&system, target));
+        let found = shown.find(|each| *each != BootOverride::No);
+        Ok(found.unwrap_or(BootOverride::No))
     }
 
     /// Whether its boot override was used up.
     pub(super) async fn override_is_used(&self) -> Result<bool, ActError> {
-        let system = self.read_system().await?;
+        let system = self.sample().await?;
         let enabled = system.text("/Boot/BootSourceOverrideEnabled");
         Ok(enabled.is_none_or(|enabled| enabled == "Disabled"))
     }
+}
 
-    /// The virtual drive that takes images.
-    async fn drive_for_images(&self) -> Result<Resource, ActError> {
-        let system = self.read_system().await?;
-        let mut collections: Vec<Arc<str>> = Vec::new();
-        collections.extend(system.link("/VirtualMedia").map(Arc::from));
-        for manager in system.links("/Links/ManagedBy") {
-            let manager = self.controller.get_if_there(&manager).await?;
-            let link = manager
-                .as_ref()
-                .and_then(|manager| manager.link("/VirtualMedia"));
-            collections.extend(link.map(Arc::from));
-        }
-        let mut usb = None;
-        for collection in collections {
-            let Some(members) = self.controller.get_if_there(&collection).await? else {
-                continue;
-            };
-            for path in members.links("/Members") {
-                let drive = self.controller.get(&path).await?;
-                let kinds = drive.texts("/MediaTypes");
-                if kinds.contains(&"CD") || kinds.contains(&"DVD") {
-                    return Ok(drive);
-                }
-                if usb.is_none() && kinds.contains(&"USBStick") {
-                    usb = Some(drive);
-                }
-            }
-        }
-        match usb {
-            Some(drive) => Ok(drive),
-            None => self.refuse("it has no virtual drive that takes images (`VirtualMedia`)"),
+/// The shape to try after one that did not come about.
+fn after(shapes: &mut Shapes, shape: &Shape, sent: &Result<(), Failure>) -> Option<Shape> {
+    let words = sent.as_ref().err().and_then(Failure::words);
+    shapes.after(shape, words.unwrap_or_default())
+}
+
+fn usual_body(shape: &Shape, mode: Option<&str>) -> Value {
+    let mut boot = json!({});
+    if shape.has(DISABLED) {
+        boot["BootSourceOverrideEnabled"] = json!("Disabled");
+    }
+    for target in [NO_TARGET, DISK] {
+        if shape.has(target) {
+            boot["BootSourceOverrideTarget"] = json!(target);
         }
     }
-
-    /// Inserts the node's image, and reads that back.
-    pub(super) async fn insert(&self, node: &NodeDesign) -> Result<(), ActError> {
-        let Some(image) = &self.backend.settings.image else {
-            return self
-                .refuse("`hardware.redfish.image` is not set, so there is no image to boot from");
-        };
-        let image = for_node(image, node);
-        let path = self.drive_for_images().await?.path;
-        let is_inserted = || async {
-            let drive = self.controller.get(&path).await?;
-            let same = drive.text("/Image") == Some(&*image);
-            Ok::<_, ActError>(same && drive.boolean("/Inserted") != Some(false))
-        };
-        let insert = || async {
-            let drive = self.controller.get(&path).await?;
-            if drive.boolean("/Inserted") == Some(true) {
-                self.eject_from(&drive).await?;
-            }
-            let body = json!({"Image": image, "Inserted": true, "WriteProtected": true});
-            match drive.action("VirtualMedia.InsertMedia") {
-                Some(action) => self.controller.post(&action.target, &body).await?,
-                None => self.controller.patch(&drive, &body).await?,
-            };
-            Ok(())
-        };
-        let what = self.about("image inserted");
-        let pace = Pace::within(&what, self.backend.settings.settling, TIME);
-        level::bring(true, pace, is_inserted, insert).await
+    if shape.has(MODE) {
+        boot[MODE] = json!(mode.unwrap_or("UEFI"));
     }
-
-    /// Takes out whatever is inserted.
-    pub(super) async fn eject(&self) -> Result<(), ActError> {
-        let drive = self.drive_for_images().await?;
-        if drive.boolean("/Inserted") == Some(true) {
-            self.eject_from(&drive).await?;
-        }
-        Ok(())
-    }
-
-    async fn eject_from(&self, drive: &Resource) -> Result<(), ActError> {
-        match drive.action("VirtualMedia.EjectMedia") {
-            Some(action) => self.controller.post(&action.target, &json!({})).await?,
-            None => {
-                let body = json!({"Image": null, "Inserted": false});
-                self.controller.patch(drive, &body).await?
-            }
-        };
-        Ok(())
-    }
+    boot
 }

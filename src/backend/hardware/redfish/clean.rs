@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::inventory::built;
 use super::machine::Machine;
 use super::notes::{Note, RequestState, state};
+use super::resource::Resource;
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, WipePolicy};
 use crate::lifecycle::in_order;
@@ -12,6 +13,9 @@ use crate::step::clean_step_begins;
 
 /// The step that erases drives.
 pub(super) const ERASE: &str = "deploy.erase_devices";
+
+/// The steps that only compare a machine with its hardware profile.
+const COMPARISONS: [&str; 2] = ["management.verify_properties", "firmware.verify_firmware"];
 
 impl Machine<'_> {
     /// Runs the steps that are named, or the automated ones in their order.
@@ -82,10 +86,29 @@ impl Machine<'_> {
             }
             "bios.reset_bios" => self.reset_bios(order).await,
             "bios.apply_bios_settings" => self.apply_bios_settings(order, node, arguments).await,
-            "management.verify_properties" | "firmware.verify_firmware" => {
-                self.verify(node, name).await
-            }
+            name if COMPARISONS.contains(&name) => self.verify(node, name).await,
             _ => self.refuse(&format!("it does not offer the clean step `{name}`")),
+        }
+    }
+
+    /// Refuses a machine that the comparisons of a later teardown would refuse: it is told before it is deployed, not
+    /// when it is to be torn down.
+    pub(super) fn check_comparisons(
+        &self,
+        system: &Resource,
+        node: &NodeDesign,
+    ) -> Result<(), ActError> {
+        let policy = self.backend.cleaning_of(node);
+        if policy.is_some_and(|policy| !policy.automated) {
+            return Ok(());
+        }
+        let is_off = |step: &str| policy.is_some_and(|it| it.priorities.get(step) == Some(&0));
+        let mut steps = COMPARISONS.into_iter().filter(|step| !is_off(step));
+        match steps.find_map(|step| built(system).fails(step, node)) {
+            Some(why) => self.refuse(&format!(
+                "{why}: correct the profile, since its clean steps would refuse the machine at every teardown"
+            )),
+            None => Ok(()),
         }
     }
 

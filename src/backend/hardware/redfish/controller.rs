@@ -1,25 +1,31 @@
 //! A connection to one controller: requests, its session, versions, long operations.
 //!
-//! A session is opened where the service offers one and deleted at the end, also where the caller was
-//! cancelled meanwhile: controllers have few of them. Where none can be had, each request carries the
-//! account (HTTP Basic).
+//! What only reads is tried three times, whatever is read. What changes something is sent in the shape that the
+//! controller takes: with the version that it demands, without a header that it refuses, to the path that it means.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode};
-use serde_json::{Value, json};
+use reqwest::Method;
+use serde_json::Value;
 use tokio::time::sleep;
 
 use super::resource::{Part, Redfish as Words, Resource, last};
+use super::session::{Endings, Login};
+use super::shapes::{
+    ANY_VERSION, Make, Operation, Remembered, STRONG, Shape, Shapes, VERSION, is_about_version,
+};
+use super::task::{Accepted, TaskState, accepted, task_state};
+use crate::backend::Reporter;
 use crate::backend::http::{Answer, Class, Client, Credentials, Endpoint, Failure, Request, plain};
-use crate::backend::{Reporter, Secret};
-use crate::threads::lock;
 
 /// Most members of a collection that are read.
 const MOST_MEMBERS: usize = 10_000;
 /// How often a look is tried, where failing can pass.
 const LOOKS: u32 = 3;
+/// The time before an answer that was no resource is read again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// The longest time between two polls of a task.
 const TASK_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -28,10 +34,12 @@ pub(super) struct Controller {
     client: Arc<Client>,
     subject: Arc<str>,
     endpoint: Endpoint,
-    account: Option<Credentials>,
-    sessions: Option<Arc<str>>,
-    session: Mutex<Option<Session>>,
+    login: Login,
     own: Option<Own>,
+    /// Whether requests name the version of the protocol.
+    names_version: AtomicBool,
+    remembered: Arc<Remembered>,
+    make: Make,
 }
 
 /// The system that a controller is used for, and the collection in which it and others are.
@@ -78,34 +86,6 @@ pub(super) fn parts(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// A session that was opened.
-struct Session {
-    token: Credentials,
-    path: Option<String>,
-}
-
-/// The state of a request that may take long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Accepted {
-    /// It was done, or so it is said.
-    Done,
-    /// It runs; the task to poll.
-    Task(Arc<str>),
-}
-
-/// How a long operation stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TaskState {
-    /// It runs, with its reported progress.
-    Running(String),
-    /// It ended well.
-    Done,
-    /// It ended badly; what it says.
-    Failed(String),
-    /// Not found any more.
-    Gone,
-}
-
 impl Controller {
     /// A controller that nothing was asked of yet.
     pub(super) fn new(
@@ -113,15 +93,39 @@ impl Controller {
         subject: Arc<str>,
         endpoint: Endpoint,
         account: Option<Credentials>,
+        (remembered, endings): (Arc<Remembered>, Endings),
     ) -> Self {
+        let (other, name, place) = (client.clone(), subject.clone(), endpoint.clone());
         Self {
+            login: Login::new(other, name, place, account, endings),
             client,
             subject,
             endpoint,
-            account,
-            sessions: None,
-            session: Mutex::default(),
             own: None,
+            names_version: AtomicBool::new(true),
+            remembered,
+            make: Make::default(),
+        }
+    }
+
+    /// Its habits are those of a make from now on.
+    pub(super) fn is_made(&mut self, make: Make) {
+        self.make = make;
+    }
+
+    /// The shapes of an operation in the order in which this controller is given them.
+    pub(super) fn shapes(&self, operation: Operation, all: Vec<Shape>) -> Shapes {
+        let accepted = self.remembered.shape(&self.make, operation);
+        Shapes::of(all, &self.make, operation, accepted.as_ref())
+    }
+
+    /// Remembers the shape in which it took something.
+    pub(super) fn takes(&self, operation: Operation, shape: &Shape) {
+        if self.remembered.keep(&self.make, operation, shape) {
+            let (subject, make) = (&self.subject, &self.make);
+            log::info!(
+                "{subject}: its controller takes {operation} with {shape} (remembered for `{make}`)"
+            );
         }
     }
 
@@ -138,70 +142,14 @@ impl Controller {
     ///
     /// # Errors
     ///
-    /// The account is refused, or the controller does not answer. Missing or exhausted sessions are no error.
-    pub(super) async fn log_in(&mut self, sessions: Option<Arc<str>>) -> Result<(), Failure> {
-        self.sessions = sessions;
-        self.open_session().await
-    }
-
-    async fn open_session(&self) -> Result<(), Failure> {
-        let (Some(path), Some(Credentials::Basic { username, password })) =
-            (&self.sessions, &self.account)
-        else {
-            return Ok(());
-        };
-        let request = self
-            .request(Method::POST, path)?
-            .json(&json!({"UserName": username, "Password": password.reveal()}))
-            .hide(password);
-        let answer = match self.client.send(&request).await {
-            Ok(answer) => answer,
-            Err(failure) => {
-                let refused = failure.status().is_none()
-                    || failure.status() == Some(StatusCode::UNAUTHORIZED)
-                    || failure.status() == Some(StatusCode::FORBIDDEN);
-                return if refused { Err(failure) } else { Ok(()) };
-            }
-        };
-        if let Some(token) = answer.header("x-auth-token") {
-            let session = Session {
-                token: Credentials::Header {
-                    name: "x-auth-token",
-                    value: Secret::new(token.to_owned()),
-                },
-                path: answer.header("location").map(str::to_owned),
-            };
-            *self.session() = Some(session);
-        }
-        Ok(())
+    /// The controller does not answer. Missing, refused or exhausted sessions are no error.
+    pub(super) async fn log_in(&self, sessions: Option<Arc<str>>) -> Result<(), Failure> {
+        self.login.open(sessions).await
     }
 
     /// Ends the session.
     pub(super) async fn log_out(&self) {
-        let session = self.session().take();
-        if let Some(request) = session.and_then(|session| self.delete_session(session)) {
-            request.await;
-        }
-    }
-
-    /// The request that deletes a session; its failure is ignored.
-    fn delete_session(
-        &self,
-        session: Session,
-    ) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let url = self.endpoint.resolve(session.path.as_deref()?).ok()?;
-        let (client, subject) = (self.client.clone(), self.subject.clone());
-        Some(async move {
-            let request = Request::new(&subject, Method::DELETE, url)
-                .credentials(Some(&session.token))
-                .last();
-            // An end that is refused leaves the session to its own end.
-            drop(client.send(&request).await);
-        })
-    }
-
-    fn session(&self) -> std::sync::MutexGuard<'_, Option<Session>> {
-        lock(&self.session)
+        self.login.close().await;
     }
 
     fn request(&self, method: Method, path: &str) -> Result<Request<'_>, Failure> {
@@ -219,51 +167,58 @@ impl Controller {
             {
                 Err(elsewhere("this leads to another system of the controller"))
             }
-            Ok(url) => Ok(Request::new(&self.subject, method, url)
-                .dialect(&Words)
-                .header("odata-version", "4.0")),
+            Ok(url) => Ok(Request::new(&self.subject, method, url).dialect(&Words)),
             Err(error) => Err(elsewhere(&error.to_string())),
         }
     }
 
-    /// Sends with the session where there is one, which is opened anew once if it has ended.
-    async fn send(&self, request: Request<'_>) -> Result<Answer, Failure> {
-        let token = self.session().as_ref().map(|session| session.token.clone());
-        let Some(token) = token else {
-            return self
-                .client
-                .send(&request.credentials(self.account.as_ref()))
-                .await;
+    /// Sends a request; `is_open`: without the login.
+    async fn send_as(&self, request: Request<'_>, is_open: bool) -> Result<Answer, Failure> {
+        let send = async |request: Request<'_>| match is_open {
+            true => self.client.send(&request).await,
+            false => self.login.send(request).await,
         };
-        let sent = self
-            .client
-            .send(&request.clone().credentials(Some(&token)))
-            .await;
-        match sent {
-            Err(failure) if failure.status() == Some(StatusCode::UNAUTHORIZED) => {
-                *self.session() = None;
-                self.open_session().await?;
-                let token = self.session().as_ref().map(|session| session.token.clone());
-                let credentials = token.as_ref().or(self.account.as_ref());
-                self.client.send(&request.credentials(credentials)).await
+        if !self.names_version.load(Ordering::Relaxed) {
+            return send(request).await;
+        }
+        let versioned = request.clone().header("odata-version", "4.0");
+        match send(versioned).await {
+            Err(failure) if refuses_version(&failure) => {
+                self.names_version.store(false, Ordering::Relaxed);
+                send(request).await
             }
             sent => sent,
         }
     }
 
+    async fn send(&self, request: Request<'_>) -> Result<Answer, Failure> {
+        self.send_as(request, false).await
+    }
+
+    /// Reads a resource, and again where what came is no resource.
+    async fn read(&self, path: &str, is_open: bool) -> Result<Resource, Failure> {
+        let mut looks = 1;
+        loop {
+            let request = self.request(Method::GET, path)?.attempts(LOOKS);
+            let answer = self.send_as(request, is_open).await?;
+            match Resource::read(path, &answer) {
+                Err(_) if looks < LOOKS => {
+                    looks += 1;
+                    sleep(AGAIN).await;
+                }
+                read => return read,
+            }
+        }
+    }
+
     /// Reads a resource.
     pub(super) async fn get(&self, path: &str) -> Result<Resource, Failure> {
-        let request = self.request(Method::GET, path)?.attempts(LOOKS);
-        let answer = self.send(request).await?;
-        Resource::read(path, &answer)
+        self.read(path, false).await
     }
 
     /// Reads the service's root, which needs no login.
     pub(super) async fn root(&self) -> Result<Resource, Failure> {
-        const ROOT: &str = "/redfish/v1/";
-        let request = self.request(Method::GET, ROOT)?.attempts(LOOKS);
-        let answer = self.client.send(&request).await?;
-        Resource::read(ROOT, &answer)
+        self.read("/redfish/v1/", true).await
     }
 
     /// Reads a resource that not every implementation has; `None` if not found.
@@ -277,11 +232,9 @@ impl Controller {
         }
     }
 
-    /// The paths of a collection's members, page by page. Tried once: some services answer for good with
-    /// an error of the server where they have no such thing.
+    /// The paths of a collection's members, page by page.
     pub(super) async fn members(&self, collection: &str) -> Result<Vec<Arc<str>>, Failure> {
-        let request = self.request(Method::GET, collection)?;
-        let mut page = Resource::read(collection, &self.send(request).await?)?;
+        let mut page = self.get(collection).await?;
         let mut members = page.links("/Members");
         while let Some(next) = page.text("/Members@odata.nextLink").map(str::to_owned) {
             let before = members.len();
@@ -308,9 +261,8 @@ impl Controller {
             1 => format!("{collection}?$expand=."),
             _ => format!("{collection}?$expand=.($levels=2)"),
         };
-        let request = self.request(Method::GET, &path)?;
-        let page = match self.send(request).await {
-            Ok(answer) => Resource::read(collection, &answer)?,
+        let page = match self.get(&path).await {
+            Ok(page) => page,
             Err(failure) if failure.status().is_some() => return links().await,
             Err(failure) => return Err(failure),
         };
@@ -322,35 +274,81 @@ impl Controller {
         Ok(parts)
     }
 
-    /// Asks for an action.
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Accepted, Failure> {
-        let request = self.request(Method::POST, path)?.json(body);
-        let answer = self.send(request).await?;
-        Ok(accepted(&answer))
+    /// Sends a change, and to the other form of its path where a redirect leads there: nothing was done by then.
+    async fn change(
+        &self,
+        method: Method,
+        path: &str,
+        body: &Value,
+        version: Option<&str>,
+    ) -> Result<Accepted, Failure> {
+        let send = async |path: &str| {
+            // What is refused in passing was not done, so that it can be sent again as it is.
+            let request = self.request(method.clone(), path)?.json(body);
+            let mut request = request.attempts(LOOKS);
+            if let Some(version) = version {
+                request = request.header("if-match", version);
+            }
+            self.send(request).await
+        };
+        let sent = match send(path).await {
+            Err(failure)
+                if failure
+                    .status()
+                    .is_some_and(|status| status.is_redirection()) =>
+            {
+                let other = match path.strip_suffix('/') {
+                    Some(path) => path.to_owned(),
+                    None => format!("{path}/"),
+                };
+                send(&other).await
+            }
+            sent => sent,
+        };
+        Ok(accepted(&sent?))
     }
 
-    /// Changes a resource as it was read; where it changed meanwhile, once more as it is then.
+    /// Asks for an action.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Accepted, Failure> {
+        self.change(Method::POST, path, body, None).await
+    }
+
+    /// Changes a resource as it was read; where it changed meanwhile, once more as it is then. Where the version is
+    /// still refused it is named in other forms, since some controllers compare them wrongly or demand one that
+    /// they do not tell.
     pub(super) async fn patch(
         &self,
         resource: &Resource,
         body: &Value,
     ) -> Result<Accepted, Failure> {
-        let mut etag = resource.etag.clone();
-        let mut again = etag.is_some();
+        let own = resource.etag.clone();
+        let mut shapes = self.shapes(Operation::Precondition, versions(own.as_deref()));
+        let mut etag = own;
+        let (mut shape, mut is_fresh) = (shapes.next().unwrap_or_default(), false);
         loop {
-            let mut request = self.request(Method::PATCH, &resource.path)?.json(body);
-            if let Some(etag) = etag.take() {
-                request = request.header("if-match", etag);
-            }
-            match self.send(request).await {
-                Ok(answer) => return Ok(accepted(&answer)),
-                Err(failure)
-                    if again && failure.status() == Some(StatusCode::PRECONDITION_FAILED) =>
-                {
-                    again = false;
-                    etag = self.get(&resource.path).await?.etag;
+            let version = version(&shape, etag.as_deref());
+            let sent = self
+                .change(Method::PATCH, &resource.path, body, version.as_deref())
+                .await;
+            let refusal = match sent {
+                Err(failure) if is_about_version(&failure) => failure,
+                sent => {
+                    if sent.is_ok() {
+                        self.takes(Operation::Precondition, &shape);
+                    }
+                    return sent;
                 }
-                Err(failure) => return Err(failure),
+            };
+            let had_version = etag.is_some();
+            if had_version {
+                etag = self.get(&resource.path).await?.etag;
+            }
+            if had_version && !std::mem::replace(&mut is_fresh, true) {
+                continue;
+            }
+            match shapes.next() {
+                Some(next) => shape = next,
+                None => return Err(refusal),
             }
         }
     }
@@ -414,107 +412,39 @@ impl Controller {
     }
 }
 
-impl Drop for Controller {
-    fn drop(&mut self) {
-        let session = self.session().take();
-        let deletion = session.and_then(|session| self.delete_session(session));
-        if let (Some(deletion), Ok(runtime)) = (deletion, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(deletion);
-        }
-    }
+/// Whether a refusal is about the header that names the version of the protocol.
+fn refuses_version(failure: &Failure) -> bool {
+    let words = failure.words().unwrap_or_default().to_ascii_lowercase();
+    let is_refused = matches!(
+        failure.status().map(|status| status.as_u16()),
+        Some(400 | 406 | 412 | 501)
+    );
+    is_refused && words.contains("odata")
 }
 
-pub(super) fn accepted(answer: &Answer) -> Accepted {
-    if answer.status() != StatusCode::ACCEPTED {
-        return Accepted::Done;
-    }
-    let body: Option<Value> = answer.json().ok();
-    let of_body = || {
-        let body = body.as_ref()?;
-        let monitor = body.get("TaskMonitor").or_else(|| body.get("@odata.id"))?;
-        monitor.as_str()
+/// The forms in which the version of a resource is named that was read with this one.
+fn versions(etag: Option<&str>) -> Vec<Shape> {
+    let forms: &[&str] = match etag {
+        Some(etag) if etag.starts_with("W/") => &[VERSION, STRONG, ANY_VERSION, ""],
+        Some(_) => &[VERSION, ANY_VERSION, ""],
+        None => &["", ANY_VERSION],
     };
-    match answer.header("location").or_else(of_body) {
-        Some(location) => Accepted::Task(Arc::from(location)),
-        None => Accepted::Done,
-    }
-}
-
-pub(super) fn task_state(status: StatusCode, body: Option<&Resource>) -> TaskState {
-    let state = body.and_then(|body| body.text("/TaskState"));
-    let messages = || {
-        let list = body.and_then(|body| body.value.get("Messages")?.as_array());
-        let texts = list.into_iter().flatten();
-        let texts: Vec<&str> = texts
-            .filter_map(|message| message.get("Message")?.as_str())
-            .collect();
-        texts.join(" ")
+    let shape = |name: &&'static str| match *name {
+        "" => Shape::default(),
+        name => Shape::of(&[name]),
     };
-    match state {
-        Some("Completed") => match body.and_then(|body| body.text("/TaskStatus")) {
-            Some("Critical") => TaskState::Failed(format!("it ended, critical: {}", messages())),
-            _ => TaskState::Done,
-        },
-        Some(ended @ ("Exception" | "Killed" | "Cancelled")) => {
-            TaskState::Failed(format!("{ended}: {}", messages()))
-        }
-        None if status != StatusCode::ACCEPTED => TaskState::Done,
-        other => {
-            let state = plain(other.unwrap_or("Running"), 40);
-            TaskState::Running(
-                match body.and_then(|body| body.number("/PercentComplete")) {
-                    Some(percent) => format!("{state}, {percent} %"),
-                    None => state,
-                },
-            )
-        }
-    }
+    forms.iter().map(shape).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_task_is_read_from_its_state_and_a_monitor_from_its_status() {
-        let table = [
-            (202, json!({}), TaskState::Running("Running".to_owned())),
-            (
-                202,
-                json!({"TaskState": "Pending", "PercentComplete": 3}),
-                TaskState::Running("Pending, 3 %".to_owned()),
-            ),
-            (
-                200,
-                json!({"TaskState": "Running"}),
-                TaskState::Running("Running".to_owned()),
-            ),
-            (
-                200,
-                json!({"TaskState": "Completed", "TaskStatus": "OK"}),
-                TaskState::Done,
-            ),
-            (
-                200,
-                json!({"TaskState": "Completed", "TaskStatus": "Critical", "Messages": [{"Message": "no"}]}),
-                TaskState::Failed("it ended, critical: no".to_owned()),
-            ),
-            (
-                200,
-                json!({"TaskState": "Exception", "Messages": [{"Message": "bad drive"}, {}]}),
-                TaskState::Failed("Exception: bad drive".to_owned()),
-            ),
-            (200, json!({"Id": "drive"}), TaskState::Done),
-            (204, Value::Null, TaskState::Done),
-        ];
-        for (status, value, expected) in table {
-            let body = Resource {
-                value,
-                path: Arc::from("/t"),
-                etag: None,
-            };
-            let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(task_state(status, Some(&body)), expected, "{}", body.value);
-        }
+/// The version in the form of a shape.
+fn version(shape: &Shape, etag: Option<&str>) -> Option<String> {
+    if shape.has(ANY_VERSION) {
+        return Some("*".to_owned());
+    }
+    let etag = etag?;
+    match (shape.has(VERSION), shape.has(STRONG)) {
+        (true, _) => Some(etag.to_owned()),
+        (_, true) => Some(etag.trim_start_matches("W/").to_owned()),
+        _ => None,
     }
 }

@@ -1,37 +1,38 @@
-//! Deploying over plain Redfish: off, boot override, on, and wait for as much as can be observed.
+//! Deploying over plain Redfish: off, boot override, on, wait for evidence, and take back what was set.
 //!
-//! Nothing tells a controller what was installed. A URL at which the new system reports, which did not answer
-//! before, proves it; a port that answers after the machine was off proves that a system has come up. Without
-//! either the deploy ends unverified, which plan and step say. Until the machine is
-//! switched on everything can be done again; after that a crash leaves it ambiguous.
+//! Until the machine is switched on everything can be done again. After that a process that resumes it only waits:
+//! what proves a deploy is asked before a person is. Without a report or a port a deploy ends unverified, which plan and
+//! step say, and a crash leaves it ambiguous.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Method, Url};
-use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 
 use super::boot::BootOverride;
+use super::evidence::Evidence;
 use super::machine::Machine;
 use super::notes::{Before, Note, RequestState, state};
-use super::settings::{Source, field};
+use super::powered::Power;
+use super::settings::Source;
 use super::time_of;
-use crate::backend::hardware::written::for_node;
-use crate::backend::http::Request;
 use crate::backend::{ActError, Order, Probe};
-use crate::design::{NodeDesign, Section};
+use crate::design::NodeDesign;
 
 /// The note before the machine is switched on.
 const BOOT: &str = "boot";
-/// Between two polls of the port or the override.
-const INTERVAL: Duration = Duration::from_secs(5);
+/// The note that its evidence was waited for in vain.
+const WAITED: &str = "wait";
+/// The time that is left to take back what was set.
+const RESERVE: Duration = Duration::from_secs(30);
 
-/// How far a deploy came: until the machine is to be switched on, everything can be done again.
-pub(super) fn probe(order: &Order, node: &NodeDesign) -> Probe {
-    if state(&order.notes, BOOT) == RequestState::NotAsked {
-        return Probe::NotBegun;
-    }
+/// How far a deploy came by its notes alone: until the machine is to be switched on, everything can be done again.
+pub(super) fn is_begun(order: &Order) -> bool {
+    state(order.notes_that_count(), BOOT) != RequestState::NotAsked
+}
+
+/// The probe of a deploy whose progress is unknown.
+pub(super) fn unknown(node: &NodeDesign) -> Probe {
     Probe::Ambiguous(Arc::from(format!(
         "node `{}` was switched on to be deployed, and its progress is unknown: check its console, \
          and whether it is the new system that answers",
@@ -40,167 +41,114 @@ pub(super) fn probe(order: &Order, node: &NodeDesign) -> Probe {
 }
 
 impl Machine<'_> {
-    /// Has it boot into what installs or is its system.
+    /// How far a deploy is that has switched its machine on: a report that has come proves it, and where something can
+    /// still prove it, it is waited for.
+    pub(super) async fn probe_deploy(
+        &self,
+        order: &Order,
+        node: &NodeDesign,
+    ) -> Result<Probe, ActError> {
+        let evidence = self.evidence(node)?;
+        if self.has_reported(&evidence).await {
+            return Ok(Probe::UnderWay);
+        }
+        let was_waited_for = state(order.notes_that_count(), WAITED) != RequestState::NotAsked;
+        let can_come = evidence.is_proof() && !was_waited_for;
+        match can_come && self.power().await? == Power::On {
+            true => Ok(Probe::UnderWay),
+            false => Ok(unknown(node)),
+        }
+    }
+
+    /// Has it boot into what installs or is its system, and waits for the evidence of that. Whatever the end, what was
+    /// set for it is taken back.
     pub(super) async fn deploy(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
-        let settings = &self.backend.settings;
-        let until = Instant::now() + time_of(order);
-        let answers_at = match settings.deploy.port {
-            Some(port) => Some((self.address(node)?, port)),
-            None => None,
+        let evidence = self.evidence(node)?;
+        let time = time_of(order);
+        let until = Instant::now() + time - RESERVE.min(time / 10);
+        let ended = self.install(order, node, &evidence, until).await;
+        let is_proven = evidence.is_proof();
+        let keeps_image = ended.is_ok() && !is_proven;
+        match (ended, self.take_back(keeps_image).await) {
+            (ended, Ok(())) => ended,
+            (Ok(()), Err(left)) => {
+                let found = self.boots_from().await;
+                let installs = found.map_or(true, |found| found.source.is_some());
+                if !installs {
+                    order
+                        .reporter
+                        .progress(format!("the image is still inserted: {left}"));
+                    return Ok(());
+                }
+                Err(ActError::Ambiguous(Arc::from(format!(
+                    "the new system has come up, but the machine would be installed anew at its next start: {left}"
+                ))))
+            }
+            (Err(error), Err(left)) => Err(error.map(|text| {
+                Arc::from(format!(
+                    "{text}; its boot override or image could not be taken back: {left}"
+                ))
+            })),
+        }
+    }
+
+    async fn install(
+        &self,
+        order: &Order,
+        node: &NodeDesign,
+        evidence: &Evidence,
+        until: Instant,
+    ) -> Result<(), ActError> {
+        let boot_override = match is_begun(order) {
+            true => self.shown_override().await?,
+            false => self.begin(order, node, evidence).await?,
         };
-        let reports_at = match &settings.deploy.url {
-            Some(url) => Some(self.report_url(url, node)?),
-            None => None,
-        };
+        if boot_override == BootOverride::Continuous {
+            // An installer that restarts would install for ever.
+            self.await_firmware(until).await?;
+            self.boot_as_usual().await?;
+        }
+        let ended = self
+            .await_system(order, evidence, boot_override, until)
+            .await;
+        if ended.is_err() {
+            let what = Arc::from(WAITED);
+            self.note(order, Note::Done { what }).await?;
+        }
+        ended
+    }
+
+    /// Switches it off, has it boot from where it should, and switches it on.
+    async fn begin(
+        &self,
+        order: &Order,
+        node: &NodeDesign,
+        evidence: &Evidence,
+    ) -> Result<BootOverride, ActError> {
+        let progress = |text: &str| order.reporter.progress(text);
         self.switch_off(order, Duration::ZERO).await?;
-        if let Some(url) = &reports_at
-            && self.has_reported(url).await.is_ok()
-        {
+        if self.has_reported(evidence).await {
             return self.refuse(
                 "`deploy.url` reports that the system has come up before it was installed: clear the status of the \
                  previous deploy at that URL first",
             );
         }
-        if settings.deploy.from == Source::VirtualMedia {
-            order.reporter.progress("inserting the image");
+        if self.backend.settings.deploy.from == Source::VirtualMedia {
+            progress("inserting the image");
             self.insert(node).await?;
         }
-        order.reporter.progress("setting from where it boots");
+        progress("setting from where it boots");
         let boot_override = self.boot_next(node).await?;
+        if boot_override == BootOverride::Continuous {
+            progress(
+                "its controller keeps the boot override for every boot: it is taken back once the machine is on",
+            );
+        }
         let note = Note::Asked {
             what: Arc::from(BOOT),
             before: Before::default(),
         };
-        self.note(order, note).await?;
-        self.switch_on(order).await?;
-        if let Some(url) = &reports_at {
-            order
-                .reporter
-                .progress("waiting for the report of the new system");
-            self.await_report(url, until).await?;
-        }
-        self.await_system(
-            order,
-            answers_at,
-            reports_at.is_some(),
-            (boot_override, until),
-        )
-        .await?;
-        if boot_override == BootOverride::Continuous {
-            self.boot_as_usual().await?;
-        }
-        // Without port or report it is unknown whether the image is still being read.
-        if settings.deploy.is_proven() && settings.deploy.from == Source::VirtualMedia {
-            self.eject().await?;
-        }
-        Ok(())
-    }
-
-    /// Waits for the evidence of the new system: at a port, by its report, or by its first boot.
-    async fn await_system(
-        &self,
-        order: &Order,
-        answers_at: Option<(Arc<str>, u16)>,
-        has_reported: bool,
-        (boot_override, until): (BootOverride, Instant),
-    ) -> Result<(), ActError> {
-        match (answers_at, boot_override) {
-            (None, _) if has_reported => {}
-            (Some((address, port)), _) => {
-                let text =
-                    format!("waiting for {address}:{port} (proves that a system answers there)");
-                order.reporter.progress(text);
-                self.await_port(&address, port, until).await?;
-            }
-            (None, BootOverride::Once) => {
-                order
-                    .reporter
-                    .progress("waiting until it has booted (unverified)");
-                self.await_boot(until).await?;
-            }
-            (None, BootOverride::No | BootOverride::Continuous) => {
-                let time = self.backend.settings.deploy.boot_time;
-                order
-                    .reporter
-                    .progress(format!("{} s to boot (unverified)", time.as_secs()));
-                sleep(time.min(until.saturating_duration_since(Instant::now()))).await;
-            }
-        }
-        Ok(())
-    }
-
-    /// The node's address on its primary network.
-    fn address(&self, node: &NodeDesign) -> Result<Arc<str>, ActError> {
-        let primary = field(node, Section::Network, &["primary_network"]);
-        let network = primary.and_then(|network| network.scalar_text());
-        let address = network.and_then(|network| node.addresses.get(&network));
-        match address {
-            Some(address) => Ok(address.clone()),
-            None => self.refuse(
-                "`deploy.port` asks for a port, and the node has no fixed address on its primary network",
-            ),
-        }
-    }
-
-    fn report_url(&self, url: &str, node: &NodeDesign) -> Result<Url, ActError> {
-        let url = Url::parse(&for_node(url, node));
-        url.map_err(|error| {
-            ActError::Permanent(Arc::from(self.about(&format!("`deploy.url`: {error}"))))
-        })
-    }
-
-    /// Whether the deployed system has reported; neither account nor session goes there.
-    async fn has_reported(&self, url: &Url) -> Result<(), ActError> {
-        let request = Request::new(&self.subject, Method::GET, url.clone());
-        self.backend.client.send(&request).await?;
-        Ok(())
-    }
-
-    async fn await_report(&self, url: &Url, until: Instant) -> Result<(), ActError> {
-        loop {
-            let Err(last) = self.has_reported(url).await else {
-                return Ok(());
-            };
-            if Instant::now() + INTERVAL > until {
-                let text = format!("the new system has not reported in time: {last}");
-                return Err(ActError::Ambiguous(Arc::from(self.about(&text))));
-            }
-            sleep(INTERVAL).await;
-        }
-    }
-
-    async fn await_port(&self, address: &str, port: u16, until: Instant) -> Result<(), ActError> {
-        loop {
-            let last = match timeout(INTERVAL, TcpStream::connect((address, port))).await {
-                Ok(Ok(_)) => return Ok(()),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "no answer".to_owned(),
-            };
-            if Instant::now() + INTERVAL > until {
-                let text = format!("{address}:{port} does not answer in time: {last}");
-                return Err(ActError::Ambiguous(Arc::from(self.about(&text))));
-            }
-            sleep(INTERVAL).await;
-        }
-    }
-
-    async fn await_boot(&self, until: Instant) -> Result<(), ActError> {
-        loop {
-            match self.override_is_used().await {
-                Ok(true) => return Ok(()),
-                Err(error @ ActError::Permanent(_)) => return Err(error),
-                Ok(false) | Err(_) => {}
-            }
-            let interval = self
-                .backend
-                .settings
-                .settling
-                .clamp(Duration::from_millis(200), INTERVAL);
-            if Instant::now() + interval > until {
-                let text = "it is on, and has not used its boot override in time";
-                return Err(ActError::Ambiguous(Arc::from(self.about(text))));
-            }
-            sleep(interval).await;
-        }
+        self.switch_on(order, Some(&note)).await?;
+        Ok(boot_override)
     }
 }

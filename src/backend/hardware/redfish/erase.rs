@@ -28,13 +28,11 @@ impl Machine<'_> {
             let drives = self.drives_to_erase(order, self.backend.wipe).await?;
             self.erase(order, &drives).await?;
         }
-        if self.backend.settings.image.is_some() {
-            // What is left inserted does no harm to a machine that is off.
-            if let Err(error) = self.eject().await {
-                order
-                    .reporter
-                    .progress(format!("the image is still inserted: {error}"));
-            }
+        // It does no harm to a machine that is off, and is taken back before it is switched on.
+        if let Err(error) = self.take_back(false).await {
+            order.reporter.progress(format!(
+                "its boot override or image could not be taken back: {error}"
+            ));
         }
         // Its system is gone, or is to go: it need not shut down.
         self.switch_off(order, Duration::ZERO).await

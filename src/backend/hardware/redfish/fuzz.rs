@@ -3,10 +3,10 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::controller;
 use super::inventory::{Drive, disk};
-use super::power::power_of;
+use super::powered::power_of;
 use super::resource::{Redfish, Resource};
+use super::task;
 use crate::backend::http::{Answer, Dialect};
 
 /// Takes the first byte for the kind of status and the rest for the body, and reads all that can be read.
@@ -19,11 +19,11 @@ pub fn answer(data: &[u8]) {
     let answer = Answer::invented(status, body);
     let words = Redfish.words(&answer);
     assert!(words.is_none_or(|words| !words.trim().is_empty()));
-    controller::accepted(&answer);
+    task::accepted(&answer);
     let Ok(resource) = Resource::read("/redfish/v1/Systems/1", &answer) else {
         return;
     };
-    controller::task_state(status, Some(&resource));
+    task::task_state(status, Some(&resource));
     power_of(&resource);
     assert!(resource.text("/Id").is_none_or(|text| !text.is_empty()));
     resource.boolean("/Boot/Enabled");

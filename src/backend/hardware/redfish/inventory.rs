@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 
+use super::boot::{installs_from, only_continuous};
 use super::machine::{Machine, Sight};
-use super::power::power_of;
+use super::powered::power_of;
 use super::resource::{Part, Resource};
-use super::settings::field;
+use super::settings::{Source, field};
 use crate::backend::hardware::proof::proven;
 use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, Section};
@@ -125,6 +126,8 @@ impl Machine<'_> {
             clean_steps: clean_steps.into(),
             built: Some(Box::new(built(&system))),
             kept_by_records: true,
+            boots_from: installs_from(&system)
+                .map(|(target, enabled)| Arc::from(format!("{target} ({enabled})"))),
             deploys_unverified: !self.backend.settings.deploy.is_proven(),
             ..ObservedNode::unknown(KEPT_BY_RECORDS)
         })
@@ -243,6 +246,16 @@ impl Machine<'_> {
     pub(super) async fn prepare(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
         let system = self.read_system().await?;
         self.check_boot(&system).await?;
+        self.check_power(&system).await?;
+        self.check_comparisons(&system, node)?;
+        if self.backend.settings.deploy.from == Source::VirtualMedia {
+            self.drive_for_images().await?;
+        }
+        if only_continuous(&system) {
+            order.reporter.progress(
+                "its controller only keeps a boot override for every boot: it is taken back once the machine is on",
+            );
+        }
         self.clean_as_planned(order, node).await
     }
 }

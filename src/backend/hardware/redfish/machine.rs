@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::Redfish;
 use super::controller::{Controller, Own, parts};
 use super::resource::{Resource, last};
-use super::settings::parameter;
+use super::settings::{Sessions, parameter};
+use super::shapes::Make;
 use crate::backend::ActError;
 use crate::backend::hardware::written::{for_node, reference_for, url_host};
-use crate::backend::http::{Credentials, Endpoint, Failure, plain};
+use crate::backend::http::{Class, Credentials, Endpoint, Failure, plain};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::{Identity, Match, Proof, Shared, Verdict};
 use crate::threads::lock;
@@ -71,46 +72,27 @@ impl Redfish {
         let refuse = |text: String| ActError::Permanent(Arc::from(format!("{subject}: {text}")));
         let endpoint = self.endpoint(node).map_err(refuse)?;
         let account = self.account(node).map_err(refuse)?;
-        let authority = endpoint.authority().clone();
+        let shared = (self.remembered.clone(), self.endings.clone());
         let client = self.client.clone();
-        let mut controller = Controller::new(client, subject.clone(), endpoint, account);
-        let known = self
-            .known(node)
-            .filter(|known| known.authority == authority);
-        let known = match known {
-            Some(known) => {
-                controller.log_in(known.sessions.clone()).await?;
-                known
+        let mut controller = Controller::new(client, subject.clone(), endpoint, account, shared);
+        let found = self.find(&controller, node).await;
+        let claimed = found.and_then(|known| {
+            let known = known.map_err(refuse)?;
+            match self.claim(node, &known) {
+                Some(other) => Err(refuse(format!(
+                    "its controller and system are those of node `{other}` too: name the system of each in \
+                     `oob.system`"
+                ))),
+                None => Ok(known),
             }
-            None => {
-                let root = controller.root().await?;
-                let sessions = root.link("/Links/Sessions").map(Arc::from).or_else(|| {
-                    Some(Arc::from(format!(
-                        "{}/Sessions",
-                        root.link("/SessionService")?
-                    )))
-                });
-                controller.log_in(sessions.clone()).await?;
-                let own = parameter(node, "system");
-                let general = self.settings.system.as_deref();
-                let wanted = own.or_else(|| general.map(|text| for_node(text, node)));
-                let found = find_system(&controller, &root, wanted.as_deref(), node).await?;
-                KnownController {
-                    authority,
-                    system: found.map_err(refuse)?,
-                    systems: Arc::from(root.link("/Systems").unwrap_or(SYSTEMS)),
-                    sessions,
-                    tasks: root.link("/Tasks").map(Arc::from),
-                    expands: root.expands(),
-                }
+        });
+        let known = match claimed {
+            Ok(known) => known,
+            Err(error) => {
+                controller.log_out().await;
+                return Err(error);
             }
         };
-        if let Some(other) = self.claim(node, &known) {
-            return Err(refuse(format!(
-                "its controller and system are those of node `{other}` too: name the system of each in \
-                 `oob.system`"
-            )));
-        }
         controller.keep_to(Own {
             system: known.system.clone(),
             systems: known.systems.clone(),
@@ -124,6 +106,40 @@ impl Redfish {
             expands: known.expands,
             identity: None,
         })
+    }
+
+    /// Logs in, and finds the system of a node, from an earlier time where it is known. `Ok(Err(_))`: why it was not found.
+    async fn find(
+        &self,
+        controller: &Controller,
+        node: &NodeDesign,
+    ) -> Result<Result<KnownController, String>, ActError> {
+        let authority = controller.endpoint().authority();
+        let known = self
+            .known(node)
+            .filter(|known| known.authority == *authority);
+        if let Some(known) = known {
+            controller.log_in(known.sessions.clone()).await?;
+            return Ok(Ok(known));
+        }
+        let root = controller.root().await?;
+        let sessions = match self.settings.sessions {
+            Sessions::Auto => sessions_of(&root),
+            Sessions::Never => None,
+        };
+        controller.log_in(sessions.clone()).await?;
+        let own = parameter(node, "system");
+        let general = self.settings.system.as_deref();
+        let wanted = own.or_else(|| general.map(|text| for_node(text, node)));
+        let found = find_system(controller, &root, wanted.as_deref(), node).await?;
+        Ok(found.map(|system| KnownController {
+            authority: authority.clone(),
+            system,
+            systems: Arc::from(root.link("/Systems").unwrap_or(SYSTEMS)),
+            sessions,
+            tasks: root.link("/Tasks").map(Arc::from),
+            expands: root.expands(),
+        }))
     }
 
     /// Keeps which system a node is; gives the other node that is the same one.
@@ -179,6 +195,11 @@ impl Machine<'_> {
     /// Reads the machine: the system that was asked for, and the machine that it was proven to be.
     pub(super) async fn read_system(&self) -> Result<Resource, ActError> {
         let system = self.controller.get(&self.system).await?;
+        self.is_own(system)
+    }
+
+    /// The resource that was read, where it is of the system and the machine that it should be.
+    fn is_own(&self, system: Resource) -> Result<Resource, ActError> {
         if let Some(own) = system.text("/@odata.id")
             && parts(own) != parts(&self.system)
         {
@@ -197,6 +218,17 @@ impl Machine<'_> {
         Ok(system)
     }
 
+    /// Reads the machine while something of it is waited for: a bad answer can pass then, unless it is about the login or
+    /// the identity.
+    pub(super) async fn sample(&self) -> Result<Resource, ActError> {
+        let meaning = |failure: Failure| match failure.status().map(|status| status.as_u16()) {
+            None | Some(401 | 403) => failure,
+            Some(_) => failure.meaning(Class::Passing),
+        };
+        let system = self.controller.get(&self.system).await.map_err(meaning)?;
+        self.is_own(system)
+    }
+
     /// Observes whether it is the machine that the document means. Its MAC addresses are read only where
     /// nothing else decides.
     pub(super) async fn prove(&mut self, node: &NodeDesign) -> Result<Sight, ActError> {
@@ -206,12 +238,13 @@ impl Machine<'_> {
         let designed = node.identity();
         let mut verdict = registry.judge(name, &designed, &identity);
         if matches!(verdict, Verdict::NeedsMacs(_)) {
-            let macs = self.interfaces(&system).await?;
+            let macs = verdict.macs_of(self.interfaces(&system).await)?;
             identity = identity.with_macs(macs.iter().map(|mac| &**mac));
             verdict = registry.judge(name, &designed, &identity);
         }
         registry.observe(name, &designed, &identity);
         self.identity = Some(identity.clone());
+        self.controller.is_made(Make::of(&system));
         Ok(Sight {
             system,
             identity,
@@ -229,7 +262,12 @@ impl Machine<'_> {
 
     /// Something that cannot be done to this machine.
     pub(super) fn refuse<T>(&self, text: &str) -> Result<T, ActError> {
-        Err(ActError::Permanent(Arc::from(self.about(text))))
+        Err(self.permanent(text))
+    }
+
+    /// The error that something stays as it is.
+    pub(super) fn permanent(&self, text: &str) -> ActError {
+        ActError::Permanent(Arc::from(self.about(text)))
     }
 
     /// A sentence about it: the node, its controller, the text.
@@ -289,6 +327,15 @@ async fn find_system(
              `oob.system`"
         ),
     }))
+}
+
+/// Where a service has sessions opened.
+fn sessions_of(root: &Resource) -> Option<Arc<str>> {
+    let own = root.link("/Links/Sessions").map(Arc::from);
+    own.or_else(|| {
+        let service = root.link("/SessionService")?.trim_end_matches('/');
+        Some(Arc::from(format!("{service}/Sessions")))
+    })
 }
 
 /// Whether a text can be the last part of a path as it is.

@@ -25,15 +25,22 @@ mod boot;
 mod clean;
 mod controller;
 mod deploy;
+mod ending;
 mod erase;
+mod evidence;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
 mod inventory;
 mod machine;
+mod media;
 mod notes;
 mod power;
+mod powered;
 mod resource;
+mod session;
 mod settings;
+mod shapes;
+mod task;
 #[cfg(test)]
 mod tests;
 
@@ -57,9 +64,12 @@ use crate::identity::{Registry, Verdict};
 use crate::observed::{ObservedNode, ObservedNodes};
 use crate::step::StepKind;
 
+use evidence::Reports;
 use machine::{KnownControllers, Machine};
-use power::Power;
+use powered::Power;
+use session::Endings;
 use settings::{Settings, Source};
+use shapes::Remembered;
 
 /// Machines that are observed at once.
 const AT_ONCE: usize = 64;
@@ -75,11 +85,17 @@ pub(super) struct Redfish {
     wipe: WipePolicy,
     cleaning: Vec<CleaningPolicy>,
     images: Images,
+    /// Where the systems of machines report.
+    reports: Reports,
     /// Facts about each controller, so that it is not asked again.
     known: Mutex<KnownControllers>,
     /// Which node is known by what.
     identities: Arc<Registry>,
     looks: Arc<Looks>,
+    /// How controllers took what they were asked for.
+    remembered: Arc<Remembered>,
+    /// Sessions that are being ended.
+    endings: Endings,
 }
 
 /// The longest time for which what a dead process asked for can still come about.
@@ -128,6 +144,7 @@ impl Redfish {
             _ => Vec::new(),
         });
         Ok(Self {
+            reports: Reports::of(site, backend, &settings.deploy),
             settings,
             client: Arc::new(client),
             secrets: context.secrets.clone(),
@@ -137,6 +154,8 @@ impl Redfish {
             known: Mutex::default(),
             identities: context.identities.clone(),
             looks: context.looks.clone(),
+            remembered: Arc::default(),
+            endings: Endings::default(),
         })
     }
 
@@ -204,6 +223,9 @@ impl Redfish {
         let told = match (machine.is_meant(node).await, wanted) {
             (Err(error), _) => Err(error),
             (Ok(()), Some(wanted)) => machine.probe_power(wanted).await,
+            (Ok(()), None) if order.step.id.kind == StepKind::Deploy => {
+                machine.probe_deploy(order, node).await
+            }
             (Ok(()), None) => machine.probe_once_only(order).await,
         };
         machine.controller.log_out().await;
@@ -212,8 +234,13 @@ impl Redfish {
 
     /// The policy's priorities of clean steps for a node.
     fn priorities(&self, node: &NodeDesign) -> BTreeMap<Arc<str>, u32> {
-        let policy = self.cleaning.iter().find(|policy| policy.is_about(node));
+        let policy = self.cleaning_of(node);
         policy.map_or_else(BTreeMap::new, |policy| policy.priorities.clone())
+    }
+
+    /// The policy of cleaning for a node.
+    fn cleaning_of(&self, node: &NodeDesign) -> Option<&CleaningPolicy> {
+        self.cleaning.iter().find(|policy| policy.is_about(node))
     }
 }
 
@@ -230,7 +257,10 @@ impl StepTarget for Machine<'_> {
 
     async fn act(&self, order: &Order, node: &NodeDesign) -> Result<()> {
         match order.step.id.kind {
-            StepKind::PowerOn => self.switch_on(order).await,
+            StepKind::PowerOn => {
+                self.keep_from_installing(order, node).await?;
+                self.switch_on(order, None).await
+            }
             StepKind::PowerOff => self.switch_off(order, self.backend.settings.shutdown).await,
             StepKind::Manage => Ok(()),
             StepKind::Prepare => self.prepare(order, node).await,
@@ -256,7 +286,7 @@ impl Driver for Redfish {
         // Only when all were observed it is known which values several boards share.
         let undecided = |node: &&Arc<NodeDesign>| {
             let verdict = self.identities.judge_again(node.name.as_str());
-            matches!(verdict, Some(Verdict::NeedsMacs(_)))
+            matches!(verdict, Some(Verdict::NeedsMacs(proof)) if !proof.is_proven())
         };
         let again: Vec<Arc<NodeDesign>> = nodes.iter().filter(undecided).cloned().collect();
         if !again.is_empty() {
@@ -267,6 +297,7 @@ impl Driver for Redfish {
 
     async fn verify_site(&self, order: &Order) -> Result<()> {
         self.verify_settings()?;
+        self.reports.verify(&self.client, order).await?;
         self.images.verify(&self.client, order).await
     }
 
@@ -292,7 +323,11 @@ impl Driver for Redfish {
                 let told = self.probe_machine(node, order, Some(wanted)).await;
                 told.unwrap_or(Probe::NotBegun)
             }
-            StepKind::Deploy => deploy::probe(order, node),
+            StepKind::Deploy if !deploy::is_begun(order) => Probe::NotBegun,
+            StepKind::Deploy => {
+                let told = self.probe_machine(node, order, None).await;
+                told.unwrap_or_else(|_| deploy::unknown(node))
+            }
             _ if notes::states(&order.notes).is_empty() => Probe::NotBegun,
             StepKind::Destroy | StepKind::Clean | StepKind::Prepare | StepKind::Provide => {
                 let told = self.probe_machine(node, order, None).await;
@@ -301,6 +336,24 @@ impl Driver for Redfish {
             // All else can be repeated without harm.
             _ => Probe::NotBegun,
         }
+    }
+
+    /// The boot override and the image of a deploy whose end was decided.
+    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+        if order.step.id.kind != StepKind::Deploy {
+            return Ok(());
+        }
+        let mut machine = self.reach(node).await?;
+        let taken = match machine.is_meant(node).await {
+            Ok(()) => machine.take_back(false).await,
+            Err(error) => Err(error),
+        };
+        machine.controller.log_out().await;
+        taken
+    }
+
+    async fn leave_all(&self) {
+        self.endings.all().await;
     }
 
     async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::controller::{Accepted, TaskState};
 use super::machine::Machine;
-use super::power::power_of;
+use super::powered::power_of;
+use super::task::{Accepted, TaskState};
 use crate::backend::http::{Class, Failure};
 use crate::backend::{ActError, Order, Probe};
 

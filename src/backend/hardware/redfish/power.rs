@@ -3,61 +3,34 @@
 //! A machine is never told to restart: it is switched off, observed off, and switched on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::machine::Machine;
+use super::notes::Note;
+use super::powered::{Power, power_of};
 use super::resource::{Resource, ResourceAction};
 use super::time_of;
 use crate::backend::hardware::level::{self, Pace};
 use crate::backend::{ActError, Order, Probe};
-use crate::lifecycle::PowerState;
-
-/// How a machine is powered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Power {
-    On,
-    Off,
-    /// On its way from one to the other.
-    Between,
-}
 
 /// Resets that switch a machine on, best first; `ForceOn` is for systems that are stuck.
-const ON: &[&str] = &["On", "ForceOn", "PushPowerButton"];
-/// Resets that switch it off whatever it does.
-const OFF: &[&str] = &["ForceOff"];
+const ON: &[&str] = &["On", "ForceOn", PUSH];
+/// Resets that switch it off whatever it does; where those are not offered, others that request it.
+const OFF: &[&str] = &["ForceOff", "GracefulShutdown", PUSH];
+/// The reset that switches a machine to its other state: sent once, and only where it is known in which it is.
+const PUSH: &str = "PushPowerButton";
 /// Resets that request a shutdown of the system.
 const GRACEFUL: &[&str] = &["GracefulShutdown"];
 
-/// How a system says it is powered.
-pub(super) fn power_of(system: &Resource) -> Option<Power> {
-    match system.text("/PowerState")? {
-        "On" | "Paused" => Some(Power::On),
-        "Off" => Some(Power::Off),
-        "PoweringOn" | "PoweringOff" => Some(Power::Between),
-        _ => None,
-    }
-}
-
-impl From<Power> for PowerState {
-    /// An operation on its way may still be running.
-    fn from(power: Power) -> Self {
-        match power {
-            Power::Off => Self::Off,
-            Power::On | Power::Between => Self::On,
-        }
-    }
-}
-
 impl Machine<'_> {
+    /// How it is powered now; a controller that does not say it may say it the next time.
     pub(super) async fn power(&self) -> Result<Power, ActError> {
-        let system = self.read_system().await?;
-        match power_of(&system) {
-            Some(power) => Ok(power),
-            None => self.refuse("its controller does not say whether it is on (`PowerState`)"),
-        }
+        let system = self.sample().await?;
+        Ok(power_of(&system).unwrap_or(Power::Unclear))
     }
 
     /// Whether it is powered as wanted, a settling time long.
@@ -66,10 +39,25 @@ impl Machine<'_> {
         Ok(if holds { Probe::Done } else { Probe::NotBegun })
     }
 
-    /// Switches it on.
-    pub(super) async fn switch_on(&self, order: &Order) -> Result<(), ActError> {
+    /// Checks that it can be switched as a deploy needs it: on, and off before that where it is not off.
+    pub(super) async fn check_power(&self, system: &Resource) -> Result<(), ActError> {
+        let offered = self.offered(system).await?;
+        offered.first(self, ON)?;
+        if power_of(system) != Some(Power::Off) {
+            offered.first(self, OFF)?;
+        }
+        Ok(())
+    }
+
+    /// Switches it on; `note`: written before it is asked for.
+    pub(super) async fn switch_on(
+        &self,
+        order: &Order,
+        note: Option<&Note>,
+    ) -> Result<(), ActError> {
         order.reporter.progress("on");
-        self.bring(Power::On, ON, time_of(order)).await
+        self.bring(Power::On, ON, (order, note), time_of(order))
+            .await
     }
 
     /// Switches it off: asks the system to shut down, and switches it off where it does not in time.
@@ -88,54 +76,81 @@ impl Machine<'_> {
             }
         }
         order.reporter.progress("off");
-        self.bring(
-            Power::Off,
-            OFF,
-            until.saturating_duration_since(Instant::now()),
-        )
-        .await
+        let left = until.saturating_duration_since(Instant::now());
+        self.bring(Power::Off, OFF, (order, None), left).await
     }
 
-    async fn bring(&self, wanted: Power, kinds: &[&str], time: Duration) -> Result<(), ActError> {
+    /// Brings it to a power by one of these kinds of reset; the note is written before the first request, and in any
+    /// case once it is there.
+    async fn bring(
+        &self,
+        wanted: Power,
+        kinds: &[&str],
+        (order, note): (&Order, Option<&Note>),
+        time: Duration,
+    ) -> Result<(), ActError> {
         let what = self.about("power");
         let pace = Pace::within(&what, self.backend.settings.settling, time);
-        level::bring(wanted, pace, || self.power(), || self.reset(kinds)).await
+        let pace = pace.reporting(&order.reporter);
+        let is_noted = &AtomicBool::new(false);
+        let is_pushed = &AtomicBool::new(false);
+        let begin = || async move {
+            match note {
+                Some(note) if !is_noted.swap(true, Ordering::Relaxed) => {
+                    self.note(order, note.clone()).await
+                }
+                _ => Ok(()),
+            }
+        };
+        let ask = || async move {
+            let system = self.sample().await?;
+            let offered = self.offered(&system).await?;
+            let kind = offered.first(self, kinds)?;
+            if kind == PUSH {
+                let power = power_of(&system);
+                let is_clear = matches!(power, Some(Power::On | Power::Off));
+                if !is_clear || power == Some(wanted) || is_pushed.swap(true, Ordering::Relaxed) {
+                    return Ok(());
+                }
+            }
+            begin().await?;
+            self.send_reset(&offered, kind).await
+        };
+        level::bring(wanted, pace, || self.power(), ask).await?;
+        begin().await
     }
 
     async fn can_shut_down(&self) -> Result<bool, ActError> {
-        let system = self.read_system().await?;
-        let Some(action) = system.action("ComputerSystem.Reset") else {
-            return Ok(false);
-        };
-        let allowed = self.allowed(&action).await?;
-        let can = |allowed: &Vec<Arc<str>>| allowed.iter().any(|kind| GRACEFUL.contains(&&**kind));
-        Ok(allowed.as_ref().is_none_or(can))
+        let system = self.sample().await?;
+        let offered = self.offered(&system).await;
+        Ok(offered.is_ok_and(|offered| offered.first(self, GRACEFUL).is_ok()))
     }
 
     /// Sends the first of these kinds of reset that the machine offers.
     async fn reset(&self, kinds: &[&str]) -> Result<(), ActError> {
-        let system = self.read_system().await?;
-        let Some(action) = system.action("ComputerSystem.Reset") else {
-            return self.refuse("its controller cannot switch it (no action ComputerSystem.Reset)");
-        };
-        let allowed = self.allowed(&action).await?;
-        let offered = |kind: &&&str| {
-            allowed
-                .as_ref()
-                .is_none_or(|allowed| allowed.iter().any(|each| **each == ***kind))
-        };
-        let Some(kind) = kinds.iter().find(offered) else {
-            let offered = allowed.unwrap_or_default().join(", ");
-            let wanted = kinds.join(" nor ");
-            return self.refuse(&format!(
-                "its controller offers neither {wanted}, but only: {offered}"
-            ));
-        };
+        let system = self.sample().await?;
+        let offered = self.offered(&system).await?;
+        let kind = offered.first(self, kinds)?;
+        self.send_reset(&offered, kind).await
+    }
+
+    async fn send_reset(&self, offered: &Offered, kind: &str) -> Result<(), ActError> {
         // Whether the answer is a task or a plain yes: the level is read.
         self.controller
-            .post(&action.target, &json!({"ResetType": kind}))
+            .post(&offered.target, &json!({"ResetType": kind}))
             .await?;
         Ok(())
+    }
+
+    /// The resets that it offers.
+    async fn offered(&self, system: &Resource) -> Result<Offered, ActError> {
+        match system.action("ComputerSystem.Reset") {
+            Some(action) => Ok(Offered {
+                kinds: self.allowed(&action).await?,
+                target: action.target,
+            }),
+            None => self.refuse("its controller cannot switch it (no action ComputerSystem.Reset)"),
+        }
     }
 
     /// The kinds of reset that are offered; `None` where that is not said.
@@ -159,5 +174,30 @@ impl Machine<'_> {
         });
         let values = of_kind.and_then(|parameter| parameter.get("AllowableValues")?.as_array());
         Ok(values.map(|values| own(values.iter().filter_map(|value| value.as_str()).collect())))
+    }
+}
+
+/// The resets that a machine offers.
+struct Offered {
+    target: Arc<str>,
+    /// Their kinds; `None` where that is not said.
+    kinds: Option<Vec<Arc<str>>>,
+}
+
+impl Offered {
+    /// The first of these kinds that is offered.
+    fn first<'k>(&self, machine: &Machine<'_>, kinds: &[&'k str]) -> Result<&'k str, ActError> {
+        let is_offered = |kind: &&str| match &self.kinds {
+            None => true,
+            Some(offered) => offered.iter().any(|each| **each == **kind),
+        };
+        if let Some(kind) = kinds.iter().copied().find(is_offered) {
+            return Ok(kind);
+        }
+        let offered = self.kinds.as_deref().unwrap_or_default().join(", ");
+        let wanted = kinds.join(" nor ");
+        machine.refuse(&format!(
+            "its controller offers neither {wanted}, but only: {offered}"
+        ))
     }
 }

@@ -27,11 +27,7 @@ fn words(value: &Value) -> Option<String> {
     let one = extended.filter(|extended| extended.is_object());
     let many = extended.and_then(Value::as_array);
     let messages = one.into_iter().chain(many.into_iter().flatten());
-    let texts: Vec<&str> = messages
-        .filter_map(|message| message.get("Message").and_then(Value::as_str))
-        .filter(|text| !text.trim().is_empty())
-        .take(MOST)
-        .collect();
+    let texts: Vec<String> = messages.filter_map(text_of).take(MOST).collect();
     if !texts.is_empty() {
         return Some(texts.join(" "));
     }
@@ -39,6 +35,21 @@ fn words(value: &Value) -> Option<String> {
     own.filter_map(|name| error.get(name).and_then(Value::as_str))
         .find(|text| !text.trim().is_empty())
         .map(str::to_owned)
+}
+
+/// The text of a message; where it has none, the end of its id and its arguments.
+fn text_of(message: &Value) -> Option<String> {
+    let text = |name: &str| {
+        let text = message.get(name).and_then(Value::as_str)?.trim();
+        (!text.is_empty()).then_some(text)
+    };
+    if let Some(own) = text("Message") {
+        return Some(own.to_owned());
+    }
+    let (_, name) = text("MessageId")?.rsplit_once('.')?;
+    let arguments = message.get("MessageArgs").and_then(Value::as_array)?;
+    let arguments: Vec<&str> = arguments.iter().filter_map(Value::as_str).take(8).collect();
+    (!arguments.is_empty()).then(|| format!("{name}: {}", arguments.join(", ")))
 }
 
 /// A resource, or where it is to be read.
@@ -217,6 +228,10 @@ mod tests {
             (
                 json!({"error": {"code": "Base.1.0.GeneralError", "message": "Incorrect username or password", "@Message.ExtendedInfo": [{"MessageId": "Base.1.0.GeneralError"}]}}),
                 Some("Incorrect username or password"),
+            ),
+            (
+                json!({"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.0.10.PropertyUnknown", "MessageArgs": ["Inserted"]}]}}),
+                Some("PropertyUnknown: Inserted"),
             ),
             (
                 json!({"error": {"@Message.ExtendedInfo": {"Message": "One alone."}}}),

@@ -26,6 +26,7 @@ pub(super) struct Settings {
     /// The port; absent: the scheme's own.
     pub(super) port: Option<u16>,
     pub(super) scheme: Scheme,
+    pub(super) sessions: Sessions,
     /// The system, by path, id, UUID or name, where a controller has more than one.
     pub(super) system: Option<Arc<str>>,
     /// Where the image is that machines boot from.
@@ -61,6 +62,17 @@ impl Scheme {
             Self::Http => "http",
         }
     }
+}
+
+/// Whether sessions are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Sessions {
+    /// Where the controller has them.
+    #[default]
+    Auto,
+    /// Never: each request carries the account.
+    Never,
 }
 
 /// How a machine is deployed.
@@ -109,6 +121,7 @@ struct Written {
     credentials: Option<Account>,
     port: Option<u16>,
     scheme: Scheme,
+    session: Sessions,
     system: Option<Arc<str>>,
     image: Option<Arc<str>>,
     erase: WrittenErase,
@@ -156,6 +169,7 @@ impl Settings {
             account: written.credentials,
             port: written.port,
             scheme: written.scheme,
+            sessions: written.session,
             system: written.system,
             image: written.image,
             may_repeat_erase: written.erase == WrittenErase::Repeatable,

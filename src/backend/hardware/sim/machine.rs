@@ -206,6 +206,7 @@ impl Machine {
             clean_steps: OFFERED.clone(),
             cleans_itself: false,
             deploys_unverified: false,
+            boots_from: None,
             built: None,
             unsupported: Arc::default(),
             left_out: Arc::default(),

@@ -51,7 +51,61 @@ pub(super) struct State {
     pub(super) moved: usize,
     /// It writes out what is linked, this deep.
     pub(super) expands: u64,
+    /// Parts of requests that it refuses, and those that it demands.
+    pub(super) refuses: Vec<&'static str>,
+    pub(super) demands: Vec<&'static str>,
+    /// How it tells versions, and which ones it takes.
+    pub(super) versions: Versions,
+    /// How it answers reads of its system while it is being switched.
+    pub(super) between: Option<Between>,
+    /// How many of the next reads it answers with "not now".
+    pub(super) busy: usize,
+    /// The way in which it opens sessions.
+    pub(super) opening: Opening,
+    /// Parts of its system that it does not have.
+    pub(super) lacks: Vec<&'static str>,
+    /// Whether it refuses to be switched on.
+    pub(super) stays_off: bool,
+    /// The image is shown by the name of its file alone.
+    pub(super) shows_file: bool,
     sessions: Vec<String>,
+}
+
+/// How a controller tells the versions of its system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Versions {
+    /// Strong, and taken as they are.
+    Strong,
+    /// Weak, and taken as strong ones.
+    Weak,
+    /// None but any.
+    Any,
+}
+
+/// A bad answer to a read of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Between {
+    /// The power is null.
+    Null,
+    /// The power is a word of its own.
+    Word,
+    /// It is not found.
+    NotFound,
+    /// An error of the server.
+    Error,
+    /// A page.
+    Page,
+}
+
+/// How a controller opens sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// With the place where each is ended.
+    Full,
+    /// With that place in the body alone.
+    WithoutLocation,
+    /// Refused with a status.
+    Refused(u16),
 }
 
 /// A running controller.
@@ -81,6 +135,15 @@ impl Bmc {
             version: 1,
             moved: 0,
             expands: 0,
+            refuses: Vec::new(),
+            demands: Vec::new(),
+            versions: Versions::Strong,
+            between: None,
+            busy: 0,
+            opening: Opening::Full,
+            lacks: Vec::new(),
+            stays_off: false,
+            shows_file: false,
             sessions: Vec::new(),
         }));
         let handled = state.clone();
@@ -163,6 +226,10 @@ impl State {
         if !self.is_allowed(received) {
             return refusal(401, "There is no valid session.");
         }
+        if received.method == "GET" && self.busy > 0 {
+            self.busy -= 1;
+            return Reply::json(503, json!({}));
+        }
         if let Some((path, query)) = path.split_once('?') {
             return self.expanded(path, query);
         }
@@ -183,10 +250,8 @@ impl State {
                     json!({"Members": all, "Members@odata.count": all.len()}),
                 )
             }
-            ("GET", ["Systems", "1"]) => {
-                let etag = format!("\"{}\"", self.version);
-                Reply::Json(200, vec![("etag", etag)], self.system())
-            }
+            ("GET", ["Systems", "1"]) => self.read_system(),
+            ("PATCH", ["Systems", "1", "Settings"]) => self.patch(received),
             ("GET", ["Systems", id]) if self.others.contains(id) => Reply::json(
                 200,
                 json!({"Id": id, "Name": format!("System {id}"), "UUID": format!("uuid-{id}")}),
@@ -226,20 +291,8 @@ impl State {
                 200,
                 json!({"Members": [link(format!("{SYSTEM}/VirtualMedia/Cd"))]}),
             ),
-            ("GET", ["Systems", "1", "VirtualMedia", "Cd"]) => {
-                let action = |name: &str| json!({"target": format!("{SYSTEM}/VirtualMedia/Cd/Actions/{name}")});
-                Reply::json(
-                    200,
-                    json!({
-                        "MediaTypes": ["CD", "DVD"], "Image": self.image, "Inserted": self.image.is_some(),
-                        "Actions": {"#VirtualMedia.InsertMedia": action("Insert"), "#VirtualMedia.EjectMedia": action("Eject")},
-                    }),
-                )
-            }
-            ("POST", ["Systems", "1", "VirtualMedia", "Cd", "Actions", what]) => {
-                let image = received.body["Image"].as_str();
-                self.image = image.filter(|_| *what == "Insert").map(str::to_owned);
-                Reply::json(204, Value::Null)
+            (method, ["Systems", "1", "VirtualMedia", "Cd", action @ ..]) => {
+                self.medium(method, action, &received.body)
             }
             _ => refusal(404, "There is no such resource."),
         }
@@ -268,17 +321,59 @@ impl State {
             let told = received.body["Password"].as_str().unwrap_or_default();
             return refusal(401, &format!("The password {told} of admin is wrong."));
         }
+        if let Opening::Refused(status) = self.opening {
+            return refusal(status, "No session is free.");
+        }
         let token = format!("token-{}", self.version);
         self.version += 1;
         self.sessions.push(token.clone());
-        let headers = vec![
-            ("x-auth-token", token.clone()),
-            (
-                "location",
-                format!("/redfish/v1/SessionService/Sessions/{token}"),
-            ),
-        ];
-        Reply::Json(201, headers, json!({"Id": token}))
+        let place = format!("/redfish/v1/SessionService/Sessions/{token}");
+        let mut headers = vec![("x-auth-token", token.clone())];
+        if self.opening == Opening::Full {
+            headers.push(("location", place.clone()));
+        }
+        Reply::Json(201, headers, json!({"Id": token, "@odata.id": place}))
+    }
+
+    /// Why it refuses a body: a value or a name that it does not take, or one that is missing.
+    fn refused(&self, body: &Value) -> Option<Reply> {
+        let values: Vec<&str> = body
+            .as_object()?
+            .values()
+            .filter_map(Value::as_str)
+            .collect();
+        let has = |name: &str| body.get(name).is_some() || values.contains(&name);
+        if let Some(name) = self.refuses.iter().find(|name| has(name)) {
+            return Some(refusal(400, &format!("The property {name} is not known.")));
+        }
+        let is_boot = body.get("BootSourceOverrideTarget").is_some();
+        let mut demands = self.demands.iter();
+        let missing = demands.find(|name| name.starts_with("Boot") == is_boot && !has(name))?;
+        Some(refusal(
+            400,
+            &format!("The parameter {missing} is required."),
+        ))
+    }
+
+    fn read_system(&self) -> Reply {
+        let mut system = self.system();
+        if self.pending.is_some() {
+            match self.between {
+                None => {}
+                Some(Between::Null) => system["PowerState"] = Value::Null,
+                Some(Between::Word) => system["PowerState"] = json!("Resetting"),
+                Some(Between::NotFound) => return refusal(404, "There is no such resource."),
+                Some(Between::Error) => return refusal(500, "Not ready."),
+                Some(Between::Page) => {
+                    return Reply::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi".to_vec());
+                }
+            }
+        }
+        let etag = match self.versions {
+            Versions::Strong | Versions::Any => format!("\"{}\"", self.version),
+            Versions::Weak => format!("W/\"{}\"", self.version),
+        };
+        Reply::Json(200, vec![("etag", etag)], system)
     }
 
     fn system(&self) -> Value {
@@ -296,17 +391,35 @@ impl State {
         });
         let allowed = json!(["On", "ForceOff", "GracefulShutdown"]);
         system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
+        if let Some(fields) = system.as_object_mut() {
+            fields.retain(|name, _| !self.lacks.contains(&name.as_str()));
+        }
+        if self.refuses.contains(&"System") {
+            let settings = link(format!("{SYSTEM}/Settings"));
+            system["@Redfish.Settings"] = json!({ "SettingsObject": settings });
+        }
         system
     }
 
     fn patch(&mut self, received: &Received) -> Reply {
-        let expected = format!("\"{}\"", self.version);
-        if self.moved > 0 || received.headers.get("if-match") != Some(&expected) {
+        let expected = match self.versions {
+            Versions::Strong | Versions::Weak => format!("\"{}\"", self.version),
+            Versions::Any => "*".to_owned(),
+        };
+        let at_settings = received.path.ends_with("/Settings");
+        if !at_settings && self.refuses.contains(&"System") {
+            return refusal(400, "These properties are moved to the FutureState URI.");
+        }
+        let named = received.headers.get("if-match");
+        if !at_settings && (self.moved > 0 || named != Some(&expected)) {
             self.moved = self.moved.saturating_sub(1);
             self.version += 1;
             return refusal(412, "The resource has changed.");
         }
         let boot = &received.body["Boot"];
+        if let Some(refusal) = self.refused(boot) {
+            return refusal;
+        }
         if let Some(target) = boot["BootSourceOverrideTarget"].as_str() {
             self.boot.1 = target.to_owned();
         }
@@ -323,6 +436,9 @@ impl State {
     }
 
     fn reset(&mut self, received: &Received) -> Reply {
+        if self.stays_off && received.body["ResetType"] == "On" {
+            return refusal(400, "The power supply is missing.");
+        }
         let wanted = match received.body["ResetType"].as_str() {
             Some("On") => true,
             Some("ForceOff") => false,
@@ -363,6 +479,34 @@ impl State {
             json!({"@odata.id": format!("{path}/1"), "Id": "1", "MACAddress": "00:5C:52:00:00:01"})
         };
         Reply::json(200, json!({ "Members": [member] }))
+    }
+
+    /// The virtual drive: read, or an action of it.
+    fn medium(&mut self, method: &str, action: &[&str], body: &Value) -> Reply {
+        if method == "GET" {
+            let action =
+                |name: &str| json!({"target": format!("{SYSTEM}/VirtualMedia/Cd/Actions/{name}")});
+            let image = self.image.as_deref();
+            let image = image.map(|image| match self.shows_file {
+                true => image.rsplit('/').next().unwrap_or_default(),
+                false => image,
+            });
+            Reply::json(
+                200,
+                json!({
+                    "MediaTypes": ["CD", "DVD"], "Image": image, "Inserted": self.image.is_some(),
+                    "Actions": {"#VirtualMedia.InsertMedia": action("Insert"), "#VirtualMedia.EjectMedia": action("Eject")},
+                }),
+            )
+        } else {
+            let is_insert = action.last() == Some(&"Insert");
+            if let Some(refusal) = self.refused(body).filter(|_| is_insert) {
+                return refusal;
+            }
+            let image = body["Image"].as_str();
+            self.image = image.filter(|_| is_insert).map(str::to_owned);
+            Reply::json(204, Value::Null)
+        }
     }
 
     fn drive(&self, id: &str) -> Reply {

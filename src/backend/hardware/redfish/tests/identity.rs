@@ -26,6 +26,8 @@ struct System {
     serial: Option<String>,
     mac: Option<String>,
     is_on: bool,
+    /// Its boot override, enabled and target.
+    boot: Option<(String, String)>,
     /// Which system its own link, and those to its actions, lead to, if not to itself.
     leads_to: Option<usize>,
     acts_on: Option<usize>,
@@ -80,8 +82,8 @@ fn answer(systems: &mut [System], changed: &mut BTreeSet<usize>, received: &Rece
                     "UUID": system.uuid, "SerialNumber": system.serial,
                     "PowerState": if system.is_on { "On" } else { "Off" },
                     "Boot": {
-                        "BootSourceOverrideEnabled": if system.is_on { "Disabled" } else { "Once" },
-                        "BootSourceOverrideTarget": "Pxe",
+                        "BootSourceOverrideEnabled": system.boot.as_ref().map_or("Disabled", |boot| &*boot.0),
+                        "BootSourceOverrideTarget": system.boot.as_ref().map_or("None", |boot| &*boot.1),
                     },
                     "EthernetInterfaces": link(format!("{}/EthernetInterfaces", path(at))),
                     "Actions": {"#ComputerSystem.Reset": {
@@ -103,8 +105,19 @@ fn answer(systems: &mut [System], changed: &mut BTreeSet<usize>, received: &Rece
         (_, ["Systems", id, ..]) => {
             if let Some(at) = of(id) {
                 changed.insert(at);
+                let boot = &received.body["Boot"];
+                let text = |name: &str| boot[name].as_str().unwrap_or_default().to_owned();
+                if boot.is_object() {
+                    systems[at].boot = Some((
+                        text("BootSourceOverrideEnabled"),
+                        text("BootSourceOverrideTarget"),
+                    ));
+                }
                 match received.body["ResetType"].as_str() {
-                    Some("On") => systems[at].is_on = true,
+                    Some("On") => {
+                        systems[at].is_on = true;
+                        systems[at].boot = None;
+                    }
                     Some(_) => systems[at].is_on = false,
                     None => {}
                 }
@@ -255,6 +268,30 @@ async fn a_mac_address_proves_a_board_without_uuid_by_one_request_more() {
         assert_eq!(acted.is_ok(), mac.is_some(), "{acted:?}");
     }
     assert_eq!(requests[1], requests[0] + 1);
+}
+
+#[tokio::test]
+async fn a_mac_address_that_contradicts_the_document_is_of_another_machine_though_the_uuid_fits() {
+    for (shown, is_refused) in [
+        (Some("02:00:00:00:00:01"), false),
+        (Some("02:00:00:00:00:02"), true),
+        // What is not shown contradicts nothing.
+        (None, false),
+    ] {
+        let mut board = system("uuid-1");
+        board.mac = shown.map(str::to_owned);
+        let chassis = Chassis::start(vec![board]).await;
+        let mac = Some("02:00:00:00:00:01".to_owned());
+        let site = nodes_on(chassis.port(), &["uuid: uuid-1".to_owned()], &[mac]);
+        let seen = site.see().await.remove(0);
+        assert_eq!(
+            matches!(seen.proof, Proof::Refused(_)),
+            is_refused,
+            "{seen:?}"
+        );
+        assert_eq!(site.act(StepKind::PowerOn).await.is_err(), is_refused);
+        assert_eq!(chassis.changed().is_empty(), is_refused);
+    }
 }
 
 /// A value of a board: one of its own, one that others share, a placeholder, or nothing.

@@ -1,7 +1,9 @@
 //! Plain Redfish against controllers of the tests' own, good ones and others.
 
 mod bmc;
+mod endings;
 mod erase;
+mod habits;
 mod identity;
 mod many;
 

@@ -1,0 +1,413 @@
+//! The shapes in which controllers take one and the same request, and which of them is tried next.
+//!
+//! Controllers refuse properties, parameters and headers that others demand. An operation has a short list of
+//! shapes; one that is refused for its shape ([`is_about_shape`]) is repeated in the next that differs in what the
+//! refusal names. What was accepted is remembered for all controllers of the make ([`Remembered`]). A table of known
+//! controllers (`quirks.json`, each row with its source) gives only the order: none is left out, none is added.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use serde::Deserialize;
+
+use super::resource::Resource;
+use crate::backend::http::{Failure, plain};
+use crate::threads::lock;
+
+/// The image is said to be inserted.
+pub(super) const INSERTED: &str = "Inserted";
+/// The image is said to be read-only.
+pub(super) const WRITE_PROTECTED: &str = "WriteProtected";
+/// The protocol of the image's address is said.
+pub(super) const TRANSFER_PROTOCOL: &str = "TransferProtocolType";
+/// The image is said to be streamed.
+pub(super) const TRANSFER_METHOD: &str = "TransferMethod";
+/// The drive is changed, in the place of an action.
+pub(super) const PATCH: &str = "PATCH";
+/// The way to boot is said with the source.
+pub(super) const MODE: &str = "BootSourceOverrideMode";
+/// The source counts until it is taken back.
+pub(super) const CONTINUOUS: &str = "Continuous";
+/// The change goes to the settings for the next boot.
+pub(super) const SETTINGS: &str = "@Redfish.Settings";
+/// The override is said to be off.
+pub(super) const DISABLED: &str = "Disabled";
+/// The source is said to be none.
+pub(super) const NO_TARGET: &str = "None";
+/// The source is said to be the disk.
+pub(super) const DISK: &str = "Hdd";
+/// The version as it was read.
+pub(super) const VERSION: &str = "If-Match";
+/// The version without the mark of a weak one.
+pub(super) const STRONG: &str = "If-Match (strong)";
+/// Any version.
+pub(super) const ANY_VERSION: &str = "If-Match: *";
+
+/// Something that controllers take in several shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Operation {
+    /// Inserting an image.
+    Insert,
+    /// Taking an image out.
+    Eject,
+    /// Setting from where a machine boots.
+    Boot,
+    /// Taking that back.
+    BootAsUsual,
+    /// The version that a change is for.
+    Precondition,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Insert => "an inserted image",
+            Self::Eject => "an ejected image",
+            Self::Boot => "a boot override",
+            Self::BootAsUsual => "a boot override that is taken back",
+            Self::Precondition => "a change",
+        })
+    }
+}
+
+/// A shape of a request: the names of what it carries beyond what each carries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape(Vec<&'static str>);
+
+impl Shape {
+    pub(super) fn of(names: &[&'static str]) -> Self {
+        Self(names.to_vec())
+    }
+
+    /// Whether it carries something.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains(&name)
+    }
+
+    /// It, and one name more.
+    pub(super) fn with(&self, name: &'static str) -> Self {
+        let mut names = self.0.clone();
+        names.push(name);
+        Self(names)
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.is_empty() {
+            true => f.write_str("nothing more"),
+            false => f.write_str(&self.0.join(", ")),
+        }
+    }
+}
+
+/// The maker, the model and the firmware of a machine: what its controller's habits depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Make {
+    manufacturer: Arc<str>,
+    model: Arc<str>,
+    firmware: Arc<str>,
+}
+
+impl Make {
+    /// The make that a system shows.
+    pub(super) fn of(system: &Resource) -> Self {
+        let text = |pointer: &str| Arc::from(plain(system.text(pointer).unwrap_or_default(), 80));
+        Self {
+            manufacturer: text("/Manufacturer"),
+            model: text("/Model"),
+            firmware: text("/BiosVersion"),
+        }
+    }
+}
+
+impl fmt::Display for Make {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [&self.manufacturer, &self.model, &self.firmware];
+        let parts: Vec<&str> = parts.map(|part| &**part).into_iter().collect();
+        let shown: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        f.write_str(&shown.join(" "))
+    }
+}
+
+/// Accepted shapes, by make.
+#[derive(Debug, Default)]
+pub(super) struct Remembered(Mutex<HashMap<(Make, Operation), Shape>>);
+
+impl Remembered {
+    /// The shape that was accepted last.
+    pub(super) fn shape(&self, make: &Make, operation: Operation) -> Option<Shape> {
+        lock(&self.0).get(&(make.clone(), operation)).cloned()
+    }
+
+    /// Remembers an accepted shape; whether it is another than before.
+    pub(super) fn keep(&self, make: &Make, operation: Operation, shape: &Shape) -> bool {
+        let mut all = lock(&self.0);
+        all.insert((make.clone(), operation), shape.clone())
+            .as_ref()
+            != Some(shape)
+    }
+}
+
+/// A row of the table of known controllers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Quirk {
+    /// By which the manufacturer begins.
+    manufacturer: Box<str>,
+    /// Some part of the model; absent: any.
+    #[serde(default)]
+    model: Box<str>,
+    operation: Operation,
+    /// The names of the shape that it takes.
+    shape: Vec<Box<str>>,
+    /// Where it was found; for readers.
+    #[serde(rename = "source")]
+    _source: Box<str>,
+}
+
+static QUIRKS: LazyLock<Vec<Quirk>> = LazyLock::new(|| {
+    // A test reads the table.
+    serde_json::from_str(include_str!("quirks.json")).unwrap_or_default()
+});
+
+impl Quirk {
+    fn is_about(&self, make: &Make, operation: Operation) -> bool {
+        let manufacturer = make.manufacturer.to_ascii_lowercase();
+        let model = make.model.to_ascii_lowercase();
+        self.operation == operation
+            && manufacturer.starts_with(&*self.manufacturer.to_ascii_lowercase())
+            && model.contains(&*self.model.to_ascii_lowercase())
+    }
+
+    fn is_shape(&self, shape: &Shape) -> bool {
+        shape.0.len() == self.shape.len() && self.shape.iter().all(|name| shape.has(name))
+    }
+}
+
+/// The shapes that are still to be tried, in order.
+#[derive(Debug)]
+pub(super) struct Shapes(VecDeque<Shape>);
+
+impl Shapes {
+    /// The shapes of an operation in the order in which a make is given them: what was accepted before, what the
+    /// table knows, the others as they come.
+    pub(super) fn of(
+        all: Vec<Shape>,
+        make: &Make,
+        operation: Operation,
+        accepted: Option<&Shape>,
+    ) -> Self {
+        let known = QUIRKS.iter().find(|quirk| quirk.is_about(make, operation));
+        let mut all = all;
+        all.sort_by_key(|shape| {
+            let is_known = known.is_some_and(|quirk| quirk.is_shape(shape));
+            match (accepted == Some(shape), is_known) {
+                (true, _) => 0,
+                (false, true) => 1,
+                (false, false) => 2,
+            }
+        });
+        Self(all.into())
+    }
+
+    /// The first of the shapes that are left.
+    pub(super) fn next(&mut self) -> Option<Shape> {
+        self.0.pop_front()
+    }
+
+    /// The shape to try after one was refused in these words: the first that differs in what they name, else the
+    /// first that is left.
+    pub(super) fn after(&mut self, refused: &Shape, words: &str) -> Option<Shape> {
+        let words = words.to_ascii_lowercase();
+        let differs = |shape: &Shape| {
+            let names = shape.0.iter().chain(&refused.0);
+            let mut named = names.filter(|name| is_named(&words, name));
+            named.any(|name| shape.has(name) != refused.has(name))
+        };
+        let at = self.0.iter().position(differs).unwrap_or(0);
+        self.0.remove(at)
+    }
+}
+
+/// Whether words name what a shape carries.
+fn is_named(words: &str, name: &str) -> bool {
+    let also = match name {
+        SETTINGS => "futurestate",
+        CONTINUOUS => "bootsourceoverrideenabled",
+        _ => "",
+    };
+    words.contains(&name.to_ascii_lowercase()) || (!also.is_empty() && words.contains(also))
+}
+
+/// Whether a refusal is about the shape of a request, so that nothing was done: what is no method, format or
+/// implementation, and a bad request whose words name a part of it, or no cause at all.
+pub(super) fn is_about_shape(failure: &Failure) -> bool {
+    let words = failure.words().unwrap_or_default();
+    match failure.status().map(|status| status.as_u16()) {
+        Some(405 | 415 | 501) => true,
+        Some(400 | 422) => names_a_part(words),
+        _ => false,
+    }
+}
+
+/// Whether a refusal is about the version that a change was for.
+pub(super) fn is_about_version(failure: &Failure) -> bool {
+    let words = failure.words().unwrap_or_default().to_ascii_lowercase();
+    match failure.status().map(|status| status.as_u16()) {
+        Some(412 | 428) => true,
+        Some(400) => ["if-match", "etag", "precondition"]
+            .iter()
+            .any(|name| words.contains(name)),
+        _ => false,
+    }
+}
+
+/// Whether words name a part of a request, or no cause.
+fn names_a_part(words: &str) -> bool {
+    const PARTS: [&str; 10] = [
+        "property",
+        "properties",
+        "parameter",
+        "attribute",
+        "header",
+        "field",
+        "value",
+        "body",
+        "support",
+        "required",
+    ];
+    const NOTHING: [&str; 4] = [
+        "general error",
+        "generalerror",
+        "extendedinfo",
+        "extendederror",
+    ];
+    let words = words.to_ascii_lowercase();
+    let says = |all: &[&str]| all.iter().any(|each| words.contains(each));
+    words.trim().is_empty() || says(&PARTS) || says(&NOTHING) || names_a_property(&words)
+}
+
+fn names_a_property(words: &str) -> bool {
+    let all = [
+        INSERTED,
+        WRITE_PROTECTED,
+        TRANSFER_PROTOCOL,
+        TRANSFER_METHOD,
+        MODE,
+        SETTINGS,
+    ];
+    all.iter().any(|name| is_named(words, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inserts() -> Vec<Shape> {
+        vec![
+            Shape::of(&[INSERTED, WRITE_PROTECTED]),
+            Shape::of(&[]),
+            Shape::of(&[INSERTED, WRITE_PROTECTED, TRANSFER_PROTOCOL]),
+            Shape::of(&[TRANSFER_PROTOCOL]),
+        ]
+    }
+
+    fn make(manufacturer: &str, model: &str) -> Make {
+        Make {
+            manufacturer: manufacturer.into(),
+            model: model.into(),
+            firmware: "1".into(),
+        }
+    }
+
+    #[test]
+    fn the_next_shape_is_without_what_was_refused_and_with_what_is_demanded() {
+        for (words, expected) in [
+            ("The property Inserted is not in the list.", vec![]),
+            (
+                "requires TransferProtocolType",
+                vec![INSERTED, WRITE_PROTECTED, TRANSFER_PROTOCOL],
+            ),
+            ("A general error.", vec![]),
+        ] {
+            let mut shapes = Shapes::of(inserts(), &Make::default(), Operation::Insert, None);
+            let first = shapes.next().unwrap();
+            assert_eq!(first, inserts()[0]);
+            assert_eq!(
+                shapes.after(&first, words),
+                Some(Shape(expected)),
+                "{words}"
+            );
+        }
+        let mut shapes = Shapes::of(
+            vec![Shape::default()],
+            &Make::default(),
+            Operation::Eject,
+            None,
+        );
+        let only = shapes.next().unwrap();
+        assert_eq!(shapes.after(&only, ""), None);
+    }
+
+    #[test]
+    fn what_was_accepted_goes_first_and_then_what_the_table_knows() {
+        let first = |make: &Make, accepted: Option<&Shape>| {
+            Shapes::of(inserts(), make, Operation::Insert, accepted)
+                .next()
+                .unwrap()
+        };
+        let known = make("Supermicro", "SYS-1");
+        assert_eq!(first(&known, None), Shape::default());
+        assert_eq!(first(&make("Other", "M"), None), inserts()[0]);
+        assert_eq!(
+            first(&make("HPE", "ProLiant DL380 Gen9"), None),
+            Shape::default()
+        );
+        assert_eq!(
+            first(&make("HPE", "ProLiant DL380 Gen10"), None),
+            inserts()[0]
+        );
+        assert_eq!(first(&known, Some(&inserts()[3])), inserts()[3]);
+        let remembered = Remembered::default();
+        assert!(remembered.keep(&known, Operation::Insert, &inserts()[3]));
+        assert!(!remembered.keep(&known, Operation::Insert, &inserts()[3]));
+        assert_eq!(
+            remembered.shape(&known, Operation::Insert),
+            Some(inserts()[3].clone())
+        );
+        assert_eq!(remembered.shape(&known, Operation::Eject), None);
+    }
+
+    #[test]
+    fn each_row_of_the_table_has_a_source_and_a_shape_of_its_own() {
+        let rows: Vec<Quirk> = serde_json::from_str(include_str!("quirks.json")).unwrap();
+        assert!(!rows.is_empty());
+        for (at, row) in rows.iter().enumerate() {
+            assert!(row._source.starts_with("https://"), "{row:?}");
+            let twice = |other: &Quirk| {
+                (&other.manufacturer, &other.model, other.operation)
+                    == (&row.manufacturer, &row.model, row.operation)
+            };
+            assert!(!rows[..at].iter().any(twice), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_about_shape_only_where_its_words_name_a_part_or_nothing() {
+        for (words, expected) in [
+            (
+                "The property Inserted is not in the list of valid properties.",
+                true,
+            ),
+            ("", true),
+            ("See @Message.ExtendedInfo", true),
+            ("media in use", false),
+            ("only when off", false),
+        ] {
+            assert_eq!(names_a_part(words), expected, "{words}");
+        }
+    }
+}
