@@ -263,11 +263,10 @@ pub(crate) fn full() -> Plan {
         reason: WaveReason::Quarter,
     });
     (plan.groups[0].waves, plan.summary.waves) = (waves, waves);
-    plan.summary.unproven = crate::record::Unproven {
-        unobserved: 0,
-        assumed: 1,
-        not_joined: 1,
-    };
+    (
+        plan.summary.unproven.assumed,
+        plan.summary.unproven.not_joined,
+    ) = (1, 1);
     plan
 }
 
