@@ -263,10 +263,8 @@ pub(crate) fn full() -> Plan {
         reason: WaveReason::Quarter,
     });
     (plan.groups[0].waves, plan.summary.waves) = (waves, waves);
-    (
-        plan.summary.unproven.assumed,
-        plan.summary.unproven.not_joined,
-    ) = (1, 1);
+    let unproven = &mut plan.summary.unproven;
+    (unproven.assumed, unproven.not_joined, unproven.unobserved) = (1, 1, 1);
     plan
 }
 
