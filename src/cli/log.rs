@@ -6,12 +6,12 @@ use clap::{Args, ValueEnum};
 
 use crate::design::SiteName;
 use crate::observed;
-use crate::plan::{RunState, saved};
-use crate::record::{Outcome, RunFile, State, Store};
+use crate::plan::saved;
+use crate::record::{State, Store};
 use crate::report::run::RunRow;
 use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
-use crate::run::{Connection, Process, RunReport, vouch};
+use crate::run::{Connection, Process, RunReport, outcome_now, vouch};
 
 use super::apply::{ProcessClock, actor};
 use super::context::Context;
@@ -90,12 +90,8 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
     }
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
-    // A killed process cannot write that its run was interrupted; the lock that it left behind shows it.
-    if let Some(dead) = unfinished.filter(|run| run.state == RunState::Interrupted) {
-        let row = runs.iter_mut().find(|row| row.record.run == dead.run);
-        if let Some(row) = row {
-            row.record.outcome = Outcome::Interrupted;
-        }
+    for RunRow { record, .. } in &mut runs {
+        record.outcome = outcome_now(record, unfinished);
     }
     match command.format {
         LogFormat::Text => printer.stream(|out| report::run::log(out, &runs, printer.out))?,
@@ -238,11 +234,11 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
             Failure::new(FailureKind::NotFound, message)
         })?,
     };
-    let Some(record) = store.run(&state, &run)? else {
+    let Some(mut record) = store.run(&state, &run)? else {
         return Err(Failure::error(format!("run {run} has no record")));
     };
     if !command.plan && !command.view.shows_runs() {
-        let message = "the report of a run is printed as text, JSON or HTML";
+        let message = "the report of a run is printed as text, Markdown, JSON or HTML";
         let hint = format!("`trueup show {run} --plan` prints its plan in any format");
         return Err(Failure::new(FailureKind::Usage, message).hint(hint));
     }
@@ -251,15 +247,16 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         print(context, &plan()?, &command.view)?;
         return Ok(0);
     }
-    let ending: Option<RunReport> = match store.run_file(&state, &run, RunFile::Report)? {
-        Some(bytes) => serde_json::from_slice(&bytes).ok(),
-        None => None,
-    };
+    let ending = RunReport::of(&store, &state, &record)?;
+    let unfinished = interrupted::unfinished(&checkout, &Connection::Offline)?;
+    record.outcome = outcome_now(&record, unfinished.as_ref());
     let signature = signature_of(&checkout, &store, &state, &run)?;
     let row = RunRow { record, signature };
     let (printer, ending) = (&context.printer, ending.as_ref());
     if command.view.is_json() {
         printer.stream(|out| report::run::show_json(out, &row, ending))?;
+    } else if command.view.is_markdown() {
+        printer.stream(|out| report::run::show_markdown(out, &row.record, ending))?;
     } else if command.view.is_html() {
         let plan = plan()?;
         let page = report::plan::RunPage {

@@ -88,8 +88,13 @@ impl ViewArguments {
     pub(super) fn shows_runs(&self) -> bool {
         matches!(
             self.format,
-            PlanFormat::Text | PlanFormat::Json | PlanFormat::Html
+            PlanFormat::Text | PlanFormat::Json | PlanFormat::Html | PlanFormat::Markdown
         )
+    }
+
+    /// Whether it is for a comment.
+    pub(super) fn is_markdown(&self) -> bool {
+        self.format == PlanFormat::Markdown
     }
 
     /// Whether it is a page.

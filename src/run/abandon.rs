@@ -85,9 +85,10 @@ pub(super) fn abandon(
     let mut nodes = store
         .nodes(state)
         .map_err(error::records("read the records of the nodes"))?;
-    let plan = || plan_of(store, state, &record.run);
-    let changed = take_in(&known, &mut nodes, &record, plan, process.time.seconds());
-    let (half_done, counts) = left_behind(&known, &nodes, &record);
+    let plan = plan_of(store, state, &record.run);
+    let seconds = process.time.seconds();
+    let changed = take_in(&known, &mut nodes, &record, plan.as_ref(), seconds);
+    let (half_done, counts) = left_behind(&known, &nodes, &record, plan.as_ref());
     record.counts = counts;
     record.outcome = Outcome::Abandoned;
     record.ended = Some(Arc::from(rfc3339(process.time.seconds())));
@@ -137,16 +138,11 @@ fn take_in(
     known: &KnownRun,
     nodes: &mut BTreeMap<NodeName, NodeRecord>,
     record: &RunRecord,
-    plan: impl FnOnce() -> Option<Plan>,
+    plan: Option<&Plan>,
     seconds: i64,
 ) -> BTreeSet<NodeName> {
     let run = &record.run;
     let unrecorded = known.unrecorded(nodes, run);
-    let is_built = |(phase, _): &(Phase, Option<Arc<str>>)| *phase == Phase::Deployed;
-    let plan = match unrecorded.values().any(is_built) {
-        true => plan(),
-        false => None,
-    };
     let built: FxHashMap<&NodeName, &Digests> = plan
         .iter()
         .flat_map(|plan| &plan.changes)
@@ -189,6 +185,7 @@ fn left_behind(
     known: &KnownRun,
     nodes: &BTreeMap<NodeName, NodeRecord>,
     record: &RunRecord,
+    plan: Option<&Plan>,
 ) -> (Vec<HalfDone>, Counts) {
     let mine = || nodes.values().filter(|node| node.run == record.run);
     let mut half_done: Vec<HalfDone> = mine()
@@ -205,12 +202,17 @@ fn left_behind(
             .into_iter()
             .map(|step| HalfDone::Step { step }),
     );
+    let deployed = mine().filter(|node| node.phase == Phase::Deployed);
+    let deployed: BTreeSet<&NodeName> = deployed.map(|node| &node.node).collect();
+    // Whatever a step has begun on is not as it was, and not as it was to be.
+    let mut begun = known.begun_on();
+    begun.extend(mine().map(|node| &node.node));
+    let planned = plan.iter().flat_map(|plan| &plan.steps);
+    let planned: BTreeSet<&NodeName> = planned.filter_map(|step| step.id.node.as_ref()).collect();
     let counts = Counts {
-        succeeded: mine().filter(|node| node.phase == Phase::Deployed).count(),
-        failed: mine()
-            .filter(|node| matches!(node.phase, Phase::Failed | Phase::Unknown))
-            .count(),
-        not_started: record.counts.not_started,
+        succeeded: deployed.len(),
+        failed: begun.difference(&deployed).count(),
+        not_started: planned.difference(&begun).count(),
     };
     (half_done, counts)
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{GroupName, NodeName, RunId};
 use crate::plan::Standing;
-use crate::record::{Counts, Outcome, Unproven};
+use crate::record::{Counts, Error, Outcome, RunFile, RunRecord, State, Store, Unproven};
 use crate::step::StepId;
 
 /// How a run stands when the dispatcher returns.
@@ -78,6 +78,27 @@ pub struct NodeResult {
     pub complete: bool,
     /// Time spent on it, in milliseconds.
     pub duration_ms: u64,
+}
+
+impl RunReport {
+    /// The report of a run, where it has one that can be read. One that was interrupted and then aborted is as its record
+    /// has it.
+    ///
+    /// # Errors
+    ///
+    /// The records cannot be read.
+    pub fn of(store: &Store<'_>, state: &State, run: &RunRecord) -> Result<Option<Self>, Error> {
+        let bytes = store.run_file(state, &run.run, RunFile::Report)?;
+        let report = bytes.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        Ok(report.map(|mut report| {
+            if report.outcome != run.outcome {
+                (report.outcome, report.counts) = (run.outcome, run.counts);
+                report.tag.clone_from(&run.tag);
+                report.next.clear();
+            }
+            report
+        }))
+    }
 }
 
 /// The report at the end of a run, by group and node (airship-deployment-grouping, process step 4).

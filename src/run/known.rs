@@ -228,6 +228,20 @@ impl KnownRun {
         decided
     }
 
+    /// The nodes that a step has begun on, whether it has ended or not.
+    pub(super) fn begun_on(&self) -> BTreeSet<&NodeName> {
+        let begun = self.entries.iter().filter_map(|entry| match entry {
+            Entry::Intent { step } => step.node.as_ref(),
+            Entry::Ended {
+                step,
+                attempted: true,
+                ..
+            } => step.node.as_ref(),
+            _ => None,
+        });
+        begun.collect()
+    }
+
     /// The deploys that had begun and have not ended, each with its notes.
     pub(super) fn begun_deploys(&self) -> BTreeMap<StepId, Vec<Arc<str>>> {
         let begun = self.begun().into_iter();

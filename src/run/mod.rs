@@ -79,5 +79,5 @@ pub use site_repository::{Connection, SetAside, SiteRepository};
 pub use stop::{Stop, StopHandle};
 pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::Timekeeper;
-pub use unfinished::{holder, unfinished_run};
+pub use unfinished::{holder, outcome_now, unfinished_run};
 pub use vouch::vouch;

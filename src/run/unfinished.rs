@@ -59,6 +59,18 @@ pub fn unfinished_run(site: &SiteRepository<'_>) -> Result<Option<UnfinishedRun>
     }))
 }
 
+/// How a run ended, or stands. A killed process cannot write that its run was interrupted: the lock that it left behind
+/// shows it. `unfinished`: the run of its site that has not ended.
+#[must_use]
+pub fn outcome_now(record: &RunRecord, unfinished: Option<&UnfinishedRun>) -> Outcome {
+    let is_at_work =
+        || unfinished.is_some_and(|run| run.run == record.run && run.state == RunState::Running);
+    match record.outcome {
+        Outcome::Running if !is_at_work() => Outcome::Interrupted,
+        outcome => outcome,
+    }
+}
+
 fn of_record(record: RunRecord, holder: Option<Holder>) -> UnfinishedRun {
     UnfinishedRun {
         state: holder.as_ref().map_or(RunState::Interrupted, state_of),

@@ -57,10 +57,16 @@ fn the_page_of_a_run_shows_its_plan_with_how_it_ended() {
     }
     let plan = fixture.run(&["show", "--plan", "--format", "html"]).with(0);
     assert!(plan.stdout.contains("<b>trueup</b> plan"));
+    let text = fixture
+        .run(&["show", "--format", "markdown"])
+        .with(0)
+        .stdout;
+    assert!(text.starts_with("### Run `01"), "{text}");
+    assert!(text.contains("| group | result | reason |"), "{text}");
     fixture
         .run(&["show", "--format", "dot"])
         .with(64)
-        .saying("the report of a run is printed as text, JSON or HTML");
+        .saying("the report of a run is printed as text, Markdown, JSON or HTML");
 }
 
 #[test]

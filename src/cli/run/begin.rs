@@ -99,7 +99,7 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     }
 }
 
-/// The output where a run with the name has begun before: nothing is to do, if it is of the same plan.
+/// The output where a run with the name has begun before: nothing is to do, if it is of the same plan and has not ended.
 fn has_begun(
     context: &Context,
     command: &BeginCommand,
@@ -115,12 +115,17 @@ fn has_begun(
         );
         return Err(Failure::new(FailureKind::Guard, text).hint("give this run another name"));
     }
-    if !is_over(record) {
-        let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
-        let found = find(site, &command.run)?;
-        let process = Process::new(site, &actor, &clock);
-        run::leave_to_workers(process, record, &found.plan)?;
+    if is_over(record) {
+        let (run, name, outcome) = (&record.run, &command.run, record.outcome);
+        let text = format!(
+            "run {run}, which began as `{name}`, has ended ({outcome}), and does not begin again"
+        );
+        return Err(Failure::new(FailureKind::Guard, text).hint("give the new run another name"));
     }
+    let (actor, clock) = (actor(site.repository)?, ProcessClock::new(context.printer));
+    let found = find(site, &command.run)?;
+    let process = Process::new(site, &actor, &clock);
+    run::leave_to_workers(process, record, &found.plan)?;
     print(
         context,
         command.format,

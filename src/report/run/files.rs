@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use super::ending::counts;
 use super::{milliseconds, words};
 use crate::plan::Standing;
+use crate::record::RunRecord;
 use crate::report::escape::{markdown_code, markdown_text, xml};
 use crate::run::{GroupResult, NodeResult, RunReport};
 
@@ -15,6 +16,28 @@ const MOST_NODES: usize = 200;
 fn unfinished(report: &RunReport) -> impl Iterator<Item = &NodeResult> {
     let nodes = report.nodes.iter();
     nodes.filter(|node| !node.complete || node.message.is_some())
+}
+
+/// Writes a run as Markdown: its report, or, where it has none, how it stands.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn show_markdown(
+    out: &mut dyn Write,
+    run: &RunRecord,
+    report: Option<&RunReport>,
+) -> fmt::Result {
+    match report {
+        Some(report) => report_markdown(out, report),
+        None => writeln!(
+            out,
+            "### Run {} {}\n\n{}",
+            markdown_code(run.run.as_str()),
+            words(run.outcome),
+            counts(&run.counts)
+        ),
+    }
 }
 
 /// Writes a report as Markdown: the outcome, the groups, and the nodes that are not done.

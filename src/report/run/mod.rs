@@ -19,7 +19,7 @@ pub(super) mod tests;
 pub use cleaning::{CleanStepsRow, clean_steps, clean_steps_json};
 pub use ending::report;
 pub use event::line;
-pub use files::{report_junit, report_markdown};
+pub use files::{report_junit, report_markdown, show_markdown};
 pub(super) use log::signature_words;
 pub use log::{RunRow, log, log_json, requested, show, show_json};
 pub use nodes::{NodeRow, node_rows, nodes, nodes_json};

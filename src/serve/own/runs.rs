@@ -13,12 +13,11 @@ use super::feed::Feed;
 use super::view::{RequestView, RunProgress, RunView};
 use super::{admit, head, is_id, part, refused};
 use crate::design::RunId;
-use crate::plan::RunState;
-use crate::record::{Outcome, RunFile, RunRecord, State as Records, Store};
+use crate::record::{Outcome, RunRecord, State as Records, Store};
 use crate::report::json::line;
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_markdown, show_json};
-use crate::run::{Connection, RunEvent, RunReport, unfinished_run};
+use crate::run::{Connection, RunEvent, RunReport, outcome_now, unfinished_run};
 use crate::serve::answer::{Refusal, json};
 use crate::serve::form::{Form, of_text};
 use crate::serve::listen::Peer;
@@ -112,18 +111,10 @@ fn record(store: &Store<'_>, records: &Records, run: &RunId) -> Result<RunRecord
     })
 }
 
-/// How a run ended. A killed process cannot write that its run was interrupted; the lock that it left behind shows it.
+/// How a run ended, or stands.
 fn outcome(checkout: &Checkout<'_>, record: &RunRecord) -> Result<Outcome, Failure> {
-    if record.outcome != Outcome::Running {
-        return Ok(record.outcome);
-    }
     let unfinished = unfinished_run(&checkout.site(Connection::Offline)?)?;
-    let is_at_work =
-        unfinished.is_some_and(|run| run.run == record.run && run.state == RunState::Running);
-    Ok(match is_at_work {
-        true => Outcome::Running,
-        false => Outcome::Interrupted,
-    })
+    Ok(outcome_now(record, unfinished.as_ref()))
 }
 
 fn view(record: &RunRecord) -> RunView {
@@ -178,11 +169,8 @@ pub(super) async fn run(
 fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure> {
     with_records(shared, |checkout, store, records| {
         let mut record = record(store, records, run)?;
+        let report = RunReport::of(store, records, &record)?;
         record.outcome = outcome(checkout, &record)?;
-        let report = match store.run_file(records, run, RunFile::Report)? {
-            Some(bytes) => serde_json::from_slice::<RunReport>(&bytes).ok(),
-            None => None,
-        };
         let signature = signature_of(checkout, store, records, run)?;
         let row = RunRow { record, signature };
         let mut out = String::new();

@@ -8,7 +8,7 @@ use super::names::ShipyardAction;
 use super::steps::Steps;
 use crate::design::RunId;
 use crate::plan::RunState;
-use crate::record::{NamedAction, Outcome, RunFile, RunRecord, State, Store};
+use crate::record::{NamedAction, Outcome, RunRecord, State, Store};
 use crate::report::Visible;
 use crate::run::{RunReport, unfinished_run};
 use crate::serve::actions::{Entry, Task};
@@ -240,10 +240,7 @@ impl<'a> Records<'a> {
             (Standing::Succeeded, Outcome::Succeeded) | (Standing::Running, _) => Vec::new(),
             (_, outcome) => vec![format!("run {} {outcome}", record.run)],
         };
-        let report = self
-            .store
-            .run_file(&self.state, &record.run, RunFile::Report)?;
-        let report = report.and_then(|bytes| serde_json::from_slice::<RunReport>(&bytes).ok());
+        let report = RunReport::of(&self.store, &self.state, record)?;
         let next = report.into_iter().flat_map(|report| report.next);
         if !notes.is_empty() {
             notes.extend(next.map(|line| Visible(&line).to_string()));

@@ -64,7 +64,7 @@ fn a_part_is_carried_out_once_and_not_before_those_that_it_waits_for() {
     site.end().with(0);
     site.end().with(0).saying("has ended");
     site.carry_out(0, last).with(0).saying("has ended");
-    site.begin(&[]).with(0);
+    site.begin(&[]).with(4).saying("has ended (succeeded)");
 }
 
 #[test]
