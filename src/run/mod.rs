@@ -69,6 +69,7 @@ pub use outcome::{DECIDED_DONE, NodeOutcome};
 pub use part::{
     Ending, Opened, OpenedPart, PartLog, PartOverview, PartRecorder, PartRequest, PartSession,
     PartState, abort_run, end_run, find_shared, hand_over, leave_to_workers, open_part, overview,
+    pushes_per_minute,
 };
 pub use process::{Committer, Process};
 pub use publish::Publication;

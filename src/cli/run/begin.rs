@@ -32,9 +32,9 @@ pub(in crate::cli) struct BeginCommand {
     /// Most nodes of a part [default: so many that there are 400 tasks at most]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     nodes_per_part: Option<usize>,
-    /// Most pushes a minute of all workers together; 0: without limit
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = number)]
-    pushes_per_minute: u64,
+    /// Most pushes a minute of all workers together; 0: without limit [default: what the host of the remote asks for: 6 on GitHub, else without limit]
+    #[arg(long, value_name = "N", value_parser = number)]
+    pushes_per_minute: Option<u64>,
     /// Allow what the plan allows, where this is its effect, as `plan` and `show` print it
     #[arg(long, value_name = "DIGEST")]
     effect: Option<String>,
@@ -76,7 +76,10 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
         name: Arc::from(command.run.as_str()),
         plan: saved::digest(&reviewed),
         nodes_per_part: parts.nodes_per_part,
-        pushes_per_minute: u32::try_from(command.pushes_per_minute).unwrap_or(u32::MAX),
+        pushes_per_minute: match command.pushes_per_minute {
+            Some(pushes) => u32::try_from(pushes).unwrap_or(u32::MAX),
+            None => run::pushes_per_minute(&repository.identity()?),
+        },
     };
     let arguments = PlanArguments::of_action(ActionArguments::default(), command.remote.clone());
     let mut apply = ApplyCommand::of(vec![command.plan.clone()], false, arguments);

@@ -18,6 +18,28 @@ pub(in crate::run) const PUSHES_OF_BEGIN: usize = 3;
 /// The pushes of an end: the lock, the records with the tag, and what is left of the run.
 pub(in crate::run) const PUSHES_OF_END: usize = 3;
 
+/// The forges that ask for no more than so many pushes to a repository in a minute, by their hosts. All others take as many
+/// as come.
+const HOSTS: [(&str, u32); 2] = [
+    // Its documentation, "Repository limits".
+    ("github.com", 6),
+    // The same service for enterprises.
+    ("ghe.com", 6),
+];
+
+/// The pushes a minute that the host of a remote asks for, by the remote's address without account and form; 0: any number.
+#[must_use]
+pub fn pushes_per_minute(address: &str) -> u32 {
+    let host = address.split(['/', ':']).next().unwrap_or_default();
+    let host = host.to_ascii_lowercase();
+    let is_of = |name: &str| {
+        let before = host.strip_suffix(name);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    };
+    let row = HOSTS.iter().find(|(name, _)| is_of(name));
+    row.map_or(0, |(_, pushes)| *pushes)
+}
+
 /// The pace of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) struct Pace {
@@ -102,6 +124,22 @@ mod tests {
     const FORGE: Pace = Pace {
         pushes_per_minute: 6,
     };
+
+    #[test]
+    fn the_pace_is_that_of_the_host_of_the_remote() {
+        for (address, expected) in [
+            ("github.com/team/site", 6),
+            ("GitHub.com/team/site", 6),
+            ("ssh.github.com:443/team/site", 6),
+            ("team.ghe.com/team/site", 6),
+            ("notgithub.com/team/site", 0),
+            ("git.example/github.com/site", 0),
+            ("/srv/github.com/site.git", 0),
+            ("", 0),
+        ] {
+            assert_eq!(pushes_per_minute(address), expected, "{address}");
+        }
+    }
 
     #[test]
     fn all_renewals_together_take_half_of_the_pushes() {
