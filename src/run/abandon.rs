@@ -27,7 +27,7 @@ pub struct Aborted {
     pub run: RunId,
     /// The half-done parts; nodes sorted by name, then steps.
     pub half_done: Vec<HalfDone>,
-    /// The machines that were found deployed when they were looked at, sorted.
+    /// The machines that were found deployed when they were observed, sorted.
     pub found_deployed: Vec<NodeName>,
     /// The tag, where it could have changed something.
     pub tag: Option<Arc<str>>,
@@ -63,7 +63,7 @@ pub(super) struct Abandoned {
     pub(super) aborted: Aborted,
 }
 
-/// Tells which of the deploys that had begun are done, by a look at their machines; each is given with its notes.
+/// Tells which of the deploys that had begun are done, by an observation of their machines; each is given with its notes.
 pub type LookAtDeploys<'a> = dyn Fn(&BTreeMap<StepId, Vec<Arc<str>>>) -> BTreeSet<StepId> + 'a;
 
 /// Writes that a run was aborted, and tags it. The lock is held.

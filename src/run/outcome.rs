@@ -15,7 +15,7 @@ use crate::step::{StepId, StepKind, clean_step_of};
 /// The note of a step of which an operator decided that it is done: nothing has seen its end.
 pub const DECIDED_DONE: &str = "an operator decided that it is done";
 
-/// What a note says of a step that an operator has decided about: whether it is done.
+/// The decision of an operator about a step, by a note: whether it is done.
 pub(super) fn decision(note: &str) -> Option<bool> {
     match note {
         DECIDED_DONE => Some(true),

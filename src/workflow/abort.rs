@@ -1,4 +1,4 @@
-//! Aborts an interrupted run, after a look at the machines whose deploys had begun.
+//! Aborts an interrupted run, after an observation of the machines whose deploys had begun.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::run::{self, Aborted, Interrupted, Process, TakeOver, find_interrupted
 use crate::site::{At, Loader, locate_at};
 use crate::step::StepId;
 
-/// Machines that are looked at at once.
+/// Machines that are probed at the same time.
 const LOOKS_AT_ONCE: usize = 32;
 /// How long one is waited for.
 const LONGEST_LOOK: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ pub struct AbortRequest<'a> {
 }
 
 /// Aborts an interrupted run; what its last request may still bring about is waited out, and machines whose deploys had
-/// begun are looked at: those that are built are recorded so.
+/// begun are probed: those that are built are recorded so.
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ impl AbortRequest<'_> {
     fn untold(&self, why: &Failure, machines: usize) {
         let machines = crate::diagnostic::counted(machines, "machine", "machines");
         self.client.tell(&format!(
-            "warning: {machines} whose deploy had begun could not be looked at, and count as half-done: {why}"
+            "warning: {machines} whose deploy had begun could not be observed, and count as half-done: {why}"
         ));
     }
 

@@ -52,7 +52,7 @@ pub trait Client: Sync {
     }
 }
 
-/// What asks backends, to be driven to its end.
+/// Requests to backends, to be driven to their end.
 pub type Asking<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Drives what asks backends to its end, for a client; what was found.

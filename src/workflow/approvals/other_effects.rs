@@ -2,9 +2,10 @@
 //! since.
 //!
 //! The plan that was approved lies beside the approval. That is the plan that was signed where its effect has the digest
-//! that was signed, whoever wrote it there.
+//! that was signed, whatever account has written it there.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 
@@ -12,6 +13,7 @@ use super::signers::Signer;
 use super::{Candidate, Judge, LARGEST_PLAN, PLAN, Statement, Verdict};
 use crate::design::Digest;
 use crate::plan::{Plan, PlanEffect, effect, saved};
+use crate::record::Approval;
 use crate::repository::CommitId;
 use crate::run::Connection;
 use crate::workflow::Failure;
@@ -29,14 +31,23 @@ impl Judge<'_> {
         candidate: &Candidate<'_>,
         reviewed: &Plan,
     ) -> Result<Verdict, Failure> {
-        let (approval, end, effect) = match self.signed(candidate)? {
-            Ok(sound) => sound,
-            Err(why) => return Ok(Err(why)),
-        };
+        match self.signed(candidate)? {
+            Ok(sound) => self.of_effect(candidate.signer, sound, reviewed),
+            Err(why) => Ok(Err(why)),
+        }
+    }
+
+    /// The verdict on a sound approval, by its effect.
+    fn of_effect(
+        &self,
+        signer: &Signer,
+        (approval, end, effect): (Approval, Arc<str>, Digest),
+        reviewed: &Plan,
+    ) -> Result<Verdict, Failure> {
         if effect == *self.effect {
             return Ok(Ok((approval, end)));
         }
-        let name = self.approving.ref_name(&effect, &candidate.signer.key)?;
+        let name = self.approving.ref_name(&effect, &signer.key)?;
         let found = self
             .approving
             .fetched(&effect, std::slice::from_ref(&name))?;
@@ -99,9 +110,9 @@ impl Judge<'_> {
                 statement.is_some_and(|statement| self.unfit(&statement).is_none())
                     && !self.spent.contains_key(&approval.statement)
             });
-            if is_open {
-                let verdict = self.verdict(&Candidate { signer, approval }, reviewed)?;
-                found.push((signer, verdict));
+            // Those that count for no plan of this person are not told of.
+            if is_open && let Ok(sound) = self.signed(&Candidate { signer, approval })? {
+                found.push((signer, self.of_effect(signer, sound, reviewed)?));
             }
         }
         Ok(found)

@@ -35,11 +35,11 @@ pub(super) struct Gateway {
     pub(super) cluster: EtcdCluster,
     secrets: Arc<dyn Secrets>,
     client: OnceCell<Result<Client, Arc<str>>>,
-    /// What members have given the user for its password, by their names; `None`: they ask for none.
+    /// The tokens that members have given the user for its password, by their names; `None`: they ask for none.
     tokens: BTreeMap<Arc<str>, Mutex<Option<Option<Secret>>>>,
 }
 
-/// What a member answers whose user is unknown, or not known any more: nothing was done.
+/// The answers of a member to which the user is unknown, or not known any more: nothing was done.
 const UNKNOWN_USER: [&str; 3] = [
     "etcdserver: user name is empty",
     "etcdserver: invalid auth token",
@@ -144,7 +144,7 @@ impl Gateway {
         }
     }
 
-    /// What a member has given the user for its password; `None`: there is no user, or it asks for none.
+    /// The token that a member has given the user for its password; `None`: there is no user, or it asks for none.
     async fn token(&self, member: &EtcdMember) -> Result<Option<Secret>, CallError> {
         let (Some(username), Some(known)) = (&self.cluster.username, self.tokens.get(&member.name))
         else {

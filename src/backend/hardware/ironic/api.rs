@@ -215,7 +215,7 @@ impl Api {
         }
     }
 
-    /// Takes in a page of a list that goes on.
+    /// Takes in a page behind which there are more.
     fn goes_on(&self, pages: &mut Pages) -> Result<(), RequestError> {
         let on = pages.and_more(0);
         on.map_err(|why| RequestError::Stays(format!("{}: {why}", self.authority())))
