@@ -28,7 +28,7 @@ const GENERAL: &str = "\
 ---
 schema: drydock/HardwareProfile/v1
 metadata: {name: small}
-data: {vendor: Any}
+data: {vendor: Sushy}
 ---
 schema: drydock/Network/v1
 metadata: {name: oob}
