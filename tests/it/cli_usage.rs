@@ -182,7 +182,7 @@ fn a_run_is_shown_by_the_beginning_of_its_id_or_as_the_last_one() {
         .with(64)
         .saying("give more of the id");
     fixture
-        .run(&["show", "--format", "markdown"])
+        .run(&["show", "--format", "mermaid"])
         .with(64)
         .saying("--plan");
     let plan = shown(&["show", "--plan", "--format", "markdown"]);
