@@ -19,7 +19,7 @@ use crate::backend::http::{
     Answer, Client, Credentials, Dialect, Endpoint, Failure, HttpLimits, Identity, Request, Trust,
 };
 use crate::backend::{Secret, Secrets};
-use crate::design::{EtcdCluster, EtcdMember};
+use crate::design::{EtcdCluster, EtcdMember, Reference};
 use crate::diagnostic::chain;
 use crate::observed::{EtcdAnswer, EtcdSeen, Fact};
 
@@ -29,6 +29,9 @@ pub(super) const READ: Duration = Duration::from_secs(10);
 
 /// The time limit of a removal, which a member without a quorum never answers.
 pub(super) const REMOVE: Duration = Duration::from_secs(30);
+
+/// The credentials of a document, by name.
+type References = BTreeMap<Arc<str>, Reference>;
 
 /// A cluster and how to reach it.
 pub(super) struct Gateway {
@@ -155,10 +158,9 @@ impl Gateway {
         if let Some(token) = &*known {
             return Ok(token.clone());
         }
-        let (credentials, secrets) = (self.cluster.credentials.clone(), self.secrets.clone());
-        let reveal = move || secret(&credentials, &*secrets, "password");
-        let password = tokio::task::spawn_blocking(reveal).await;
-        let password = password.unwrap_or_else(|error| Err(Arc::from(error.to_string())));
+        let password =
+            self.with_secrets(|credentials, secrets| secret(credentials, secrets, "password"));
+        let password = password.await;
         let password = password.map_err(CallError::Setup)?;
         let password = password.unwrap_or_else(|| Secret::passing(String::new()));
         let body = json!({"name": username, "password": password.reveal()});
@@ -179,13 +181,19 @@ impl Gateway {
         Ok(token)
     }
 
+    /// Asks for credentials of the document, off the thread of requests: one may be the output of a program.
+    async fn with_secrets<T: Send + 'static>(
+        &self,
+        ask: fn(&References, &dyn Secrets) -> Result<T, Arc<str>>,
+    ) -> Result<T, Arc<str>> {
+        let (credentials, secrets) = (self.cluster.credentials.clone(), self.secrets.clone());
+        let asked = tokio::task::spawn_blocking(move || ask(&credentials, &*secrets)).await;
+        asked.unwrap_or_else(|error| Err(Arc::from(error.to_string())))
+    }
+
     /// The client, made when it is first used: a credential may be the output of a program.
     async fn client(&self) -> Result<&Client, CallError> {
-        let make = || async {
-            let (credentials, secrets) = (self.cluster.credentials.clone(), self.secrets.clone());
-            let made = tokio::task::spawn_blocking(move || open(&credentials, &*secrets)).await;
-            made.unwrap_or_else(|error| Err(Arc::from(error.to_string())))
-        };
+        let make = || self.with_secrets(open);
         let client = self.client.get_or_init(make).await;
         client
             .as_ref()
@@ -227,12 +235,7 @@ impl Gateway {
             (self.tokens.get(&member.name), old)
         {
             let mut known = known.lock().await;
-            let is_it = |token: &Option<Secret>| {
-                token
-                    .as_ref()
-                    .is_some_and(|token| token.reveal() == old.reveal())
-            };
-            known.take_if(|token| is_it(token));
+            known.take_if(|token| token.as_ref().is_some_and(|it| it.reveal() == old.reveal()));
         }
     }
 
@@ -399,7 +402,7 @@ impl Gateway {
 
 /// A credential of the document; `None` where it names none.
 fn secret(
-    credentials: &BTreeMap<Arc<str>, crate::design::Reference>,
+    credentials: &References,
     secrets: &dyn Secrets,
     name: &str,
 ) -> Result<Option<Secret>, Arc<str>> {
@@ -413,10 +416,7 @@ fn secret(
 }
 
 /// A client that is who the document says, and trusts whom the document says.
-fn open(
-    credentials: &BTreeMap<Arc<str>, crate::design::Reference>,
-    secrets: &dyn Secrets,
-) -> Result<Client, Arc<str>> {
+fn open(credentials: &References, secrets: &dyn Secrets) -> Result<Client, Arc<str>> {
     let secret = |name: &str| secret(credentials, secrets, name);
     let identity = match (secret("cert")?, secret("key")?) {
         (Some(certificate), Some(key)) => Some(Identity { certificate, key }),
