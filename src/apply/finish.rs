@@ -3,8 +3,10 @@
 use super::Error;
 use super::dispatcher::{Dispatcher, Message, milliseconds};
 use super::tally::{NodeTally, under_way};
+use crate::design::NodeName;
 use crate::record::{Counts, Outcome};
 use crate::run::{Finished, NodeResult, RunListener};
+use crate::step::StepKind;
 
 impl Dispatcher<'_> {
     /// Reports the steps that were still running, and sums up.
@@ -43,12 +45,19 @@ impl Dispatcher<'_> {
         let groups: Vec<_> = (0..self.plan.groups.len())
             .map(|group| self.schedule.tally.result(group))
             .collect();
+        // Pods have no place on a machine that is being wiped or installed.
+        let is_being_taken = |node: &NodeName| {
+            open.iter().map(id).any(|step| {
+                let takes = matches!(step.kind, StepKind::Destroy | StepKind::Deploy);
+                takes && step.node.as_ref() == Some(node)
+            })
+        };
         let mut left_cordoned: Vec<_> = self
             .schedule
             .tally
             .nodes
             .iter()
-            .filter(|node| node.is_left_cordoned())
+            .filter(|node| node.is_left_cordoned() && !is_being_taken(&node.name))
             .map(|node| node.name.clone())
             .collect();
         left_cordoned.sort_unstable();

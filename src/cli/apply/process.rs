@@ -8,6 +8,7 @@ use crate::apply;
 use crate::backend::LeaseClock;
 use crate::cli::Failure;
 use crate::cli::context::Printer;
+use crate::cli::signals::Handler;
 use crate::report::Visible;
 use crate::repository::Repository;
 use crate::run::{self, Committer, Stop, Timekeeper};
@@ -146,6 +147,7 @@ pub(in crate::cli) fn random() -> u128 {
 
 /// Turns Ctrl-C and SIGTERM into requests to stop: once gracefully, twice at once.
 pub(in crate::cli) async fn listen(stop: run::StopHandle) {
+    let _handler = Handler::new();
     #[cfg(unix)]
     let mut terminate =
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
