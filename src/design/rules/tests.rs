@@ -352,7 +352,7 @@ fn machines() {
         (
             "domains of machines",
             vec![
-                oam("dns: {domain: my_lab.example.org}"),
+                (kind::NETWORK, "oam", "dns: {domain: my_lab.example.org}"),
                 (kind::NODE, "n1", "primary_network: oam"),
             ],
             &[
