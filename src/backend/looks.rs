@@ -40,7 +40,7 @@ impl Looks {
         (observed, self.asked.load(Ordering::Relaxed).max(observed))
     }
 
-    /// What is left by those that were cancelled.
+    /// Ends of cancelled steps and observations.
     pub(super) fn endings(&self) -> &Endings {
         &self.endings
     }

@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::workflow::Asking;
 
-/// What shells add to the number of the signal that ended a process.
+/// Shells add this to the number of the signal that ended a process.
 const BY_SIGNAL: u8 = 128;
 
 /// Those who take signals themselves.

@@ -67,16 +67,16 @@ pub(super) struct Output {
     pub(super) stderr: String,
 }
 
-/// The lines of a program's message as one, as errors hold it: one that goes on where the last one broke off is the rest of
-/// its sentence.
+/// The lines of a program's message as one, as errors hold it: a line in the middle of a sentence is the rest of
+/// the one before.
 fn in_one_line(text: &str) -> String {
     let mut all = String::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let goes_on = line.starts_with(char::is_lowercase) && !begins_message(line);
+        let is_rest = line.starts_with(char::is_lowercase) && !begins_message(line);
         all.push_str(match all.chars().next_back() {
             None => "",
             Some('.' | ':' | ',' | ';') => " ",
-            Some(_) if goes_on => " ",
+            Some(_) if is_rest => " ",
             Some(_) => "; ",
         });
         all.push_str(line);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::resource::{Part, Redfish as Words, Resource, last};
-use super::session::{Kept, Login};
+use super::session::{Login, SessionPool};
 use super::shapes::{
     ANY_VERSION, Make, Operation, Remembered, STRONG, Shape, Shapes, VERSION, is_about_version,
 };
@@ -94,7 +94,7 @@ impl Controller {
         subject: Arc<str>,
         endpoint: Endpoint,
         account: Option<Credentials>,
-        (remembered, sessions): (Arc<Remembered>, (Endings, Arc<Kept>)),
+        (remembered, sessions): (Arc<Remembered>, (Endings, Arc<SessionPool>)),
     ) -> Self {
         let (other, name, place) = (client.clone(), subject.clone(), endpoint.clone());
         Self {

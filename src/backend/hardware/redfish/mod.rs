@@ -67,7 +67,7 @@ use crate::step::StepKind;
 use evidence::Reports;
 use machine::{KnownControllers, Machine};
 use powered::Power;
-use session::Kept;
+use session::SessionPool;
 use settings::{Settings, Source};
 use shapes::Remembered;
 
@@ -95,7 +95,7 @@ pub(super) struct Redfish {
     /// How controllers took what they were asked for.
     remembered: Arc<Remembered>,
     /// Sessions that a run keeps.
-    kept: Arc<Kept>,
+    kept: Arc<SessionPool>,
 }
 
 /// The longest time for which what a dead process asked for can still come about.

@@ -1,7 +1,7 @@
 //! The login at one controller: a session where it has them, else the account with each request.
 //!
 //! Controllers have few sessions, so each is ended: at the end, where reaching a machine fails, and where the caller
-//! was cancelled meanwhile ([`Endings`]). A run keeps one for each machine from step to step ([`Kept`]). A controller that refuses a session is given the account with each request
+//! was cancelled meanwhile ([`Endings`]). A run keeps one for each machine from step to step ([`SessionPool`]). A controller that refuses a session is given the account with each request
 //! (HTTP Basic) in its place; where it refuses that, too, the first refusal is the failure.
 
 use std::collections::HashMap;
@@ -52,19 +52,19 @@ impl Session {
 
 /// Sessions that a run keeps from step to step, one for each machine; all are ended at its end.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct SessionPool {
     /// Whether steps are carried out, so that the end of the run will come.
     is_run: AtomicBool,
     sessions: Mutex<HashMap<Arc<str>, Session>>,
 }
 
-impl fmt::Debug for Kept {
+impl fmt::Debug for SessionPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").finish_non_exhaustive()
+        f.debug_struct("SessionPool").finish_non_exhaustive()
     }
 }
 
-impl Kept {
+impl SessionPool {
     /// Keeps sessions from now on, until all are ended.
     pub(super) fn begin(&self) {
         self.is_run.store(true, Ordering::Relaxed);
@@ -100,7 +100,7 @@ pub(super) struct Login {
     endpoint: Endpoint,
     account: Option<Credentials>,
     endings: Endings,
-    kept: Arc<Kept>,
+    kept: Arc<SessionPool>,
     /// Where sessions are opened; `None`: none are.
     sessions: Mutex<Option<Arc<str>>>,
     session: Mutex<Option<Session>>,
@@ -114,7 +114,7 @@ impl Login {
         subject: Arc<str>,
         endpoint: Endpoint,
         account: Option<Credentials>,
-        (endings, kept): (Endings, Arc<Kept>),
+        (endings, kept): (Endings, Arc<SessionPool>),
     ) -> Self {
         Self {
             client,
@@ -129,7 +129,7 @@ impl Login {
         }
     }
 
-    /// Opens a session at a path, or goes on with the one that the run keeps.
+    /// Opens a session at a path, or takes the one that the run keeps.
     ///
     /// # Errors
     ///

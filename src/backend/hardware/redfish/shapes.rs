@@ -148,7 +148,7 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    /// What was remembered for the controllers of a site.
+    /// Returns the shapes that were accepted by the controllers of a site.
     pub(super) fn of(cache: Cache, site: &str) -> Self {
         let key = cache.key("controllers", [site.as_bytes()]);
         let segment = cache.read(&key);

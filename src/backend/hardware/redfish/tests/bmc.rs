@@ -340,7 +340,7 @@ impl State {
         if let Opening::Refused(status) = self.opening {
             return refusal(status, "No session is free.");
         }
-        // A token that was seen before in this process is masked in what is read.
+        // A token that is known in this process is masked in what is read.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let token = format!("token-{:04}", NEXT.fetch_add(1, Ordering::Relaxed));
         self.sessions.push(token.clone());

@@ -1,4 +1,4 @@
-//! Models of controllers as data (`models.json`, each row with its public source), and what troubles each of them now and then:
+//! Models of controllers as data (`models.json`, each row with its public source), and faults that each of them can have:
 //! every combination is deployed and torn down.
 
 use serde::Deserialize;
@@ -22,10 +22,10 @@ struct Model {
     between: Option<String>,
 }
 
-/// A trouble that any model can have.
-type Trouble = fn(&mut State);
+/// A fault that any model can have.
+type Fault = fn(&mut State);
 
-const TROUBLES: [(&str, Trouble); 4] = [
+const FAULTS: [(&str, Fault); 4] = [
     ("none", |_| {}),
     ("busy at times", |state| state.busy = 2),
     ("shows the file alone", |state| state.shows_file = true),
@@ -66,11 +66,11 @@ impl Model {
     }
 
     /// Deploys it and tears it down.
-    async fn is_driven(&self, trouble: (&str, Trouble), more: &str) {
-        let case = format!("{}, {}", self.model, trouble.0);
+    async fn is_driven(&self, fault: (&str, Fault), more: &str) {
+        let case = format!("{}, {}", self.model, fault.0);
         let bmc = Bmc::start().await;
         self.is_put_into(&mut bmc.state());
-        trouble.1(&mut bmc.state());
+        fault.1(&mut bmc.state());
         let site = site(&[bmc.port()], more, "");
         for kind in [StepKind::Prepare, StepKind::Deploy] {
             assert_eq!(site.act(kind).await, Ok(()), "{case}: {kind:?}");
@@ -98,7 +98,7 @@ impl Model {
 }
 
 #[tokio::test]
-async fn each_model_with_each_trouble_is_deployed_and_torn_down() {
+async fn each_model_with_each_fault_is_deployed_and_torn_down() {
     let models: Vec<Model> = serde_json::from_str(include_str!("models.json")).unwrap();
     let system = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = system.local_addr().unwrap().port();
@@ -106,7 +106,7 @@ async fn each_model_with_each_trouble_is_deployed_and_torn_down() {
     assert!(models.len() >= 10);
     let cases = models.iter().flat_map(|model| {
         assert!(model.source.starts_with("https://"), "{model:?}");
-        TROUBLES.map(|trouble| model.is_driven(trouble, &more))
+        FAULTS.map(|fault| model.is_driven(fault, &more))
     });
     let cases: Vec<_> = cases.collect();
     stream::iter(cases)
