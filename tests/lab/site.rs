@@ -34,11 +34,12 @@ impl Site {
             .replace("{image}", image);
         for number in numbers {
             let (uuid, mac) = (uuid(*number), lab.mac(*number));
-            text.push_str(&format!(
+            let document = format!(
                 "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: n{number}}}\ndata:\n  host_profile: machine\n  \
                  oob: {{type: redfish, address: 127.0.0.1, system: {uuid}, uuid: {uuid}}}\n  \
                  metadata: {{boot_mac: '{mac}', tags: [all]}}\n"
-            ));
+            );
+            text.push_str(&document);
         }
         fs::create_dir(site.path()).unwrap();
         fs::write(site.path().join("site-definition.yaml"), text).unwrap();

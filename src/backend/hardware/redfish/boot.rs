@@ -366,7 +366,7 @@ impl Machine<'_> {
         if is_back().await? {
             return Ok(());
         }
-        let system = self.sample().await?;
+        let system = self.recent().await?;
         let mut shapes = self
             .controller
             .shapes(Operation::BootAsUsual, usual_shapes(&system));

@@ -244,7 +244,7 @@ impl Machine<'_> {
 
     /// Checks that it can boot from where it should, and cleans it where that is planned.
     pub(super) async fn prepare(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
-        let system = self.read_system().await?;
+        let system = self.recent().await?;
         self.check_boot(&system).await?;
         self.check_power(&system).await?;
         self.check_comparisons(&system, node)?;

@@ -1,7 +1,10 @@
 //! One machine behind its controller: where it is, which of the controller's systems it is.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::Redfish;
 use super::controller::{Controller, Own, parts};
@@ -17,6 +20,8 @@ use crate::threads::lock;
 
 /// Where systems are, if a service does not say it.
 const SYSTEMS: &str = "/redfish/v1/Systems";
+/// How long what was read of a machine is of use for a request that is read back.
+const RECENT: Duration = Duration::from_millis(500);
 /// Most systems of one controller that are read to find one by name.
 const MOST_READ: usize = 100;
 
@@ -57,6 +62,8 @@ pub(super) struct Machine<'a> {
     pub(super) expands: u64,
     /// The proven identity: each later read of its system must show the same.
     pub(super) identity: Option<Identity>,
+    /// Its system as it was read last.
+    last: Mutex<Option<(Instant, Resource)>>,
 }
 
 /// A machine as it was observed to be.
@@ -112,6 +119,7 @@ impl Redfish {
             tasks: known.tasks,
             expands: known.expands,
             identity: None,
+            last: Mutex::default(),
         })
     }
 
@@ -249,6 +257,7 @@ impl Machine<'_> {
         {
             return self.refuse(&format!("it has become another machine: {how}"));
         }
+        *lock(&self.last) = Some((Instant::now(), system.clone()));
         Ok(system)
     }
 
@@ -261,6 +270,15 @@ impl Machine<'_> {
         };
         let system = self.controller.get(&self.system).await.map_err(meaning)?;
         self.is_own(system)
+    }
+
+    /// The machine as it was read a moment ago, for what decides nothing by itself; else it is read.
+    pub(super) async fn recent(&self) -> Result<Resource, ActError> {
+        let last = lock(&self.last).take();
+        match last {
+            Some((at, system)) if at.elapsed() < RECENT => Ok(system),
+            _ => self.sample().await,
+        }
     }
 
     /// Observes whether it is the machine that the document means. Its MAC addresses are read only where

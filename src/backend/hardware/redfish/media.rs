@@ -3,7 +3,7 @@
 //! A deploy begins by ejecting whatever is in, so that an image of an earlier one is never taken for its own. What a
 //! drive shows of an image differs: its whole address, the last part of it, or nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use reqwest::Url;
@@ -21,6 +21,7 @@ use crate::backend::hardware::level::{self, Pace};
 use crate::backend::hardware::written::for_node;
 use crate::backend::http::Failure;
 use crate::design::NodeDesign;
+use crate::threads::lock;
 
 /// How long an image may take to show, or to go.
 const TIME: Duration = Duration::from_secs(180);
@@ -138,7 +139,7 @@ impl Machine<'_> {
     }
 
     async fn look_for_drive(&self) -> Result<Option<Resource>, ActError> {
-        let system = self.sample().await?;
+        let system = self.recent().await?;
         let mut collections: Vec<Arc<str>> = Vec::new();
         collections.extend(system.link("/VirtualMedia").map(Arc::from));
         for manager in system.links("/Links/ManagedBy") {
@@ -184,13 +185,18 @@ impl Machine<'_> {
         let image = &*for_node(image, node);
         let drive = self.drive_for_images().await?;
         let path = &drive.path;
-        self.eject_from(&drive).await?;
+        let is_changed = self.eject_from(&drive).await?;
+        let known = &Mutex::new((!is_changed).then(|| drive.clone()));
         let is_inserted = || async move {
             let drive = self.controller.get(path).await?;
             Ok::<_, ActError>(Medium::of(&drive).can_be(image))
         };
         let insert = || async move {
-            let drive = self.controller.get(path).await?;
+            let known = lock(known).take();
+            let drive = match known {
+                Some(drive) => drive,
+                None => self.controller.get(path).await?,
+            };
             self.send_insert(&drive, image).await?;
             Ok(())
         };
@@ -211,15 +217,15 @@ impl Machine<'_> {
     /// Ejects whatever is inserted, where there is a drive.
     pub(super) async fn eject(&self) -> Result<(), ActError> {
         match self.find_drive().await? {
-            Some(drive) => self.eject_from(&drive).await,
+            Some(drive) => self.eject_from(&drive).await.map(drop),
             None => Ok(()),
         }
     }
 
-    /// Ejects whatever is in a drive, and reads that back.
-    async fn eject_from(&self, drive: &Resource) -> Result<(), ActError> {
+    /// Ejects whatever is in a drive, and reads that back; whether there was anything.
+    async fn eject_from(&self, drive: &Resource) -> Result<bool, ActError> {
         if Medium::of(drive) == Medium::Empty {
-            return Ok(());
+            return Ok(false);
         }
         let path = &drive.path;
         let is_empty = || async move {
@@ -241,7 +247,9 @@ impl Machine<'_> {
         };
         let what = self.about("image ejected");
         let pace = Pace::within(&what, self.backend.settings.settling, TIME);
-        level::bring(true, pace, is_empty, eject).await
+        level::bring(true, pace, is_empty, eject)
+            .await
+            .map(|()| true)
     }
 
     /// Asks a drive for something in one shape after the other, as long as each is refused for its shape.

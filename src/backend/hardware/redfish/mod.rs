@@ -296,6 +296,8 @@ impl Driver for Redfish {
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {
+        // A run begins with this.
+        self.kept.begin();
         self.verify_settings()?;
         self.reports.verify(&self.client, order).await?;
         self.images.verify(&self.client, order).await

@@ -108,7 +108,7 @@ impl Machine<'_> {
             }
         };
         let ask = || async move {
-            let system = self.sample().await?;
+            let system = self.recent().await?;
             let offered = self.offered(&system).await?;
             let kind = offered.first(self, kinds)?;
             if kind == PUSH {
