@@ -170,7 +170,6 @@ async fn a_right_that_is_missing_is_named_before_it_is_needed() {
     let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let rules = json!({"rules": [
         {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get"]},
         {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
         {"apiGroups": ["storage.k8s.io"], "resources": ["volumeattachments"], "verbs": ["list"]},
     ]});
@@ -181,12 +180,22 @@ async fn a_right_that_is_missing_is_named_before_it_is_needed() {
         &kube::api::Patch::Merge(rules),
     );
     fixture.client.request_text(patch.unwrap()).await.unwrap();
+    // What stops kubelets cannot be read any more: only steps that stop one lack it.
+    let role = "/apis/rbac.authorization.k8s.io/v1/namespaces/kube-system/roles";
+    let delete = kube::core::Request::new(role);
+    let delete = delete.delete("trueup-shutdown-kubelet", &Default::default());
+    fixture.client.request_text(delete.unwrap()).await.unwrap();
     until("the server knows of it", || async {
         missing(StepKind::Drain).await == ["patch nodes", "create pods/eviction", "delete pods"]
     })
     .await;
     assert_eq!(missing(StepKind::ClearLabels).await, ["patch nodes"]);
     assert_eq!(missing(StepKind::RemoveEtcd).await, Vec::<String>::new());
+    let rights = missing(StepKind::ShutdownKubelet).await;
+    let reads = rights
+        .iter()
+        .any(|right| right.starts_with("get daemonsets"));
+    assert!(reads, "{rights:?}");
 }
 
 #[tokio::test]

@@ -67,12 +67,8 @@ async fn see(
     let hosts = api_servers.as_ref().ok();
     let daemon_set = async {
         match again(|| shutdown::is_applied(server, image)).await {
-            // No step needs it; where one does, its right is among the missing ones.
-            Err(error)
-                if error.code() == Some(403) && !steps.contains(&StepKind::ShutdownKubelet) =>
-            {
-                Ok(false)
-            }
+            // Steps that need it are blocked by its right, which is among the missing ones.
+            Err(error) if error.code() == Some(403) => Ok(false),
             other => other,
         }
     };
