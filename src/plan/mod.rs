@@ -243,6 +243,19 @@ pub enum Standing {
     Deployed,
     /// Failed.
     Failed,
+    /// Something has begun on it, and how that ended is not known: the standing of a run that stopped, never of a plan.
+    Unknown,
+}
+
+impl Standing {
+    /// All of them, in order.
+    pub const ALL: [Self; 5] = [
+        Self::NotStarted,
+        Self::Prepared,
+        Self::Deployed,
+        Self::Failed,
+        Self::Unknown,
+    ];
 }
 
 /// A group as the plan runs it.

@@ -81,7 +81,7 @@ pub(super) fn annotation<'n>(
         email: Arc::from(tagger.email),
         seconds: tagger.seconds,
         message: Arc::from(format!(
-            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n{}{unproven}{unverified}{broken}",
+            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} half-done, {} not started\n{}{unproven}{unverified}{broken}",
             run.run,
             run.action,
             run.outcome,
@@ -90,6 +90,7 @@ pub(super) fn annotation<'n>(
             run.site_digest,
             counts.succeeded,
             counts.failed,
+            counts.half_done,
             counts.not_started,
             failures(failed),
         )),

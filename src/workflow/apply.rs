@@ -43,8 +43,6 @@ pub struct ApplyRequest<'a> {
     pub commit: CommitId,
     /// The approvals that the run begins with.
     pub clearance: &'a Clearance,
-    /// Whether an interrupted run is aborted for this one.
-    pub supersede: bool,
 }
 
 /// Begins the run of a plan and carries it out.
@@ -97,7 +95,6 @@ fn begin_run<'a>(
         approvals: &request.clearance.approvals,
         break_glass: request.clearance.break_glass.as_ref(),
         policy_asks: request.clearance.policy_asks,
-        supersede: request.supersede,
         workers,
     };
     Ok(begin(process, proposal, &mut |state| {

@@ -327,7 +327,7 @@ impl Tale {
         };
         let command = match pursuit.next {
             Next::Resume => RunCommand::Resume(std::mem::take(&mut pursuit.decisions)),
-            Next::Apply => RunCommand::Apply(&pursuit.planned, false),
+            Next::Apply => RunCommand::Apply(&pursuit.planned),
         };
         let lived = self.stage.live(&command, death);
         if matches!(disturbance, Disturbance::Refused) {
