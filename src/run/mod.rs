@@ -71,7 +71,7 @@ pub use outcome::{DECIDED_DONE, NodeOutcome};
 pub use part::{
     Ending, Opened, OpenedPart, PartLog, PartOverview, PartRecorder, PartRequest, PartSession,
     PartState, abort_run, end_run, find_shared, hand_over, leave_to_workers, open_part, overview,
-    pushes_per_minute,
+    pushes_per_minute, time_of_pushes,
 };
 pub use process::{Committer, Process};
 pub use publish::Publication;
@@ -82,6 +82,6 @@ pub use site_repository::{Connection, SetAside, SiteRepository};
 pub use stop::{Stop, StopHandle};
 pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::Timekeeper;
-pub use unfinished::{holder, outcome_now, unfinished_run};
+pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run};
 pub use view::{Completion, Kinds, NodeView, tolerated};
 pub use vouch::vouch;

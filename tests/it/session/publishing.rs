@@ -284,6 +284,18 @@ fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
     move_elsewhere(&site, &time);
     unlock(Process::new(&site, &actor, &time), &run, Unlock::Forced).unwrap();
     assert_eq!(repository.read_lock("one").unwrap(), None);
+
+    // A lock that is gone, whatever took it away, is no sign that its process is: its lease is waited out, too.
+    let found = find_interrupted(&site, None).unwrap();
+    let before = time.monotonic();
+    let begun = super::go_on(&site, &actor, &time, &found, &job, take);
+    assert!(time.monotonic() - before >= 6 * MINUTE);
+    let told = time.explained.lock().unwrap().join("\n");
+    assert!(
+        told.contains(&format!("the lock of run {run} is gone")),
+        "{told}"
+    );
+    drop(begun);
 }
 
 #[test]
