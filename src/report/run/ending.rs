@@ -249,17 +249,25 @@ fn group_row(group: &GroupResult) -> Vec<Cell> {
 }
 
 fn node_row(node: &NodeResult) -> Vec<Cell> {
-    let standing = standing_words(node.standing);
     vec![
         Cell::new(node.node.as_str()),
-        match node.standing {
-            Standing::Failed | Standing::Unknown => Cell::in_role(Role::Error, standing),
-            _ => Cell::in_role(Role::Warning, standing),
-        },
+        standing(node),
         Cell::or_none(node.step()),
         Cell::new(milliseconds(node.duration_ms)),
         Cell::or_none(node.reason()),
     ]
+}
+
+/// How a node stands.
+pub(super) fn standing(node: &NodeResult) -> Cell {
+    let role = match node.standing {
+        Standing::Failed | Standing::Unknown => Role::Error,
+        Standing::NotStarted | Standing::Prepared | Standing::Deployed if !node.complete => {
+            Role::Warning
+        }
+        Standing::NotStarted | Standing::Prepared | Standing::Deployed => Role::Success,
+    };
+    Cell::in_role(role, standing_words(node.standing))
 }
 
 fn standing_words(standing: Standing) -> &'static str {
