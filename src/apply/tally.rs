@@ -21,7 +21,7 @@ use crate::step::{Step, StepKind};
 pub(super) struct NodeTally {
     pub(super) name: NodeName,
     pub(super) standing: Standing,
-    /// What was done to it.
+    /// How far it came.
     pub(super) view: NodeView,
     /// A step of it runs; the others wait here.
     pub(super) busy: bool,

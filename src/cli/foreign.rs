@@ -75,7 +75,7 @@ const COMMANDS: [(&str, &str); 10] = [
     ("version", "`trueup --version` prints it"),
 ];
 
-/// What is meant by a command line that cannot be read, where it has a word of another tool.
+/// The meaning of a command line that cannot be read, where it has a word of another tool.
 pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
     let words = arguments.iter().skip(1).map_while(|word| word.to_str());
     let words = words.take_while(|word| *word != "--");

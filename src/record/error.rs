@@ -4,6 +4,9 @@ use super::signing::NotReady;
 use crate::design::{RunId, SiteName};
 use crate::repository::{self, CommitId, is_plain_name};
 
+/// The configuration that takes records for the newest though the tag of a run, which it names, tells of newer ones.
+pub(super) const ACCEPTED_STATE: &str = "trueup.acceptOlderState";
+
 /// A failure to read or write the records of a site.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -195,7 +198,7 @@ impl Error {
             } => Some(elsewhere_hint(site, other, remote)),
             Self::WentBack { newer, own, at, .. } => Some(format!(
                 "restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{at}`; where what was done since is lost for good, `git config {} {newer}` here, and the next plan observes all machines anew",
-                super::exchange::ACCEPTED_STATE
+                ACCEPTED_STATE
             )),
             Self::NotMoved { .. } | Self::MarkerMissing { .. } => Some(
                 "`trueup migrate` moves them, and completes a move that was interrupted".to_owned(),

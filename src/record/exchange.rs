@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::{Error, failed};
+use super::error::{ACCEPTED_STATE, Error, failed};
 use super::place::{Place, program, write_marker};
 use super::store::{State, Store};
 use crate::design::RunId;
@@ -25,9 +25,6 @@ const TAGS: [&str; 2] = [
     "refs/tags/site-action-success/",
     "refs/tags/site-action-failure/",
 ];
-
-/// The configuration that takes records for the newest though the tag of a run, which it names, tells of newer ones.
-pub(super) const ACCEPTED_STATE: &str = "trueup.acceptOlderState";
 
 /// Refs that hold copies of others, and count for nothing.
 const COPIES: [&str; 7] = [

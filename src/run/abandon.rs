@@ -181,14 +181,14 @@ fn take_in(
     changed
 }
 
-/// What a run leaves behind.
+/// The traces of a run that is aborted.
 struct LeftBehind {
     half_done: Vec<HalfDone>,
     left_cordoned: Vec<NodeName>,
     counts: Counts,
 }
 
-/// What a run leaves behind, by all that is known of its steps, and by the records of machines of which none is known.
+/// The traces of a run, by all that is known of its steps, and by the records of machines of which none is known.
 fn left_behind(
     known: &KnownRun,
     nodes: &BTreeMap<NodeName, NodeRecord>,

@@ -100,7 +100,7 @@ impl<'a> Checkout<'a> {
         }
     }
 
-    /// The same for a command about a run under way: its records are where it began, until it has ended.
+    /// This checkout for a command about a run under way: its records are where it began, until it has ended.
     #[must_use]
     pub fn of_run(self) -> Self {
         Self {

@@ -265,7 +265,8 @@ fn a_marker_decides_nothing_by_itself() {
 fn a_remote_that_went_back_is_noticed_by_the_tags_of_its_runs() {
     let (fixture, origin) = applied();
     let before = origin.git(&["rev-parse", OWN]);
-    redeploy(&fixture, &[]).with(0);
+    fixture.edit("profiles.yaml", "role: worker}", "role: other}");
+    fixture.commit_and_apply("Relabel", &[]).with(0);
     let newest = runs(&fixture).pop().unwrap();
     let fresh = || clone(&fixture, &origin);
     fresh().run(&["plan"]).with(0);

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::{BRANCH, OWN, applied, content, hook, look_in_branch};
-use crate::cli_interrupted::{clone, shared};
+use crate::cli_interrupted::shared;
 use crate::fixture::{Ended, Fixture, copy_folder};
 use crate::git::{Checkout, Origin};
 
@@ -49,7 +49,7 @@ fn who_may_not_write_the_branch_cannot_make_the_run_of_workers_a_success() {
         "pre-receive",
         &format!("[ \"$WHO\" = mallory ] || exit 0\n{refs}\n"),
     );
-    let mallory = clone(&owner, &origin);
+    let mallory = Fixture::of(Checkout::clone_of(&origin.url(), &[]), "edge");
     look_in_branch(&mallory);
     let all = parts(&owner);
     for part in &all {
@@ -89,9 +89,9 @@ fn who_may_not_write_the_branch_cannot_make_the_run_of_workers_a_success() {
 fn a_run_of_workers_that_began_before_the_branch_was_named_ends_where_it_began() {
     for ending in ["end", "abort"] {
         let (fixture, origin) = applied();
-        fixture
-            .run(&["plan", "redeploy", "edge-1", "-o", "site.plan"])
-            .with(0);
+        fixture.edit("profiles.yaml", "role: worker}", "role: other}");
+        fixture.checkout.commit("Relabel");
+        fixture.run(&["plan", "-o", "site.plan"]).with(0);
         let begin = ["run", "begin", "site.plan", "--run", "n1"];
         fixture.run(&begin).with(0);
         look_in_branch(&fixture);
