@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{BRANCH, OWN, applied, content, hook, look_in_branch};
 use crate::cli_interrupted::shared;
-use crate::fixture::{Ended, Fixture, copy_folder};
+use crate::fixture::{Fixture, copy_folder};
 use crate::git::{Checkout, Origin};
 
 /// A site with three machines that was never applied, and its remote.
@@ -44,18 +44,16 @@ fn who_may_not_write_the_branch_cannot_make_the_run_of_workers_a_success() {
     let digest = begin(&owner);
     // As a forge does it: this account may write no branch and no tag.
     let refs = "while read old new ref; do case $ref in refs/trueup/*) ;; *) echo \"protected: $ref\" >&2; exit 1;; esac; done";
-    hook(
-        &origin,
-        "pre-receive",
-        &format!("[ \"$WHO\" = mallory ] || exit 0\n{refs}\n"),
-    );
+    let at_work = origin.path().join("mallory");
+    let check = format!("[ -e {} ] || exit 0\n{refs}\n", at_work.display());
+    hook(&origin, "pre-receive", &check);
+    std::fs::write(&at_work, "").unwrap();
     let mallory = Fixture::of(Checkout::clone_of(&origin.url(), &[]), "edge");
     look_in_branch(&mallory);
     let all = parts(&owner);
     for part in &all {
         let part = ["run", "part", "n1", part, "--plan-digest", &digest];
-        let refused = mallory.command(&part).env("WHO", "mallory").output();
-        let refused = Ended::from(refused.unwrap());
+        let refused = mallory.run(&part);
         assert_ne!(refused.code, 0, "{refused:?}");
         assert!(
             refused.stderr.contains("protected: refs/heads/"),
@@ -69,6 +67,7 @@ fn who_may_not_write_the_branch_cannot_make_the_run_of_workers_a_success() {
         "refs/heads/trueup",
     ]);
     assert!(!written.contains("/run/"), "{written}");
+    std::fs::remove_file(&at_work).unwrap();
     owner.run(&["run", "end", "n1"]).with(8);
     // Its own workers write beside the records, and their refs go with the end of the run.
     for part in &all {
@@ -95,7 +94,7 @@ fn a_run_of_workers_that_began_before_the_branch_was_named_ends_where_it_began()
         let begin = ["run", "begin", "site.plan", "--run", "n1"];
         fixture.run(&begin).with(0);
         look_in_branch(&fixture);
-        let refused = fixture.run(&["migrate"]).with(5);
+        let refused = fixture.run(&["migrate"]).with(6);
         assert!(refused.stderr.contains("trueup run abort"), "{refused:?}");
         fixture.run(&["run", "status", "n1"]).with(0);
         if ending == "end" {
