@@ -212,7 +212,7 @@ impl Runner {
             };
             self.order.notes = self.listener.notes();
             begun = match self.hardware.probe(&self.order).await {
-                Probe::Done => return End::Outcome(StepOutcome::Succeeded, true),
+                Probe::Done => return self.take_back().await,
                 Probe::NotBegun => false,
                 Probe::UnderWay => true,
                 Probe::Ambiguous(evidence) => {
@@ -245,11 +245,12 @@ impl Runner {
         }
     }
 
-    /// Takes back what a step has set that was decided to be done. It is done in any case: what stays is reported.
+    /// Takes back what a step has set that is done, as it was decided or as is observed. It is done in any case: what
+    /// stays is reported.
     async fn take_back(&mut self) -> End {
         self.attempted = true;
         if let Err(error) = self.hardware.take_back(&self.order).await {
-            let text = format!("it is done as decided, and left something behind: {error}");
+            let text = format!("it is done, and left something behind: {error}");
             self.report(Report::Progress {
                 index: self.index,
                 text: text.into(),
@@ -270,7 +271,7 @@ impl Runner {
                 Ok(false)
             }
             Probe::UnderWay => Ok(true),
-            Probe::Done => Err(End::Outcome(StepOutcome::Succeeded, true)),
+            Probe::Done => Err(self.take_back().await),
             Probe::Ambiguous(evidence) => Err(End::Undecided(evidence)),
         }
     }

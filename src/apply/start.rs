@@ -1,5 +1,6 @@
 //! Which steps start next, and what each is given.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use super::driver::Driver;
 use super::runner::{Runner, StepListener};
 use super::schedule::Schedule;
 use crate::backend::{NOT_BEGUN, Order, Reporter};
-use crate::design::{NodeDesign, Section};
+use crate::design::{NodeDesign, NodeName, Section};
 use crate::journal::{Decision, Entry, StepOutcome};
 use crate::run::DECIDED_DONE;
 use crate::step::{Step, StepId, StepKind};
@@ -99,6 +100,7 @@ impl Dispatcher<'_> {
             index,
             listener: StepListener::new(index, self.reports.clone(), notes.clone()),
             order: Order {
+                leaving: self.leaving(index),
                 notes,
                 reporter: Reporter::default(),
                 run: self.work.run.clone(),
@@ -116,6 +118,16 @@ impl Dispatcher<'_> {
             attempted: false,
             is_decided: false,
         }
+    }
+
+    /// The nodes whose etcd members steps behind this one remove.
+    fn leaving(&self, index: usize) -> Arc<BTreeSet<NodeName>> {
+        if self.plan.steps[index].id.kind != StepKind::RemoveEtcd {
+            return Arc::default();
+        }
+        let later = self.plan.steps[index + 1..].iter().map(|step| &step.id);
+        let later = later.filter(|id| id.kind == StepKind::RemoveEtcd);
+        Arc::new(later.filter_map(|id| id.node.clone()).collect())
     }
 
     /// The seconds that a step may take: of a machine that an earlier run has built, those that are left; where none is,

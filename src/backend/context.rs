@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::{Error, EveryReach, Gate, Looks, Reach, Secrets};
+use crate::cache::Cache;
 use crate::design::{BackendKind, Guards, NodeDesign, Section};
 use crate::document::Node;
 use crate::identity::Registry;
@@ -25,6 +26,8 @@ pub struct BackendContext {
     pub identities: Arc<Registry>,
     /// How far an observation is.
     pub looks: Arc<Looks>,
+    /// Keeps from process to process how controllers took what they were asked for.
+    pub cache: Cache,
 }
 
 impl BackendContext {
@@ -41,6 +44,7 @@ impl BackendContext {
             }),
             identities: Arc::default(),
             looks: Arc::default(),
+            cache: Cache::none(),
         }
     }
 

@@ -108,7 +108,8 @@ pub trait Hardware: Send + Sync {
     /// Carries a step out and waits for its end. Acting on a step that is under way waits for it.
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
 
-    /// Takes back what a step has set for its own time, where a person has decided that it is done: nothing else will.
+    /// Takes back what a step has set for its own time, where it is ended without an act: decided or observed to be done,
+    /// or its run aborted.
     ///
     /// # Errors
     ///

@@ -1,11 +1,12 @@
 //! One step to be carried out, and the way back to who ordered it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{ActError, Pending};
-use crate::design::{NodeDesign, RunId};
+use crate::design::{NodeDesign, NodeName, RunId};
 use crate::step::Step;
 
 /// One step that is to be carried out.
@@ -21,6 +22,8 @@ pub struct Order {
     /// Notes of the step from an earlier attempt or run, in order ([`Reporter::note`]); before
     /// that, for what waits for a node, what was noted when it was taken down.
     pub notes: Vec<Arc<str>>,
+    /// Nodes whose etcd members later steps of the plan remove: leadership is better with another.
+    pub leaving: Arc<BTreeSet<NodeName>>,
     /// Receives the progress of the step.
     pub reporter: Reporter,
 }

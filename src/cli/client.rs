@@ -9,6 +9,7 @@ use super::apply::{ProcessClock, actor};
 use super::context::Context;
 use super::observing;
 use super::secrets::ProcessSecrets;
+use super::signals;
 use super::trust::TrustGate;
 use crate::backend::{self, Reach};
 use crate::diagnostic::{Diagnostics, Sources};
@@ -74,6 +75,7 @@ impl Client for Context {
             secrets: Arc::new(secrets),
             identities: Arc::default(),
             looks: self.looks.clone(),
+            cache: repository.cache().clone(),
         })
     }
 
@@ -90,8 +92,13 @@ impl Client for Context {
         std::thread::scope(|scope| {
             let (printer, looks) = (self.printer, &*self.looks);
             scope.spawn(move || observing::show(printer, looks, &ended));
-            runtime.block_on(asks);
+            let signal = signals::until_signal(runtime, asks);
             drop(running);
+            if let Some(code) = signal {
+                // Sessions at controllers are few.
+                runtime.block_on(looks.leave());
+                signals::exit(code);
+            }
         });
     }
 

@@ -192,7 +192,13 @@ fn prune_tags(
         there = remote.ls_remote(&patterns.each_ref().map(String::as_str))?;
     }
     let run = |name: &str| name.rsplit('/').next().map(str::to_owned);
-    let mut names: Vec<&String> = here.keys().chain(there.keys()).collect();
+    // Tags that people put beside those of runs are theirs.
+    let is_of_run = |name: &&String| {
+        let (folder, run) = name.rsplit_once('/').unwrap_or_default();
+        folders.iter().any(|own| own == folder) && ulid::Ulid::from_string(run).is_ok()
+    };
+    let names = here.keys().chain(there.keys());
+    let mut names: Vec<&String> = names.filter(is_of_run).collect();
     names.sort_unstable_by_key(|name| (run(name), *name));
     names.dedup();
     // A run that ends just now is newer than the records that were read.

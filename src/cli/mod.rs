@@ -41,6 +41,7 @@ mod schemas;
 mod secrets;
 mod selection;
 mod serve;
+mod signals;
 mod sites;
 mod status;
 mod telemetry;

@@ -12,6 +12,8 @@ use super::{
 };
 use crate::diagnostic::{Diagnostic, Mark, is_credential};
 
+/// By which a file begins that git has in the place of one that is elsewhere.
+const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
 const MANAGED: &str = "pegleg/PeglegManagedDocument/v1";
 const METADATA: &[&str] = &[
     "schema",
@@ -122,10 +124,17 @@ impl Reader {
 
     fn document(&mut self, raw: &Node, encrypted: bool) -> Option<Document> {
         let Some(envelope) = raw.as_map() else {
-            let message = format!(
-                "a document is a map with `schema`, `metadata` and `data`, this is {}",
-                raw.value.type_phrase()
-            );
+            let is_pointer = raw
+                .as_str()
+                .is_some_and(|text| text.starts_with(LFS_POINTER));
+            let what = match is_pointer {
+                true => {
+                    "a pointer of Git LFS: documents are read as they are committed, so take the file out of `.gitattributes`, and commit its text"
+                }
+                false => raw.value.type_phrase(),
+            };
+            let message =
+                format!("a document is a map with `schema`, `metadata` and `data`, this is {what}");
             self.error("envelope-wrong-type", raw.mark, message);
             return None;
         };

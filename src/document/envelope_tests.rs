@@ -250,6 +250,17 @@ fn what_is_no_envelope_is_no_document() {
 }
 
 #[test]
+fn a_pointer_of_git_lfs_is_named_as_one() {
+    let text = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n";
+    let (document, problems) = problems(text);
+    assert!(document.is_none());
+    assert!(
+        problems[0][1].contains("this is a pointer of Git LFS"),
+        "{problems:?}"
+    );
+}
+
+#[test]
 fn control_documents_may_have_more_and_need_less() {
     let text = "schema: deckhand/LayeringPolicy/v1\nmetadata: {schema: metadata/Control/v1, name: p, x: 1}\n\
                 data: {layerOrder: [site]}\n";

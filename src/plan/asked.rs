@@ -99,6 +99,7 @@ impl<'a> Rules<'a> {
         let mut item = self.leave(item);
         if let Some(leave) = &mut item.work.leave {
             leave.delete = delete;
+            leave.awaits_etcd = !destroy;
         }
         item
     }

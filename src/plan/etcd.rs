@@ -237,6 +237,7 @@ impl<'a> Clusters<'a> {
         }
         if let Some(leave) = &mut item.work.leave {
             leave.is_member = is_member;
+            leave.awaits_etcd &= self.all().next().is_some();
             leave.etcd = removals;
             leave.given_up = given_up;
         }

@@ -143,6 +143,11 @@ pub(super) fn is_document_name(name: &str) -> bool {
     name.ends_with(".yaml") || name.ends_with(".yml")
 }
 
+/// Whether a name would be that of a document in lower case.
+pub(super) fn is_document_name_in_other_case(name: &str) -> bool {
+    !is_document_name(name) && is_document_name(&name.to_ascii_lowercase())
+}
+
 /// The kind of file that git takes an entry for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
@@ -229,6 +234,8 @@ pub enum Reason {
         /// The target of the link.
         target: String,
     },
+    /// A name that ends in `.yaml` or `.yml` but for its case, so that it is passed over.
+    OtherCase,
     /// A name that is not UTF-8.
     NotUtf8,
     /// A pipe, a socket or a device.
@@ -248,6 +255,9 @@ impl fmt::Display for Reason {
                 write!(f, "is a link to `{target}`, which git does not track")
             }
             Self::Loop { target } => write!(f, "is a link in a circle, to `{target}`"),
+            Self::OtherCase => f.write_str(
+                "is not read: the name of a document ends in `.yaml` or `.yml`, in lower case",
+            ),
             Self::NotUtf8 => f.write_str("has a name that is not UTF-8"),
             Self::NotAFile => f.write_str("is a pipe, a socket or a device"),
             Self::Submodule => {

@@ -67,10 +67,27 @@ pub(super) struct Output {
     pub(super) stderr: String,
 }
 
-/// The lines of a program's message as one, as errors hold it.
+/// The lines of a program's message as one, as errors hold it: a line in the middle of a sentence is the rest of
+/// the one before.
 fn in_one_line(text: &str) -> String {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join("; ")
+    let mut all = String::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let is_rest = line.starts_with(char::is_lowercase) && !begins_message(line);
+        all.push_str(match all.chars().next_back() {
+            None => "",
+            Some('.' | ':' | ',' | ';') => " ",
+            Some(_) if is_rest => " ",
+            Some(_) => "; ",
+        });
+        all.push_str(line);
+    }
+    all
+}
+
+/// Whether a line is a message of its own, as git writes them: `fatal: …`, `hint: …`.
+fn begins_message(line: &str) -> bool {
+    let first = line.split(' ').next().unwrap_or_default();
+    first.ends_with(':')
 }
 
 /// How a program ended.
@@ -486,6 +503,26 @@ mod tests {
             ),
         ] {
             assert_eq!(without_credentials(said), shown);
+        }
+    }
+
+    #[test]
+    fn messages_of_many_lines_read_as_sentences() {
+        for (text, expected) in [
+            ("", ""),
+            ("fatal: no\n", "fatal: no"),
+            (
+                "fatal: 'r.git' is no repository\nfatal: Could not read from remote repository.\n\nPlease make sure you have the \
+                 correct access rights\nand the repository exists.\n",
+                "fatal: 'r.git' is no repository; fatal: Could not read from remote repository. Please make sure you have the \
+                 correct access rights and the repository exists.",
+            ),
+            (
+                "remote: error: hook declined\nerror: failed to push some refs\nhint: fetch first",
+                "remote: error: hook declined; error: failed to push some refs; hint: fetch first",
+            ),
+        ] {
+            assert_eq!(in_one_line(text), expected);
         }
     }
 }

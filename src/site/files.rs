@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
 use crate::document::{self, LoadSettings, LoadedFile, SiteLimits, decode};
-use crate::repository::{BlobId, Content, Entry, Repository, Tree};
+use crate::repository::{BlobId, Content, Entry, Reason, Repository, Tree};
 use crate::threads;
 
 use super::{Error, SiteFile};
@@ -316,11 +316,12 @@ pub(super) fn unusable(tree: &Tree) -> Diagnostics {
     tree.problems
         .iter()
         .map(|problem| {
-            Diagnostic::error_in(
-                "file-unusable",
-                Some(&problem.path),
-                format!("`{}` {}", problem.path, problem.reason),
-            )
+            let text = format!("`{}` {}", problem.path, problem.reason);
+            let finding = Diagnostic::error_in("file-unusable", Some(&problem.path), text);
+            match problem.reason {
+                Reason::OtherCase => finding.as_warning(),
+                _ => finding,
+            }
         })
         .collect()
 }

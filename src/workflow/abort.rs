@@ -34,7 +34,7 @@ pub struct AbortRequest<'a> {
 }
 
 /// Aborts an interrupted run; what its last request may still bring about is waited out, and machines whose deploys had
-/// begun are probed: those that are built are recorded so.
+/// begun are probed: those that are built are recorded so, and of each is taken back what its deploy set for its own time.
 ///
 /// # Errors
 ///
@@ -99,6 +99,7 @@ impl AbortRequest<'_> {
         let orders = begun.iter().filter_map(|(id, notes)| {
             let step = &plan.steps[*positions.get(id)?];
             Some(Order {
+                leaving: Arc::default(),
                 run: found.record.run.clone(),
                 step: Arc::new(step.clone()),
                 node: equipped.guarded.nodes.get(id.node.as_ref()?).cloned(),
@@ -108,14 +109,33 @@ impl AbortRequest<'_> {
         });
         let looks = orders.map(|order| async move {
             let probe = tokio::time::timeout(LONGEST_LOOK, hardware.probe(&order)).await;
-            (probe == Ok(Probe::Done)).then(|| order.step.id.clone())
+            let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(&order)).await;
+            let left = match taken {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some(format!("no answer in {} s", LONGEST_LOOK.as_secs())),
+            };
+            (order.step.id.clone(), probe == Ok(Probe::Done), left)
         });
         let asks = async {
             let looks = futures_util::stream::iter(looks).buffer_unordered(LOOKS_AT_ONCE);
-            let found: Vec<Option<StepId>> = hardware.in_time(looks.collect()).await;
-            found.into_iter().flatten().collect()
+            let found: Vec<(StepId, bool, Option<String>)> =
+                hardware.in_time(looks.collect()).await;
+            found
         };
-        driven(self.client, &equipped.runtime, asks)
+        let mut done = BTreeSet::new();
+        for (id, is_done, left) in driven(self.client, &equipped.runtime, asks) {
+            if let Some(left) = left {
+                self.client.tell(&format!(
+                    "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
+                     anew at its next start; `trueup apply power on` takes them back first: {left}"
+                ));
+            }
+            if is_done {
+                done.insert(id);
+            }
+        }
+        done
     }
 }
 

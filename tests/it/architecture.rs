@@ -103,6 +103,7 @@ const MODULES: &[(&str, &[&str])] = &[
     (
         "backend",
         &[
+            "cache",
             "design",
             "diagnostic",
             "document",

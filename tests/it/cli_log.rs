@@ -70,6 +70,7 @@ fn tags_of_others_and_of_other_sites_stay() {
     for tag in [
         "v1",
         "site-action-success/other/01",
+        "site-action-success/one-rack/by-hand",
         "site-action-failure-old",
     ] {
         fixture.checkout.git(&["tag", tag]);

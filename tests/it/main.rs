@@ -59,6 +59,8 @@ mod cli_schemas;
 #[cfg(test)]
 mod cli_short_plan;
 #[cfg(test)]
+mod cli_signals;
+#[cfg(test)]
 mod cli_status;
 #[cfg(test)]
 mod cli_trust;

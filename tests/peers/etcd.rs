@@ -214,6 +214,7 @@ fn order(kind: StepKind, node: &str, members: Vec<EtcdRemoval>, heard: &Arc<Hear
         ..Parameters::default()
     };
     Order {
+        leaving: Arc::default(),
         run: RunId::from("01JH0000000000000000000000"),
         step: Arc::new(Step {
             id: StepId {

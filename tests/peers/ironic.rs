@@ -219,6 +219,7 @@ impl Hands {
     ) -> (Order, Arc<RecordingListener>) {
         let listener = Arc::new(RecordingListener::default());
         let order = Order {
+            leaving: Arc::default(),
             run: RunId::from(self.run.as_str()),
             step: Arc::new(Step {
                 id: StepId {

@@ -123,6 +123,7 @@ impl Machines {
     fn order(&self, kind: StepKind, at: usize) -> Order {
         let node = self.nodes[at].clone();
         Order {
+            leaving: Arc::default(),
             run: RunId::from("run"),
             step: Arc::new(Step {
                 id: StepId {

@@ -157,6 +157,7 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
             .find(|step| step.id.to_string() == "prepare/g/a")
             .unwrap();
         let order = crate::backend::Order {
+            leaving: Arc::default(),
             notes: Vec::new(),
             reporter: crate::backend::Reporter::default(),
             run: RunId::from("01RUN"),
@@ -204,7 +205,7 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
 }
 
 #[test]
-fn a_deploy_that_is_decided_is_taken_back_from_or_forgets_what_it_noted() {
+fn a_deploy_that_is_decided_or_found_done_is_taken_back_from_or_forgets_what_it_noted() {
     let plan = site().plan();
     let fixture = Fixture::new([]);
     let entries = in_virtual_time(async {
@@ -217,24 +218,37 @@ fn a_deploy_that_is_decided_is_taken_back_from_or_forgets_what_it_noted() {
         step: id.parse().unwrap(),
     };
     let at = entries.iter().position(|entry| *entry == begun).unwrap();
-    let decided = |decision: Decision| {
+    let resumed = |decision: Option<Decision>| {
         in_virtual_time(async {
+            // What the first run began has ended by now.
+            tokio::time::sleep(std::time::Duration::from_secs(1_000_000)).await;
             let mut run = Run::new(&plan, &fixture);
             run.replay.entries = entries[..=at].to_vec();
-            run.replay.decisions.insert(id.into(), decision);
+            let decision = decision.map(|decision| (id.into(), decision));
+            run.replay.decisions.extend(decision);
             let finished = run.execute().await.unwrap();
             assert_eq!(finished.outcome, crate::record::Outcome::Succeeded);
             run.log.durable
         })
     };
-    decided(Decision::Done);
-    assert_eq!(fixture.taken_back(), [id]);
+    let times = || {
+        fixture
+            .taken_back()
+            .iter()
+            .filter(|step| **step == id)
+            .count()
+    };
+    assert_eq!(times(), 0);
+    resumed(Some(Decision::Done));
+    assert_eq!(times(), 1);
+    resumed(None);
+    assert_eq!(times(), 2);
     let forgotten = Entry::Note {
         step: id.parse().unwrap(),
         text: crate::backend::NOT_BEGUN.into(),
     };
-    assert!(decided(Decision::NotBegun).contains(&forgotten));
-    assert_eq!(fixture.taken_back().len(), 1);
+    assert!(resumed(Some(Decision::NotBegun)).contains(&forgotten));
+    assert_eq!(times(), 2);
 }
 
 #[test]

@@ -38,6 +38,13 @@ struct Status {
     client_key_data: Option<String>,
 }
 
+/// When the client certificate of a user has expired; `None` where it counts, or there is none.
+pub(super) fn expired(user: &AuthInfo, now: Timestamp) -> Option<Timestamp> {
+    let written = user.client_certificate_data.as_ref()?;
+    let pem = BASE64.decode(written.as_bytes()).ok()?;
+    crate::backend::http::expired(&pem, now)
+}
+
 /// Puts what the token file or the program of a user gives in the place of its name, and returns until when
 /// it counts.
 ///

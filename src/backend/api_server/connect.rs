@@ -7,6 +7,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use http::HeaderValue;
+use http::header::USER_AGENT;
 use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::{Client, Config};
@@ -112,6 +114,8 @@ impl Connection {
         };
         self.refuse_plain_http(&config)?;
         config.connect_timeout = Some(CONNECT);
+        let agent = HeaderValue::from_static(concat!("trueup/", env!("CARGO_PKG_VERSION")));
+        config.headers.push((USER_AGENT, agent));
         // Retries are decided by each step.
         config.default_retry = false;
         let secrets = self.secrets.clone();
@@ -120,7 +124,11 @@ impl Connection {
             Ok::<_, SecretError>((config, until))
         });
         let settled = settled.await.map_err(|error| error.to_string())?;
-        settled.map_err(|error| error.to_string())
+        let (config, until) = settled.map_err(|error| error.to_string())?;
+        match account::expired(&config.auth_info, Timestamp::now()) {
+            Some(end) => Err(format!("its client certificate expired at {end}; renew it")),
+            None => Ok((config, until)),
+        }
     }
 
     /// Refuses to send credentials over plain HTTP beyond this machine.

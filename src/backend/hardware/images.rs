@@ -177,6 +177,7 @@ mod tests {
             ..Parameters::default()
         };
         Order {
+            leaving: Arc::default(),
             run: RunId::from("R1"),
             step: Arc::new(Step {
                 id: StepId {

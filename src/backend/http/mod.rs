@@ -16,6 +16,7 @@ mod request;
 pub(crate) mod tests;
 mod text;
 mod trust;
+mod validity;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -41,6 +42,7 @@ pub use oauth::OAuthKey;
 pub use request::{Credentials, Dialect, Plain, Request};
 pub use text::{percent_encoded, plain};
 pub use trust::{Fingerprint, Identity, Trust, TrustError};
+pub(in crate::backend) use validity::expired;
 
 /// The first wait between two attempts; each further one is twice as long.
 const FIRST_DELAY: Duration = Duration::from_secs(1);

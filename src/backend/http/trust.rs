@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use jiff::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -21,6 +22,7 @@ use rustls::{
 use rustls_platform_verifier::Verifier;
 use sha2::{Digest as _, Sha256};
 
+use super::validity::expired;
 use crate::backend::Secret;
 
 /// Whom a client believes.
@@ -107,6 +109,9 @@ pub enum TrustError {
     /// The client's own certificate or key cannot be read.
     #[error("the client's certificate or key is no PEM")]
     Identity,
+    /// The client's own certificate has expired.
+    #[error("the client's certificate expired at {0}; renew it")]
+    Expired(Timestamp),
     /// The system's certificates, or those given, cannot be used.
     #[error("certificates cannot be used")]
     Certificates(#[source] TlsError),
@@ -157,6 +162,9 @@ impl Trust {
         let Some(identity) = &self.identity else {
             return Ok(config.with_no_client_auth());
         };
+        if let Some(end) = expired(identity.certificate.reveal().as_bytes(), Timestamp::now()) {
+            return Err(TrustError::Expired(end));
+        }
         let chain = certificates(&identity.certificate).ok_or(TrustError::Identity)?;
         let key = PrivateKeyDer::from_pem_slice(identity.key.reveal().as_bytes())
             .map_err(|_| TrustError::Identity)?;

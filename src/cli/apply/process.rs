@@ -8,6 +8,7 @@ use crate::apply;
 use crate::backend::LeaseClock;
 use crate::cli::Failure;
 use crate::cli::context::Printer;
+use crate::cli::signals::Handler;
 use crate::report::Visible;
 use crate::repository::Repository;
 use crate::run::{self, Committer, Stop, Timekeeper};
@@ -107,11 +108,24 @@ pub(in crate::cli) fn actor(repository: &Repository) -> Result<Committer, Failur
     let mail = std::env::var("EMAIL").ok();
     let (name, email) = named(repository)?;
     let email = email.or(mail.filter(|mail| !mail.is_empty()));
+    // As git, which then makes none of the account either.
+    if (name.is_none() || email.is_none()) && is_set(repository, "user.useConfigOnly")? {
+        let text = "git has no name and address for you, and `user.useConfigOnly` says that none are to be made up";
+        return Err(Failure::error(text)
+            .hint("`git config user.name NAME` and `git config user.email ADDRESS` set them"));
+    }
     Ok(Committer {
         name: name.unwrap_or_else(account),
         email: email.unwrap_or_else(|| format!("{}@localhost", account())),
         random: random(),
     })
+}
+
+/// Whether a setting of git is on.
+fn is_set(repository: &Repository, key: &str) -> Result<bool, Failure> {
+    let value = repository.config(key)?.unwrap_or_default();
+    let value = value.to_ascii_lowercase();
+    Ok(matches!(&*value, "true" | "yes" | "on" | "1"))
 }
 
 /// The name and the address that git is given for a committer, in the order in which git looks for them.
@@ -146,6 +160,7 @@ pub(in crate::cli) fn random() -> u128 {
 
 /// Turns Ctrl-C and SIGTERM into requests to stop: once gracefully, twice at once.
 pub(in crate::cli) async fn listen(stop: run::StopHandle) {
+    let _handler = Handler::new();
     #[cfg(unix)]
     let mut terminate =
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {

@@ -61,17 +61,7 @@ fn check_name(
         findings.push(Diagnostic::error("rule-node-name", mark, message).hint(hint));
         return;
     }
-    for label in name.split('.') {
-        let is_bad = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
-        let problem = if label.len() > LONGEST_LABEL {
-            "longer than 63 characters"
-        } else if label.starts_with('-') || label.ends_with('-') || label.is_empty() {
-            "not begun and ended by a letter or a digit"
-        } else if label.contains(is_bad) {
-            "made of more than letters, digits and `-`"
-        } else {
-            continue;
-        };
+    if let Some(problem) = name.split('.').find_map(label_problem) {
         let message = format!("`{name}` is no host name: a part of it is {problem}");
         findings.push(Diagnostic::error("rule-host-name", mark, message));
         return;
@@ -81,11 +71,35 @@ fn check_name(
     let domain = primary
         .and_then(|network| catalog.get(kind::NETWORK, &network))
         .and_then(|(_, data)| text(data.get("dns")?, "domain"));
-    if let Some(domain) = domain
-        && name.len() + 1 + domain.len() > LONGEST_NAME
+    let Some(domain) = domain else {
+        return;
+    };
+    let labels = domain.trim_end_matches('.').split('.');
+    if let Some(problem) = labels
+        .filter(|_| !domain.is_empty())
+        .find_map(label_problem)
     {
+        let message = format!(
+            "`{name}` with its domain `{domain}` is no host name: a part of it is {problem}"
+        );
+        findings.push(Diagnostic::error("rule-host-name", mark, message));
+    } else if name.len() + 1 + domain.len() > LONGEST_NAME {
         let message = format!("`{name}` with its domain is longer than {LONGEST_NAME} characters");
         findings.push(Diagnostic::error("rule-host-name", mark, message));
+    }
+}
+
+/// The reason why a text is no part of a host name, as the end of a sentence about it.
+fn label_problem(label: &str) -> Option<&'static str> {
+    let is_bad = |c: char| !(c.is_ascii_alphanumeric() || c == '-');
+    if label.len() > LONGEST_LABEL {
+        Some("longer than 63 characters")
+    } else if label.starts_with('-') || label.ends_with('-') || label.is_empty() {
+        Some("not begun and ended by a letter or a digit")
+    } else if label.contains(is_bad) {
+        Some("made of more than letters, digits and `-`")
+    } else {
+        None
     }
 }
 

@@ -26,7 +26,7 @@
 //! | `rule-address-repeated` | one address twice | DD2005 |
 //! | `rule-range` | a range that ends before it begins | |
 //! | `rule-route-gateway` | a route without a gateway, or with one outside its network | DD2002 |
-//! | `rule-mtu` | an MTU that is not between 1400 and 64000, or above that of the link | DD2003 |
+//! | `rule-mtu` | an MTU that is not between 1280 and 65536, or above that of the link | DD2003 |
 //! | `rule-trunking` | networks on a link that cannot be told apart | DD2004 |
 //! | `rule-bonding` | bonding options that do not fit the mode | DD1006 |
 //! | `rule-network-on-two-links` | a network that is allowed on two links | DD1007 |

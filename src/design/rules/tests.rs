@@ -198,7 +198,7 @@ fn networks() {
             ],
             &[
                 "rule-mtu 5:8 the MTU 9200 of network `oam` is above the 9100 of its link",
-                "rule-mtu 10:8 an MTU is between 1400 and 64000, not 1000",
+                "rule-mtu 10:8 an MTU is between 1280 and 65536, not 1000",
                 "reference-network 17:34 there is no network `gone`",
             ],
         ),
@@ -348,6 +348,16 @@ fn machines() {
                 (kind::NODE, "n2", "oob: {type: manual}"),
             ],
             &[],
+        ),
+        (
+            "domains of machines",
+            vec![
+                (kind::NETWORK, "oam", "dns: {domain: my_lab.example.org}"),
+                (kind::NODE, "n1", "primary_network: oam"),
+            ],
+            &[
+                "rule-host-name 8:18 `n1` with its domain `my_lab.example.org` is no host name: a part of it is made of more than letters, digits and `-`",
+            ],
         ),
         (
             "names of machines",

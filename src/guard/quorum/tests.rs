@@ -489,6 +489,35 @@ fn health_is_told_in_the_words_of_the_specification() {
 }
 
 #[test]
+fn a_corrupt_member_may_go_where_the_others_are_a_healthy_quorum_and_only_it() {
+    let corrupt = |states: &[State]| {
+        let fixture = fixture(states);
+        let mut seen = fixture.seen();
+        change(&mut seen, "m2", |answer| {
+            answer.alarms.push(EtcdAlarm {
+                member: Arc::from("3"),
+                kind: Arc::from("CORRUPT"),
+            });
+        });
+        let mut cluster = fixture.cluster();
+        // It counts for no minimum any more.
+        cluster.minimum_healthy = states.len();
+        (cluster, seen)
+    };
+    let (cluster, seen) = corrupt(&[Healthy; 3]);
+    assert_eq!(rule(&cluster, &seen, 3), "1 removed");
+    assert_eq!(rule(&cluster, &seen, 1), "etcd-alarm");
+    let (mut cluster, seen) = corrupt(&[Dead, Healthy, Healthy]);
+    assert_eq!(rule(&cluster, &seen, 3), "etcd-quorum");
+    cluster.minimum_healthy = 1;
+    assert_eq!(health(&cluster, &seen, Some(&node(3))), Health::Unhealthy);
+    let (mut cluster, seen) = corrupt(&[Healthy; 3]);
+    cluster.minimum_healthy = 1;
+    assert_eq!(health(&cluster, &seen, Some(&node(3))), Health::Healthy);
+    assert_eq!(health(&cluster, &seen, None), Health::Unhealthy);
+}
+
+#[test]
 fn a_machine_that_is_torn_down_does_not_count_for_health() {
     let fixture = fixture(&[Healthy, Healthy, Dead]);
     let (cluster, seen) = (fixture.cluster(), fixture.seen());

@@ -7,6 +7,9 @@ use super::Refusal;
 use crate::design::{EtcdCluster, EtcdMember, NodeName, quorum};
 use crate::observed::{EtcdAlarm, EtcdAnswer, EtcdMemberSeen, EtcdSeen, Fact};
 
+/// The alarm of a member whose data differ from those of the others.
+const CORRUPT: &str = "CORRUPT";
+
 /// Design and observed state, by the answers of all machines but one.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
@@ -80,10 +83,29 @@ impl<'a> View<'a> {
         Some(&*self.latest()?.members)
     }
 
-    /// All alarms of any member.
+    /// All alarms of any member; a corrupt one asks for its own removal, so that it is no alarm of the others.
     pub(super) fn alarms(self) -> BTreeSet<&'a EtcdAlarm> {
         let answers = self.answers();
-        answers.flat_map(|(_, answer)| &answer.alarms).collect()
+        let alarms = answers.flat_map(|(_, answer)| &answer.alarms);
+        alarms.filter(|alarm| !self.goes_with(alarm)).collect()
+    }
+
+    /// Whether any member tells that one has other data than the others.
+    fn is_corrupt(self, id: &str) -> bool {
+        let answers = self.seen.answers.values().filter_map(Fact::known);
+        let mut alarms = answers.flat_map(|answer| &answer.alarms);
+        alarms.any(|alarm| *alarm.member == *id && &*alarm.kind == CORRUPT)
+    }
+
+    /// Whether an alarm is that of a corrupt member on the machine that is about to go.
+    fn goes_with(self, alarm: &EtcdAlarm) -> bool {
+        if self.without.is_none() || &*alarm.kind != CORRUPT {
+            return false;
+        }
+        let members = self.membership().unwrap_or_default();
+        let live = members.iter().find(|live| live.id == alarm.member);
+        let designed = live.and_then(|live| self.designed(live).ok());
+        designed.is_some_and(|member| Some(&member.node) == self.without)
     }
 
     /// The ids of the voters that are healthy, among some designed members.
@@ -312,6 +334,9 @@ impl<'a> View<'a> {
         }
         if !answer.decides {
             return Some("cannot read through the quorum".to_owned());
+        }
+        if self.is_corrupt(&answer.member_id) {
+            return Some("has other data than the others (alarm CORRUPT)".to_owned());
         }
         if answer.errors.is_empty() {
             return None;

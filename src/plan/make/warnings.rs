@@ -153,7 +153,7 @@ fn unproven<'a>(carried: &Carried<'a>) -> Vec<&'a NodeName> {
     items.map(|item| item.subject.name).collect()
 }
 
-/// The nodes that are switched on and set to boot from what may install them.
+/// The nodes that are switched on or adopted, and set to boot from what may install them.
 fn installing<'a>(carried: &Carried<'a>, steps: &[Step]) -> Vec<&'a NodeName> {
     let items = carried.values().filter(|item| {
         let machine = item.subject.machine;
@@ -162,7 +162,8 @@ fn installing<'a>(carried: &Carried<'a>, steps: &[Step]) -> Vec<&'a NodeName> {
             let mut steps = steps.iter().map(|step| &step.id);
             steps.any(|id| id.kind == StepKind::PowerOn && id.node.as_ref() == Some(name))
         };
-        machine.is_some_and(|machine| machine.boots_from.is_some()) && is_switched_on()
+        machine.is_some_and(|machine| machine.boots_from.is_some())
+            && (item.work.adopt || is_switched_on())
     });
     items.map(|item| item.subject.name).collect()
 }

@@ -133,7 +133,7 @@ pub(super) fn written(
 pub(in crate::plan) fn before_machine(leave: &Leave) -> impl Iterator<Item = StepKind> + use<> {
     let in_cluster = leave.node_uid.is_some();
     let removes = !leave.etcd.is_empty();
-    let checks = leave.is_member && (removes || leave.given_up.is_empty());
+    let checks = (leave.is_member || leave.awaits_etcd) && (removes || leave.given_up.is_empty());
     [
         (in_cluster, StepKind::Drain),
         (in_cluster, StepKind::ClearLabels),

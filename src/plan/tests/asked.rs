@@ -219,6 +219,20 @@ fn what_the_cluster_does_not_know_is_not_found() {
 }
 
 #[test]
+fn a_decommission_ends_with_healthy_clusters_of_etcd_also_where_the_node_has_no_member() {
+    let mut fixture = clustered(&["n1", "n2", "n3", "n4"]);
+    let checks = |fixture: &mut PlanFixture, action| {
+        let work = work(&asked(fixture, action, &["n1"]));
+        work.contains("check-etcd/n1")
+    };
+    // There is none to be checked.
+    assert!(!checks(&mut fixture, Action::Decommission));
+    super::leaving::with_etcd(&mut fixture, &["n2", "n3", "n4"], &[]);
+    assert!(checks(&mut fixture, Action::Decommission));
+    assert!(!checks(&mut fixture, Action::Teardown));
+}
+
+#[test]
 fn the_last_api_server_that_is_ready_is_not_taken_away() {
     let mut fixture = clustered(&["n1", "n2", "n3"]);
     let label = || {

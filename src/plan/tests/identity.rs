@@ -145,17 +145,25 @@ fn a_plan_says_which_deploys_nothing_proves() {
 
 #[test]
 fn a_plan_warns_of_what_a_machine_that_is_switched_on_would_boot_from() {
-    let says = |power: PowerState, source: Option<&str>| {
+    let says_of = |power: PowerState, source: Option<&str>, adopts: bool| {
         let mut fixture = PlanFixture::settled(&["n1"]);
         fixture.seen("n1").power = Fact::Known(power);
         fixture.seen("n1").boots_from = source.map(Arc::from);
+        if adopts {
+            fixture.records.clear();
+            fixture.options.adopt.nodes = ["n1".into()].into();
+        }
         let plan = fixture.plan();
         let text = "are set to boot from a source that may install them";
         plan.warnings
             .iter()
             .any(|warning| warning.starts_with(text))
     };
+    let says = |power, source| says_of(power, source, false);
     assert!(says(PowerState::Off, Some("Cd (Continuous)")));
+    // One that is adopted is not touched.
+    assert!(says_of(PowerState::On, Some("Cd (Continuous)"), true));
+    assert!(!says_of(PowerState::On, None, true));
     assert!(!says(PowerState::Off, None));
     // It is on: nothing of the plan switches it.
     assert!(!says(PowerState::On, Some("Cd (Continuous)")));

@@ -421,6 +421,7 @@ impl Fixture {
             needs: Vec::new(),
         };
         let order = Order {
+            leaving: Arc::default(),
             run: RunId::from(RUN),
             step: Arc::new(step),
             node: None,

@@ -202,6 +202,7 @@ impl Lab {
     ) -> (Order, Arc<Journal>) {
         let journal = Arc::new(Journal::default());
         let order = Order {
+            leaving: Arc::default(),
             run: RunId::from(self.run),
             step: Arc::new(Step {
                 id: StepId {

@@ -27,6 +27,10 @@ use crate::observed::{EtcdAnswer, EtcdSeen, Fact};
 /// a quorum times out by itself, so that its own error is received.
 pub(super) const READ: Duration = Duration::from_secs(10);
 
+/// The time limit of a request that a member answers by itself, from memory: one that takes longer hangs, and is asked for
+/// nothing more.
+const OWN: Duration = Duration::from_secs(4);
+
 /// The time limit of a removal, which a member without a quorum never answers.
 pub(super) const REMOVE: Duration = Duration::from_secs(30);
 
@@ -303,12 +307,16 @@ impl Gateway {
     /// All that a member says of itself and of its cluster.
     async fn answer(&self, member: &EtcdMember) -> Result<EtcdAnswer, CallError> {
         let (get, empty) = (json!({"action": "GET"}), json!({}));
-        let (status, alarms, members) = tokio::join!(
-            self.read::<Status>(member, "v3/maintenance/status", &empty),
+        let sending = Sending {
+            limit: OWN,
+            ..Sending::READING
+        };
+        let path = "v3/maintenance/status";
+        let status: Status = self.call(member, path, &empty, sending).await?;
+        let (alarms, members) = tokio::join!(
             self.read::<Alarms>(member, "v3/maintenance/alarm", &get),
             self.members(member),
         );
-        let status = status?;
         let mut errors = status.errors();
         let (decides, members) = match members {
             Ok((decides, members)) => (decides, members.seen()),

@@ -3,13 +3,14 @@
 //! A cluster that loses its leader elects another one, and takes no write until it has: about a second. A
 //! leader that hands over to a member that is up to date costs less than two heartbeats.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::gateway::Gateway;
-use crate::backend::{ActError, Reporter};
+use crate::backend::{ActError, Order};
 use crate::design::{EtcdCluster, EtcdMember, NodeName};
 use crate::guard::quorum::problem;
 use crate::observed::{EtcdAnswer, EtcdSeen, Fact};
@@ -49,14 +50,15 @@ impl Gateway {
         cluster: &EtcdCluster,
         seen: &EtcdSeen,
         (wanted, node): (&EtcdRemoval, &NodeName),
-        (reporter, end): (&Reporter, Option<Instant>),
+        (order, end): (&Order, Option<Instant>),
     ) -> Result<bool, ActError> {
+        let reporter = &order.reporter;
         let mut members = cluster.members.iter();
         let Some(leader) = members.find(|member| member.name == wanted.name) else {
             return Ok(false);
         };
         let mut last = "no other member is a healthy voter".to_owned();
-        for (successor, id) in self.successors(seen, node) {
+        for (successor, id) in self.successors(seen, node, &order.leaving) {
             reporter.progress(format!(
                 "etcd cluster `{}`: moving leadership from member {} to member {}",
                 self.cluster.name, wanted.name, successor.name
@@ -84,18 +86,22 @@ impl Gateway {
         ))))
     }
 
-    /// The healthy voters on other machines with their ids, the one that is furthest first.
+    /// The healthy voters on other machines with their ids: first those that stay, the one that is furthest first.
     fn successors<'a>(
         &'a self,
         seen: &EtcdSeen,
         node: &'a NodeName,
+        leaving: &BTreeSet<NodeName>,
     ) -> Vec<(&'a EtcdMember, Arc<str>)> {
         let mut all: Vec<(&EtcdMember, &EtcdAnswer)> = self
             .survivors(node)
             .filter(|member| problem(&self.cluster, seen, &member.name).is_none())
             .filter_map(|member| Some((member, seen.answers.get(&member.name)?.known()?)))
             .collect();
-        all.sort_by_key(|(_, answer)| std::cmp::Reverse((answer.raft_applied, answer.raft_index)));
+        all.sort_by_key(|(member, answer)| {
+            let progress = std::cmp::Reverse((answer.raft_applied, answer.raft_index));
+            (leaving.contains(&member.node), progress)
+        });
         let all = all.into_iter();
         all.map(|(member, answer)| (member, answer.member_id.clone()))
             .collect()

@@ -120,7 +120,7 @@ impl Gateway {
             };
             if !is_moved && Self::leads(&seen, wanted) {
                 is_moved = true;
-                let (who, how) = ((wanted, node), (&order.reporter, end));
+                let (who, how) = ((wanted, node), (order, end));
                 if self.move_leadership(&cluster, &seen, who, how).await? {
                     // The guard judges the cluster as it is now.
                     continue;

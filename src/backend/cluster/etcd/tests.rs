@@ -107,6 +107,7 @@ fn order(timeout: u64) -> Order {
         ..Parameters::default()
     };
     Order {
+        leaving: Arc::default(),
         run: RunId::from("01JH0000000000000000000000"),
         step: Arc::new(Step {
             id: StepId {
@@ -389,6 +390,24 @@ async fn a_refusal_of_etcd_is_permanent_in_its_own_words_and_a_lost_answer_ambig
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_member_that_hangs_is_asked_for_one_thing_and_the_others_are_seen() {
+    let servers = [
+        Server::plain(|_| Reply::Silent).await,
+        Server::plain(|asked| etcd(2, asked)).await,
+        Server::plain(|asked| etcd(3, asked)).await,
+    ];
+    let cluster = cluster([&servers[0].url, &servers[1].url, &servers[2].url]);
+    let secrets: Arc<dyn Secrets> = Arc::new(NoSecrets);
+    let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
+    let seen = look(&etcd).await;
+    assert!(seen.answers["m1"].known().is_none());
+    assert!(seen.answers["m2"].known().is_some() && seen.answers["m3"].known().is_some());
+    let asked = servers[0].received.lock().unwrap();
+    let paths: Vec<&str> = asked.iter().map(|each| &*each.path).collect();
+    assert_eq!(paths, ["/v3/maintenance/status"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn leadership_is_moved_and_the_move_confirmed_before_a_leader_is_removed() {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     // What the leader answers to the request, and how the removal ends.
@@ -401,8 +420,17 @@ async fn leadership_is_moved_and_the_move_confirmed_before_a_leader_is_removed()
         leader.store(2, SeqCst);
         Reply::json(200, json!({}))
     };
-    let cases: [Case; 3] = [
+    let cases: [Case; 4] = [
         (moves, "", &["transfer-leadership", "remove"]),
+        // The member of n2 is removed later: it is better with the third.
+        (
+            |leader| {
+                leader.store(3, SeqCst);
+                Reply::json(200, json!({}))
+            },
+            "",
+            &["transfer-leadership to 3", "remove"],
+        ),
         // It says yes and stays: each healthy voter is tried, and nothing is removed.
         (
             |_| Reply::json(200, json!({})),
@@ -419,13 +447,19 @@ async fn leadership_is_moved_and_the_move_confirmed_before_a_leader_is_removed()
     for (reply, expected, asked) in cases {
         let (leader, removed) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(0)));
         let calls: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+        let is_second_leaving = asked[0].ends_with("to 3");
         let answer = |position: u64| {
             let (leader, removed, calls) = (leader.clone(), removed.clone(), calls.clone());
             move |asked: &Received| {
                 let header = json!({"cluster_id": "13983733752805916581", "member_id": position.to_string()});
                 let word = asked.path.rsplit('/').next().unwrap_or_default();
                 if matches!(word, "transfer-leadership" | "remove") {
-                    calls.lock().unwrap().push(word.to_owned());
+                    let to = asked.body["targetID"].as_str().unwrap_or_default();
+                    let to = match to == "3" && is_second_leaving {
+                        true => " to 3",
+                        false => "",
+                    };
+                    calls.lock().unwrap().push(format!("{word}{to}"));
                 }
                 match word {
                     "transfer-leadership" => {
@@ -458,7 +492,11 @@ async fn leadership_is_moved_and_the_move_confirmed_before_a_leader_is_removed()
         let cluster = cluster([&servers[0].url, &servers[1].url, &servers[2].url]);
         let secrets: Arc<dyn Secrets> = Arc::new(NoSecrets);
         let etcd = Etcd::new(std::slice::from_ref(&cluster), &secrets);
-        let acted = etcd.act(&order(0)).await;
+        let mut order = order(0);
+        if is_second_leaving {
+            order.leaving = Arc::new([NodeName::from("n2")].into());
+        }
+        let acted = etcd.act(&order).await;
         match expected {
             "" => assert_eq!(acted, Ok(())),
             _ => assert!(

@@ -73,11 +73,16 @@ impl Exhausted {
         })
     }
 
+    /// Whether the API server evicts pods that are not ready: always, or where enough are healthy without them.
+    fn lets_unready_go(&self) -> bool {
+        self.spares_unready || (self.wanted > 0 && self.healthy >= self.wanted)
+    }
+
     /// Whether it holds this pod back; `pod` is of its namespace.
     pub(super) fn holds(&self, pod: &Pod) -> bool {
         fate(pod) == Fate::Evicted
             && pod.metadata.deletion_timestamp.is_none()
-            && (pod.status.is_ready() || !self.spares_unready)
+            && (pod.status.is_ready() || !self.lets_unready_go())
             && self.selector.matches(&pod.metadata.labels)
     }
 }
@@ -91,7 +96,7 @@ mod tests {
     fn holds(selector: &Value, policy: Option<&str>, version: BudgetVersion, pod: &Value) -> bool {
         let budget = json!({"metadata": {"name": "front", "namespace": "web"},
             "spec": {"selector": selector, "unhealthyPodEvictionPolicy": policy},
-            "status": {"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2}});
+            "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 2}});
         let pod: Pod = serde_json::from_value(pod.clone()).unwrap();
         let budget = serde_json::from_value(budget).unwrap();
         Exhausted::new(budget, version).is_some_and(|budget| budget.holds(&pod))
@@ -122,6 +127,26 @@ mod tests {
         for (selector, policy, version, pod, expected) in table {
             let found = holds(selector, policy, version, pod);
             assert_eq!(found, expected, "{selector} {policy:?} {version:?} {pod}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_is_not_ready_is_held_only_where_too_few_others_are_healthy() {
+        let unready = json!({"metadata": {"labels": {"app": "front"}}});
+        let ready = json!({"metadata": {"labels": {"app": "front"}},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        for (healthy, wanted, pod, expected) in [
+            (2, 2, &unready, false),
+            (2, 2, &ready, true),
+            (1, 2, &unready, true),
+            (0, 0, &unready, true),
+        ] {
+            let budget = json!({"spec": {"selector": {}},
+                "status": {"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": wanted}});
+            let budget = serde_json::from_value(budget).unwrap();
+            let budget = Exhausted::new(budget, BudgetVersion::V1).unwrap();
+            let pod: Pod = serde_json::from_value(pod.clone()).unwrap();
+            assert_eq!(budget.holds(&pod), expected, "{healthy} of {wanted}");
         }
     }
 

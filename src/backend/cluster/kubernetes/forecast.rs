@@ -214,7 +214,7 @@ mod tests {
     fn a_forecast_counts_what_a_drain_moves_and_names_what_it_loses_and_what_blocks_it() {
         let budget = json!({"metadata": {"name": "front", "namespace": "web"},
             "spec": {"selector": {"matchLabels": {"app": "front"}}},
-            "status": {"disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 3}});
+            "status": {"disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 3}});
         let budget = serde_json::from_value(budget).unwrap();
         let budgets: Budgets = Exhausted::new(budget, BudgetVersion::V1)
             .into_iter()
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(blocked, [("front", 4)]);
         let names: Vec<_> = seen.blocked[0].pods.iter().map(|name| &**name).collect();
         assert_eq!(names, ["a", "b", "c", "db-1"]);
-        assert_eq!((seen.blocked[0].healthy, seen.blocked[0].wanted), (3, 3));
+        assert_eq!((seen.blocked[0].healthy, seen.blocked[0].wanted), (2, 3));
         let lone: Vec<_> = seen.uncontrolled.iter().map(|pod| &*pod.name).collect();
         assert_eq!(lone, ["lone"]);
         let lost: Vec<_> = seen

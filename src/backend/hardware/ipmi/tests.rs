@@ -152,6 +152,7 @@ impl Machine {
 
     fn order(&self, kind: StepKind) -> Order {
         Order {
+            leaving: Arc::default(),
             run: RunId::from("R1"),
             step: Arc::new(Step {
                 id: StepId {

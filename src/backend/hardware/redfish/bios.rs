@@ -93,7 +93,9 @@ impl Machine<'_> {
     async fn look_at_once(&self, what: &str, task: &str) -> Result<(), ActError> {
         match self.controller.task(task).await? {
             TaskState::Failed(text) => self.refuse(&format!("{what} failed: {text}")),
-            TaskState::Running(_) | TaskState::Done | TaskState::Gone => Ok(()),
+            TaskState::Running(_) | TaskState::Done | TaskState::Warned(_) | TaskState::Gone => {
+                Ok(())
+            }
         }
     }
 }

@@ -3,14 +3,14 @@
 //! The source is chosen from the values that the machine offers. A request is no proof: after each, also after one that
 //! failed, the override is read; where it is not as wanted, the next shape is tried, which does no harm to a level.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::machine::Machine;
 use super::resource::Resource;
-use super::settings::{Mode, Source};
+use super::settings::{Mode, Source, field};
 use super::shapes::{
     CONTINUOUS, DISABLED, DISK, MODE, NO_TARGET, Operation, SETTINGS, Shape, Shapes,
 };
@@ -18,7 +18,8 @@ use crate::backend::ActError;
 use crate::backend::hardware::level::{self, Pace};
 use crate::backend::hardware::written::for_node;
 use crate::backend::http::{Class, Failure};
-use crate::design::NodeDesign;
+use crate::design::{NodeDesign, Section};
+use crate::threads::lock;
 
 /// How long a boot override that was accepted may take to show: three settling times, and no less than this.
 const TIME: Duration = Duration::from_secs(1);
@@ -159,6 +160,16 @@ fn mode_text(mode: Mode) -> &'static str {
     }
 }
 
+/// The mode that the hardware profile of a node asks for.
+fn profile_mode(node: &NodeDesign) -> Option<Mode> {
+    let written = field(node, Section::Hardware, &["hardware_profile", "boot_mode"])?;
+    match written.as_str()? {
+        "uefi" => Some(Mode::Uefi),
+        "bios" => Some(Mode::Legacy),
+        _ => None,
+    }
+}
+
 /// The mode in which a system boots; `None` where it does not say.
 fn mode_of(system: &Resource) -> Option<&str> {
     system.text("/Boot/BootSourceOverrideMode")
@@ -194,7 +205,7 @@ impl Machine<'_> {
         let settings = &self.backend.settings;
         let system = self.sample().await?;
         self.check_boot(&system).await?;
-        let mode = settings.deploy.mode;
+        let mode = settings.deploy.mode.or_else(|| profile_mode(node));
         let target = target(&system, settings.deploy.from).unwrap_or_default();
         let mut body = json!({"BootSourceOverrideTarget": target});
         if let (Source::UefiHttp, Some(image)) = (settings.deploy.from, &settings.image) {
@@ -206,6 +217,7 @@ impl Machine<'_> {
             .shapes(Operation::Boot, boot_shapes(&system, mode));
         let mut next = shapes.next();
         let mut first: Option<ActError> = None;
+        let mut read = Some(system);
         while let Some(shape) = next {
             let mut boot = body.clone();
             boot["BootSourceOverrideEnabled"] = json!(match shape.has(CONTINUOUS) {
@@ -215,14 +227,15 @@ impl Machine<'_> {
             if shape.has(MODE) {
                 boot[MODE] = json!(wanted_mode.as_deref().unwrap_or("UEFI"));
             }
-            let sent = self.send_boot(&shape, &json!({ "Boot": boot })).await?;
-            let shown = self.await_override(target, &shape, sent.is_ok()).await?;
+            let boot = json!({ "Boot": boot });
+            let sent = self.send_boot(&shape, &boot, read.take()).await?;
+            let (shown, system) = self.await_override(target, &shape, sent.is_ok()).await?;
             let problem = match (&sent, shown) {
                 (Err(failure), BootOverride::No) => ActError::from(failure.clone()),
                 (Ok(()), BootOverride::No) => self.permanent(&format!(
                     "its controller accepts a boot override to {target}, and does not show it"
                 )),
-                (_, shown) => match self.mode_differs(wanted_mode.as_deref()).await? {
+                (_, shown) => match self.mode_differs(&system, wanted_mode.as_deref()) {
                     None => {
                         self.controller.takes(Operation::Boot, &shape);
                         return Ok(shown);
@@ -240,25 +253,29 @@ impl Machine<'_> {
     }
 
     /// How it does not boot in the mode that is wanted, or was set before.
-    async fn mode_differs(&self, wanted: Option<&str>) -> Result<Option<ActError>, ActError> {
-        let system = self.sample().await?;
-        Ok(match (mode_of(&system), wanted) {
+    fn mode_differs(&self, system: &Resource, wanted: Option<&str>) -> Option<ActError> {
+        match (mode_of(system), wanted) {
             (Some(found), Some(wanted)) if found != wanted => Some(self.permanent(&format!(
                 "it would boot in the mode {found}, not {wanted}, and its controller does not let that be set"
             ))),
             _ => None,
-        })
+        }
     }
 
-    /// Sends a change of the boot override; a refusal is in the result, and a lost answer is asked for again.
+    /// Sends a change of the boot override, of the system as it was read just before; a refusal is in the result, and a lost
+    /// answer is asked for again.
     async fn send_boot(
         &self,
         shape: &Shape,
         body: &Value,
+        mut read: Option<Resource>,
     ) -> Result<Result<(), Failure>, ActError> {
         let mut lost = 0;
         loop {
-            let system = self.sample().await?;
+            let system = match read.take() {
+                Some(system) => system,
+                None => self.sample().await?,
+            };
             let resource = match settings_of(&system).filter(|_| shape.has(SETTINGS)) {
                 None => system,
                 Some(path) => match self.controller.get_if_there(path).await? {
@@ -288,30 +305,40 @@ impl Machine<'_> {
         }
     }
 
-    /// How a boot override shows: awaited where it was accepted, read once where it was not.
+    /// How a boot override shows, and the system that shows it: awaited where it was accepted, read once where it was not.
     async fn await_override(
         &self,
         target: &str,
         shape: &Shape,
         is_accepted: bool,
-    ) -> Result<BootOverride, ActError> {
+    ) -> Result<(BootOverride, Resource), ActError> {
         let look = || async move {
             let system = self.sample().await?;
             let shown = boot_override(&system, target);
             if shown != BootOverride::No || !shape.has(SETTINGS) {
-                return Ok::<_, ActError>(shown);
+                return Ok::<_, ActError>((shown, system));
             }
-            Ok(match self.settings_resource(&system).await? {
+            let shown = match self.settings_resource(&system).await? {
                 Some(settings) if boot_override(&settings, target) != BootOverride::No => {
                     BootOverride::Later
                 }
                 _ => BootOverride::No,
-            })
+            };
+            Ok((shown, system))
         };
         if is_accepted {
-            let is_set = || async move { Ok(look().await? != BootOverride::No) };
+            let last = &Mutex::new(None);
+            let is_set = || async move {
+                let seen = look().await?;
+                let is_set = seen.0 != BootOverride::No;
+                *lock(last) = Some(seen);
+                Ok(is_set)
+            };
             // Not shown: the next shape is tried.
-            drop(level::seen(true, self.override_pace(), is_set).await);
+            let seen = level::seen(true, self.override_pace(), is_set).await;
+            if let (Ok(()), Some(last)) = (seen, lock(last).take()) {
+                return Ok(last);
+            }
         }
         look().await
     }
@@ -345,14 +372,17 @@ impl Machine<'_> {
             .shapes(Operation::BootAsUsual, usual_shapes(&system));
         let mut next = shapes.next();
         let mut first: Option<ActError> = None;
+        let mode = mode_of(&system).map(str::to_owned);
+        let mut read = Some(system);
         while let Some(shape) = next {
-            let body = json!({ "Boot": usual_body(&shape, mode_of(&system)) });
-            let sent = self.send_boot(&shape, &body).await?;
-            if sent.is_ok() {
-                // Not shown: the next shape is tried.
-                drop(level::seen(true, self.override_pace(), is_back).await);
-            }
-            if is_back().await? {
+            let body = json!({ "Boot": usual_body(&shape, mode.as_deref()) });
+            let sent = self.send_boot(&shape, &body, read.take()).await?;
+            // Not shown: the next shape is tried.
+            let is_shown = sent.is_ok()
+                && level::seen(true, self.override_pace(), is_back)
+                    .await
+                    .is_ok();
+            if is_shown || is_back().await? {
                 self.controller.takes(Operation::BootAsUsual, &shape);
                 return Ok(());
             }

@@ -12,13 +12,14 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::resource::{Part, Redfish as Words, Resource, last};
-use super::session::{Endings, Login};
+use super::session::{Login, SessionPool};
 use super::shapes::{
     ANY_VERSION, Make, Operation, Remembered, STRONG, Shape, Shapes, VERSION, is_about_version,
 };
 use super::task::{Accepted, TaskState, accepted, task_state};
 use crate::backend::Reporter;
 use crate::backend::http::{Answer, Class, Client, Credentials, Endpoint, Failure, Request, plain};
+use crate::backend::looks::Endings;
 
 /// Most members of a collection that are read.
 const MOST_MEMBERS: usize = 10_000;
@@ -93,11 +94,11 @@ impl Controller {
         subject: Arc<str>,
         endpoint: Endpoint,
         account: Option<Credentials>,
-        (remembered, endings): (Arc<Remembered>, Endings),
+        (remembered, sessions): (Arc<Remembered>, (Endings, Arc<SessionPool>)),
     ) -> Self {
         let (other, name, place) = (client.clone(), subject.clone(), endpoint.clone());
         Self {
-            login: Login::new(other, name, place, account, endings),
+            login: Login::new(other, name, place, account, sessions),
             client,
             subject,
             endpoint,
@@ -147,7 +148,7 @@ impl Controller {
         self.login.open(sessions).await
     }
 
-    /// Ends the session.
+    /// Ends the session, where no later step of the run uses it.
     pub(super) async fn log_out(&self) {
         self.login.close().await;
     }
@@ -371,11 +372,11 @@ impl Controller {
         Ok(task_state(answer.status(), body.as_ref()))
     }
 
-    /// Waits for a long operation's end.
+    /// Waits for a long operation's end. One that ends with a warning may not have done all of it.
     ///
     /// # Errors
     ///
-    /// It failed, or its task is not found any more.
+    /// It failed, warned of something, or its task is not found any more.
     pub(super) async fn follow(
         &self,
         what: &str,
@@ -392,6 +393,13 @@ impl Controller {
             };
             match self.task(task).await {
                 Ok(TaskState::Done) => return Ok(()),
+                Ok(TaskState::Warned(text)) => {
+                    let text = format!(
+                        "{what} ended with a warning, so that it may not be complete: {}",
+                        plain(&text, 300)
+                    );
+                    return Err(failed(Class::Ambiguous, &text));
+                }
                 Ok(TaskState::Failed(text)) => {
                     let text = format!("{what} failed: {}", plain(&text, 300));
                     return Err(failed(Class::Permanent, &text));

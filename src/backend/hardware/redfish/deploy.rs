@@ -41,8 +41,8 @@ pub(super) fn unknown(node: &NodeDesign) -> Probe {
 }
 
 impl Machine<'_> {
-    /// How far a deploy is that has switched its machine on: a report that has come proves it, and where something can
-    /// still prove it, it is waited for.
+    /// How far a deploy is that has switched its machine on: a report that has come proves that it is done, where no port is
+    /// waited for, too; where something can still prove it, it is waited for.
     pub(super) async fn probe_deploy(
         &self,
         order: &Order,
@@ -50,7 +50,10 @@ impl Machine<'_> {
     ) -> Result<Probe, ActError> {
         let evidence = self.evidence(node)?;
         if self.has_reported(&evidence).await {
-            return Ok(Probe::UnderWay);
+            return Ok(match evidence.is_report_alone() {
+                true => Probe::Done,
+                false => Probe::UnderWay,
+            });
         }
         let was_waited_for = state(order.notes_that_count(), WAITED) != RequestState::NotAsked;
         let can_come = evidence.is_proof() && !was_waited_for;

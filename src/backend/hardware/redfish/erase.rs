@@ -21,9 +21,12 @@ impl Machine<'_> {
     /// Cleans it as planned, erases its drives, as far as the step says, where no clean step did, and
     /// switches it off.
     pub(super) async fn destroy(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
-        self.clean_as_planned(order, node).await?;
         let steps = order.step.parameters.as_deref();
         let steps = steps.map_or(&[][..], |parameters| &parameters.clean_steps);
+        if states(&order.notes).is_empty() {
+            self.check_destroy(order).await?;
+        }
+        self.clean_as_planned(order, node).await?;
         if !steps.iter().any(|step| step.name() == ERASE) {
             let drives = self.drives_to_erase(order, self.backend.wipe).await?;
             self.erase(order, &drives).await?;
@@ -36,6 +39,15 @@ impl Machine<'_> {
         }
         // Its system is gone, or is to go: it need not shut down.
         self.switch_off(order, Duration::ZERO).await
+    }
+
+    /// Checks, before anything is changed, that it can be switched off, and that the drives can be erased that have to be.
+    async fn check_destroy(&self, order: &Order) -> Result<(), ActError> {
+        self.check_off(&self.read_system().await?).await?;
+        if self.backend.wipe == WipePolicy::Require {
+            self.drives_to_erase(order, WipePolicy::Require).await?;
+        }
+        Ok(())
     }
 
     /// The drives that the step names, or all; refuses drives that cannot be erased unless the policy allows

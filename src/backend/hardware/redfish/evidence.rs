@@ -37,6 +37,11 @@ impl Evidence {
     pub(super) fn is_proof(&self) -> bool {
         self.port.is_some() || self.report.is_some()
     }
+
+    /// Whether a report proves all that is waited for.
+    pub(super) fn is_report_alone(&self) -> bool {
+        self.port.is_none() && self.report.is_some()
+    }
 }
 
 /// The addresses at which the systems of a backend report, by node.
@@ -151,7 +156,14 @@ impl Machine<'_> {
         match boot_override {
             BootOverride::Once => {
                 progress("waiting until it has booted (unverified)".to_owned());
-                self.await_boot(until).await
+                let time = self.backend.settings.deploy.boot_time;
+                if !self.await_boot(until.min(Instant::now() + time)).await? {
+                    progress(format!(
+                        "{} s to boot are over, and its boot override does not show as used (unverified)",
+                        time.as_secs()
+                    ));
+                }
+                Ok(())
             }
             BootOverride::No | BootOverride::Continuous | BootOverride::Later => {
                 let time = self.backend.settings.deploy.boot_time;
@@ -203,10 +215,11 @@ impl Machine<'_> {
         }
     }
 
-    async fn await_boot(&self, until: Instant) -> Result<(), ActError> {
+    /// Waits until its boot override shows as used; `false`: it does not in time, as some controllers never show it.
+    async fn await_boot(&self, until: Instant) -> Result<bool, ActError> {
         loop {
             match self.override_is_used().await {
-                Ok(true) => return Ok(()),
+                Ok(true) => return Ok(true),
                 Err(error @ ActError::Permanent(_)) => return Err(error),
                 Ok(false) | Err(_) => {}
             }
@@ -216,8 +229,7 @@ impl Machine<'_> {
                 .settling
                 .clamp(Duration::from_millis(200), INTERVAL);
             if Instant::now() + interval > until {
-                let text = "it is on, and has not used its boot override in time";
-                return Err(ActError::Ambiguous(Arc::from(self.about(text))));
+                return Ok(false);
             }
             sleep(interval).await;
         }

@@ -1,6 +1,6 @@
 //! One machine behind its controller: where it is, which of the controller's systems it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::Redfish;
@@ -36,12 +36,17 @@ pub(super) struct KnownController {
     sessions: Option<Arc<str>>,
     tasks: Option<Arc<str>>,
     expands: u64,
+    /// The MAC addresses of the machine that was proven to be this one without them.
+    macs: Option<(Identity, BTreeSet<String>)>,
+    /// The path of the virtual drive that takes images.
+    drive: Option<Arc<str>>,
 }
 
 /// A machine that can be asked for something.
 pub(super) struct Machine<'a> {
     pub(super) backend: &'a Redfish,
     pub(super) controller: Controller,
+    node: NodeName,
     /// ``node `n04` ``, by which what is said about it begins.
     pub(super) subject: Arc<str>,
     /// The path of its system.
@@ -72,7 +77,8 @@ impl Redfish {
         let refuse = |text: String| ActError::Permanent(Arc::from(format!("{subject}: {text}")));
         let endpoint = self.endpoint(node).map_err(refuse)?;
         let account = self.account(node).map_err(refuse)?;
-        let shared = (self.remembered.clone(), self.endings.clone());
+        let sessions = (self.looks.endings().clone(), self.kept.clone());
+        let shared = (self.remembered.clone(), sessions);
         let client = self.client.clone();
         let mut controller = Controller::new(client, subject.clone(), endpoint, account, shared);
         let found = self.find(&controller, node).await;
@@ -100,6 +106,7 @@ impl Redfish {
         Ok(Machine {
             backend: self,
             controller,
+            node: node.name.clone(),
             subject,
             system: known.system,
             tasks: known.tasks,
@@ -139,6 +146,8 @@ impl Redfish {
             sessions,
             tasks: root.link("/Tasks").map(Arc::from),
             expands: root.expands(),
+            macs: None,
+            drive: None,
         }))
     }
 
@@ -192,6 +201,31 @@ impl Redfish {
 }
 
 impl Machine<'_> {
+    /// A fact about its controller that an earlier step has found.
+    fn fact<T>(&self, read: impl FnOnce(&KnownController) -> Option<T>) -> Option<T> {
+        let known = lock(&self.backend.known);
+        known.nodes.get(&self.node).and_then(read)
+    }
+
+    /// Keeps a fact about its controller for later steps.
+    fn learn(&self, change: impl FnOnce(&mut KnownController)) {
+        let mut known = lock(&self.backend.known);
+        if let Some(known) = known.nodes.get_mut(&self.node) {
+            change(known);
+        }
+    }
+
+    /// Keeps where its virtual drive is.
+    pub(super) fn has_drive(&self, path: &Arc<str>) {
+        let path = path.clone();
+        self.learn(|known| known.drive = Some(path));
+    }
+
+    /// Where its virtual drive was.
+    pub(super) fn known_drive(&self) -> Option<Arc<str>> {
+        self.fact(|known| known.drive.clone())
+    }
+
     /// Reads the machine: the system that was asked for, and the machine that it was proven to be.
     pub(super) async fn read_system(&self) -> Result<Resource, ActError> {
         let system = self.controller.get(&self.system).await?;
@@ -230,7 +264,7 @@ impl Machine<'_> {
     }
 
     /// Observes whether it is the machine that the document means. Its MAC addresses are read only where
-    /// nothing else decides.
+    /// nothing else decides; where all else proves it, once for as long as it is the same.
     pub(super) async fn prove(&mut self, node: &NodeDesign) -> Result<Sight, ActError> {
         let system = self.read_system().await?;
         let mut identity = identity_of(&system);
@@ -238,7 +272,15 @@ impl Machine<'_> {
         let designed = node.identity();
         let mut verdict = registry.judge(name, &designed, &identity);
         if matches!(verdict, Verdict::NeedsMacs(_)) {
-            let macs = verdict.macs_of(self.interfaces(&system).await)?;
+            let macs = match (&verdict, self.fact(|known| known.macs.clone())) {
+                (Verdict::NeedsMacs(Proof::Proven), Some((of, macs))) if of == identity => macs,
+                _ => {
+                    let macs = verdict.macs_of(self.interfaces(&system).await)?;
+                    let found = (identity.clone(), macs.clone());
+                    self.learn(|known| known.macs = Some(found));
+                    macs
+                }
+            };
             identity = identity.with_macs(macs.iter().map(|mac| &**mac));
             verdict = registry.judge(name, &designed, &identity);
         }

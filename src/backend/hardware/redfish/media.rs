@@ -125,6 +125,19 @@ fn eject_shapes(has_action: bool) -> Vec<Shape> {
 impl Machine<'_> {
     /// The virtual drive that takes images; `None` if not found.
     pub(super) async fn find_drive(&self) -> Result<Option<Resource>, ActError> {
+        if let Some(path) = self.known_drive()
+            && let Some(drive) = self.controller.get_if_there(&path).await?
+        {
+            return Ok(Some(drive));
+        }
+        let found = self.look_for_drive().await?;
+        if let Some(drive) = &found {
+            self.has_drive(&drive.path);
+        }
+        Ok(found)
+    }
+
+    async fn look_for_drive(&self) -> Result<Option<Resource>, ActError> {
         let system = self.sample().await?;
         let mut collections: Vec<Arc<str>> = Vec::new();
         collections.extend(system.link("/VirtualMedia").map(Arc::from));

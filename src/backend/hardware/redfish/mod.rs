@@ -67,7 +67,7 @@ use crate::step::StepKind;
 use evidence::Reports;
 use machine::{KnownControllers, Machine};
 use powered::Power;
-use session::Endings;
+use session::SessionPool;
 use settings::{Settings, Source};
 use shapes::Remembered;
 
@@ -94,8 +94,8 @@ pub(super) struct Redfish {
     looks: Arc<Looks>,
     /// How controllers took what they were asked for.
     remembered: Arc<Remembered>,
-    /// Sessions that are being ended.
-    endings: Endings,
+    /// Sessions that a run keeps.
+    kept: Arc<SessionPool>,
 }
 
 /// The longest time for which what a dead process asked for can still come about.
@@ -154,8 +154,8 @@ impl Redfish {
             known: Mutex::default(),
             identities: context.identities.clone(),
             looks: context.looks.clone(),
-            remembered: Arc::default(),
-            endings: Endings::default(),
+            remembered: Arc::new(Remembered::of(context.cache.clone(), site.site.as_str())),
+            kept: Arc::default(),
         })
     }
 
@@ -338,7 +338,7 @@ impl Driver for Redfish {
         }
     }
 
-    /// The boot override and the image of a deploy whose end was decided.
+    /// The boot override and the image of a deploy that was ended without an act.
     async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
         if order.step.id.kind != StepKind::Deploy {
             return Ok(());
@@ -353,10 +353,13 @@ impl Driver for Redfish {
     }
 
     async fn leave_all(&self) {
-        self.endings.all().await;
+        self.remembered.save();
+        self.kept.end().await;
+        self.looks.leave().await;
     }
 
     async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+        self.kept.begin();
         let machine = self.reach(node).await?;
         carry_out(machine, &self.identities, order, node).await
     }

@@ -134,6 +134,9 @@ impl Machine<'_> {
                 RequestState::NotAsked | RequestState::Done => continue,
                 RequestState::Task(task) => match self.controller.task(task).await? {
                     TaskState::Running(_) | TaskState::Done | TaskState::Failed(_) => continue,
+                    TaskState::Warned(text) => format!(
+                        "`{what}` ended with a warning, so that it may not be complete: {text}"
+                    ),
                     TaskState::Gone => format!(
                         "`{what}` was begun as {task}, which is not found any more: check in the controller's log whether it ended"
                     ),

@@ -39,12 +39,17 @@ impl Machine<'_> {
         Ok(if holds { Probe::Done } else { Probe::NotBegun })
     }
 
-    /// Checks that it can be switched as a deploy needs it: on, and off before that where it is not off.
+    /// Checks that it can be switched as a deploy and a later teardown need it: on, and off.
     pub(super) async fn check_power(&self, system: &Resource) -> Result<(), ActError> {
         let offered = self.offered(system).await?;
         offered.first(self, ON)?;
+        offered.first(self, OFF).map(drop)
+    }
+
+    /// Checks that it can be switched off where it is not off.
+    pub(super) async fn check_off(&self, system: &Resource) -> Result<(), ActError> {
         if power_of(system) != Some(Power::Off) {
-            offered.first(self, OFF)?;
+            self.offered(system).await?.first(self, OFF)?;
         }
         Ok(())
     }

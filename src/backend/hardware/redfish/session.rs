@@ -1,54 +1,96 @@
 //! The login at one controller: a session where it has them, else the account with each request.
 //!
 //! Controllers have few sessions, so each is ended: at the end, where reaching a machine fails, and where the caller
-//! was cancelled meanwhile ([`Endings`]). A controller that refuses a session is given the account with each request
+//! was cancelled meanwhile ([`Endings`]). A run keeps one for each machine from step to step ([`SessionPool`]). A controller that refuses a session is given the account with each request
 //! (HTTP Basic) in its place; where it refuses that, too, the first refusal is the failure.
 
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use reqwest::{Method, StatusCode, Url};
 use serde_json::json;
-use tokio::task::JoinHandle;
 
 use super::resource::Redfish as Words;
 use crate::backend::Secret;
 use crate::backend::http::{Answer, Client, Credentials, Endpoint, Failure, Request};
+use crate::backend::looks::{Endings, LAST_ENDS};
 use crate::threads::lock;
 
-/// How long sessions that are being ended are waited for before the process goes.
-const LAST: Duration = Duration::from_secs(5);
 /// How often the end of a session is tried.
 const ENDS: u32 = 3;
-/// Most sessions whose ends are remembered.
-const MOST_ENDINGS: usize = 10_000;
 
-/// Sessions whose users were cancelled, and which are being ended.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Endings(Arc<Mutex<Vec<JoinHandle<()>>>>);
-
-impl Endings {
-    fn add(&self, ending: JoinHandle<()>) {
-        let mut endings = lock(&self.0);
-        endings.retain(|each| !each.is_finished());
-        if endings.len() < MOST_ENDINGS {
-            endings.push(ending);
-        }
-    }
-
-    /// Waits until all are ended, for a few seconds at most.
-    pub(super) async fn all(&self) {
-        let endings = std::mem::take(&mut *lock(&self.0));
-        // What does not answer meanwhile ends its session by itself.
-        drop(tokio::time::timeout(LAST, futures_util::future::join_all(endings)).await);
-    }
-}
+/// Sessions that are ended at once, where a run ends.
+const AT_ONCE: usize = 64;
 
 /// A session that was opened.
 struct Session {
+    client: Arc<Client>,
+    subject: Arc<str>,
     token: Credentials,
     /// Where it is ended.
     url: Option<Url>,
+}
+
+impl Session {
+    /// The request that ends it; its failure is ignored.
+    fn ending(self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        let url = self.url?;
+        Some(async move {
+            let request = Request::new(&self.subject, Method::DELETE, url)
+                .credentials(Some(&self.token))
+                .attempts(ENDS)
+                .repeatable()
+                .last();
+            // An end that is refused leaves the session to its own end.
+            drop(self.client.send(&request).await);
+        })
+    }
+}
+
+/// Sessions that a run keeps from step to step, one for each machine; all are ended at its end.
+#[derive(Default)]
+pub(super) struct SessionPool {
+    /// Whether steps are carried out, so that the end of the run will come.
+    is_run: AtomicBool,
+    sessions: Mutex<HashMap<Arc<str>, Session>>,
+}
+
+impl fmt::Debug for SessionPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionPool").finish_non_exhaustive()
+    }
+}
+
+impl SessionPool {
+    /// Keeps sessions from now on, until all are ended.
+    pub(super) fn begin(&self) {
+        self.is_run.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends all sessions.
+    pub(super) async fn end(&self) {
+        self.is_run.store(false, Ordering::Relaxed);
+        let all = std::mem::take(&mut *lock(&self.sessions));
+        let ends: Vec<_> = all.into_values().filter_map(Session::ending).collect();
+        let ends = stream::iter(ends).for_each_concurrent(AT_ONCE, |end| end);
+        drop(tokio::time::timeout(LAST_ENDS, ends).await);
+    }
+
+    fn take(&self, subject: &str) -> Option<Session> {
+        lock(&self.sessions).remove(subject)
+    }
+
+    /// Keeps a session; gives back the one that is not to be kept.
+    fn put(&self, session: Session) -> Option<Session> {
+        if !self.is_run.load(Ordering::Relaxed) {
+            return Some(session);
+        }
+        let subject = session.subject.clone();
+        lock(&self.sessions).insert(subject, session)
+    }
 }
 
 /// The login at one controller.
@@ -58,6 +100,7 @@ pub(super) struct Login {
     endpoint: Endpoint,
     account: Option<Credentials>,
     endings: Endings,
+    kept: Arc<SessionPool>,
     /// Where sessions are opened; `None`: none are.
     sessions: Mutex<Option<Arc<str>>>,
     session: Mutex<Option<Session>>,
@@ -71,7 +114,7 @@ impl Login {
         subject: Arc<str>,
         endpoint: Endpoint,
         account: Option<Credentials>,
-        endings: Endings,
+        (endings, kept): (Endings, Arc<SessionPool>),
     ) -> Self {
         Self {
             client,
@@ -79,19 +122,24 @@ impl Login {
             endpoint,
             account,
             endings,
+            kept,
             sessions: Mutex::default(),
             session: Mutex::default(),
             refusal: Mutex::default(),
         }
     }
 
-    /// Opens a session at a path.
+    /// Opens a session at a path, or takes the one that the run keeps.
     ///
     /// # Errors
     ///
     /// The controller does not answer. A session that is refused is no error: the account is used in its place.
     pub(super) async fn open(&self, sessions: Option<Arc<str>>) -> Result<(), Failure> {
         *lock(&self.sessions) = sessions;
+        if let Some(kept) = self.kept.take(&self.subject) {
+            *lock(&self.session) = Some(kept);
+            return Ok(());
+        }
         self.renew().await
     }
 
@@ -131,7 +179,12 @@ impl Login {
         let places = [answer.header("location"), own];
         let mut places = places.into_iter().flatten();
         let url = places.find_map(|place| self.endpoint.resolve(place).ok());
-        Some(Session { token, url })
+        Some(Session {
+            client: self.client.clone(),
+            subject: self.subject.clone(),
+            token,
+            url,
+        })
     }
 
     fn token(&self) -> Option<Credentials> {
@@ -175,34 +228,20 @@ impl Login {
         }
     }
 
-    /// Ends the session.
+    /// Ends the session, or leaves it to the next step of the run.
     pub(super) async fn close(&self) {
         let session = lock(&self.session).take();
-        if let Some(ending) = session.and_then(|session| self.ending(session)) {
+        let session = session.and_then(|session| self.kept.put(session));
+        if let Some(ending) = session.and_then(Session::ending) {
             ending.await;
         }
-    }
-
-    /// The request that ends a session; its failure is ignored.
-    fn ending(&self, session: Session) -> Option<impl Future<Output = ()> + Send + 'static> {
-        let url = session.url?;
-        let (client, subject) = (self.client.clone(), self.subject.clone());
-        Some(async move {
-            let request = Request::new(&subject, Method::DELETE, url)
-                .credentials(Some(&session.token))
-                .attempts(ENDS)
-                .repeatable()
-                .last();
-            // An end that is refused leaves the session to its own end.
-            drop(client.send(&request).await);
-        })
     }
 }
 
 impl Drop for Login {
     fn drop(&mut self) {
         let session = lock(&self.session).take();
-        let ending = session.and_then(|session| self.ending(session));
+        let ending = session.and_then(Session::ending);
         if let (Some(ending), Ok(runtime)) = (ending, tokio::runtime::Handle::try_current()) {
             self.endings.add(runtime.spawn(ending));
         }

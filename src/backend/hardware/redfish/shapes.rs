@@ -7,13 +7,18 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::resource::Resource;
 use crate::backend::http::{Failure, plain};
+use crate::cache::{Cache, Key, Segment};
 use crate::threads::lock;
+
+/// Most shapes that are remembered from process to process.
+const MOST: usize = 10_000;
 
 /// The image is said to be inserted.
 pub(super) const INSERTED: &str = "Inserted";
@@ -45,7 +50,7 @@ pub(super) const STRONG: &str = "If-Match (strong)";
 pub(super) const ANY_VERSION: &str = "If-Match: *";
 
 /// Something that controllers take in several shapes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Operation {
     /// Inserting an image.
@@ -132,23 +137,95 @@ impl fmt::Display for Make {
     }
 }
 
-/// Accepted shapes, by make.
-#[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<HashMap<(Make, Operation), Shape>>);
+/// Accepted shapes, by make. A file keeps them from process to process: it is not trusted, since it decides nothing but the
+/// order in which shapes are tried.
+#[derive(Debug)]
+pub(super) struct Remembered {
+    all: Mutex<HashMap<(Make, Operation), Shape>>,
+    /// Whether there is more than in the file.
+    is_new: AtomicBool,
+    file: (Cache, Key),
+}
 
 impl Remembered {
+    /// Returns the shapes that were accepted by the controllers of a site.
+    pub(super) fn of(cache: Cache, site: &str) -> Self {
+        let key = cache.key("controllers", [site.as_bytes()]);
+        let segment = cache.read(&key);
+        let written: Option<Vec<Written<'_>>> = segment.as_ref().and_then(Segment::decode);
+        let all = written.into_iter().flatten().take(MOST);
+        let all = all.filter_map(|(make, operation, names)| {
+            let [manufacturer, model, firmware] = make.map(Arc::from);
+            let make = Make {
+                manufacturer,
+                model,
+                firmware,
+            };
+            let names: Option<Vec<&'static str>> = names.into_iter().map(own_name).collect();
+            Some(((make, operation), Shape(names?)))
+        });
+        Self {
+            all: Mutex::new(all.collect()),
+            is_new: AtomicBool::new(false),
+            file: (cache, key),
+        }
+    }
+
     /// The shape that was accepted last.
     pub(super) fn shape(&self, make: &Make, operation: Operation) -> Option<Shape> {
-        lock(&self.0).get(&(make.clone(), operation)).cloned()
+        lock(&self.all).get(&(make.clone(), operation)).cloned()
     }
 
     /// Remembers an accepted shape; whether it is another than before.
     pub(super) fn keep(&self, make: &Make, operation: Operation, shape: &Shape) -> bool {
-        let mut all = lock(&self.0);
-        all.insert((make.clone(), operation), shape.clone())
-            .as_ref()
-            != Some(shape)
+        let before = lock(&self.all).insert((make.clone(), operation), shape.clone());
+        let is_new = before.as_ref() != Some(shape);
+        self.is_new.fetch_or(is_new, Ordering::Relaxed);
+        is_new
     }
+
+    /// Writes what is new into the file.
+    pub(super) fn save(&self) {
+        if !self.is_new.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let all = lock(&self.all);
+        let written: Vec<Written<'_>> = all
+            .iter()
+            .take(MOST)
+            .map(|((make, operation), shape)| {
+                let make = [&make.manufacturer, &make.model, &make.firmware];
+                (make.map(|part| &**part), *operation, shape.0.clone())
+            })
+            .collect();
+        let (cache, key) = &self.file;
+        // What cannot be written costs the next process a request.
+        cache.write(key, &written);
+    }
+}
+
+/// A remembered shape as the file has it: the make, the operation, the names of the shape.
+type Written<'a> = ([&'a str; 3], Operation, Vec<&'a str>);
+
+/// The name of a part of a request, where it is one of ours.
+fn own_name(name: &str) -> Option<&'static str> {
+    const ALL: [&str; 13] = [
+        INSERTED,
+        WRITE_PROTECTED,
+        TRANSFER_PROTOCOL,
+        TRANSFER_METHOD,
+        PATCH,
+        MODE,
+        CONTINUOUS,
+        SETTINGS,
+        DISABLED,
+        NO_TARGET,
+        DISK,
+        VERSION,
+        STRONG,
+    ];
+    let mut all = ALL.into_iter().chain([ANY_VERSION]);
+    all.find(|own| *own == name)
 }
 
 /// A row of the table of known controllers.
@@ -371,7 +448,7 @@ mod tests {
             inserts()[0]
         );
         assert_eq!(first(&known, Some(&inserts()[3])), inserts()[3]);
-        let remembered = Remembered::default();
+        let remembered = Remembered::of(Cache::none(), "site");
         assert!(remembered.keep(&known, Operation::Insert, &inserts()[3]));
         assert!(!remembered.keep(&known, Operation::Insert, &inserts()[3]));
         assert_eq!(
@@ -379,6 +456,33 @@ mod tests {
             Some(inserts()[3].clone())
         );
         assert_eq!(remembered.shape(&known, Operation::Eject), None);
+    }
+
+    #[test]
+    fn what_was_accepted_outlives_the_process_and_a_damaged_file_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |site: &str| Remembered::of(Cache::new(folder.path(), b"program"), site);
+        let known = make("Supermicro", "SYS-1");
+        let remembered = of("one");
+        remembered.keep(&known, Operation::Insert, &inserts()[2]);
+        remembered.save();
+        assert_eq!(
+            of("one").shape(&known, Operation::Insert),
+            Some(inserts()[2].clone())
+        );
+        assert_eq!(of("other").shape(&known, Operation::Insert), None);
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[3] ^= 1;
+            std::fs::write(path, bytes).unwrap();
+        }
+        assert_eq!(of("one").shape(&known, Operation::Insert), None);
+        // A name that no request has is of another program.
+        assert_eq!(own_name("Evil"), None);
+        for shape in inserts() {
+            assert!(shape.0.iter().all(|name| own_name(name) == Some(name)));
+        }
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(super) enum TaskState {
     Running(String),
     /// It ended well.
     Done,
+    /// It ended, and warns of something; its messages.
+    Warned(String),
     /// It ended badly; what it says.
     Failed(String),
     /// Not found any more.
@@ -48,19 +50,30 @@ pub(super) fn accepted(answer: &Answer) -> Accepted {
 
 pub(super) fn task_state(status: StatusCode, body: Option<&Resource>) -> TaskState {
     let state = body.and_then(|body| body.text("/TaskState"));
+    let list = body.and_then(|body| body.value.get("Messages")?.as_array());
+    let list = list.map_or(&[][..], Vec::as_slice);
     let messages = || {
-        let list = body.and_then(|body| body.value.get("Messages")?.as_array());
-        let texts = list.into_iter().flatten();
+        let texts = list.iter();
         let texts: Vec<&str> = texts
             .filter_map(|message| message.get("Message")?.as_str())
             .collect();
         texts.join(" ")
     };
+    let has = |severity: &str| {
+        let own = |message: &Value| {
+            let told = message
+                .get("Severity")
+                .or_else(|| message.get("MessageSeverity"));
+            told.and_then(Value::as_str) == Some(severity)
+        };
+        body.and_then(|body| body.text("/TaskStatus")) == Some(severity) || list.iter().any(own)
+    };
     match state {
-        Some("Completed") => match body.and_then(|body| body.text("/TaskStatus")) {
-            Some("Critical") => TaskState::Failed(format!("it ended, critical: {}", messages())),
-            _ => TaskState::Done,
-        },
+        Some("Completed") if has("Critical") => {
+            TaskState::Failed(format!("it ended, critical: {}", messages()))
+        }
+        Some("Completed") if has("Warning") => TaskState::Warned(messages()),
+        Some("Completed") => TaskState::Done,
         Some(ended @ ("Exception" | "Killed" | "Cancelled")) => {
             TaskState::Failed(format!("{ended}: {}", messages()))
         }
@@ -106,6 +119,16 @@ mod tests {
                 200,
                 json!({"TaskState": "Completed", "TaskStatus": "Critical", "Messages": [{"Message": "no"}]}),
                 TaskState::Failed("it ended, critical: no".to_owned()),
+            ),
+            (
+                200,
+                json!({"TaskState": "Completed", "TaskStatus": "Warning", "Messages": [{"Message": "odd"}]}),
+                TaskState::Warned("odd".to_owned()),
+            ),
+            (
+                200,
+                json!({"TaskState": "Completed", "TaskStatus": "Warning", "Messages": [{"Message": "erase failed", "Severity": "Critical"}]}),
+                TaskState::Failed("it ended, critical: erase failed".to_owned()),
             ),
             (
                 200,

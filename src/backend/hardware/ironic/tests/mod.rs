@@ -74,6 +74,7 @@ fn opened(url: &str, nodes: &[&str]) -> (Ironic, Guarded) {
 
 fn order(design: &Guarded, kind: StepKind, node: &str, parameters: Parameters) -> Order {
     Order {
+        leaving: Arc::default(),
         run: RunId::from(RUN),
         step: Arc::new(Step {
             id: StepId {

@@ -1,6 +1,7 @@
 //! A management controller of the tests' own: it takes its time, keeps sessions and versions, erases
 //! drives as tasks, and loses or refuses what it is told to.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ pub(super) enum Erase {
     No,
     /// As a task that has to be polled this often.
     Task(usize),
+    /// As a task that ends with a warning.
+    Warned,
     /// With a plain yes.
     Yes,
     /// It refuses.
@@ -39,6 +42,11 @@ pub(super) struct State {
     /// The override that it stores when a boot from a source once is requested.
     pub(super) keeps: &'static str,
     pub(super) boot: (String, String),
+    /// The mode in which it boots, where it tells that; and whether a change without it sets another.
+    pub(super) mode: Option<String>,
+    pub(super) forgets_mode: bool,
+    /// An override for one boot stays after it.
+    pub(super) is_sticky: bool,
     pub(super) image: Option<String>,
     pub(super) drives: Vec<(&'static str, Erase)>,
     pub(super) erased: Vec<&'static str>,
@@ -127,6 +135,9 @@ impl Bmc {
             ignores_shutdown: false,
             keeps: "Once",
             boot: ("Disabled".to_owned(), "None".to_owned()),
+            mode: None,
+            forgets_mode: false,
+            is_sticky: false,
             image: None,
             drives: vec![("D1", Erase::Task(2)), ("D2", Erase::Yes)],
             erased: Vec::new(),
@@ -189,6 +200,11 @@ fn refusal(status: u16, text: &str) -> Reply {
 }
 
 impl State {
+    /// All sessions have ended by themselves.
+    pub(super) fn end_sessions(&mut self) {
+        self.sessions.clear();
+    }
+
     fn settle(&mut self) {
         if let Some((is_on, at)) = self.pending
             && at <= Instant::now()
@@ -324,8 +340,9 @@ impl State {
         if let Opening::Refused(status) = self.opening {
             return refusal(status, "No session is free.");
         }
-        let token = format!("token-{}", self.version);
-        self.version += 1;
+        // A token that is known in this process is masked in what is read.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let token = format!("token-{:04}", NEXT.fetch_add(1, Ordering::Relaxed));
         self.sessions.push(token.clone());
         let place = format!("/redfish/v1/SessionService/Sessions/{token}");
         let mut headers = vec![("x-auth-token", token.clone())];
@@ -391,6 +408,9 @@ impl State {
         });
         let allowed = json!(["On", "ForceOff", "GracefulShutdown"]);
         system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
+        if let Some(mode) = &self.mode {
+            system["Boot"]["BootSourceOverrideMode"] = json!(mode);
+        }
         if let Some(fields) = system.as_object_mut() {
             fields.retain(|name, _| !self.lacks.contains(&name.as_str()));
         }
@@ -419,6 +439,11 @@ impl State {
         let boot = &received.body["Boot"];
         if let Some(refusal) = self.refused(boot) {
             return refusal;
+        }
+        match boot["BootSourceOverrideMode"].as_str() {
+            Some(mode) => self.mode = Some(mode.to_owned()),
+            None if self.forgets_mode => self.mode = Some("Legacy".to_owned()),
+            None => {}
         }
         if let Some(target) = boot["BootSourceOverrideTarget"].as_str() {
             self.boot.1 = target.to_owned();
@@ -535,6 +560,7 @@ impl State {
         };
         match erase {
             Erase::Task(looks) => begin(looks),
+            Erase::Warned => begin(0),
             Erase::LostAnswer => {
                 begin(1);
                 Reply::Raw(Vec::new())
@@ -566,12 +592,15 @@ impl State {
                 json!({"TaskState": "Running", "PercentComplete": 40, "Payload": payload}),
             );
         }
-        if !self.erased.contains(id) {
+        let is_warned = self.drives.contains(&(*id, Erase::Warned));
+        if !self.erased.contains(id) && !is_warned {
             self.erased.push(id);
         }
+        let status = if is_warned { "Warning" } else { "OK" };
+        let messages = json!([{"Message": "Two sectors were left out."}]);
         Reply::json(
             200,
-            json!({"TaskState": "Completed", "TaskStatus": "OK", "Payload": payload}),
+            json!({"TaskState": "Completed", "TaskStatus": status, "Messages": messages, "Payload": payload}),
         )
     }
 }

@@ -95,7 +95,7 @@ async fn an_interrupted_deploy_asks_for_its_report_before_a_person_and_starts_no
     assert_eq!(site.hardware.probe(&begun).await, Probe::UnderWay);
     *is_there.lock().unwrap() = true;
     bmc.state().is_on = false;
-    assert_eq!(site.hardware.probe(&begun).await, Probe::UnderWay);
+    assert_eq!(site.hardware.probe(&begun).await, Probe::Done);
     bmc.state().is_on = true;
     site.hardware.act(&begun).await.unwrap();
     assert!(is_clear(&bmc));

@@ -26,6 +26,65 @@ async fn a_teardown_erases_each_drive_once_follows_its_tasks_and_ends_off() {
 }
 
 #[tokio::test]
+async fn an_erase_that_ends_with_a_warning_is_no_wipe_and_its_words_are_told() {
+    let bmc = Bmc::start().await;
+    bmc.state().drives = vec![("D1", Erase::Warned)];
+    let site = site(&[bmc.port()], "", "");
+    let (order, listener) = site.order_with(StepKind::Destroy, None, Vec::new());
+    let error = site.hardware.act(&order).await.unwrap_err();
+    assert!(
+        matches!(&error, ActError::Ambiguous(text) if text.contains("Two sectors were left out.")),
+        "{error:?}"
+    );
+    let (again, _) = site.order_with(StepKind::Destroy, None, notes_of(&listener));
+    let probe = site.hardware.probe(&again).await;
+    assert!(
+        matches!(&probe, Probe::Ambiguous(text) if text.contains("ended with a warning")),
+        "{probe:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_teardown_that_cannot_be_ended_changes_nothing() {
+    let steps = |names: &[&str]| Parameters {
+        clean_steps: names
+            .iter()
+            .map(|name| name.split_once('.').unwrap())
+            .map(|(interface, step)| CleanStep::new(interface, step))
+            .collect(),
+        ..Parameters::default()
+    };
+    for (lacks, drives, expected) in [
+        (
+            vec![],
+            vec![("D1", Erase::No)],
+            "cannot erase these drives: D1",
+        ),
+        (
+            vec!["Actions"],
+            vec![("D1", Erase::Yes)],
+            "ComputerSystem.Reset",
+        ),
+    ] {
+        let bmc = Bmc::start().await;
+        bmc.state().is_on = true;
+        bmc.state().lacks = lacks;
+        bmc.state().drives = drives;
+        let site = site(&[bmc.port()], "", "");
+        let parameters = Some(steps(&["bios.reset_bios", "deploy.erase_devices"]));
+        let (order, listener) = site.order_with(StepKind::Destroy, parameters, Vec::new());
+        let error = site.hardware.act(&order).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert_eq!(notes_of(&listener), Vec::<Arc<str>>::new());
+        let changes = bmc.changes();
+        assert!(
+            changes.iter().all(|line| line.contains("Session")),
+            "{changes:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn only_the_drives_that_are_named_are_erased_or_the_one_of_the_system() {
     let only = |parameters: Parameters| async move {
         let bmc = Bmc::start().await;

@@ -6,6 +6,7 @@ mod erase;
 mod habits;
 mod identity;
 mod many;
+mod models;
 
 use std::sync::PoisonError;
 
@@ -158,6 +159,7 @@ impl Site {
         let node = self.nodes[at].clone();
         let listener = Arc::new(RecordingListener::default());
         let order = Order {
+            leaving: Arc::default(),
             run: RunId::from("run"),
             step: Arc::new(Step {
                 id: StepId {
@@ -179,8 +181,11 @@ impl Site {
         (order, listener)
     }
 
+    /// Carries a step out as a run of it alone.
     async fn act(&self, kind: StepKind) -> Result<(), ActError> {
-        self.hardware.act(&self.order(kind)).await
+        let ended = self.hardware.act(&self.order(kind)).await;
+        self.hardware.leave().await;
+        ended
     }
 
     async fn see(&self) -> Vec<ObservedNode> {
@@ -233,6 +238,35 @@ async fn a_machine_is_switched_on_and_off_and_its_sessions_are_ended() {
             .iter()
             .all(|each| !each.headers.contains_key("authorization"))
     );
+}
+
+#[tokio::test]
+async fn a_run_keeps_one_session_and_ends_it_and_an_observation_keeps_none() {
+    let bmc = Bmc::start().await;
+    let site = site(&[bmc.port()], "", "");
+    let opened = || {
+        let changes = bmc.changes();
+        changes
+            .iter()
+            .filter(|line| line.starts_with("POST") && line.ends_with("/Sessions"))
+            .count()
+    };
+    site.see().await;
+    assert_eq!((opened(), bmc.sessions()), (1, 0));
+    for kind in [StepKind::Prepare, StepKind::PowerOn, StepKind::PowerOff] {
+        site.hardware.act(&site.order(kind)).await.unwrap();
+        site.see().await;
+    }
+    assert_eq!((opened(), bmc.sessions()), (2, 1));
+    // One that the controller has ended is opened anew.
+    bmc.state().end_sessions();
+    site.hardware
+        .act(&site.order(StepKind::PowerOn))
+        .await
+        .unwrap();
+    assert_eq!((opened(), bmc.sessions()), (3, 1));
+    site.hardware.leave().await;
+    assert_eq!(bmc.sessions(), 0);
 }
 
 #[tokio::test]

@@ -131,6 +131,7 @@ impl Site {
     ) -> Order {
         let node = &self.nodes[node];
         Order {
+            leaving: Arc::default(),
             notes: Vec::new(),
             reporter: Reporter::default(),
             run: RunId::from(run),
