@@ -6,8 +6,58 @@ use super::rule::Found;
 use super::view::View;
 use crate::design::{NodeDesign, Section};
 use crate::document::Node;
-use crate::plan::ChangeKind;
+use crate::plan::{Action, ChangeKind};
 use crate::step::StepKind;
+
+/// A change is one of a node that is in the design, or has left it: only what has left is torn down for good by an update.
+pub(super) fn change(view: &View<'_>, found: &mut Found<'_, '_>) {
+    use Action as A;
+    let action = view.plan.request.action;
+    if !matches!(action, A::Update | A::Redeploy | A::Relabel) || view.site.is_none() {
+        return;
+    }
+    for (change, steps) in view.worked_on() {
+        let is_designed = view.designed(change.node.as_str()).is_some();
+        let is_of_design = change.kind != ChangeKind::Destroy;
+        if is_designed != is_of_design {
+            let (name, is) = (&change.node, if is_designed { "" } else { "not " });
+            let what = format!("`{name}` is {is}in the design, and its change says otherwise");
+            found.add(steps.iter().copied(), what);
+        }
+    }
+}
+
+/// How long a step may take and how long pods are given is what flags and configuration say.
+pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(guards) = view.guards() else { return };
+    let (own, flags) = (&guards.configuration, &view.plan.options.leaving);
+    for (position, step) in view.steps() {
+        let timeout = match step.id.kind {
+            StepKind::VerifySite => own.verify_timeout,
+            StepKind::PrepareSite => own.prepare_site_timeout,
+            StepKind::Prepare => own.prepare_node_timeout,
+            StepKind::Deploy => own.deploy_timeout,
+            StepKind::Destroy => own.destroy_timeout,
+            StepKind::Relabel => own.relabel_nodes_timeout,
+            StepKind::Drain => flags.drain_timeout.unwrap_or(own.drain_timeout),
+            StepKind::ClearLabels => flags
+                .clear_labels_timeout
+                .unwrap_or(own.clear_labels_timeout),
+            StepKind::RemoveEtcd => flags.remove_etcd_timeout.unwrap_or(own.remove_etcd_timeout),
+            StepKind::CheckEtcd => flags.etcd_ready_timeout.unwrap_or(own.etcd_ready_timeout),
+            _ => continue,
+        };
+        let grace = flags.drain_grace_period.unwrap_or(own.drain_grace_period);
+        let is_drain = step.id.kind == StepKind::Drain;
+        let given = view.parameters(position).and_then(|all| all.grace_period);
+        if step.timeout != timeout || is_drain && given != Some(grace) {
+            found.add(
+                [position],
+                "has another time than flags and configuration give it",
+            );
+        }
+    }
+}
 
 /// Image, labels and disks of steps are those of the design, and those that are shown.
 pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {

@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use super::rule::Found;
 use super::view::View;
 use crate::design::GroupName;
+use crate::plan::Action;
 use crate::step::{StepKind, Wait};
 
 /// The barriers of a group, and the steps on its nodes.
@@ -152,7 +153,7 @@ pub(super) fn of_strategy(view: &View<'_>, found: &mut Found<'_, '_>) {
     let (Some(site), false) = (view.site, view.plan.steps.is_empty()) else {
         return;
     };
-    let is_update = view.plan.request.action == crate::plan::Action::Update;
+    let is_update = view.plan.request.action == Action::Update;
     let designed = &site.guards().groups;
     let by_name: FxHashMap<&GroupName, _> =
         designed.iter().map(|group| (&group.name, group)).collect();
@@ -177,15 +178,7 @@ pub(super) fn of_strategy(view: &View<'_>, found: &mut Found<'_, '_>) {
                 format!("group `{name}` is judged otherwise than its document says"),
             );
         }
-        let all = own.selectors.is_empty() || own.selectors.iter().any(is_all);
-        let selects = |node: &crate::design::NodeDesign| {
-            all || own.selectors.iter().any(|selector| selector.matches(node))
-        };
-        let selected = site
-            .nodes
-            .values()
-            .filter(|node| selects(node))
-            .map(|node| &node.name);
+        let selected = own.nodes(site).into_iter();
         let mut left_out = 0;
         let mut planned = group.nodes.iter().peekable();
         for node in selected {
@@ -201,11 +194,4 @@ pub(super) fn of_strategy(view: &View<'_>, found: &mut Found<'_, '_>) {
             );
         }
     }
-}
-
-fn is_all(selector: &crate::design::Selector) -> bool {
-    selector.node_names.is_empty()
-        && selector.node_tags.is_empty()
-        && selector.node_labels.is_empty()
-        && selector.rack_names.is_empty()
 }

@@ -269,6 +269,8 @@ rules! {
     guards::loosened: "check-loosened", Guards, Site, "a flag that loosens a guard is shown with it";
     guards::values: "check-guards", Guards, Site, "the guards of the plan are those that are resolved";
     guards::approvals: "check-approvals", Guards, Site, "approvals counted meet the rules";
+    design::change: "check-change", Shape, Site, "only what has left the design is torn down for good by an update";
+    design::times: "check-times", Reach, Site, "timeouts and grace periods are those of flags and configuration";
     groups::of_strategy: "check-groups", Reach, Site, "groups have the members that their selectors select";
     design::parameters: "check-parameters", Reach, Site, "image and labels are those of the design";
     design::machine: "check-machine", Reach, Site, "a machine is designed and reached as the documents say";

@@ -149,6 +149,12 @@ pub(super) fn retired(view: &View<'_>, found: &mut Found<'_, '_>) {
         let others =
             others.filter(|at| !matches!(view.kind(*at), StepKind::SetRetired | StepKind::Rename));
         let others: Vec<usize> = others.collect();
+        if change.kind == ChangeKind::Retire && action == Action::Update && !by_entry {
+            found.add(
+                steps.iter().copied(),
+                format!("`{name}` is retired, and no entry says so"),
+            );
+        }
         if (by_entry || by_flag) && !others.is_empty() {
             found.add(others, format!("`{name}` is retired"));
         }

@@ -200,6 +200,13 @@ const BROKEN: &[(&str, Breaks)] = &[
             missing: 0,
         });
     }),
+    ("check-change", |site, _| {
+        let kept = site.old.nodes["old"].clone();
+        site.after.nodes.insert(kept.name.clone(), kept);
+    }),
+    ("check-times", |_, plan| {
+        parameters(plan, "drain/control/c1").grace_period = Some(0);
+    }),
     ("check-groups", |_, plan| plan.groups[0].critical = false),
     ("check-parameters", |_, plan| {
         parameters(plan, "deploy/workers/w4").image = Some(Arc::from("another"));
