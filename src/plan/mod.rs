@@ -463,6 +463,17 @@ pub struct Summary {
     pub waves: Option<WaveSize>,
 }
 
+/// The verdict of the independent checker on a plan, for its readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckSummary {
+    /// How many rules it was held to.
+    pub rules: usize,
+    /// How many findings there were.
+    pub findings: usize,
+    /// The version of the rules.
+    pub version: u32,
+}
+
 /// The verdicts of the rules of the site on a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -551,6 +562,8 @@ pub struct Plan {
     pub summary: Summary,
     /// The expected effect on workloads on the nodes; not part of the plan's digest.
     pub forecast: Forecast,
+    /// The verdict of the checker of this process; not part of the digest, and never read back.
+    pub checked: Option<CheckSummary>,
 }
 
 impl Summary {

@@ -222,6 +222,7 @@ fn plan(nodes: &[&str]) -> Plan {
         approvals: trueup::plan::Approvals::default(),
         summary: Summary::default(),
         forecast: trueup::plan::Forecast::default(),
+        checked: None,
     }
 }
 

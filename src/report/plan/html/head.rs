@@ -423,6 +423,17 @@ pub(super) fn foot(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
             "<p>The plan holds until the documents, the last site action or the machines that it is about change. \
              <code>trueup apply PLAN</code> makes it again and refuses what is not in it.</p>"
         )?;
+        if let Some(checked) = &model.plan.checked {
+            let (rules, version) = (checked.rules, checked.version);
+            let findings = match checked.findings {
+                0 => "nothing".to_owned(),
+                count => format!("{count} that it breaks"),
+            };
+            writeln!(
+                out,
+                "<p>The checker held it to {rules} rules (version {version}), and found {findings}.</p>"
+            )?;
+        }
     }
     writeln!(out, "</footer>")
 }
