@@ -33,6 +33,7 @@
 pub mod apply;
 pub mod backend;
 pub mod cache;
+pub mod check;
 pub mod cli;
 pub mod design;
 pub mod diagnostic;

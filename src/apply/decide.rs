@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::schedule::Schedule;
-use super::tally::Kinds;
 use crate::journal::StepOutcome;
-use crate::run::{EventKind, GateStage};
+use crate::run::{EventKind, GateStage, Kinds};
 use crate::step::{Actor, StepIndex, StepKind, Wait};
 
 /// The decision about a step.
@@ -132,8 +131,8 @@ impl Schedule<'_> {
         self.node_of(index).is_some_and(|node| {
             let node = &self.tally.nodes[node];
             let is_one_of = |set: Kinds| kinds.into_iter().any(|kind| set.has(kind));
-            let was_out = !is_one_of(node.planned);
-            (was_out || is_one_of(node.sent)) && !node.achieved.has(StepKind::AwaitReady)
+            let was_out = !is_one_of(node.view.planned);
+            (was_out || is_one_of(node.view.begun)) && !node.view.achieved.has(StepKind::AwaitReady)
         })
     }
 
@@ -225,16 +224,16 @@ impl Schedule<'_> {
         };
         let node = &self.tally.nodes[node];
         let kind = step.id.kind;
-        if node.sent.has(kind) {
+        if node.view.begun.has(kind) {
             return true;
         }
         match kind {
-            StepKind::Destroy | StepKind::Prepare => step.standby && node.failed.is_some(),
-            _ if kind.facts().actor == Actor::Cluster => step.standby && node.failed.is_some(),
+            StepKind::Destroy | StepKind::Prepare => step.standby && node.view.failed.is_some(),
+            _ if kind.facts().actor == Actor::Cluster => step.standby && node.view.failed.is_some(),
             StepKind::Deploy => {
-                let unprepared =
-                    node.planned.has(StepKind::Prepare) && !node.achieved.has(StepKind::Prepare);
-                step.standby && (node.failed.is_some() || unprepared)
+                let unprepared = node.view.planned.has(StepKind::Prepare)
+                    && !node.view.achieved.has(StepKind::Prepare);
+                step.standby && (node.view.failed.is_some() || unprepared)
             }
             _ => false,
         }

@@ -3,10 +3,9 @@
 use super::Error;
 use super::dispatcher::{Dispatcher, Message, milliseconds};
 use super::tally::{NodeTally, under_way};
-use crate::design::NodeName;
-use crate::record::{Counts, Outcome};
-use crate::run::{Finished, NodeResult, RunListener};
-use crate::step::StepKind;
+use crate::plan::Standing;
+use crate::record::{Counts, Outcome, Phase};
+use crate::run::{Completion, Finished, NodeResult, RunListener};
 
 impl Dispatcher<'_> {
     /// Reports the steps that were still running, and sums up.
@@ -17,14 +16,22 @@ impl Dispatcher<'_> {
                 self.schedule.ended[*index].is_none() && !self.undecided.contains_key(index)
             })
             .collect();
-        for index in &open {
-            let why = "the run stopped before its end was observed";
-            let outcome = under_way(&self.plan.steps[*index], why);
-            self.messages.extend(outcome.map(Message::Node));
-        }
-        for (index, evidence) in &self.undecided {
-            let outcome = under_way(&self.plan.steps[*index], evidence);
-            self.messages.extend(outcome.map(Message::Node));
+        let stopped = "the run stopped before its end was observed";
+        let stopped = open.iter().map(|index| (*index, stopped));
+        let undecided = self.undecided.iter();
+        let undecided = undecided.map(|(index, evidence)| (*index, &**evidence));
+        for (index, why) in stopped.chain(undecided) {
+            let Some(outcome) = under_way(&self.plan.steps[index], why) else {
+                continue;
+            };
+            if let Some(node) = self.schedule.node_of(index) {
+                let tally = &mut self.schedule.tally;
+                tally.nodes[node].unended = Some(outcome.step.to_string().into());
+                if outcome.phase == Some(Phase::Unknown) {
+                    tally.stand(node, Standing::Unknown);
+                }
+            }
+            self.messages.push(Message::Node(outcome));
         }
         self.speak(listener);
         let interrupted = self.schedule.unfinished > 0;
@@ -45,19 +52,12 @@ impl Dispatcher<'_> {
         let groups: Vec<_> = (0..self.plan.groups.len())
             .map(|group| self.schedule.tally.result(group))
             .collect();
-        // Pods have no place on a machine that is being wiped or installed.
-        let is_being_taken = |node: &NodeName| {
-            open.iter().map(id).any(|step| {
-                let takes = matches!(step.kind, StepKind::Destroy | StepKind::Deploy);
-                takes && step.node.as_ref() == Some(node)
-            })
-        };
         let mut left_cordoned: Vec<_> = self
             .schedule
             .tally
             .nodes
             .iter()
-            .filter(|node| node.is_left_cordoned() && !is_being_taken(&node.name))
+            .filter(|node| node.view.is_left_cordoned())
             .map(|node| node.name.clone())
             .collect();
         left_cordoned.sort_unstable();
@@ -102,22 +102,18 @@ impl Dispatcher<'_> {
 fn node_results(tallies: &[NodeTally]) -> (Vec<NodeResult>, Counts) {
     let mut counts = Counts::default();
     let mut nodes = Vec::new();
-    for node in tallies.iter().filter(|node| !node.planned.is_empty()) {
-        let complete = node.failed.is_none() && node.planned == node.achieved;
-        if node.failed.is_some() {
-            counts.failed += 1;
-        } else if complete {
-            counts.succeeded += 1;
-        } else {
-            counts.not_started += 1;
-        }
+    for node in tallies.iter().filter(|node| !node.view.planned.is_empty()) {
+        let (view, completion) = (&node.view, node.view.completion());
+        counts.add(completion);
         nodes.push(NodeResult {
             node: node.name.clone(),
             standing: node.standing,
-            failed_step: node.failed.as_ref().map(|failed| failed.0.clone()),
-            message: node.failed.as_ref().map(|failed| failed.1.clone()),
-            complete,
-            duration_ms: node.duration_ms,
+            failed_step: view.failed.as_ref().map(|failed| failed.0.clone()),
+            message: view.failed.as_ref().map(|failed| failed.1.clone()),
+            unended_step: node.unended.clone(),
+            complete: completion == Completion::Complete,
+            begun: completion != Completion::NotStarted,
+            duration_ms: view.duration_ms,
         });
     }
     nodes.sort_by(|left, right| left.node.cmp(&right.node));

@@ -18,7 +18,7 @@ impl Schedule<'_> {
                 self.begun[index] = is_own;
                 if let Some(node) = self.node_of(index) {
                     let kind = self.plan.steps[index].id.kind;
-                    self.tally.nodes[node].sent.add(kind);
+                    self.tally.nodes[node].view.begun.add(kind);
                     if is_own {
                         self.tally.nodes[node].open = Some(index);
                     }

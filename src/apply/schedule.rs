@@ -8,14 +8,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Error;
 use super::graph::{self, Graph};
 use super::request::parallelism;
 use super::tally::Tally;
 use crate::plan::{Plan, PlannedGroup};
-use crate::run::EventKind;
+use crate::run::{self, EventKind};
 use crate::step::{Step, StepIndex, StepKind};
 
 /// Steps that compete for the same places: those of one group, or those outside groups.
@@ -40,6 +40,8 @@ pub(super) struct Schedule<'a> {
     pub(super) wave_of: Arc<[Option<u32>]>,
     /// How many machines each wave tears down.
     pub(super) torn_down_by: Arc<FxHashMap<usize, usize>>,
+    /// Steps whose failure is ignored.
+    pub(super) tolerated: Arc<FxHashSet<usize>>,
     /// For each step, whether it ended, and with success.
     pub(super) ended: Vec<Option<bool>>,
     /// For each step, whether it runs now.
@@ -86,6 +88,7 @@ impl<'a> Schedule<'a> {
             gate_of: gate_of.into(),
             torn_down_by: Arc::new(torn_down_by(plan, &wave_of)),
             wave_of: wave_of.into(),
+            tolerated: Arc::new(run::tolerated(plan)),
             ended: vec![None; steps],
             runs: vec![false; steps],
             begun: vec![false; steps],
@@ -175,7 +178,7 @@ impl<'a> Schedule<'a> {
         if let Some(node) = self.node_of(index) {
             let kind = self.plan.steps[index].id.kind;
             self.tally.nodes[node].busy = true;
-            self.tally.nodes[node].sent.add(kind);
+            self.tally.nodes[node].view.begun.add(kind);
         }
         let lane = self.lane_of(index);
         self.lanes[lane].running += 1;

@@ -39,13 +39,13 @@ impl Schedule<'_> {
                 StepOutcome::Failed { .. } | StepOutcome::Unknown { .. }
             );
             if failed && self.is_tolerated(index) {
-                self.tally.nodes[node].achieved.add(kind);
+                self.tally.nodes[node].view.achieved.add(kind);
             } else {
                 self.tally
                     .node_step_ended(node, step, outcome, attempted, open);
             }
             let node = &mut self.tally.nodes[node];
-            node.duration_ms += duration_ms;
+            node.view.duration_ms += duration_ms;
             if node.open == Some(index) {
                 node.open = None;
                 let parked = std::mem::take(&mut node.parked);
@@ -116,9 +116,7 @@ impl Schedule<'_> {
     /// Whether a step may fail: the kubelet of a machine that is destroyed next stops then at the latest
     /// (airship-node-teardown, "Shutdown the kubelet").
     pub(super) fn is_tolerated(&self, index: usize) -> bool {
-        let is_destroy = |step: usize| self.plan.steps[step].id.kind == StepKind::Destroy;
-        self.plan.steps[index].id.kind == StepKind::ShutdownKubelet
-            && self.graph.dependents(index).any(is_destroy)
+        self.tolerated.contains(&index)
     }
 
     /// Lets steps that were put aside be decided again.

@@ -13,64 +13,30 @@ use crate::design::NodeName;
 use crate::guard::{self, Verdict};
 use crate::journal::StepOutcome;
 use crate::plan::{Plan, PlannedGroup, Standing};
-use crate::run::{GroupResult, NodeOutcome};
+use crate::run::{GroupResult, NodeOutcome, NodeView};
 use crate::step::{Step, StepKind};
-
-/// A set of kinds of step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kinds(u64);
-
-impl Kinds {
-    pub(super) fn add(&mut self, kind: StepKind) {
-        self.0 |= 1 << kind as u32;
-    }
-
-    pub(super) fn has(self, kind: StepKind) -> bool {
-        self.0 & (1 << kind as u32) != 0
-    }
-
-    pub(super) fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
 
 /// One node in this run.
 #[derive(Clone)]
 pub(super) struct NodeTally {
     pub(super) name: NodeName,
     pub(super) standing: Standing,
-    /// Kinds of which the plan has a step for it.
-    pub(super) planned: Kinds,
-    /// Kinds that were asked for in this run.
-    pub(super) sent: Kinds,
-    /// Kinds that succeeded in this run.
-    pub(super) achieved: Kinds,
-    /// The first step of this run that failed, and why.
-    pub(super) failed: Option<Box<(Arc<str>, Arc<str>)>>,
-    pub(super) duration_ms: u64,
+    /// How far it came.
+    pub(super) view: NodeView,
     /// A step of it runs; the others wait here.
     pub(super) busy: bool,
     /// The step of it that an earlier life of this run began, and that has not ended; the others wait.
     pub(super) open: Option<usize>,
+    /// The step of it that had begun when the run stopped, and whose end is not known.
+    pub(super) unended: Option<Arc<str>>,
     pub(super) parked: Vec<u32>,
     groups: Vec<u32>,
-}
-
-impl NodeTally {
-    /// Whether it was cordoned in this run, and what was to follow did not: it is still there, and
-    /// takes no pods.
-    pub(super) fn is_left_cordoned(&self) -> bool {
-        self.sent.has(StepKind::Drain)
-            && self.planned != self.achieved
-            && !self.achieved.has(StepKind::Destroy)
-            && !self.achieved.has(StepKind::RemoveFromCluster)
-    }
 }
 
 /// One group in this run.
 #[derive(Clone, Default)]
 pub(super) struct GroupTally {
-    counts: [usize; 4],
+    counts: [usize; Standing::ALL.len()],
     /// Nodes that no step of this plan prepares or deploys, and that are not deployed.
     hopeless: usize,
     /// Nodes that failed in this run.
@@ -147,12 +113,13 @@ impl<'a> Tally<'a> {
         for step in &plan.steps {
             if let Some(name) = &step.id.node {
                 let node = self.add(name);
-                self.nodes[node].planned.add(step.id.kind);
+                self.nodes[node].view.planned.add(step.id.kind);
             }
         }
         for node in &mut self.nodes {
             // What is built from nothing is not started, whatever an earlier run left of it.
-            if node.planned.has(StepKind::Prepare) && !node.planned.has(StepKind::Destroy) {
+            if node.view.planned.has(StepKind::Prepare) && !node.view.planned.has(StepKind::Destroy)
+            {
                 node.standing = Standing::NotStarted;
             }
         }
@@ -167,7 +134,7 @@ impl<'a> Tally<'a> {
             node.groups.push(number);
             counted.counts[node.standing as usize] += 1;
             let worked_on =
-                node.planned.has(StepKind::Prepare) || node.planned.has(StepKind::Deploy);
+                node.view.planned.has(StepKind::Prepare) || node.view.planned.has(StepKind::Deploy);
             if !worked_on && node.standing != Standing::Deployed {
                 counted.hopeless += 1;
             }
@@ -182,13 +149,10 @@ impl<'a> Tally<'a> {
             self.nodes.push(NodeTally {
                 name: name.clone(),
                 standing: Standing::Deployed,
-                planned: Kinds::default(),
-                sent: Kinds::default(),
-                achieved: Kinds::default(),
-                failed: None,
-                duration_ms: 0,
+                view: NodeView::default(),
                 busy: false,
                 open: None,
+                unended: None,
                 parked: Vec::new(),
                 groups: Vec::new(),
             });
@@ -208,7 +172,7 @@ impl<'a> Tally<'a> {
         self.node_index.get(name.as_str()).copied()
     }
 
-    fn stand(&mut self, node: usize, standing: Standing) {
+    pub(super) fn stand(&mut self, node: usize, standing: Standing) {
         let node = &mut self.nodes[node];
         if node.standing == standing {
             return;
@@ -235,7 +199,7 @@ impl<'a> Tally<'a> {
         match outcome {
             StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => {}
             StepOutcome::Succeeded => {
-                self.nodes[node].achieved.add(kind);
+                self.nodes[node].view.achieved.add(kind);
                 match kind {
                     StepKind::Destroy => self.stand(node, Standing::NotStarted),
                     StepKind::Prepare => self.stand(node, Standing::Prepared),
@@ -255,9 +219,7 @@ impl<'a> Tally<'a> {
                 }
                 self.stand(node, Standing::Failed);
                 let node = &mut self.nodes[node];
-                if node.failed.is_none() {
-                    let failed = (step.id.to_string().into(), message.clone());
-                    node.failed = Some(Box::new(failed));
+                if node.view.fail(&step.id, message) {
                     self.failures += u64::from(attempted);
                     for group in &node.groups {
                         self.group_tallies[*group as usize].failed_now += 1;
@@ -321,13 +283,7 @@ impl<'a> Tally<'a> {
     /// How a group stands.
     pub(super) fn result(&self, group: usize) -> GroupResult {
         let (planned, tally) = (&self.groups[group], &self.group_tallies[group]);
-        let all = [
-            Standing::NotStarted,
-            Standing::Prepared,
-            Standing::Deployed,
-            Standing::Failed,
-        ];
-        let standings: BTreeMap<Standing, usize> = all
+        let standings: BTreeMap<Standing, usize> = Standing::ALL
             .into_iter()
             .map(|standing| (standing, tally.counts[standing as usize]))
             .filter(|(_, count)| *count > 0)

@@ -16,6 +16,9 @@ use super::{Failure, FailureKind, exit};
 
 #[derive(Debug, Args)]
 pub(super) struct DiffCommand {
+    /// The two revisions, as `A B` or `A..B`; one alone is compared with the worktree
+    #[arg(value_name = "A [B]", num_args = 0..=2)]
+    revisions: Vec<String>,
     /// Base revision: worktree, committed, successful-site-action, last-site-action, or any that git understands
     #[arg(long, value_name = "R", default_value = "committed")]
     base: String,
@@ -47,6 +50,33 @@ enum DiffFormat {
     Html,
 }
 
+impl DiffCommand {
+    /// The two words of a range, where that was given.
+    fn range(&self) -> Option<(&str, &str)> {
+        match &self.revisions[..] {
+            [range] => range.split_once(".."),
+            _ => None,
+        }
+    }
+
+    /// The revision that is compared.
+    fn before(&self) -> &str {
+        let range = self.range().map(|(before, _)| before);
+        let word = range.or_else(|| self.revisions.first().map(String::as_str));
+        word.filter(|word| !word.is_empty()).unwrap_or(&self.base)
+    }
+
+    /// The revision that it is compared with.
+    fn after(&self) -> &str {
+        let range = self.range().map(|(_, after)| match after {
+            "" => "HEAD",
+            after => after,
+        });
+        let word = range.or_else(|| self.revisions.get(1).map(String::as_str));
+        word.unwrap_or(&self.revision)
+    }
+}
+
 pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Failure> {
     if let Some(scope) = command.sites.scope() {
         return several(context, command, &scope);
@@ -60,7 +90,7 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
         let location = checkout.location_at(at)?;
         load_sound(context, &mut loader, &location, at, settings)
     };
-    let (before, after) = (load(&command.base)?, load(&command.revision)?);
+    let (before, after) = (load(command.before())?, load(command.after())?);
     let difference = compared(command, &before, &after);
     let design = |site: &Site| {
         let rendered = site.rendering.documents.iter();
@@ -93,8 +123,8 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
         DiffFormat::Html => {
             let sides = report::diff::Compared {
                 site: after.location.site.as_str(),
-                before: &command.base,
-                after: &command.revision,
+                before: command.before(),
+                after: command.after(),
                 rendered: command.rendered,
             };
             let page = |out: &mut dyn std::fmt::Write| {
@@ -133,12 +163,12 @@ fn several(context: &Context, command: &DiffCommand, scope: &Scope) -> Result<u8
     let settings = command.read.settings(Depth::Rendered, Detail::Documents);
     let mut differences = Differences::new(sites.iter().map(sites::reported), form);
     let mut before: Vec<Side> = sites.iter().map(|_| Side::Broken).collect();
-    let bases = revisions(&sites, &command.base);
+    let bases = revisions(&sites, command.before());
     let mut code = 0;
     let absent: Vec<bool> = bases
         .iter()
         .zip(&sites)
-        .map(|(base, site)| base.is_err() && is_new(site, &command.base))
+        .map(|(base, site)| base.is_err() && is_new(site, command.before()))
         .collect();
     load_each(&mut loader, bases, settings, &mut |at, loaded, _| {
         before[at] = match absent[at] {
@@ -146,7 +176,7 @@ fn several(context: &Context, command: &DiffCommand, scope: &Scope) -> Result<u8
             false => side(&mut differences, at, loaded, &mut code),
         };
     });
-    let targets = revisions(&sites, &command.revision);
+    let targets = revisions(&sites, command.after());
     load_each(&mut loader, targets, settings, &mut |at, loaded, loader| {
         let after = side(&mut differences, at, loaded, &mut code);
         match (std::mem::replace(&mut before[at], Side::Broken), after) {
@@ -207,4 +237,31 @@ fn is_new(site: &SiteOfMany<'_>, word: &str) -> bool {
     };
     let definition = checkout.repository.file_at(commit, &site.definition);
     matches!(definition, Ok(None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        diff: DiffCommand,
+    }
+
+    #[test]
+    fn two_revisions_are_named_as_git_names_them() {
+        for (words, before, after) in [
+            (&[][..], "committed", "worktree"),
+            (&["HEAD~1"], "HEAD~1", "worktree"),
+            (&["v1", "v2"], "v1", "v2"),
+            (&["v1..v2"], "v1", "v2"),
+            (&["v1.."], "v1", "HEAD"),
+            (&["--base", "v1", "--diff", "v2"], "v1", "v2"),
+        ] {
+            let words = ["diff"].iter().chain(words);
+            let line = <Line as clap::Parser>::try_parse_from(words).unwrap();
+            assert_eq!((line.diff.before(), line.diff.after()), (before, after));
+        }
+    }
 }

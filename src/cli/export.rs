@@ -142,6 +142,7 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
         report::counted(parts.tasks(), "task", "tasks"),
         report::counted(parts.nodes_per_part, "node", "nodes"),
     ));
+    PartsArguments::tell_cost(context, &parts, command.pushes_per_minute);
     Ok(0)
 }
 

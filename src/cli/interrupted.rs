@@ -63,7 +63,7 @@ pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
 
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = context.checkout(&repository)?;
+    let checkout = context.checkout(&repository)?.of_run();
     let connection = command.remote.connection(&repository)?;
     let run = meant(context, &checkout, &connection, &command.run)?;
     let site = signing_site(&checkout, connection)?;
@@ -133,12 +133,15 @@ pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<
             }
         }
     }
+    for node in &aborted.left_cordoned {
+        writeln!(text, "next: {}", Visible(&run::left_cordoned(node)))?;
+    }
     Ok(text)
 }
 
 pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = context.checkout(&repository)?;
+    let checkout = context.checkout(&repository)?.of_run();
     let connection = command.remote.connection(&repository)?;
     let site = checkout.site(connection.clone())?;
     // The lock is found also where the records are not, such as after a move that was interrupted.

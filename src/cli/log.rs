@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 
-use crate::design::SiteName;
+use crate::design::{NodeName, SiteName};
+use crate::diagnostic::nearest;
 use crate::observed;
 use crate::plan::saved;
-use crate::record::{State, Store};
-use crate::report::run::RunRow;
+use crate::record::{NodeRecord, State, Store};
+use crate::report::run::{NodeRun, RunRow};
 use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
 use crate::run::{Connection, Process, RunReport, outcome_now, vouch};
@@ -28,6 +29,9 @@ const TAGS_AT_ONCE: usize = 500;
 
 #[derive(Debug, Args)]
 pub(super) struct LogCommand {
+    /// A node: how each run that it was in left it
+    #[arg(value_name = "NODE")]
+    node: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     format: LogFormat,
@@ -89,6 +93,17 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
         }));
     }
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
+    if let Some(node) = &command.node {
+        let node = NodeName::from(node.as_str());
+        let known = store.nodes(&state)?;
+        return history(
+            context,
+            command.format,
+            (&store, &state),
+            (&node, &known),
+            runs,
+        );
+    }
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     for RunRow { record, .. } in &mut runs {
         record.outcome = outcome_now(record, unfinished);
@@ -98,6 +113,42 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
         LogFormat::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,
     }
     interrupted::tell_unfinished(context, unfinished);
+    Ok(0)
+}
+
+/// Prints how each run left a node.
+fn history(
+    context: &Context,
+    format: LogFormat,
+    (store, state): (&Store<'_>, &State),
+    (node, known): (&NodeName, &BTreeMap<NodeName, NodeRecord>),
+    runs: Vec<RunRow>,
+) -> Result<u8, Failure> {
+    let mut found = Vec::new();
+    for RunRow { record, .. } in runs {
+        let report = RunReport::of(store, state, &record)?;
+        let result = report.and_then(|report| {
+            let mut nodes = report.nodes.into_iter();
+            nodes.find(|result| result.node == *node)
+        });
+        found.extend(result.map(|result| NodeRun { record, result }));
+    }
+    if found.is_empty() && !known.contains_key(node) {
+        let message = format!("no run was about a node `{node}`");
+        let near = nearest(node.as_str(), known.keys().map(NodeName::as_str));
+        let hint = near.map(|near| format!("did you mean `{near}`?"));
+        return Err(Failure::new(FailureKind::NotFound, message)
+            .hint(hint.unwrap_or_else(|| "`trueup status` lists the nodes".to_owned())));
+    }
+    let printer = &context.printer;
+    match format {
+        LogFormat::Text => {
+            printer.stream(|out| report::run::node_history(out, &found, printer.out))?;
+        }
+        LogFormat::Json => {
+            printer.stream(|out| report::run::node_history_json(out, node, &found))?;
+        }
+    }
     Ok(0)
 }
 

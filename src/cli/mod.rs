@@ -19,6 +19,7 @@ mod environment;
 mod etcd;
 mod exit;
 mod export;
+mod foreign;
 mod help;
 mod init;
 mod interrupted;
@@ -343,6 +344,10 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let (parsed, name) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
+            if let Some(failure) = foreign::meant(&arguments, &error) {
+                Printer::new(ColorChoice::Auto).fail(&failure);
+                return refuse(&arguments, &failure);
+            }
             print_usage(&error);
             if !error.use_stderr() {
                 return 0;
@@ -361,6 +366,9 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     verbose::begin(parsed.global.verbose, context.printer);
+    for warning in foreign::misspelt(std::env::vars_os().map(|(name, _)| name)) {
+        context.printer.tell(&warning);
+    }
     let telemetry = Telemetry::begin(name, context.printer, parsed.command.stays());
     let result = parsed.command.run(&mut context);
     let (code, message) = match &result {

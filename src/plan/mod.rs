@@ -243,6 +243,19 @@ pub enum Standing {
     Deployed,
     /// Failed.
     Failed,
+    /// Something has begun on it, and how that ended is not known: the standing of a run that stopped, never of a plan.
+    Unknown,
+}
+
+impl Standing {
+    /// All of them, in order.
+    pub const ALL: [Self; 5] = [
+        Self::NotStarted,
+        Self::Prepared,
+        Self::Deployed,
+        Self::Failed,
+        Self::Unknown,
+    ];
 }
 
 /// A group as the plan runs it.
@@ -450,6 +463,17 @@ pub struct Summary {
     pub waves: Option<WaveSize>,
 }
 
+/// The verdict of the independent checker on a plan, for its readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CheckSummary {
+    /// How many rules it was held to.
+    pub rules: usize,
+    /// How many findings there were.
+    pub findings: usize,
+    /// The version of the rules.
+    pub version: u32,
+}
+
 /// The verdicts of the rules of the site on a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -538,6 +562,8 @@ pub struct Plan {
     pub summary: Summary,
     /// The expected effect on workloads on the nodes; not part of the plan's digest.
     pub forecast: Forecast,
+    /// The verdict of the checker of this process; not part of the digest, and never read back.
+    pub checked: Option<CheckSummary>,
 }
 
 impl Summary {

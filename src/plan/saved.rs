@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use rustc_hash::FxHashSet;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
@@ -329,7 +330,7 @@ pub fn digest(plan: &Plan) -> Digest {
     body_into(plan, io::sink()).map_or_else(|_| Digest::default(), |(digest, _)| digest)
 }
 
-/// The plan as one line of JSON, its forecast, which the digest is not about, and the digest.
+/// The plan as one line of JSON, its forecast and the verdict on it, which the digest is not about, and the digest.
 #[must_use]
 pub fn write(plan: &Plan) -> Vec<u8> {
     let mut text = Vec::new();
@@ -348,6 +349,10 @@ pub fn write_to(plan: &Plan, out: &mut dyn Write) -> io::Result<Digest> {
     if !plan.forecast.is_empty() {
         out.write_all(b",\"forecast\":")?;
         serde_json::to_writer(&mut *out, &plan.forecast)?;
+    }
+    if let Some(checked) = &plan.checked {
+        out.write_all(b",\"checked\":")?;
+        serde_json::to_writer(&mut *out, checked)?;
     }
     writeln!(out, ",\"digest\":\"{digest}\"}}")?;
     Ok(digest)
@@ -433,6 +438,9 @@ struct ReadFile {
     records_digest: Digest,
     #[serde(default)]
     forecast: Forecast,
+    /// The verdict of whoever wrote the file, which says nothing here.
+    #[serde(default, rename = "checked")]
+    _checked: Option<IgnoredAny>,
     digest: Digest,
 }
 
@@ -566,6 +574,7 @@ impl ReadFile {
             approvals: self.approvals,
             summary: self.summary,
             forecast: self.forecast,
+            checked: None,
         })
     }
 }

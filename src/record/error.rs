@@ -4,6 +4,9 @@ use super::signing::NotReady;
 use crate::design::{RunId, SiteName};
 use crate::repository::{self, CommitId, is_plain_name};
 
+/// The configuration that takes records for the newest though the tag of a run, which it names, tells of newer ones.
+pub(super) const ACCEPTED_STATE: &str = "trueup.acceptOlderState";
+
 /// A failure to read or write the records of a site.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -81,6 +84,23 @@ pub enum Error {
         other: Box<str>,
         /// The remote.
         remote: Box<str>,
+    },
+    /// The remote tells of a run by its tag, and has older records.
+    #[error(
+        "`{at}` of the remote went back: a tag tells of run {newer} of site `{site}`, and the newest run in the records there is {}",
+        newest.as_ref().map_or("none", |run| run.as_str())
+    )]
+    WentBack {
+        /// The site.
+        site: SiteName,
+        /// The newest run in the records of the remote.
+        newest: Option<RunId>,
+        /// The newest run by its tag.
+        newer: RunId,
+        /// The ref that holds the records in a clone.
+        own: Box<str>,
+        /// The ref that holds them at the remote.
+        at: Box<str>,
     },
     /// The records are not in the branch that is named yet, or not in it alone.
     #[error(
@@ -176,6 +196,10 @@ impl Error {
                 remote,
                 ..
             } => Some(elsewhere_hint(site, other, remote)),
+            Self::WentBack { newer, own, at, .. } => Some(format!(
+                "restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{at}`; where what was done since is lost for good, `git config {} {newer}` here, and the next plan observes all machines anew",
+                ACCEPTED_STATE
+            )),
             Self::NotMoved { .. } | Self::MarkerMissing { .. } => Some(
                 "`trueup migrate` moves them, and completes a move that was interrupted".to_owned(),
             ),

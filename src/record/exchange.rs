@@ -11,14 +11,20 @@
 
 use std::collections::BTreeMap;
 
-use super::error::{Error, failed};
-use super::place::{program, write_marker};
+use super::error::{ACCEPTED_STATE, Error, failed};
+use super::place::{Place, program, write_marker};
 use super::store::{State, Store};
 use crate::design::RunId;
 use crate::repository::{CommitId, NewCommit, ObjectId, RefUpdate, Remote, Wanted};
 
 /// Where records are if nothing is configured.
 const USUAL: &str = "refs/trueup/";
+
+/// The tags of runs, each below the name of its site.
+const TAGS: [&str; 2] = [
+    "refs/tags/site-action-success/",
+    "refs/tags/site-action-failure/",
+];
 
 /// Refs that hold copies of others, and count for nothing.
 const COPIES: [&str; 7] = [
@@ -73,15 +79,20 @@ impl Store<'_> {
     /// [`Error::Moved`], [`Error::NotMoved`], [`Error::MarkerMissing`] and [`Error::BranchMissing`] where the records
     /// of the remote are not where this clone looks for them.
     pub fn follow(&self, remote: &Remote<'_>) -> Result<Exchange, Error> {
-        let there = self.ask(remote)?;
+        let (there, tagged) = self.ask_with_tags(remote)?;
         let exchange = |standing| Exchange {
             standing,
             remote_tip: there,
         };
+        let ours = self.tip()?;
         let Some(theirs) = there else {
+            let newest = match ours {
+                Some(tip) => self.read_at(tip)?.site.last_run,
+                None => None,
+            };
+            self.refuse_older(newest, tagged)?;
             return Ok(exchange(ExchangeOutcome::NotThere));
         };
-        let ours = self.tip()?;
         if ours == Some(theirs) {
             // A fetch of all refs may have left out the files.
             remote
@@ -100,6 +111,13 @@ impl Store<'_> {
                 .is_ancestor(ancestor, commit)
                 .map_err(failed("compare the records with the remote's"))
         };
+        if let Some(tip) = ours
+            && is_ancestor(theirs, tip)?
+        {
+            // Also where the remote has lost what it had: the next push gives it back.
+            return Ok(exchange(ExchangeOutcome::Ahead));
+        }
+        self.refuse_older(at_remote.site.last_run.clone(), tagged)?;
         let Some(tip) = ours else {
             self.move_to(None, theirs)?;
             return Ok(exchange(ExchangeOutcome::Followed));
@@ -107,9 +125,6 @@ impl Store<'_> {
         if is_ancestor(tip, theirs)? {
             self.move_to(Some(tip), theirs)?;
             return Ok(exchange(ExchangeOutcome::Followed));
-        }
-        if is_ancestor(theirs, tip)? {
-            return Ok(exchange(ExchangeOutcome::Ahead));
         }
         let run = match self.read_at(tip) {
             Ok(ours) => ours.site.last_run,
@@ -136,20 +151,93 @@ impl Store<'_> {
         }))
     }
 
+    /// Refuses records that are older than the tags beside them: the remote was set back, or has lost records, and what was done
+    /// since would be done again.
+    fn refuse_older(&self, newest: Option<RunId>, tagged: Option<RunId>) -> Result<(), Error> {
+        let newer = tagged.filter(|run| Some(run) > newest.as_ref());
+        let Some(newer) = newer else { return Ok(()) };
+        let accepted = self.repository.config(ACCEPTED_STATE);
+        let accepted = accepted.map_err(failed("read the configuration"))?;
+        if accepted.is_some_and(|accepted| accepted == newer.as_str()) {
+            return Ok(());
+        }
+        Err(Error::WentBack {
+            site: self.site.clone(),
+            newest,
+            newer,
+            own: Box::from(self.place.own()),
+            at: Box::from(self.place.at_remote()),
+        })
+    }
+
+    /// The place of the records while a run holds the lock that began before a branch was named: they stay where they are until
+    /// it has ended, and are moved then. A branch that has records counts in any case.
+    ///
+    /// # Errors
+    ///
+    /// The remote cannot be asked.
+    pub fn place_of_run(&self, remote: &Remote<'_>, lock: &str) -> Result<Place, Error> {
+        let own = self.place.own();
+        let Some(branch) = self.place.branch() else {
+            return Ok(self.place.clone());
+        };
+        let refs = remote
+            .ls_remote(&[own, branch, lock])
+            .map_err(failed("ask the remote for the records"))?;
+        let records = refs.get(own).filter(|_| !refs.contains_key(branch));
+        let is_unmoved = match records.filter(|_| refs.contains_key(lock)) {
+            Some(tip) => self.marker_at(remote, own, CommitId(*tip))?.is_none(),
+            None => false,
+        };
+        Ok(match is_unmoved {
+            true => self.place.without_branch(),
+            false => self.place.clone(),
+        })
+    }
+
     /// The tip of the records at the remote, where this clone looks for them.
     ///
     /// # Errors
     ///
     /// As [`Store::follow`].
     pub fn ask(&self, remote: &Remote<'_>) -> Result<Option<CommitId>, Error> {
+        Ok(self.ask_with_tags(remote)?.0)
+    }
+
+    /// The tip of the records at the remote, and the newest run that a tag there names.
+    fn ask_with_tags(
+        &self,
+        remote: &Remote<'_>,
+    ) -> Result<(Option<CommitId>, Option<RunId>), Error> {
         let own = self.place.own();
         let ending = format!("*/{}/state", self.site);
-        let mut names = vec![own, &ending];
+        let tags = TAGS.map(|folder| format!("{folder}{}/", self.site));
+        let asked = tags.each_ref().map(|folder| format!("{folder}*"));
+        let mut names = vec![own, &ending, &asked[0], &asked[1]];
         names.extend(self.place.branch());
-        let refs = remote
+        let mut refs = remote
             .ls_remote(&names)
             .map_err(failed("ask the remote for the records"))?;
+        let mut newest: Option<RunId> = None;
+        refs.retain(|name, _| {
+            let run = tags
+                .iter()
+                .find_map(|folder| name.strip_prefix(folder.as_str()));
+            let is_run = run.filter(|run| ulid::Ulid::from_string(run).is_ok());
+            newest = newest.take().max(is_run.map(RunId::from));
+            run.is_none()
+        });
         self.refuse_other_places(remote, &refs)?;
+        Ok((self.tip_among(remote, &refs)?, newest))
+    }
+
+    /// The tip of the records among the refs of the remote.
+    fn tip_among(
+        &self,
+        remote: &Remote<'_>,
+        refs: &BTreeMap<String, ObjectId>,
+    ) -> Result<Option<CommitId>, Error> {
+        let own = self.place.own();
         let found = |name: &str| refs.get(name).map(|id| CommitId(*id));
         let Some(branch) = self.place.branch() else {
             return Ok(found(own));

@@ -347,6 +347,9 @@ pub struct Counts {
     pub succeeded: usize,
     /// Nodes that failed.
     pub failed: usize,
+    /// Nodes that something was done to, or has begun on, and that are not as designed yet.
+    #[serde(default)]
+    pub half_done: usize,
     /// Nodes that were to be changed and were not begun.
     pub not_started: usize,
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Error, failed};
 use super::format::{FORMAT_VERSION, SITE};
 use super::message::message_in;
-use crate::design::SiteName;
+use crate::design::{RunId, SiteName};
 use crate::repository::{
     self, BRANCHES, CommitId, NewCommit, Repository, Signature, is_plain_name, is_ref_name,
 };
@@ -85,10 +85,28 @@ impl Place {
         self.branch.as_deref().unwrap_or(&self.own)
     }
 
+    /// The folder of the refs at a remote by which the workers of a run tell how far they are, with a slash at its end: beside
+    /// the records, and protected as these are.
+    #[must_use]
+    pub fn parts_at_remote(&self, run: &RunId) -> String {
+        parts_beside(self.at_remote(), run)
+    }
+
+    /// The folder of these refs in a clone.
+    #[must_use]
+    pub fn own_parts(&self, run: &RunId) -> String {
+        parts_beside(&self.own, run)
+    }
+
     /// The message of a commit of the records.
     pub(super) fn message(&self, text: &str) -> String {
         message_in(self.at_remote(), text)
     }
+}
+
+fn parts_beside(state: &str, run: &RunId) -> String {
+    let folder = state.strip_suffix("state").unwrap_or(state);
+    format!("{folder}run/{run}/")
 }
 
 /// The branch of a site.

@@ -500,6 +500,7 @@ impl<'a> Store<'a> {
     ///
     /// It cannot be written.
     pub fn write_shared(&self, mut commit: NewCommit) -> Result<CommitId, Error> {
+        commit.message = self.place.message(&commit.message);
         let writing = || failed("write the progress of a run");
         let signing = self.signing.as_deref();
         let Some(signing) = signing.filter(|signing| signing.has_key() && !signing.is_touched())

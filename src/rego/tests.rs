@@ -143,7 +143,13 @@ fn rules_for_another_version_of_the_input_are_refused() {
 fn schema() -> Value {
     let mut schema: Value = serde_json::from_str(include_str!("../../schemas/plan.json")).unwrap();
     let properties = schema["properties"].as_object_mut().unwrap();
-    for of_file in ["format_version", "policies", "records_digest", "digest"] {
+    for of_file in [
+        "format_version",
+        "policies",
+        "records_digest",
+        "digest",
+        "checked",
+    ] {
         properties.remove(of_file).unwrap();
     }
     let version = json!({"const": VERSION, "description": "The version of this input."});

@@ -12,12 +12,12 @@ use super::node;
 use super::process::Process;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
+use super::view::Completion;
 use crate::design::{Digests, NodeName, RunId};
 use crate::plan::{Plan, saved};
 use crate::record::{
     Checkpoint, Counts, NodeRecord, Outcome, Phase, RunFile, RunRecord, State, Store,
 };
-use crate::repository::RefUpdate;
 use crate::step::StepId;
 
 /// The result of an abort.
@@ -27,6 +27,8 @@ pub struct Aborted {
     pub run: RunId,
     /// The half-done parts; nodes sorted by name, then steps.
     pub half_done: Vec<HalfDone>,
+    /// Nodes that the run cordoned, and whose machines are what they were; sorted.
+    pub left_cordoned: Vec<NodeName>,
     /// The machines that were found deployed when they were observed, sorted.
     pub found_deployed: Vec<NodeName>,
     /// The tag, where it could have changed something.
@@ -58,7 +60,6 @@ pub enum HalfDone {
 pub(super) struct Abandoned {
     pub(super) run: RunRecord,
     pub(super) state: State,
-    pub(super) tag: Option<RefUpdate>,
     pub(super) files: RunFiles,
     pub(super) aborted: Aborted,
 }
@@ -88,8 +89,8 @@ pub(super) fn abandon(
     let plan = plan_of(store, state, &record.run);
     let seconds = process.time.seconds();
     let changed = take_in(&known, &mut nodes, &record, plan.as_ref(), seconds);
-    let (half_done, counts) = left_behind(&known, &nodes, &record, plan.as_ref());
-    record.counts = counts;
+    let left = left_behind(&known, &nodes, &record, plan.as_ref());
+    record.counts = left.counts;
     record.outcome = Outcome::Abandoned;
     record.ended = Some(Arc::from(rfc3339(process.time.seconds())));
     let facts = TagFacts {
@@ -112,11 +113,11 @@ pub(super) fn abandon(
     let state = store.advance(draft).map_err(error::records(recording))?;
     Ok(Abandoned {
         state,
-        tag: site.make_tag(&record)?,
         files,
         aborted: Aborted {
             run: record.run.clone(),
-            half_done,
+            half_done: left.half_done,
+            left_cordoned: left.left_cordoned,
             found_deployed: done.into_iter().filter_map(|step| step.node).collect(),
             tag: record.tag.clone(),
             unsigned,
@@ -180,13 +181,21 @@ fn take_in(
     changed
 }
 
-/// The half-done parts of a run, and the counts of its nodes.
+/// The traces of a run that is aborted.
+struct LeftBehind {
+    half_done: Vec<HalfDone>,
+    left_cordoned: Vec<NodeName>,
+    counts: Counts,
+}
+
+/// The traces of a run, by all that is known of its steps, and by the records of machines of which none is known.
 fn left_behind(
     known: &KnownRun,
     nodes: &BTreeMap<NodeName, NodeRecord>,
     record: &RunRecord,
     plan: Option<&Plan>,
-) -> (Vec<HalfDone>, Counts) {
+) -> LeftBehind {
+    let view = known.view();
     let mine = || nodes.values().filter(|node| node.run == record.run);
     let mut half_done: Vec<HalfDone> = mine()
         .filter(|node| matches!(node.phase, Phase::Unknown | Phase::Prepared | Phase::Failed))
@@ -196,25 +205,42 @@ fn left_behind(
             message: node.last_error.clone(),
         })
         .collect();
-    half_done.extend(
-        known
-            .begun()
-            .into_iter()
-            .map(|step| HalfDone::Step { step }),
-    );
-    let deployed = mine().filter(|node| node.phase == Phase::Deployed);
-    let deployed: BTreeSet<&NodeName> = deployed.map(|node| &node.node).collect();
-    // Whatever a step has begun on is not as it was, and not as it was to be.
-    let mut begun = known.begun_on();
-    begun.extend(mine().map(|node| &node.node));
-    let planned = plan.iter().flat_map(|plan| &plan.steps);
-    let planned: BTreeSet<&NodeName> = planned.filter_map(|step| step.id.node.as_ref()).collect();
-    let counts = Counts {
-        succeeded: deployed.len(),
-        failed: begun.difference(&deployed).count(),
-        not_started: planned.difference(&begun).count(),
+    // A node tells of its step by itself.
+    let is_told = |node: &NodeName| {
+        let record = nodes.get(node).filter(|node| node.run == record.run);
+        record.is_some_and(|node| node.phase == Phase::Unknown)
     };
-    (half_done, counts)
+    let open = view.open().map(|(step, _)| step);
+    let open = open.filter(|step| !step.node.as_ref().is_some_and(is_told));
+    half_done.extend(open.map(|step| HalfDone::Step { step: step.clone() }));
+    let planned = plan.map_or_else(BTreeMap::new, |plan| view.nodes(plan));
+    let left_cordoned = planned.iter().filter(|(_, node)| node.is_left_cordoned());
+    let left_cordoned = left_cordoned.map(|(node, _)| (*node).clone()).collect();
+    let mut completion: BTreeMap<&NodeName, Completion> = planned
+        .into_iter()
+        .map(|(node, view)| (node, view.completion()))
+        .collect();
+    for node in mine() {
+        let completion = completion
+            .entry(&node.node)
+            .or_insert(Completion::NotStarted);
+        if *completion == Completion::NotStarted {
+            *completion = match node.phase {
+                Phase::Deployed => Completion::Complete,
+                Phase::Failed => Completion::Failed,
+                Phase::NotStarted | Phase::Prepared | Phase::Unknown => Completion::HalfDone,
+            };
+        }
+    }
+    let mut counts = Counts::default();
+    for completion in completion.into_values() {
+        counts.add(completion);
+    }
+    LeftBehind {
+        half_done,
+        left_cordoned,
+        counts,
+    }
 }
 
 fn unsettle(record: &mut NodeRecord, run: &RunId, phase: Phase, message: Option<Arc<str>>) {

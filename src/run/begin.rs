@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::abandon::abandon;
 use super::catch_up::catch_up;
 use super::error::{self, Error};
 use super::files::RunFiles;
@@ -35,8 +34,6 @@ pub struct Proposal<'a> {
     pub break_glass: Option<&'a record::BreakGlass>,
     /// Whether the Policy at its commit may ask for approvals of the changes that follow.
     pub policy_asks: bool,
-    /// Whether an interrupted run is aborted for this one.
-    pub supersede: bool,
     /// The workers that carry it out; `None`: this process does.
     pub workers: Option<&'a Workers>,
 }
@@ -47,8 +44,7 @@ type PreconditionChecker<'f> = dyn FnMut(&State) -> Result<Vec<String>, record::
 /// Begins a run: takes the lock, follows the remote's records, asks `still_holds` with them what of the
 /// plan does not hold any more, and writes the run with its plan to the records.
 ///
-/// A lock that a process of this machine left, whose run has ended, is taken over. The run before, where
-/// it was interrupted, is aborted first if the proposal asks for it.
+/// A lock that a process of this machine left, whose run has ended, is taken over.
 ///
 /// # Errors
 ///
@@ -138,11 +134,11 @@ fn acquire(
 ) -> Result<Held, Error> {
     let plan = proposal.approved.plan_file.as_bytes();
     process.acquire(run, plan, || match unfinished(store, state)? {
-        Some(unfinished) if !proposal.supersede => Err(Error::Unfinished {
+        Some(unfinished) => Err(Error::Unfinished {
             site: process.site.name.clone(),
             run: unfinished.run,
         }),
-        _ => Ok(()),
+        None => Ok(()),
     })
 }
 
@@ -180,14 +176,10 @@ impl<'a> Beginning<'a> {
             })
         };
         if let Some(previous) = unfinished(store, &records.state)? {
-            if !self.proposal.supersede {
-                return Err(Error::Unfinished {
-                    site: site.name.clone(),
-                    run: previous.run,
-                });
-            }
-            check(&records.state)?;
-            self.supersede(&mut records, previous)?;
+            return Err(Error::Unfinished {
+                site: site.name.clone(),
+                run: previous.run,
+            });
         }
         check(&records.state)?;
         site.check_trust(&records.state)?;
@@ -213,26 +205,6 @@ impl<'a> Beginning<'a> {
             None => Ok(()),
             Some((by, run)) => Err(Error::Spent { by, run }),
         }
-    }
-
-    /// Aborts the run before, which was interrupted, and publishes that.
-    fn supersede(&self, records: &mut Records, previous: RunRecord) -> Result<(), Error> {
-        let site = self.process.site;
-        // The plan that follows was made from the records as they are.
-        let no_look = |_: &_| Default::default();
-        let read = (&self.store, &records.state);
-        let abandoned = abandon(self.process, read, previous, &no_look)?;
-        let mut updates = Vec::new();
-        updates.extend(self.store.publication(&abandoned.state, records.remote_tip));
-        updates.extend(abandoned.tag);
-        records.state = abandoned.state;
-        if site.push(&updates)? == PushOutcome::Published {
-            abandoned.files.remove();
-            if site.audience().is_some() {
-                records.remote_tip = records.state.tip;
-            }
-        }
-        Ok(())
     }
 
     /// The id of the run. The one in the lock was made before the newest records were read: where these have a

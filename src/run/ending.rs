@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::view::Completion;
 use crate::design::{GroupName, NodeName, RunId};
 use crate::plan::Standing;
 use crate::record::{Counts, Error, Outcome, RunFile, RunRecord, State, Store, Unproven};
@@ -73,14 +74,53 @@ pub struct NodeResult {
     pub failed_step: Option<Arc<str>>,
     /// Why.
     pub message: Option<Arc<str>>,
+    /// The step that had begun when the run stopped, and whose end is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unended_step: Option<Arc<str>>,
     /// Whether all is done that was planned for it.
     #[serde(default)]
     pub complete: bool,
+    /// Whether something was done to it, or has begun on it.
+    #[serde(default)]
+    pub begun: bool,
     /// Time spent on it, in milliseconds.
     pub duration_ms: u64,
 }
 
+impl NodeResult {
+    /// How far it came.
+    #[must_use]
+    pub fn completion(&self) -> Completion {
+        match () {
+            () if self.complete => Completion::Complete,
+            () if self.message.is_some() => Completion::Failed,
+            () if self.begun => Completion::HalfDone,
+            () => Completion::NotStarted,
+        }
+    }
+
+    /// The step that failed, or whose end is not known.
+    #[must_use]
+    pub fn step(&self) -> Option<&str> {
+        let step = self.failed_step.as_ref().or(self.unended_step.as_ref());
+        step.map(|step| &**step)
+    }
+
+    /// Why it is not as it was to be.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        let unended = self.unended_step.as_ref();
+        let unended = unended.map(|_| "it had begun, and its end is not known");
+        self.message.as_deref().or(unended)
+    }
+}
+
 impl RunReport {
+    /// The nodes of which not all is done.
+    pub fn unfinished(&self) -> impl Iterator<Item = &NodeResult> {
+        self.nodes.iter().filter(|node| !node.complete)
+    }
+
     /// The report of a run, where it has one that can be read. One that was interrupted and then aborted is as its record
     /// has it.
     ///

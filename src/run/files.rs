@@ -19,6 +19,8 @@ use crate::repository::Repository;
 /// The name of a damaged journal, once another has taken its place.
 const DAMAGED: &str = "journal.damaged";
 const PLAN: &str = "plan";
+/// Tells that the lock of the run was released here once its process was certainly gone.
+const RELEASED: &str = "released";
 
 /// The directory of a run.
 #[derive(Clone, Debug)]
@@ -180,6 +182,26 @@ impl RunFiles {
     pub(super) fn noted_plan(&self) -> Option<Digest> {
         let text = fs::read_to_string(self.directory.join(PLAN)).ok()?;
         Some(Digest::from(text.as_str()))
+    }
+
+    /// Notes whether the lock of the run was released here once its process was certainly gone. A note that is lost makes the
+    /// next process wait longer.
+    pub(super) fn note_released(&self, is_released: bool) {
+        let note = self.directory.join(RELEASED);
+        let noted = match is_released {
+            true => fs::create_dir_all(&self.directory).and_then(|()| fs::write(&note, b"")),
+            false => fs::remove_file(&note),
+        };
+        if let Err(error) = noted
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            log::info!("`{}`: {error}", note.display());
+        }
+    }
+
+    /// Whether the lock of the run was released here once its process was certainly gone.
+    pub(super) fn is_released(&self) -> bool {
+        self.directory.join(RELEASED).exists()
     }
 
     /// Whether there is anything of the run here.

@@ -82,7 +82,7 @@ impl Session<'_> {
                 counts: finished.counts,
                 unverified: {
                     let touched = finished.nodes.iter();
-                    let touched = touched.filter(|node| node.standing != Standing::NotStarted);
+                    let touched = touched.filter(|node| node.begun);
                     let touched: FxHashSet<&NodeName> = touched.map(|node| &node.node).collect();
                     let unverified = self.approved.plan.unverified();
                     unverified
@@ -245,6 +245,14 @@ fn failed_nodes(finished: &Finished) -> impl Iterator<Item = &NodeName> {
     failed.map(|node| &node.node)
 }
 
+/// The way back of a node that takes no pods any more.
+#[must_use]
+pub fn left_cordoned(node: &NodeName) -> String {
+    format!(
+        "{node} is left cordoned; `trueup apply uncordon {node}` lets pods be scheduled on it again."
+    )
+}
+
 /// The next steps, one sentence each.
 fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
     let mut next: Vec<String> = Vec::new();
@@ -254,10 +262,10 @@ fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
             "not-begun"
         ));
     }
-    for node in &finished.left_cordoned {
-        next.push(format!(
-            "{node} is left cordoned; `trueup apply uncordon {node}` lets pods be scheduled on it again."
-        ));
+    // The site is locked for a run that was interrupted, and what it has cordoned is its business.
+    let is_over = outcome != Outcome::Interrupted;
+    for node in finished.left_cordoned.iter().filter(|_| is_over) {
+        next.push(left_cordoned(node));
     }
     match outcome {
         Outcome::Interrupted => next.push(format!(

@@ -13,10 +13,11 @@ use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
 use super::node;
-use super::outcome::{NodeOutcome, decision};
+use super::outcome::{NodeOutcome, decided};
 use super::part::collected;
 use super::records::Part;
 use super::site_repository::SiteRepository;
+use super::view::View;
 use crate::design::{NodeName, RunId};
 use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;
@@ -211,51 +212,28 @@ impl KnownRun {
         last
     }
 
-    /// The machines of which an operator decided that their deploy is done.
-    pub(super) fn decided(&self) -> FxHashSet<&NodeName> {
-        let mut decided = FxHashSet::default();
-        for entry in &self.entries {
-            if let Entry::Note { step, text } = entry
-                && let (StepKind::Deploy, Some(node)) = (step.kind, &step.node)
-            {
-                match decision(text) {
-                    Some(true) => decided.insert(node),
-                    Some(false) => decided.remove(node),
-                    None => false,
-                };
-            }
-        }
-        decided
+    /// How far the steps are.
+    pub(super) fn view(&self) -> View<'_> {
+        View::of(&self.entries)
     }
 
-    /// The nodes that a step has begun on, whether it has ended or not.
-    pub(super) fn begun_on(&self) -> BTreeSet<&NodeName> {
-        let begun = self.entries.iter().filter_map(|entry| match entry {
-            Entry::Intent { step } => step.node.as_ref(),
-            Entry::Ended {
-                step,
-                attempted: true,
-                ..
-            } => step.node.as_ref(),
-            _ => None,
-        });
-        begun.collect()
+    /// The machines of which an operator decided that their deploy is done.
+    pub(super) fn decided(&self) -> FxHashSet<&NodeName> {
+        let steps = self.view().0.into_iter();
+        let deploys = steps.filter(|(step, _)| step.kind == StepKind::Deploy);
+        let decided = deploys.filter(|(_, view)| decided(view.notes()));
+        decided.filter_map(|(step, _)| step.node.as_ref()).collect()
     }
 
     /// The deploys that had begun and have not ended, each with its notes.
     pub(super) fn begun_deploys(&self) -> BTreeMap<StepId, Vec<Arc<str>>> {
-        let begun = self.begun().into_iter();
-        let begun = begun.filter(|step| step.kind == StepKind::Deploy);
-        let mut notes: BTreeMap<StepId, Vec<Arc<str>>> =
-            begun.map(|step| (step, Vec::new())).collect();
-        for entry in &self.entries {
-            if let Entry::Note { step, text } = entry
-                && let Some(notes) = notes.get_mut(step)
-            {
-                notes.push(text.clone());
-            }
-        }
-        notes
+        let view = self.view();
+        let deploys = view
+            .open()
+            .filter(|(step, _)| step.kind == StepKind::Deploy);
+        deploys
+            .map(|(step, view)| (step.clone(), view.notes().cloned().collect()))
+            .collect()
     }
 
     /// Takes in that steps that had begun are done.
@@ -273,19 +251,6 @@ impl KnownRun {
         self.journal = self.entries.len();
         self.entries
             .extend(told.into_iter().filter(|entry| !is_begun(entry)));
-    }
-
-    /// Steps that had begun and have not ended, sorted.
-    pub(super) fn begun(&self) -> Vec<StepId> {
-        let mut begun = BTreeSet::new();
-        for entry in &self.entries {
-            match entry {
-                Entry::Intent { step } => begun.insert(step.clone()),
-                Entry::Ended { step, .. } => begun.remove(step),
-                Entry::Opened { .. } | Entry::Note { .. } => false,
-            };
-        }
-        begun.into_iter().collect()
     }
 }
 

@@ -48,6 +48,7 @@ mod tag;
 mod take_over;
 mod time;
 mod unfinished;
+mod view;
 mod vouch;
 
 pub use abandon::{Aborted, HalfDone, LookAtDeploys};
@@ -59,6 +60,7 @@ pub use durations::Durations;
 pub use ending::{Finished, GroupResult, NodeResult, RunReport};
 pub use error::{Error, Kind};
 pub use event::{EventKind, GateStage, RunEvent};
+pub use finish::left_cordoned;
 pub use git_thread::{GitWork, with_heartbeat};
 pub use history::{History, intermediate_commits, since_success};
 pub use interrupted::{Interrupted, find_interrupted};
@@ -69,7 +71,7 @@ pub use outcome::{DECIDED_DONE, NodeOutcome};
 pub use part::{
     Ending, Opened, OpenedPart, PartLog, PartOverview, PartRecorder, PartRequest, PartSession,
     PartState, abort_run, end_run, find_shared, hand_over, leave_to_workers, open_part, overview,
-    pushes_per_minute,
+    pushes_per_minute, time_of_pushes,
 };
 pub use process::{Committer, Process};
 pub use publish::Publication;
@@ -80,5 +82,6 @@ pub use site_repository::{Connection, SetAside, SiteRepository};
 pub use stop::{Stop, StopHandle};
 pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::Timekeeper;
-pub use unfinished::{holder, outcome_now, unfinished_run};
+pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run};
+pub use view::{Completion, Kinds, NodeView, tolerated};
 pub use vouch::vouch;

@@ -15,8 +15,14 @@ use crate::step::{StepId, StepKind, clean_step_of};
 /// The note of a step of which an operator decided that it is done: nothing has seen its end.
 pub const DECIDED_DONE: &str = "an operator decided that it is done";
 
+/// Whether an operator decided last that a step is done, by its notes.
+pub(super) fn decided<'a>(notes: impl IntoIterator<Item = &'a Arc<str>>) -> bool {
+    let decisions = notes.into_iter().filter_map(|note| decision(note));
+    decisions.last() == Some(true)
+}
+
 /// The decision of an operator about a step, by a note: whether it is done.
-pub(super) fn decision(note: &str) -> Option<bool> {
+fn decision(note: &str) -> Option<bool> {
     match note {
         DECIDED_DONE => Some(true),
         NOT_BEGUN => Some(false),
@@ -88,7 +94,7 @@ impl NodeOutcome {
                 _ => None,
             },
             identity: identity::noted(notes).map(Box::new),
-            decided: notes.iter().filter_map(|note| decision(note)).next_back() == Some(true),
+            decided: decided(notes),
         })
     }
 

@@ -1,6 +1,7 @@
 //! This process as it works on a site: where, for whom, and by which clock.
 
 use super::error::{self, Error};
+use super::files::RunFiles;
 use super::site_repository::SiteRepository;
 use super::time::{Timekeeper, rfc3339};
 use crate::design::RunId;
@@ -111,6 +112,12 @@ impl<'a> Process<'a> {
             return Err(self.site.held(left));
         }
         may_take_over()?;
+        RunFiles::of(
+            self.site.repository,
+            &self.site.name,
+            &RunId::from(left.holder.run.as_str()),
+        )
+        .note_released(true);
         self.take_as(Some(left.id), self.holder(run), plan)
     }
 

@@ -83,19 +83,29 @@ impl SiteRepository<'_> {
             old: Some(id.0),
             new: None,
         });
-        let mut release: Vec<RefUpdate> = release.into_iter().collect();
-        if is_of_workers {
-            release.extend(parts.removal()?);
-        }
+        let release: Vec<RefUpdate> = release.into_iter().collect();
+        let removal = match is_of_workers {
+            true => parts.removal()?,
+            false => Vec::new(),
+        };
         let state = store.publication(end.state, end.remote_tip);
-        let rest = || state.iter().chain(&release).cloned();
-        let all: Vec<RefUpdate> = state.iter().chain(&tag).chain(&release).cloned().collect();
-        let mut pushed = self.push(&all);
+        let without = |tag: &Option<RefUpdate>, removal: &[RefUpdate]| {
+            let all = state.iter().chain(tag).chain(&release).chain(removal);
+            all.cloned().collect::<Vec<_>>()
+        };
+        let mut pushed = self.push(&without(&tag, &removal));
+        if let Err(error) = &pushed
+            && is_refusal(error)
+            && !removal.is_empty()
+        {
+            log::warn!("the remote keeps the refs of the parts: {}", chain(error));
+            pushed = self.push(&without(&tag, &[]));
+        }
         if let (Ok(PushOutcome::LostRace { name, .. }), Some(tag)) = (&pushed, &tag)
             && *name == tag.name
         {
             // The tag of the run is there with another message: its author keeps it.
-            pushed = self.push(&rest().collect::<Vec<_>>());
+            pushed = self.push(&without(&None, &[]));
         }
         if let Err(error) = &pushed
             && is_refusal(error)
@@ -106,7 +116,7 @@ impl SiteRepository<'_> {
                 "the remote takes no ref that keeps the commit of the guards: {}",
                 chain(error)
             );
-            pushed = self.push(&rest().collect::<Vec<_>>());
+            pushed = self.push(&without(&None, &[]));
         }
         let publication = match (pushed, &tag) {
             (Ok(PushOutcome::Published), _) => Publication::Whole,

@@ -34,7 +34,7 @@ use crate::threads::lock;
 pub(super) const RENEWAL: Duration = Duration::from_secs(60);
 /// The age of the last renewal at which no step starts any more, and none sends a request that changes
 /// something.
-const BOUND: Duration = Duration::from_secs(5 * 60);
+pub(super) const BOUND: Duration = Duration::from_secs(5 * 60);
 
 /// A plan as it was approved: with its file, its commit and its designs.
 #[derive(Clone, Copy, Debug)]

@@ -67,6 +67,10 @@ pub(super) fn annotation<'n>(
         let reason = broken.reason.replace(char::is_control, " ");
         format!("break-glass: by {}: {reason}\n", broken.by)
     });
+    let half_done = match counts.half_done {
+        0 => String::new(),
+        number => format!("{number} half-done, "),
+    };
     let unverified = match run.unverified {
         0 => String::new(),
         number => format!("unverified: {number}\n"),
@@ -81,7 +85,7 @@ pub(super) fn annotation<'n>(
         email: Arc::from(tagger.email),
         seconds: tagger.seconds,
         message: Arc::from(format!(
-            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {} not started\n{}{unproven}{unverified}{broken}",
+            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {half_done}{} not started\n{}{unproven}{unverified}{broken}",
             run.run,
             run.action,
             run.outcome,

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::catch_up::catch_up;
-use super::error::Error;
+use super::error::{self, Error};
+use super::files::RunFiles;
 use super::interrupted::Interrupted;
 use super::process::{Held, Process};
+use super::session::BOUND;
 use crate::design::RunId;
 use crate::record::Outcome;
 use crate::repository::Lock;
@@ -32,6 +34,7 @@ pub(super) fn take_over(
 ) -> Result<Held, Error> {
     let site = process.site;
     let run = &interrupted.record.run;
+    let files = RunFiles::of(site.repository, &site.name, run);
     let left = match site.lock()? {
         None => None,
         Some(left) if left.holder.run != run.as_str() => return Err(site.held(left)),
@@ -40,23 +43,53 @@ pub(super) fn take_over(
         Some(left) if how.dead => wait_until_dead(process, left)?,
         Some(left) => return Err(site.held(left)),
     };
+    // One that was interrupted in good order has released its lock, and asks for nothing any more.
+    let wait = match &left {
+        Some(_) => how.longest_request,
+        None if interrupted.record.outcome != Outcome::Running => Duration::ZERO,
+        None => lease_of_missing(process, run, &files)? + how.longest_request,
+    };
     let was_locked = left.is_some();
     let taken = process.take(left.map(|left| left.id), run, &interrupted.plan)?;
-    // One that was interrupted in good order has released its lock, and asks for nothing any more.
-    let wait = match was_locked || interrupted.record.outcome == Outcome::Running {
-        true => how.longest_request,
-        false => Duration::ZERO,
-    };
     if !wait.is_zero() {
         process.time.explain(&format!(
             "for {} s: so long may the last request of the interrupted process be on its way",
             wait.as_secs()
         ));
         pause(process, wait).inspect_err(|_| {
+            files.note_released(was_locked);
             let _ = site.release(taken.lock.id);
         })?;
     }
+    files.note_released(false);
     Ok(taken)
+}
+
+/// How long the process of a run may still act whose lock is gone, though it never wrote that it stopped: nothing, where it is
+/// certainly gone. A lock that was deleted at the remote does not stop it before it renews it, or fails to.
+fn lease_of_missing(
+    process: Process<'_>,
+    run: &RunId,
+    files: &RunFiles,
+) -> Result<Duration, Error> {
+    let site = process.site;
+    if files.is_released() {
+        return Ok(Duration::ZERO);
+    }
+    let here = site
+        .repository
+        .read_lock(site.name.as_str())
+        .map_err(error::repository(&site.name, "read the lock"))?;
+    match here.filter(|here| here.holder.run == run.as_str()) {
+        Some(here) if here.holder.is_gone(&process.holder(run)) => Ok(Duration::ZERO),
+        Some(here) => Err(site.held(here)),
+        None => {
+            process.time.explain(&format!(
+                "the lock of run {run} is gone, and the run has not ended: its process may be at work"
+            ));
+            Ok(BOUND)
+        }
+    }
 }
 
 /// Waits until a lock has not moved for so long that its holder has stopped, whatever became of it; `None`
@@ -117,14 +150,22 @@ pub fn unlock(process: Process<'_>, run: &RunId, how: Unlock) -> Result<(), Erro
     if left.holder.run != run.as_str() {
         return Err(site.held(left));
     }
-    if how == Unlock::Forced || process.is_dead(&left)? {
+    if how == Unlock::Forced {
+        return site.release(left.id);
+    }
+    let files = RunFiles::of(site.repository, &site.name, run);
+    if process.is_dead(&left)? {
+        files.note_released(true);
         return site.release(left.id);
     }
     if how == Unlock::Dead || left.holder.of_workers {
         return Err(site.held(left));
     }
     match wait_until_dead(process, left)? {
-        Some(left) => site.release(left.id),
+        Some(left) => {
+            files.note_released(true);
+            site.release(left.id)
+        }
         None => Ok(()),
     }
 }

@@ -19,6 +19,17 @@ pub fn holder(site: &SiteRepository<'_>) -> Result<Option<RunId>, Error> {
     Ok(lock.map(|lock| RunId::from(lock.holder.run.as_str())))
 }
 
+/// Refuses a lock whose holder may be at work: the run is that process's, or its workers'.
+///
+/// # Errors
+///
+/// [`Error::LockHeld`], [`Error::EndedElsewhere`]; the lock cannot be read.
+pub fn refuse_held(site: &SiteRepository<'_>) -> Result<(), Error> {
+    let lock = site.lock()?;
+    let held = lock.filter(|lock| state_of(&lock.holder) == RunState::Running);
+    held.map_or(Ok(()), |lock| Err(site.held(lock)))
+}
+
 /// The run of a site that has not ended, where there is one. The records are taken as they are here, so they have been
 /// followed before; the lock is read where it counts, but with `--offline` here.
 ///

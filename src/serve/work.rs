@@ -166,7 +166,6 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
         file: &file,
         commit,
         clearance: &clearance,
-        supersede: false,
     };
     let run_host = ServiceRun {
         entry,

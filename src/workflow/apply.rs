@@ -1,6 +1,7 @@
 //! Begins the run of an approved plan, and carries it out.
 
 use super::carry_out::{Caller, Carried, Execution, carry_out};
+use super::checking::checked_at_begin;
 use super::{Clearance, Error};
 use crate::design::{Digest, RunId};
 use crate::plan::{self, Plan, saved};
@@ -43,15 +44,13 @@ pub struct ApplyRequest<'a> {
     pub commit: CommitId,
     /// The approvals that the run begins with.
     pub clearance: &'a Clearance,
-    /// Whether an interrupted run is aborted for this one.
-    pub supersede: bool,
 }
 
 /// Begins the run of a plan and carries it out.
 ///
 /// # Errors
 ///
-/// [`Error::WindowClosed`]; those of [`begin`]; [`Error::Steps`]; those of the end of the run.
+/// [`Error::WindowClosed`]; [`Error::Unsound`]; those of [`begin`]; [`Error::Steps`]; those of the end of the run.
 pub fn apply<'a>(
     process: Process<'a>,
     request: &ApplyRequest<'a>,
@@ -65,7 +64,7 @@ pub fn apply<'a>(
 ///
 /// # Errors
 ///
-/// [`Error::WindowClosed`]; those of [`begin`], and of the lock.
+/// [`Error::WindowClosed`]; [`Error::Unsound`]; those of [`begin`], and of the lock.
 pub fn begin_for_workers(
     process: Process<'_>,
     request: &ApplyRequest<'_>,
@@ -83,6 +82,7 @@ fn begin_run<'a>(
 ) -> Result<Begun<'a>, Error> {
     let execution = &request.execution;
     execution.time_left(process.time)?;
+    checked_at_begin(execution.plan, execution.guarded).map_err(Error::Unsound)?;
     let time_zone = &execution.guarded.guards().policy.time_zone;
     let today = time_zone.day(process.time.seconds());
     let store = Store::open(process.site.repository, &process.site.name)?;
@@ -97,7 +97,6 @@ fn begin_run<'a>(
         approvals: &request.clearance.approvals,
         break_glass: request.clearance.break_glass.as_ref(),
         policy_asks: request.clearance.policy_asks,
-        supersede: request.supersede,
         workers,
     };
     Ok(begin(process, proposal, &mut |state| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::checking::checked_at_begin;
 use super::guarded::ResolvedGuards;
 use super::{Approving, Failure, FailureKind};
 use crate::design::{NodeDesign, NodeName};
@@ -49,6 +50,11 @@ impl ResolvedGuards {
             let denied = rules.judged(plan)?.denied.into_iter();
             let denied = denied.map(|verdict| format!("{}: {}", verdict.rule, verdict.message));
             tightened.refusals.extend(denied);
+        }
+        if let Err(findings) = checked_at_begin(plan, run.design) {
+            tightened
+                .refusals
+                .extend(findings.iter().map(ToString::to_string));
         }
         if !tightened.refusals.is_empty() {
             let run = &run.record.run;

@@ -31,6 +31,8 @@ pub struct Checkout<'a> {
     /// The revision from which the operator takes the guards of the site.
     backends_from: Option<String>,
     guards: OnceLock<Option<Arc<ProtectedGuards>>>,
+    /// Where the records of the run under way are, for commands about that run.
+    place_of_run: Option<OnceLock<Place>>,
 }
 
 /// The guards of a site at a protected revision, which a pull request cannot change.
@@ -94,6 +96,16 @@ impl<'a> Checkout<'a> {
             location,
             backends_from,
             guards: OnceLock::new(),
+            place_of_run: None,
+        }
+    }
+
+    /// This checkout for a command about a run under way: its records are where it began, until it has ended.
+    #[must_use]
+    pub fn of_run(self) -> Self {
+        Self {
+            place_of_run: Some(OnceLock::new()),
+            ..self
         }
     }
 
@@ -255,13 +267,29 @@ impl<'a> Checkout<'a> {
             Connection::Shared { .. } => self.state_branch()?,
             Connection::Alone | Connection::Offline => None,
         };
+        let place = Place::of(self.repository, site, branch.as_deref())?;
         Ok(SiteRepository {
             repository: self.repository,
             name: site.clone(),
+            place: self.where_run_began(place, &connection)?,
             connection,
-            place: Place::of(self.repository, site, branch.as_deref())?,
             signing: None,
         })
+    }
+
+    /// The place of the records, for commands about a run under way.
+    fn where_run_began(&self, place: Place, connection: &Connection<'_>) -> Result<Place, Failure> {
+        let (Some(found), Connection::Shared { remote, .. }) = (&self.place_of_run, connection)
+        else {
+            return Ok(place);
+        };
+        if let Some(found) = found.get() {
+            return Ok(found.clone());
+        }
+        let site = &self.location.site;
+        let lock = format!("{}/{site}/lock", self.repository.ref_prefix()?);
+        let place = Store::at(self.repository, site, place)?.place_of_run(remote, &lock)?;
+        Ok(found.get_or_init(|| place).clone())
     }
 
     /// The branches of records that the Policy at the protected revision names. What the documents under review name

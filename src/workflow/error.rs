@@ -1,6 +1,7 @@
 //! Why a workflow did not come to its end.
 
 use crate::apply;
+use crate::check::Finding;
 use crate::design::RunId;
 use crate::{record, run, site};
 
@@ -18,6 +19,9 @@ pub enum Error {
         /// The command that opens others, if only those in force are closed.
         way_out: Option<String>,
     },
+    /// The checker found something in the plan.
+    #[error("the plan breaks rules that every plan keeps")]
+    Unsound(Vec<Finding>),
     /// The steps of a run could not continue, though its machines could.
     #[error("the steps of run {run} could not continue")]
     Steps {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Error;
+use super::checking::refusal;
 use crate::apply;
 use crate::diagnostic::{chain, without_code};
 use crate::plan::Action;
@@ -184,6 +185,7 @@ impl From<Error> for Failure {
                 Self::from_error(FailureKind::Guard, &error, way_out.clone())
                     .hint("wait for one, or give `--outside-windows`")
             }
+            Error::Unsound(findings) => refusal(findings),
             Error::Steps { run, source } => {
                 let hint = matches!(source, apply::Error::Journal(_)).then(|| {
                 format!("nothing more is begun; when that is repaired, `trueup apply --resume` resumes run {run}")

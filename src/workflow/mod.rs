@@ -12,6 +12,7 @@ mod approvals;
 mod backends;
 mod begun_guards;
 mod carry_out;
+mod checking;
 mod checkout;
 mod client;
 mod collections;

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use super::checking::checked;
 use super::{Checkout, Failure, FailureKind, in_history, recorded};
+use crate::check::Inputs;
 use crate::design::RunId;
 use crate::observed;
 use crate::plan::{Options, Plan, saved};
@@ -14,7 +16,7 @@ use crate::run::{Interrupted, SiteRepository};
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is no plan as this program writes it.
+/// The file cannot be read, or is no plan as this program writes it, or breaks a rule of the checker.
 pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
     let unreadable = |kind, error: &dyn std::fmt::Display| {
         Failure::new(
@@ -24,7 +26,9 @@ pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
     };
     let bytes = read_file(path, observed::LARGEST, Links::Followed);
     let bytes = bytes.map_err(|error| unreadable(FailureKind::Error, &error))?;
-    saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))
+    let mut plan = saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))?;
+    checked(&mut plan, &Inputs::default())?;
+    Ok(plan)
 }
 
 /// The plan of an interrupted run, as its records have it.

@@ -98,6 +98,21 @@ const MODULES: &[(&str, &[&str])] = &[
             "threads",
         ],
     ),
+    // `document`: which fields of a design are secrets. Of `plan` and `guard` data types only.
+    (
+        "check",
+        &[
+            "design",
+            "document",
+            "guard",
+            "identity",
+            "lifecycle",
+            "observed",
+            "plan",
+            "record",
+            "step",
+        ],
+    ),
     // `diagnostic`, `document`: a backend reads its own settings out of the design and points into them.
     // `guard`: the same functions as at planning judge what is seen at the instant of the act.
     (
@@ -164,6 +179,7 @@ const MODULES: &[(&str, &[&str])] = &[
         &[
             "apply",
             "backend",
+            "check",
             "design",
             "diagnostic",
             "diff",
@@ -321,6 +337,7 @@ const PURE: &[&str] = &[
     "guard",
     "diff",
     "plan",
+    "check",
 ];
 
 /// What the pure modules do not know.
@@ -500,6 +517,86 @@ fn pure_rooms_know_no_clock_no_files_and_no_environment() {
         for name in WORLD {
             if code.contains(name) {
                 problems.push(format!("{}: {name}", file.path.display()));
+            }
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// What the checker may take from the modules whose plans it judges, beside types and constants: how a value is read.
+const READ_BY_THE_CHECKER: &[&str] = &["guards", "is_empty", "node"];
+
+#[test]
+fn the_checker_uses_data_types_of_the_planner_and_none_of_its_functions() {
+    let all = files();
+    let functions = |module: &str| -> BTreeSet<String> {
+        let own = all.iter().filter(|file| file.module == module);
+        let lines: Vec<String> = own
+            .flat_map(|file| {
+                code(&file.text)
+                    .lines()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let named = lines.iter().filter_map(|line| {
+            let (before, rest) = line.split_once("fn ")?;
+            let is_defined = before.trim().is_empty() || before.trim_start().starts_with("pub");
+            is_defined.then(|| word(rest).to_owned())
+        });
+        named.filter(|name| !name.is_empty()).collect()
+    };
+    let mut theirs = functions("plan");
+    theirs.extend(functions("guard"));
+    // Names that the modules below have, too, and the checker itself.
+    for module in [
+        "check",
+        "design",
+        "document",
+        "identity",
+        "lifecycle",
+        "observed",
+        "record",
+        "step",
+    ] {
+        let own = functions(module);
+        theirs.retain(|name| !own.contains(name));
+    }
+    let common = [
+        "all", "new", "of", "get", "is_none", "contains", "insert", "extend", "push",
+    ];
+    theirs.retain(|name| !common.contains(&&**name) && !READ_BY_THE_CHECKER.contains(&&**name));
+    assert!(
+        theirs.contains("check_limits") && theirs.contains("is_partial"),
+        "{theirs:?}"
+    );
+    let mut problems = Vec::new();
+    for file in all.iter().filter(|file| file.module == "check") {
+        let code = code(&file.text);
+        for name in &theirs {
+            let called = [format!(".{name}("), format!("::{name}(")];
+            if called.iter().any(|call| code.contains(call)) {
+                problems.push(format!(
+                    "{}: `{name}` is the planner's",
+                    file.path.display()
+                ));
+            }
+        }
+        for module in ["plan", "guard"] {
+            let path = format!("crate::{module}::");
+            for (at, _) in code.match_indices(&path) {
+                let rest = &code[at + path.len()..];
+                let end = rest.find(';').unwrap_or(rest.len());
+                let names = rest[..end]
+                    .trim_matches(['{', '}'])
+                    .split(',')
+                    .map(str::trim);
+                let functions = names
+                    .map(word)
+                    .filter(|name| name.starts_with(|letter: char| letter.is_lowercase()));
+                problems.extend(
+                    functions.map(|name| format!("{}: {module}::{name}", file.path.display())),
+                );
             }
         }
     }

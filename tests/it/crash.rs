@@ -71,7 +71,7 @@ pub(crate) fn redeploy_of_a_member() -> Story {
 /// Whether processes can be watched here; said loudly where they cannot.
 fn strace_works() -> bool {
     let mut command = Command::new("strace");
-    command.args(["-f", "-e", "trace=write", "true"]);
+    command.args(["--seccomp-bpf", "-f", "-e", "trace=write", "true"]);
     let works = command
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -116,7 +116,14 @@ impl Story {
         let fixture = self.fixture();
         let trace = fixture.checkout.outside().join("trace");
         let trace = trace.to_str().unwrap();
-        let options = ["-f", "-o", trace, "-e", &format!("trace={call}")];
+        let options = [
+            "--seccomp-bpf",
+            "-f",
+            "-o",
+            trace,
+            "-e",
+            &format!("trace={call}"),
+        ];
         under_strace(&fixture, &options, self.command).with(0);
         let text = std::fs::read_to_string(trace).unwrap();
         text.lines()

@@ -17,10 +17,8 @@ impl Checkout {
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().canonicalize().unwrap().join("repository");
-        std::fs::create_dir(&path).unwrap();
-        let checkout = Self { folder, path };
-        checkout.git(&["init", "--quiet", "--initial-branch=main"]);
-        checkout
+        place(&path.join(".git"), "\tbare = false\n");
+        Self { folder, path }
     }
 
     /// A clone of a repository, with more arguments for `git clone`.
@@ -82,16 +80,10 @@ impl Origin {
     /// An empty one.
     pub(crate) fn new() -> Self {
         let folder = TempDir::new().unwrap();
-        git_in(
-            folder.path(),
-            &["init", "--quiet", "--bare", "--initial-branch=main"],
-        );
         // Fetching by id, as hosts allow it.
-        git_in(
-            folder.path(),
-            &["config", "uploadpack.allowAnySHA1InWant", "true"],
-        );
-        git_in(folder.path(), &["config", "uploadpack.allowFilter", "true"]);
+        let hosts = "[uploadpack]\n\tallowAnySHA1InWant = true\n\tallowFilter = true\n";
+        let settings = format!("\tbare = true\n[receive]\n\tautogc = false\n{hosts}");
+        place(folder.path(), &settings);
         Self { folder }
     }
 
@@ -108,9 +100,22 @@ impl Origin {
     }
 }
 
+/// Makes a repository without commits, as `git init` does with an empty template, and without a process: there are
+/// thousands of them.
+pub(crate) fn place(folder: &Path, settings: &str) {
+    for part in ["objects/pack", "refs/heads", "refs/tags", "info", "hooks"] {
+        std::fs::create_dir_all(folder.join(part)).unwrap();
+    }
+    std::fs::write(folder.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let config = format!("[core]\n\trepositoryformatversion = 0\n{settings}");
+    std::fs::write(folder.join("config"), config).unwrap();
+}
+
 fn git_in(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "protocol.file.allow=always"])
+        // Nothing here gets old, and each commit would start two processes to see that.
+        .args(["-c", "maintenance.auto=false"])
         .args(arguments)
         .current_dir(folder)
         .env("GIT_CONFIG_NOSYSTEM", "1")

@@ -120,7 +120,9 @@ fn run(fixture: &Fixture, arguments: &[&str]) -> (Ended, Option<String>) {
     shell.args(["-c", LIMITS, "sh"]);
     let watched = strace_works();
     if watched {
-        shell.args(["strace", "-f", "-y", "-o"]).arg(&trace);
+        shell
+            .args(["strace", "--seccomp-bpf", "-f", "-y", "-o"])
+            .arg(&trace);
         shell.args([
             "-e",
             "trace=open,openat,openat2,creat,execve,execveat,connect",
@@ -150,7 +152,9 @@ fn run(fixture: &Fixture, arguments: &[&str]) -> (Ended, Option<String>) {
 fn strace_works() -> bool {
     let mut command = Command::new("strace");
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
-    let works = quiet.args(["-f", "-e", "trace=open", "true"]).status();
+    let works = quiet
+        .args(["--seccomp-bpf", "-f", "-e", "trace=open", "true"])
+        .status();
     let works = cfg!(target_os = "linux") && works.is_ok_and(|status| status.success());
     if !works {
         skipped("strace is not there or may not watch processes: opens are not looked at");

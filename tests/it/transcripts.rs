@@ -136,41 +136,73 @@ macro_rules! transcripts {
 transcripts! {
     first_deploy
     status_nodes_log_show
+    rendered_documents
     validate_errors
+    machine_twice
     usage_errors
+    doctor_checks
+    diff_of_revisions
     label_change
     image_change
     network_change
-    detailed_exit_codes
-    uncommitted_and_intermediate
-    protected_node
     removed_node
-    adoption
     drift
+    rollback
+    part_of_a_site
+    secrets_masked
+    adoption
+    detailed_exit_codes
     groups_with_criteria
     waves_and_budgets
+    canary_and_budget
     failed_group
+    succeeded_with_failures
+    limit_of_failures
+    review_markdown
     saved_plan_stale
-    approval
-    approval_covers
+    plan_allowances
+    plan_forged
+    observed_from_a_file
+    uncommitted_and_intermediate
+    protected_node
     rego_denial
     maintenance_window
     guards_in_force
     guards_way_back
+    approval
+    approval_covers
+    break_glass
+    signed_runs
+    trust_needed
+    trust_of_a_pull_request
+    trust_networks
+    trust_plain_http
+    trust_file_in_worktree
     interrupted_resumed
+    interrupted_twice
+    killed_resumed
+    resumed_elsewhere
     interrupted_aborted
     lock_held
+    unlock_dead
     records_not_pushed
+    records_unpublished
     power
-    drain_blocked
     drain_and_uncordon
+    drain_blocked
     teardown
     redeploy_target_revision
     control_plane_redeploy
     etcd_quorum
     retire
     clean_failure
+    remediation
+    remediation_storm
     divided_run
+    worker_killed
+    worker_aborted
+    many_sites
+    records_in_a_branch
 }
 
 #[test]

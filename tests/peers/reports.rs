@@ -82,7 +82,9 @@ fn report() -> RunReport {
         standing,
         failed_step: (!complete).then(|| format!("deploy/g/{name}").into()),
         message: (!complete).then(|| "no <image> ]]> \u{7}".into()),
+        unended_step: None,
         complete,
+        begun: true,
         duration_ms: 1_234,
     };
     RunReport {

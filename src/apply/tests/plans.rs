@@ -250,6 +250,7 @@ impl Site {
             approvals: crate::plan::Approvals::default(),
             summary: Summary::default(),
             forecast: Forecast::default(),
+            checked: None,
         }
     }
 

@@ -52,7 +52,6 @@ pub(in crate::cli) fn start(
         file: &file,
         commit: ready.commit,
         clearance: ready.clearance,
-        supersede: command.supersede,
     };
     if let Some(workers) = &command.workers {
         let run = workflow::begin_for_workers(process, &request, workers)?;

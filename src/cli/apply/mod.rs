@@ -182,22 +182,15 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     apply_new(context, command, &checkout, &site, &request)
 }
 
-/// [`carry`], and for an action on nodes its end as Airship's status object, where a script reads it.
+/// [`carry`], and the end of what never became a run as Airship's status object, where a script reads it.
 pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let result = carry(context, command);
     if let Err(failure) = &result
         && command.format == ApplyFormat::Json
         && !failure.message.is_empty()
     {
-        let action = command.action();
-        let has_status = match action {
-            Some(action) => action.is_targeted(),
-            None => !command.words.is_empty(),
-        };
-        if has_status || failure.kind == FailureKind::Usage {
-            let status = failed(action, failure);
-            context.printer.print(&status.to_line())?;
-        }
+        let status = failed(command.action(), failure);
+        context.printer.print(&status.to_line())?;
     }
     result
 }
@@ -238,9 +231,9 @@ impl ApplyCommand {
             yes,
             effect: None,
             resume: false,
+            supersede: false,
             decide: Vec::new(),
             take_over_dead: false,
-            supersede: false,
             format: ApplyFormat::Text,
             report: Vec::new(),
             stop_grace: None,
@@ -284,9 +277,8 @@ fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8,
     if command.workers.is_some() {
         return nothing_begun(context, command);
     }
-    let action = Some(plan.request.action).filter(|action| action.is_targeted());
-    if let (ApplyFormat::Json, Some(action)) = (command.format, action) {
-        let status = airship::of_nothing(action, plan);
+    if command.format == ApplyFormat::Json {
+        let status = airship::of_nothing(plan.request.action, plan);
         context.printer.print(&status.to_line())?;
     }
     Ok(0)

@@ -9,10 +9,10 @@ use super::{ApplyCommand, ProcessClock, actor, exit_code, look_out};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::journal::Decision;
-use crate::plan::{Plan, RunState, saved};
+use crate::plan::{Plan, saved};
 use crate::record::{SignatureVerdict, Store};
-use crate::report::{self, Visible};
-use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted, unfinished_run};
+use crate::report::Visible;
+use crate::run::{self, Interrupted, Process, SiteRepository, find_interrupted};
 use crate::site::At;
 use crate::workflow::{
     self, Caller, Checkout, Consent, Purpose, Rechecked, ResumeRequest, equip, hold, plan_of,
@@ -114,26 +114,13 @@ fn agreed(
             reviewed: &plan,
             at: At::Commit(interrupted.commit),
         };
-        is_not_running(command, site)?;
+        if !command.take_over_dead {
+            run::refuse_held(site)?;
+        }
         rechecked = recheck(&consent, interrupted)?;
         hold(&mut plan, &mut rechecked);
     }
     Ok((plan, rechecked.refused))
-}
-
-/// A run whose process may be at work belongs to that process.
-fn is_not_running(command: &ApplyCommand, site: &SiteRepository<'_>) -> Result<(), Failure> {
-    let unfinished = unfinished_run(site)?;
-    match unfinished {
-        Some(run) if run.state == RunState::Running && !command.take_over_dead => {
-            let way_out = format!(
-                "where its process is dead, `--take-over-dead` takes its lock, and `trueup unlock {}` releases it",
-                run.run
-            );
-            Err(Failure::new(FailureKind::Locked, report::unfinished(&run)).hint(way_out))
-        }
-        _ => Ok(()),
-    }
 }
 
 pub(in crate::cli) fn decisions(texts: &[String]) -> Result<BTreeMap<Arc<str>, Decision>, Failure> {

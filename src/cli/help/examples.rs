@@ -124,8 +124,12 @@ fn of_others(command: &str) -> &'static [Example] {
                 "Compare what was applied last with a branch, as rendered",
                 "trueup diff --base last-site-action --diff origin/main --rendered",
             ),
+            ("Compare two revisions", "trueup diff HEAD~3 HEAD"),
         ],
-        "log" => &[("List the last ten runs", "trueup log -n 10")],
+        "log" => &[
+            ("List the last ten runs", "trueup log -n 10"),
+            ("Show how each run left a node", "trueup log edge-1"),
+        ],
         "show" => &[
             ("Show the last run", "trueup show"),
             (

@@ -45,7 +45,7 @@ pub(in crate::cli) struct AbortCommand {
 
 pub(super) fn run(context: &mut Context, command: &EndCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = context.checkout(&repository)?;
+    let checkout = context.checkout(&repository)?.of_run();
     let site = signing_site(&checkout, command.remote.lasting_connection(&repository)?)?;
     let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
     let process = Process::new(&site, &actor, &clock);
@@ -118,7 +118,7 @@ fn unfinished(
 
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = context.checkout(&repository)?;
+    let checkout = context.checkout(&repository)?.of_run();
     let site = signing_site(&checkout, command.remote.lasting_connection(&repository)?)?;
     let interrupted = find(&site, &command.run)?;
     with_commit(&checkout, &site, &interrupted)?;

@@ -68,7 +68,7 @@ impl PartCommand {
 
 pub(super) fn run(context: &mut Context, command: &PartCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = context.checkout(&repository)?;
+    let checkout = context.checkout(&repository)?.of_run();
     let site = signing_site(&checkout, command.remote.lasting_connection(&repository)?)?;
     let tell = |text: String| context.printer.tell(&text);
     match record(&site, &command.run)? {

@@ -9,6 +9,7 @@ use super::super::context::Context;
 use super::super::value::{at_least_one, within};
 use crate::plan::{Parts, Plan};
 use crate::report;
+use crate::run;
 use crate::workflow::saved_plan;
 
 /// The fewest tasks: the begin of the run, one part, and its end.
@@ -57,6 +58,22 @@ impl PartsArguments {
         self.max_tasks.saturating_sub(2)
     }
 
+    /// Tells what the pace of the pushes costs, where the remote's host asks for one.
+    pub(in crate::cli) fn tell_cost(context: &Context, parts: &Parts, asked: Option<u64>) {
+        let of_remote = || {
+            let repository = context.repository().ok()?;
+            Some(run::pushes_per_minute(&repository.identity().ok()?))
+        };
+        let asked = asked.map(|pushes| u32::try_from(pushes).unwrap_or(u32::MAX));
+        let pushes = asked.or_else(of_remote).unwrap_or_default();
+        if let Some(time) = run::time_of_pushes(parts.parts.len(), pushes) {
+            let time = report::plan::rounded(time.as_secs());
+            context.printer.tell(&format!(
+                "At {pushes} pushes a minute, the pushes of this run take at least {time}; fewer parts (`--max-tasks`) take less."
+            ));
+        }
+    }
+
     /// Cuts a plan.
     pub(in crate::cli) fn cut(self, plan: &Plan) -> Parts {
         match self.nodes_per_part {
@@ -69,6 +86,7 @@ impl PartsArguments {
 pub(super) fn run(context: &mut Context, command: &PartsCommand) -> Result<u8, Failure> {
     let plan = saved_plan(&context.directory().join(&command.plan))?;
     let parts = command.size.cut(&plan);
+    PartsArguments::tell_cost(context, &parts, None);
     let printer = &context.printer;
     match command.format {
         PartsFormat::Text => {

@@ -36,7 +36,7 @@ enum StatusFormat {
 
 pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
-    let checkout = context.checkout(&repository)?;
+    let checkout = context.checkout(&repository)?.of_run();
     let site = signing_site(&checkout, command.remote.connection(&repository)?)?;
     let record = record(&site, &command.run)?.ok_or_else(|| unknown(&site, &command.run))?;
     let parts = match is_over(&record) {

@@ -268,6 +268,7 @@ fn sum_up(
         approvals: Approvals::default(),
         summary,
         forecast: consequences.forecast,
+        checked: None,
         options: terms.options.clone(),
     }
 }

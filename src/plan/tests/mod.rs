@@ -3,6 +3,7 @@
 mod accepted;
 mod asked;
 mod changes;
+mod checked;
 mod cleaning;
 mod deploy_steps;
 mod effect;
@@ -24,6 +25,7 @@ use super::{
     Allowance, Base, ChangeKind, CommitHistory, Error, FieldChange, Input, Options, Plan, Reasons,
     Renames, Request, Target, check_limits, make,
 };
+use crate::check;
 use crate::design::{
     Addresses, Design, Digest, Documented, Group, GroupName, Guards, NodeDesign, NodeName,
     OutOfBand, RunId, Section, SectionDigest, Sections, Selector, SiteName, SuccessCriteria,
@@ -167,14 +169,46 @@ impl PlanFixture {
         self.try_plan().unwrap()
     }
 
-    fn try_plan(&self) -> Result<Plan, Error> {
+    /// The documents that were applied, by revision.
+    fn applied(&self) -> BTreeMap<Arc<str>, Documented> {
         let old = Documented {
             design: Arc::new(self.old.clone()),
             guards: Arc::new(self.old_guards.clone()),
         };
-        let designs = [(Arc::from(REVISION), old)].into();
+        [(Arc::from(REVISION), old)].into()
+    }
+
+    /// What the checker finds in a plan that is made of this.
+    fn checked(&self, plan: &Plan) -> Vec<String> {
+        let (applied, guarded) = (self.applied(), self.guarded());
+        let inputs = check::Inputs {
+            site: Some(&guarded),
+            has_begun: false,
+            world: Some(check::World {
+                applied: &applied,
+                records: &self.records,
+                observations: self.observations.as_ref(),
+            }),
+        };
+        let findings = check::plan(plan, &inputs);
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    fn try_plan(&self) -> Result<Plan, Error> {
+        let plan = self.unchecked()?;
+        // No plan that is made is one that is refused when it is read.
+        check_limits(&plan, &self.guarded()).unwrap();
+        // Nor one in which the checker finds something.
+        let found = self.checked(&plan);
+        assert!(found.is_empty(), "{}", found.join("\n"));
+        Ok(plan)
+    }
+
+    /// The plan, as it is made.
+    fn unchecked(&self) -> Result<Plan, Error> {
+        let designs = self.applied();
         let after = self.guarded();
-        let plan = make(&Input {
+        make(&Input {
             request: self.request.clone(),
             target: Target {
                 revision: Some(Arc::from("r2")),
@@ -194,10 +228,7 @@ impl PlanFixture {
             signers_changed: false,
             guards: &crate::plan::GuardBasis::default(),
             reasons: self,
-        })?;
-        // No plan that is made is one that is refused when it is read.
-        check_limits(&plan, &after).unwrap();
-        Ok(plan)
+        })
     }
 }
 

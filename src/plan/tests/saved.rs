@@ -26,6 +26,22 @@ fn a_plan_comes_back_as_it_was_written_and_its_digest_is_in_it() {
     assert_eq!(value["steps"][1]["needs"][0]["wait"], "success");
 }
 
+#[test]
+fn the_verdict_in_a_file_is_no_part_of_its_digest_and_is_never_read_back() {
+    let mut plan = rich();
+    let digest_before = digest(&plan);
+    plan.checked = Some(VERDICT);
+    assert_eq!(digest(&plan), digest_before);
+    let bytes = write(&plan);
+    let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    assert_eq!(value["checked"]["rules"], 48);
+    assert_eq!(read(&bytes).unwrap().checked, None);
+    // Whatever it says.
+    let text = String::from_utf8(bytes).unwrap();
+    let text = text.replace("\"findings\":0", "\"findings\":[\"none\"]");
+    assert_eq!(read(text.as_bytes()).unwrap().checked, None);
+}
+
 /// The text of a plan with the digests that it should have, as an attacker makes it who knows the digests.
 pub(crate) fn forge(altered: &str) -> String {
     let mut text = altered.to_owned();
@@ -166,6 +182,12 @@ fn machine() -> crate::plan::CoveredMachine {
     }
 }
 
+const VERDICT: crate::plan::CheckSummary = crate::plan::CheckSummary {
+    rules: 48,
+    findings: 0,
+    version: 1,
+};
+
 /// A plan in which every field has a value.
 pub(crate) fn full() -> Plan {
     let mut plan = rich();
@@ -206,6 +228,7 @@ pub(crate) fn full() -> Plan {
         advisory: true,
     };
     plan.guards = full_guards();
+    plan.checked = Some(VERDICT);
     plan.options.allow_loosening = true;
     plan.options.outside_windows = true;
     plan.options.break_glass = Some(Arc::from("the site is down"));
@@ -303,6 +326,10 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         ("precondition", &value["relies_on"][0]),
         ("time_forecast", &value["forecast"]["time"]),
     ];
+    assert_eq!(
+        keys(&schema["properties"]["checked"]["properties"]),
+        keys(&value["checked"])
+    );
     for (name, value) in table {
         assert_eq!(
             keys(&schema["$defs"][name]["properties"]),

@@ -172,6 +172,7 @@ pub(super) fn empty() -> Plan {
             }),
             ..Forecast::default()
         },
+        checked: None,
     }
 }
 

@@ -41,11 +41,7 @@ pub fn report(
         groups(&report.groups, full).write(out, palette)?;
         writeln!(out)?;
     }
-    let unfinished: Vec<&NodeResult> = report
-        .nodes
-        .iter()
-        .filter(|node| !node.complete || node.message.is_some())
-        .collect();
+    let unfinished: Vec<&NodeResult> = report.unfinished().collect();
     if !unfinished.is_empty() {
         nodes(&unfinished, full).write(out, palette)?;
         writeln!(out)?;
@@ -135,8 +131,13 @@ fn named(nodes: &[NodeName], full: bool) -> String {
 /// `40 succeeded, 2 failed, 1 not started`.
 pub(super) fn counts(counts: &Counts) -> String {
     let mut text = format!("{} succeeded, {} failed", counts.succeeded, counts.failed);
-    if counts.not_started > 0 {
-        let _ = write!(text, ", {} not started", counts.not_started);
+    for (number, words) in [
+        (counts.half_done, "half-done"),
+        (counts.not_started, "not started"),
+    ] {
+        if number > 0 {
+            let _ = write!(text, ", {number} {words}");
+        }
     }
     text
 }
@@ -185,7 +186,7 @@ fn nodes(unfinished: &[&NodeResult], full: bool) -> Table {
     let mut positions: FxHashMap<_, usize> = FxHashMap::default();
     let mut reasons: Vec<Vec<&NodeResult>> = Vec::new();
     for node in unfinished {
-        let reason = (node.standing, node.message.as_deref());
+        let reason = (node.standing, node.reason());
         let position = *positions.entry(reason).or_insert_with(|| {
             reasons.push(Vec::new());
             reasons.len() - 1
@@ -248,17 +249,25 @@ fn group_row(group: &GroupResult) -> Vec<Cell> {
 }
 
 fn node_row(node: &NodeResult) -> Vec<Cell> {
-    let standing = standing_words(node.standing);
     vec![
         Cell::new(node.node.as_str()),
-        match node.standing {
-            Standing::Failed => Cell::in_role(Role::Error, standing),
-            _ => Cell::in_role(Role::Warning, standing),
-        },
-        Cell::or_none(node.failed_step.as_deref()),
+        standing(node),
+        Cell::or_none(node.step()),
         Cell::new(milliseconds(node.duration_ms)),
-        Cell::or_none(node.message.as_deref()),
+        Cell::or_none(node.reason()),
     ]
+}
+
+/// How a node stands.
+pub(super) fn standing(node: &NodeResult) -> Cell {
+    let role = match node.standing {
+        Standing::Failed | Standing::Unknown => Role::Error,
+        Standing::NotStarted | Standing::Prepared | Standing::Deployed if !node.complete => {
+            Role::Warning
+        }
+        Standing::NotStarted | Standing::Prepared | Standing::Deployed => Role::Success,
+    };
+    Cell::in_role(role, standing_words(node.standing))
 }
 
 fn standing_words(standing: Standing) -> &'static str {
@@ -267,5 +276,6 @@ fn standing_words(standing: Standing) -> &'static str {
         Standing::Prepared => "prepared",
         Standing::Deployed => "deployed",
         Standing::Failed => "failed",
+        Standing::Unknown => "unknown",
     }
 }

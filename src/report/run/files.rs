@@ -4,19 +4,12 @@ use std::fmt::{self, Write};
 
 use super::ending::counts;
 use super::{milliseconds, words};
-use crate::plan::Standing;
 use crate::record::RunRecord;
 use crate::report::escape::{markdown_code, markdown_text, xml};
-use crate::run::{GroupResult, NodeResult, RunReport};
+use crate::run::{Completion, GroupResult, RunReport};
 
 /// Nodes that are not done which have a line each in Markdown.
 const MOST_NODES: usize = 200;
-
-/// The nodes that are not done.
-fn unfinished(report: &RunReport) -> impl Iterator<Item = &NodeResult> {
-    let nodes = report.nodes.iter();
-    nodes.filter(|node| !node.complete || node.message.is_some())
-}
 
 /// Writes a run as Markdown: its report, or, where it has none, how it stands.
 ///
@@ -70,17 +63,17 @@ pub fn report_markdown(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
         let name = markdown_code(group.group.as_str());
         writeln!(out, "| {name} | {result} | {reason} |")?;
     }
-    let all = unfinished(report).count();
+    let all = report.unfinished().count();
     if all > 0 {
         writeln!(out, "\n**Not done**\n")?;
     }
-    for node in unfinished(report).take(MOST_NODES) {
+    for node in report.unfinished().take(MOST_NODES) {
         write!(out, "- {}", markdown_code(node.node.as_str()))?;
-        if let Some(step) = &node.failed_step {
+        if let Some(step) = node.step() {
             write!(out, " at {}", markdown_code(step))?;
         }
-        if let Some(message) = &node.message {
-            write!(out, ": {}", markdown_text(message))?;
+        if let Some(reason) = node.reason() {
+            write!(out, ": {}", markdown_text(reason))?;
         }
         writeln!(out)?;
     }
@@ -115,13 +108,13 @@ pub fn report_junit(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
         .groups
         .iter()
         .filter(|group| !group.succeeded && group.stopped);
-    suite(
-        out,
-        "groups",
-        report.groups.len(),
-        [failed.count(), stopped.count()],
-        0,
-    )?;
+    let numbers = Numbers {
+        tests: report.groups.len(),
+        failures: failed.count(),
+        errors: 0,
+        skipped: stopped.count(),
+    };
+    suite(out, "groups", numbers, 0)?;
     for group in &report.groups {
         let (name, reason) = (
             xml(group.group.as_str()),
@@ -138,16 +131,17 @@ pub fn report_junit(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
         }
     }
     writeln!(out, "  </testsuite>")?;
-    let is_failed = |node: &&NodeResult| !node.complete && node.standing == Standing::Failed;
-    let failed = report.nodes.iter().filter(is_failed).count();
-    let open = report.nodes.iter().filter(|node| !node.complete).count() - failed;
-    suite(
-        out,
-        "nodes",
-        report.nodes.len(),
-        [failed, open],
-        report.duration_ms,
-    )?;
+    let count = |progress| {
+        let nodes = report.nodes.iter();
+        nodes.filter(|node| node.completion() == progress).count()
+    };
+    let numbers = Numbers {
+        tests: report.nodes.len(),
+        failures: count(Completion::Failed),
+        errors: count(Completion::HalfDone),
+        skipped: count(Completion::NotStarted),
+    };
+    suite(out, "nodes", numbers, report.duration_ms)?;
     for node in &report.nodes {
         let seconds = seconds(node.duration_ms);
         let name = xml(node.node.as_str());
@@ -155,30 +149,54 @@ pub fn report_junit(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
             out,
             "    <testcase classname=\"nodes\" name=\"{name}\" time=\"{seconds}\""
         )?;
-        let message = xml(node.message.as_deref().unwrap_or("not done"));
-        let step = xml(node.failed_step.as_deref().unwrap_or("node"));
-        match (node.complete, is_failed(&node)) {
-            (true, _) => writeln!(out, "/>")?,
-            (false, true) => writeln!(
-                out,
-                "><failure type=\"{step}\" message=\"{message}\">{step}: {message}</failure></testcase>"
-            )?,
-            (false, false) => writeln!(out, "><skipped message=\"{message}\"/></testcase>")?,
+        let of = |words| {
+            (
+                xml(node.step().unwrap_or("node")),
+                xml(node.reason().unwrap_or(words)),
+            )
+        };
+        match node.completion() {
+            Completion::Complete => writeln!(out, "/>")?,
+            Completion::Failed => {
+                let (step, why) = of("failed");
+                writeln!(
+                    out,
+                    "><failure type=\"{step}\" message=\"{why}\">{step}: {why}</failure></testcase>"
+                )?;
+            }
+            Completion::HalfDone => {
+                let (step, why) = of("half-done");
+                writeln!(
+                    out,
+                    "><error type=\"{step}\" message=\"{why}\">{step}: {why}</error></testcase>"
+                )?;
+            }
+            Completion::NotStarted => {
+                writeln!(out, "><skipped message=\"not started\"/></testcase>")?;
+            }
         }
     }
     writeln!(out, "  </testsuite>\n</testsuites>")
 }
 
-fn suite(
-    out: &mut dyn Write,
-    name: &str,
+/// How many cases of a suite ended how.
+struct Numbers {
     tests: usize,
-    [failures, skipped]: [usize; 2],
-    milliseconds: u64,
-) -> fmt::Result {
+    failures: usize,
+    errors: usize,
+    skipped: usize,
+}
+
+fn suite(out: &mut dyn Write, name: &str, numbers: Numbers, milliseconds: u64) -> fmt::Result {
+    let Numbers {
+        tests,
+        failures,
+        errors,
+        skipped,
+    } = numbers;
     writeln!(
         out,
-        "  <testsuite name=\"trueup apply: {name}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"0\" \
+        "  <testsuite name=\"trueup apply: {name}\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" \
          skipped=\"{skipped}\" time=\"{}\">",
         seconds(milliseconds)
     )

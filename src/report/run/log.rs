@@ -4,13 +4,14 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-use super::ending::{counts, report};
+use super::ending::{counts, report, standing};
 use super::{FORMAT_VERSION, role, words};
+use crate::design::{NodeName, RunId};
 use crate::plan::UnfinishedRun;
-use crate::record::{Requested, RunRecord, RunSignature, SignatureVerdict};
+use crate::record::{Outcome, Requested, RunRecord, RunSignature, SignatureVerdict};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, json, short_id};
-use crate::run::RunReport;
+use crate::run::{NodeResult, RunReport};
 
 /// A run, and how its signature was found.
 #[derive(Clone, Debug, Serialize)]
@@ -68,6 +69,80 @@ pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Resul
         table.row(row);
     }
     table.write(out, palette)
+}
+
+/// How a run left a node.
+#[derive(Debug)]
+pub struct NodeRun {
+    /// The run.
+    pub record: RunRecord,
+    /// The node in its report.
+    pub result: NodeResult,
+}
+
+/// Writes how each run left a node, as the runs are given.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn node_history(out: &mut dyn Write, runs: &[NodeRun], palette: Palette) -> fmt::Result {
+    if runs.is_empty() {
+        return writeln!(out, "No run that has ended was about it");
+    }
+    let mut table = Table::new(&[
+        "STARTED", "RUN", "ACTION", "REVISION", "STANDING", "STEP", "REASON",
+    ]);
+    for NodeRun { record, result } in runs {
+        table.row(vec![
+            Cell::new(minutes(&record.started)),
+            Cell::new(record.run.as_str()),
+            Cell::new(&record.action),
+            Cell::new(short_id(&record.revision)),
+            standing(result),
+            Cell::or_none(result.step()),
+            Cell::or_none(result.reason()),
+        ]);
+    }
+    table.write(out, palette)
+}
+
+/// The same as one JSON object: `format_version`, `node` and `runs`, each with the node's part of its report as `result`.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn node_history_json(out: &mut dyn Write, node: &NodeName, runs: &[NodeRun]) -> fmt::Result {
+    #[derive(Serialize)]
+    struct One<'a> {
+        run: &'a RunId,
+        started: &'a str,
+        action: &'a str,
+        revision: &'a str,
+        outcome: Outcome,
+        result: &'a NodeResult,
+    }
+    #[derive(Serialize)]
+    struct All<'a> {
+        format_version: u32,
+        node: &'a NodeName,
+        runs: Vec<One<'a>>,
+    }
+    let each = runs.iter().map(|NodeRun { record, result }| One {
+        run: &record.run,
+        started: &record.started,
+        action: &record.action,
+        revision: &record.revision,
+        outcome: record.outcome,
+        result,
+    });
+    json::pretty(
+        out,
+        &All {
+            format_version: FORMAT_VERSION,
+            node,
+            runs: each.collect(),
+        },
+    )
 }
 
 /// The people who have approved a run.

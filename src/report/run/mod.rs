@@ -21,7 +21,9 @@ pub use ending::report;
 pub use event::line;
 pub use files::{report_junit, report_markdown, show_markdown};
 pub(super) use log::signature_words;
-pub use log::{RunRow, log, log_json, requested, show, show_json};
+pub use log::{
+    NodeRun, RunRow, log, log_json, node_history, node_history_json, requested, show, show_json,
+};
 pub use nodes::{NodeRow, node_rows, nodes, nodes_json};
 pub use progress::Progress;
 pub use reporter::{JsonLines, Lines, Reporter};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::known::KnownParts;
 use super::refs::{PartRefs, is_moved};
 use super::status::{PartState, PartStatus};
+use crate::repository::Holder;
 use crate::run::abandon::{Aborted, LookAtDeploys};
 use crate::run::abort::abort_held;
 use crate::run::error::{self, Error};
@@ -12,6 +13,8 @@ use crate::run::interrupted::Interrupted;
 use crate::run::process::{Held, Process};
 use crate::run::session::RENEWAL;
 
+/// How often it is checked whether the workers of this machine are gone.
+const GLANCE: Duration = Duration::from_secs(1);
 /// How often the parts are asked for again that moved while they were fenced.
 const ATTEMPTS: usize = 8;
 
@@ -29,10 +32,8 @@ pub fn abort_run(
     look: &LookAtDeploys<'_>,
 ) -> Result<Aborted, Error> {
     let mut held = super::end::take(process, interrupted)?;
-    let fenced = fence(process, interrupted).and_then(|wait| match wait {
-        Some(bound) => wait_out(process, interrupted, &mut held, bound + longest_request),
-        None => Ok(()),
-    });
+    let fenced = fence(process, interrupted)
+        .and_then(|fenced| wait_out(process, interrupted, &mut held, (&fenced, longest_request)));
     if let Err(error) = fenced {
         // The workers have it again; parts that were fenced stay so, and the next abort finds them.
         let _ = super::begin::give(process, &interrupted.record.run, &held, &interrupted.plan);
@@ -41,9 +42,26 @@ pub fn abort_run(
     abort_held(process, &interrupted.record.run, &held, look)
 }
 
-/// Takes the next epoch of each part that a worker has. For how long one of them may still send something; `None`: no
-/// worker had one.
-fn fence(process: Process<'_>, interrupted: &Interrupted) -> Result<Option<Duration>, Error> {
+/// A worker whose part was fenced.
+struct FencedWorker {
+    holder: Holder,
+    /// For how long it may still begin a request, unless its process is gone.
+    bound: Duration,
+}
+
+impl FencedWorker {
+    /// For how long it may still send something, from the time when it was fenced.
+    fn may_send_for(&self, me: &Holder, longest_request: Duration) -> Duration {
+        let bound = match self.holder.is_gone(me) {
+            true => Duration::ZERO,
+            false => self.bound,
+        };
+        bound + longest_request
+    }
+}
+
+/// Takes the next epoch of each part that a worker has.
+fn fence(process: Process<'_>, interrupted: &Interrupted) -> Result<Vec<FencedWorker>, Error> {
     let (site, run) = (process.site, &interrupted.record.run);
     let refs = PartRefs { site, run };
     let store = site.store()?;
@@ -52,17 +70,14 @@ fn fence(process: Process<'_>, interrupted: &Interrupted) -> Result<Option<Durat
         .map_err(error::records("read the records"))?
         .tip;
     let mut known = KnownParts::default();
-    let mut longest = None;
     for _ in 0..ATTEMPTS {
         known.update(refs, &refs.list()?, base, None)?;
-        let mut is_whole = true;
+        let (mut is_whole, mut workers) = (true, Vec::new());
         for (part, found) in &known.0 {
             let status = &found.status;
             if !status.state.is_open() {
                 continue;
             }
-            let is_gone = status.holder.is_gone(&process.holder(run));
-            let bound = Duration::from_secs(if is_gone { 0 } else { status.bound });
             if status.state == PartState::Running {
                 let next = PartStatus {
                     epoch: status.epoch + 1,
@@ -80,10 +95,13 @@ fn fence(process: Process<'_>, interrupted: &Interrupted) -> Result<Option<Durat
                     other => other?,
                 }
             }
-            longest = longest.max(Some(bound));
+            workers.push(FencedWorker {
+                holder: status.holder.clone(),
+                bound: Duration::from_secs(status.bound),
+            });
         }
         if is_whole {
-            return Ok(longest);
+            return Ok(workers);
         }
     }
     Err(Error::Moving {
@@ -92,33 +110,42 @@ fn fence(process: Process<'_>, interrupted: &Interrupted) -> Result<Option<Durat
     })
 }
 
-/// Waits, and renews the lock meanwhile.
+/// Waits until no worker sends anything any more, and renews the lock meanwhile: until those of this machine are gone, and the
+/// bounds of the others are over.
 fn wait_out(
     process: Process<'_>,
     interrupted: &Interrupted,
     held: &mut Held,
-    wait: Duration,
+    (workers, longest_request): (&[FencedWorker], Duration),
 ) -> Result<(), Error> {
-    let time = process.time;
-    if !wait.is_zero() {
+    let (time, run) = (process.time, &interrupted.record.run);
+    let me = process.holder(run);
+    let wait = || {
+        let each = workers
+            .iter()
+            .map(|worker| worker.may_send_for(&me, longest_request));
+        each.max().unwrap_or_default()
+    };
+    let began = time.monotonic();
+    let left = || wait().saturating_sub(time.monotonic().saturating_sub(began));
+    if !left().is_zero() {
         time.explain(&format!(
-            "for {} s: so long may a worker of the run that was fenced be sending",
-            wait.as_secs()
+            "for at most {} s: so long may a worker of the run that was fenced be sending",
+            left().as_secs()
         ));
     }
-    let began = time.monotonic();
-    loop {
-        let left = wait.saturating_sub(time.monotonic().saturating_sub(began));
-        if left.is_zero() {
-            return Ok(());
-        }
-        time.pause(left.min(RENEWAL));
+    let mut renewed = began;
+    while !left().is_zero() {
+        time.pause(left().min(GLANCE));
         if time.is_stopped() {
             return Err(Error::Stopped {
                 site: process.site.name.clone(),
             });
         }
-        let run = &interrupted.record.run;
-        *held = process.take(Some(held.lock.id), run, &interrupted.plan)?;
+        if time.monotonic().saturating_sub(renewed) >= RENEWAL {
+            renewed = time.monotonic();
+            *held = process.take(Some(held.lock.id), run, &interrupted.plan)?;
+        }
     }
+    Ok(())
 }

@@ -40,6 +40,18 @@ pub fn pushes_per_minute(address: &str) -> u32 {
     row.map_or(0, |(_, pushes)| *pushes)
 }
 
+/// The pushes that a run of so many parts makes at least: each part is taken and given back.
+const PUSHES_OF_PART: usize = 2;
+
+/// How long the pushes of a run of so many parts take at least, where so many are made a minute; `None`: as long as they take.
+#[must_use]
+pub fn time_of_pushes(parts: usize, pushes_per_minute: u32) -> Option<Duration> {
+    let limit = u64::from(pushes_per_minute);
+    let pushes = PUSHES_OF_BEGIN + PUSHES_OF_PART * parts + PUSHES_OF_END;
+    let seconds = u64::try_from(pushes).unwrap_or(u64::MAX).saturating_mul(60);
+    Some(Duration::from_secs(seconds.checked_div(limit)?))
+}
+
 /// The pace of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) struct Pace {
@@ -120,6 +132,14 @@ fn counting(now: i64, published: &[i64]) -> impl Iterator<Item = i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pushes_cost_time_only_where_they_are_limited() {
+        let minutes = |parts, limit| time_of_pushes(parts, limit).map(|time| time.as_secs() / 60);
+        assert_eq!(minutes(340, 6), Some(114));
+        assert_eq!(minutes(8, 6), Some(3));
+        assert_eq!(minutes(340, 0), None);
+    }
 
     const FORGE: Pace = Pace {
         pushes_per_minute: 6,

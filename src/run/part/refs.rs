@@ -41,11 +41,13 @@ pub(in crate::run) enum InTurn {
 }
 
 impl PartRefs<'_> {
-    /// The folder of the refs, with a slash at its end.
+    /// The folder of the refs where all workers reach them, with a slash at its end.
     fn folder(&self) -> Result<String, Error> {
-        let prefix = self.site.repository.ref_prefix();
-        let prefix = prefix.map_err(self.failed("find the parts of the run"))?;
-        Ok(format!("{prefix}/{}/run/{}/", self.site.name, self.run))
+        let place = &self.site.place;
+        Ok(match self.site.remote()? {
+            Some(_) => place.parts_at_remote(self.run),
+            None => place.own_parts(self.run),
+        })
     }
 
     fn failed(&self, attempt: &'static str) -> impl FnOnce(repository::Error) -> Error {
@@ -256,7 +258,8 @@ impl PartRefs<'_> {
 
     /// Removes what this clone has of the refs of the run, after its end. What stays is of no consequence.
     pub(in crate::run) fn forget(&self) {
-        for folder in [self.copies(), self.folder()].into_iter().flatten() {
+        let own = self.site.place.own_parts(self.run);
+        for folder in [self.copies(), Ok(own)].into_iter().flatten() {
             let Ok(refs) = self.site.repository.refs(&folder) else {
                 continue;
             };

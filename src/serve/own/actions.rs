@@ -1,5 +1,6 @@
 //! Actions to be followed, and the metrics.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -16,12 +17,15 @@ use super::super::shared::Shared;
 use super::{admit, head, is_id};
 use crate::record::{Outcome, RunRecord, Store};
 use crate::report::json::line;
+use crate::run::{Connection, outcome_now, unfinished_run};
 use crate::workflow::Failure;
 
 /// The newest runs among which an action is looked for that the service does not remember.
 const NEWEST: usize = 1000;
+/// Actions of earlier processes that are listed.
+const MOST: usize = 200;
 
-/// Lists the actions that the service remembers, the newest first.
+/// Lists the actions that the service remembers, and those of earlier processes that began a run, the newest first.
 #[utoipa::path(get, path = "/api/v1/actions", tag = "actions", responses(
     (status = 200, description = "The actions.", body = Vec<super::objects::ActionObject>),
     (status = "default", response = super::objects::Refused),
@@ -32,13 +36,23 @@ pub(super) async fn actions(
     request: Request,
 ) -> Result<Response, Refusal> {
     admit(&shared, &peer, head(&request), Operation::ReadAction, &[]).await?;
-    let all: Vec<String> = shared
-        .actions
-        .all()
+    let remembered = shared.actions.all();
+    let views = remembered.iter();
+    let views = views.map(|entry| entry.view(|view| line(view).unwrap_or_default()));
+    let mut all: Vec<String> = views.collect();
+    let known: BTreeSet<Arc<str>> = remembered
         .iter()
-        .map(|entry| entry.view(|view| line(view).unwrap_or_default()))
+        .map(|entry| entry.order.requested.id.clone())
         .collect();
+    let asking = shared.clone();
+    let earlier = move || recorded(&asking, MOST, &|id| !known.contains(id));
+    all.extend(shared.ask(earlier).await?.map_err(unreadable)?);
     Ok(json(StatusCode::OK, format!("[{}]\n", all.join(","))))
+}
+
+fn unreadable(failure: Failure) -> Refusal {
+    log::warn!("the records were not read: {failure}");
+    Refusal::unavailable("the records cannot be read now")
 }
 
 /// Tells how far an action is; also after a restart, where it began a run.
@@ -64,36 +78,44 @@ pub(super) async fn action(
         return Ok(json(StatusCode::OK, body + "\n"));
     }
     let (asking, id) = (shared.clone(), id.to_owned());
-    match shared.ask(move || recorded(&asking, &id)).await? {
-        Ok(Some(body)) => Ok(json(StatusCode::OK, body + "\n")),
-        Ok(None) => Err(unknown()),
-        Err(failure) => {
-            log::warn!("the records were not read: {failure}");
-            Err(Refusal::unavailable("the records cannot be read now"))
-        }
+    let found = shared.ask(move || recorded(&asking, 1, &|known| *known == *id));
+    match found.await?.map_err(unreadable)?.pop() {
+        Some(body) => Ok(json(StatusCode::OK, body + "\n")),
+        None => Err(unknown()),
     }
 }
 
-/// An action that an earlier process of the service began, as the records have its run.
-fn recorded(shared: &Shared, id: &str) -> Result<Option<String>, Failure> {
+/// Actions that earlier processes of the service began, at most so many, as the records have their runs; the newest first.
+fn recorded(
+    shared: &Shared,
+    most: usize,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<String>, Failure> {
     let repository = shared.host.repository()?;
     let checkout = shared.host.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
     let state = store.read()?;
+    let unfinished = unfinished_run(&checkout.site(Connection::Offline)?)?;
+    let mut found = Vec::new();
     for run in store.runs(&state)?.iter().rev().take(NEWEST) {
-        let record = store.run(&state, run)?;
-        let is_meant = |record: &RunRecord| {
-            let request = record.requested.as_deref();
-            request.is_some_and(|request| *request.id == *id)
+        let Some(record) = store.run(&state, run)? else {
+            continue;
         };
-        if let Some(record) = record.filter(is_meant) {
-            return Ok(Some(of_record(&record)));
+        let request = record.requested.as_deref();
+        if request.is_some_and(|request| is_wanted(&request.id)) {
+            found.push(of_record(
+                &record,
+                outcome_now(&record, unfinished.as_ref()),
+            ));
+        }
+        if found.len() == most {
+            break;
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
-fn of_record(record: &RunRecord) -> String {
+fn of_record(record: &RunRecord, outcome: Outcome) -> String {
     let Some(request) = record.requested.as_deref() else {
         return String::new();
     };
@@ -103,7 +125,7 @@ fn of_record(record: &RunRecord) -> String {
         action: &record.action,
         node: None,
         plan: None,
-        state: match record.outcome {
+        state: match outcome {
             Outcome::Succeeded => "succeeded",
             Outcome::Running => "running",
             Outcome::Interrupted => "interrupted",

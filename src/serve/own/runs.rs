@@ -139,6 +139,7 @@ fn view(record: &RunRecord) -> RunView {
         tag: text(&record.tag),
         succeeded: record.counts.succeeded,
         failed: record.counts.failed,
+        half_done: record.counts.half_done,
         not_started: record.counts.not_started,
     }
 }

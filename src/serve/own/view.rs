@@ -295,6 +295,8 @@ pub(in crate::serve) struct RunView {
     pub(in crate::serve) succeeded: usize,
     /// Nodes that failed.
     pub(in crate::serve) failed: usize,
+    /// Nodes that something was done to, or has begun on, and that are not as designed yet.
+    pub(in crate::serve) half_done: usize,
     /// Nodes that were not begun.
     pub(in crate::serve) not_started: usize,
 }

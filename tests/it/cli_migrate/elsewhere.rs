@@ -260,3 +260,35 @@ fn a_marker_decides_nothing_by_itself() {
         told(words);
     }
 }
+
+#[test]
+fn a_remote_that_went_back_is_noticed_by_the_tags_of_its_runs() {
+    let (fixture, origin) = applied();
+    let before = origin.git(&["rev-parse", OWN]);
+    fixture.edit("profiles.yaml", "role: worker}", "role: other}");
+    fixture.commit_and_apply("Relabel", &[]).with(0);
+    let newest = runs(&fixture).pop().unwrap();
+    let fresh = || clone(&fixture, &origin);
+    fresh().run(&["plan"]).with(0);
+    for lost in [
+        &["update-ref", OWN, &before][..],
+        &["update-ref", "-d", OWN],
+    ] {
+        let now = origin.git(&["rev-parse", OWN]);
+        origin.git(lost);
+        let other = fresh();
+        for command in [&["plan"][..], &["apply", "--yes"], &["log"]] {
+            let refused = other.run(command);
+            assert_ne!(refused.code, 0, "{command:?}: {refused:?}");
+            assert!(refused.stderr.contains("went back"), "{refused:?}");
+            assert!(refused.stderr.contains(&newest), "{refused:?}");
+        }
+        // A clone that has them needs no other way out than its next run.
+        fixture.run(&["plan"]).with(0);
+        let accept = ["config", "trueup.acceptOlderState", &newest];
+        other.checkout.git(&accept);
+        let accepted = other.run(&["plan"]);
+        assert!(!accepted.stderr.contains("went back"), "{accepted:?}");
+        origin.git(&["update-ref", OWN, &now]);
+    }
+}

@@ -2,6 +2,7 @@
 
 mod broken_off;
 mod elsewhere;
+mod runs_under_way;
 
 use std::path::Path;
 

@@ -165,7 +165,6 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
         approvals: &[],
         break_glass: None,
         policy_asks: false,
-        supersede: true,
         workers: None,
     };
     let begun = begin(Process::new(&site, &actor, &Now), proposal, &mut |_| {

@@ -23,7 +23,7 @@ fn a_run_that_succeeds_leaves_records_a_success_tag_and_no_lock() {
     let repository = checkout.open();
     let site = alone(&repository);
     let order = Job::new(plan(&["a", "b"]), commit);
-    let (report, events) = apply(&site, &Hand::new(), &order, &[], false).unwrap();
+    let (report, events) = apply(&site, &Hand::new(), &order, &[]).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     let tag = report.tag.clone().unwrap();
     assert_eq!(*tag, *format!("site-action-success/one/{}", report.run));
@@ -74,7 +74,7 @@ fn one_commit_carries_a_failure_and_then_a_success_from_another_run() {
     let site = alone(&repository);
     let time = Hand::new();
     let order = Job::new(plan(&["a", "b"]), commit);
-    let (failed, _) = apply(&site, &time, &order, &["deploy/g/b"], false).unwrap();
+    let (failed, _) = apply(&site, &time, &order, &["deploy/g/b"]).unwrap();
     assert_eq!(failed.outcome, Outcome::Failed);
     assert!(
         failed
@@ -90,7 +90,7 @@ fn one_commit_carries_a_failure_and_then_a_success_from_another_run() {
         (b.phase, b.last_error.as_deref()),
         (Phase::Failed, Some("broken"))
     );
-    let (done, _) = apply(&site, &time, &order, &[], false).unwrap();
+    let (done, _) = apply(&site, &time, &order, &[]).unwrap();
     assert!(
         done.run > failed.run,
         "the clock stood still, the runs do not"
@@ -99,7 +99,7 @@ fn one_commit_carries_a_failure_and_then_a_success_from_another_run() {
     // Nothing left to do on the commit that is tagged already.
     let mut nothing = plan(&[]);
     nothing.groups.clear();
-    let (none, _) = apply(&site, &time, &Job::new(nothing, commit), &[], false).unwrap();
+    let (none, _) = apply(&site, &time, &Job::new(nothing, commit), &[]).unwrap();
     assert_eq!((none.outcome, none.tag), (Outcome::Succeeded, None));
 }
 
@@ -111,11 +111,11 @@ fn a_run_that_could_not_change_anything_or_left_changes_out_makes_no_tag() {
     let site = alone(&repository);
     let time = Hand::new();
     let order = Job::new(plan(&["a"]), commit);
-    let (failed, _) = apply(&site, &time, &order, &["verify-site"], false).unwrap();
+    let (failed, _) = apply(&site, &time, &order, &["verify-site"]).unwrap();
     assert_eq!((failed.outcome, failed.tag), (Outcome::Failed, None));
     let mut narrowed = plan(&["a"]);
     narrowed.options.targets.insert(Arc::from("a"));
-    let (partial, _) = apply(&site, &time, &Job::new(narrowed, commit), &[], false).unwrap();
+    let (partial, _) = apply(&site, &time, &Job::new(narrowed, commit), &[]).unwrap();
     assert_eq!((partial.outcome, partial.tag), (Outcome::Succeeded, None));
     let (store, now) = state(&repository);
     assert_eq!(now.site.last_action, None);
@@ -214,7 +214,7 @@ fn a_plan_for_other_files_is_stale_and_a_dirty_worktree_is_refused() {
     let mut says = |_: &State| Ok(vec!["the records have moved".to_owned()]);
     let refused = begin(
         Process::new(&site, &actor, &time),
-        order.proposal(false),
+        order.proposal(),
         &mut says,
     );
     let error = refused.err().unwrap();
@@ -236,12 +236,12 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
     let (actor, elsewhere) = (actor(), Hand::new());
     let begun = begin(
         Process::new(&site, &actor, &time),
-        order.proposal(false),
+        order.proposal(),
         &mut holds,
     )
     .unwrap();
     let run = begun.session.run().clone();
-    let error = apply(&site, &time, &order, &[], true).unwrap_err();
+    let error = apply(&site, &time, &order, &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld);
     assert!(error.to_string().contains("held by Ada"), "{error}");
     let error = unlock(Process::new(&site, &actor, &time), &run, Unlock::Dead).unwrap_err();

@@ -26,7 +26,7 @@ fn killed(site: &SiteRepository<'_>, time: &Hand, order: &Job) -> RunId {
     let actor = actor();
     let mut begun = begin(
         Process::new(site, &actor, time),
-        order.proposal(false),
+        order.proposal(),
         &mut holds,
     )
     .unwrap();
@@ -83,7 +83,7 @@ fn a_killed_run_is_resumed_with_its_plan_and_commit_and_is_tagged_once() {
     let run = killed(&site, &time, &order);
     checkout.commit("later");
 
-    let error = apply(&site, &time, &order, &[], false).unwrap_err();
+    let error = apply(&site, &time, &order, &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::Interrupted, "{error}");
     let found = find_interrupted(&site, None).unwrap();
     assert_eq!((&found.record.run, found.commit), (&run, commit));
@@ -124,9 +124,10 @@ fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_do
     let site = alone(&repository);
     let time = Hand::new();
     let order = Job::new(plan(&["a", "b"]), commit);
+    let actor = actor();
     let run = killed(&site, &time, &order);
     let aborted = abort(
-        Process::new(&site, &actor(), &time),
+        Process::new(&site, &actor, &time),
         &run,
         TakeOver::default(),
         &|_| BTreeSet::new(),
@@ -140,13 +141,17 @@ fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_do
             HalfDone::Step { step } => step.to_string(),
         })
         .collect();
-    assert_eq!(said, ["a Unknown", "b Unknown", "prepare/g/b"]);
+    assert_eq!(said, ["a Unknown", "b Unknown"]);
     assert_eq!(tags(&checkout), [format!("site-action-failure/one/{run}")]);
     assert!(repository.read_lock("one").unwrap().is_none());
 
-    // A new run does the same where it is told to.
+    // No new run begins beside one that was interrupted.
     let second = killed(&site, &time, &order);
-    let (report, _) = apply(&site, &time, &order, &[], true).unwrap();
+    let refused = apply(&site, &time, &order, &[]).unwrap_err();
+    assert!(matches!(refused, Error::Unfinished { .. }), "{refused}");
+    let process = Process::new(&site, &actor, &time);
+    abort(process, &second, TakeOver::default(), &|_| BTreeSet::new()).unwrap();
+    let (report, _) = apply(&site, &time, &order, &[]).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(tags(&checkout).contains(&format!("site-action-failure/one/{second}")));
     assert!(tags(&checkout).contains(&format!("site-action-success/one/{}", report.run)));
@@ -163,7 +168,7 @@ fn what_checkpoints_told_is_known_in_another_clone_as_far_as_it_fits_together() 
     let actor = actor();
     let begun = begin(
         Process::new(&site, &actor, &time),
-        order.proposal(false),
+        order.proposal(),
         &mut holds,
     )
     .unwrap();
@@ -269,7 +274,7 @@ fn who_waits_to_take_a_run_over_hears_a_stop_and_leaves_everything_as_it_was() {
     let actor = actor();
     let begun = begin(
         Process::new(&site, &actor, &time),
-        order.proposal(false),
+        order.proposal(),
         &mut holds,
     )
     .unwrap();

@@ -222,6 +222,7 @@ fn plan(nodes: &[&str]) -> Plan {
         approvals: trueup::plan::Approvals::default(),
         summary: Summary::default(),
         forecast: trueup::plan::Forecast::default(),
+        checked: None,
     }
 }
 
@@ -274,7 +275,7 @@ impl Job {
         }
     }
 
-    fn proposal(&self, supersede: bool) -> Proposal<'_> {
+    fn proposal(&self) -> Proposal<'_> {
         Proposal {
             approved: ApprovedPlan {
                 plan: &self.plan,
@@ -286,7 +287,6 @@ impl Job {
             approvals: &[],
             break_glass: None,
             policy_asks: false,
-            supersede,
             workers: None,
         }
     }
@@ -393,12 +393,11 @@ fn apply(
     time: &Hand,
     order: &Job,
     broken: &[&'static str],
-    supersede: bool,
 ) -> Result<(RunReport, Vec<RunEvent>), Error> {
     let actor = actor();
     let mut begun = begin(
         Process::new(site, &actor, time),
-        order.proposal(supersede),
+        order.proposal(),
         &mut holds,
     )?;
     let mut events = Vec::new();

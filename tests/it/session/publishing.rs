@@ -59,7 +59,7 @@ fn a_state_that_is_refused_at_the_end_keeps_its_lock_and_is_published_by_the_nex
     let (time, actor) = (Hand::new(), actor());
     let mut begun = begin(
         Process::new(&our_site, &actor, &time),
-        job.proposal(false),
+        job.proposal(),
         &mut holds,
     )
     .unwrap();
@@ -134,7 +134,7 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
     refuse(&origin, "refs/tags/site-action");
     let mut begun = begin(
         Process::new(&our_site, &actor, &time),
-        job.proposal(false),
+        job.proposal(),
         &mut holds,
     )
     .unwrap();
@@ -167,7 +167,7 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
     assert!(!refs(&origin).contains("lock"), "{}", refs(&origin));
     look_out(Process::new(&our_site, &actor, &time)).unwrap();
     assert!(state(&here).1.site.tags_owed.is_empty());
-    let (second, _) = apply(&their_site, &time, &job, &[], false).unwrap();
+    let (second, _) = apply(&their_site, &time, &job, &[]).unwrap();
     let (_, now) = state(&there);
     assert!(now.site.tags_owed.is_empty());
     assert_eq!(now.site.last_success.unwrap().run, second.run);
@@ -181,14 +181,14 @@ fn a_run_whose_first_records_are_refused_begins_nothing() {
     let site = shared(&repository);
     let (time, actor) = (Hand::new(), actor());
     refuse(&origin, "refs/trueup/one/state");
-    let error = apply(&site, &time, &job, &[], false).unwrap_err();
+    let error = apply(&site, &time, &job, &[]).unwrap_err();
     assert!(error.to_string().contains("publish"), "{error}");
     assert_eq!(refs(&origin), "refs/heads/main");
     assert_eq!(repository.read_ref("refs/trueup/one/state").unwrap(), None);
     assert_eq!(repository.read_lock("one").unwrap(), None);
     refuse(&origin, "");
     look_out(Process::new(&site, &actor, &time)).unwrap();
-    apply(&site, &time, &job, &[], false).unwrap();
+    apply(&site, &time, &job, &[]).unwrap();
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
     let job = Job::new(plan(&["a", "b"]), commit);
     let begun = begin(
         Process::new(&site, &actor, &time),
-        job.proposal(false),
+        job.proposal(),
         &mut holds,
     )
     .unwrap();
@@ -210,7 +210,9 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
         standing: Standing::Deployed,
         failed_step: None,
         message: None,
+        unended_step: None,
         complete: true,
+        begun: true,
         duration_ms: 1,
     };
     let finished = Finished {
@@ -251,7 +253,7 @@ fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
     let job = Job::new(plan(&["a"]), commit);
     let begun = begin(
         Process::new(&site, &actor, &time),
-        job.proposal(false),
+        job.proposal(),
         &mut holds,
     )
     .unwrap();
@@ -282,6 +284,18 @@ fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
     move_elsewhere(&site, &time);
     unlock(Process::new(&site, &actor, &time), &run, Unlock::Forced).unwrap();
     assert_eq!(repository.read_lock("one").unwrap(), None);
+
+    // A lock that is gone, whatever took it away, is no sign that its process is: its lease is waited out, too.
+    let found = find_interrupted(&site, None).unwrap();
+    let before = time.monotonic();
+    let begun = super::go_on(&site, &actor, &time, &found, &job, take);
+    assert!(time.monotonic() - before >= 6 * MINUTE);
+    let told = time.explained.lock().unwrap().join("\n");
+    assert!(
+        told.contains(&format!("the lock of run {run} is gone")),
+        "{told}"
+    );
+    drop(begun);
 }
 
 #[test]
@@ -294,7 +308,7 @@ fn a_process_that_sleeps_sends_nothing_that_changes_something_once_its_lease_is_
     let job = Job::new(plan(&["a"]), commit);
     let begun = begin(
         Process::new(&site, &actor, &time),
-        job.proposal(false),
+        job.proposal(),
         &mut holds,
     )
     .unwrap();

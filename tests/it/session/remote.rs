@@ -26,11 +26,11 @@ fn two_clones_share_lock_records_and_tags_through_their_remote() {
     let actor = actor();
     let begun = begin(
         Process::new(&our_site, &actor, &time),
-        order.proposal(false),
+        order.proposal(),
         &mut holds,
     )
     .unwrap();
-    let error = apply(&their_site, &time, &order, &[], false).unwrap_err();
+    let error = apply(&their_site, &time, &order, &[]).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld);
     drop(begun);
     let run = here.read_lock("one").unwrap().unwrap().holder.run;
@@ -66,7 +66,7 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
     let order = Job::new(plan(&["a"]), commit);
     let mut begun = begin(
         Process::new(&site, &actor, &time),
-        order.proposal(false),
+        order.proposal(),
         &mut holds,
     )
     .unwrap();
@@ -135,7 +135,7 @@ fn nothing_is_applied_offline_where_there_is_a_remote() {
         ..alone(&repository)
     };
     let order = Job::new(plan(&["a"]), commit);
-    let error = apply(&site, &Hand::new(), &order, &[], false).unwrap_err();
+    let error = apply(&site, &Hand::new(), &order, &[]).unwrap_err();
     assert!(matches!(error, Error::Offline { .. }) && error.kind() == Kind::Error);
     assert!(repository.refs("refs/trueup").unwrap().is_empty());
 }

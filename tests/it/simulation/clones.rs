@@ -99,7 +99,7 @@ impl Story {
         let mut clones = trip.clones.iter();
         let mut places = None;
         let (mut pushes, mut frames) = (0, 0);
-        let mut command = RunCommand::Apply(&planned, false);
+        let mut command = RunCommand::Apply(&planned);
         hub.refuse(trip.refusal);
         let mut report = None;
         for life in 0..12 {
@@ -149,7 +149,7 @@ impl Story {
                 self.hurt(&stage, trip);
             }
             if !has_begun && report.is_none() {
-                command = RunCommand::Apply(&planned, false);
+                command = RunCommand::Apply(&planned);
             } else {
                 command = RunCommand::Resume(Default::default());
             }

@@ -56,7 +56,7 @@ fn blind() -> Stage {
 fn decided(stage: &Stage, action: Action, nodes: &[&str]) -> BTreeSet<(String, bool)> {
     let begin = |stage: &Stage, death| {
         let planned = stage.plan(&request(action, nodes), allowing_all()).unwrap();
-        stage.live(&RunCommand::Apply(&planned, false), death)
+        stage.live(&RunCommand::Apply(&planned), death)
     };
     let unbroken = stage.copy();
     let whole = begin(&unbroken, None);
@@ -131,7 +131,7 @@ fn an_undecidable_step_of_any_kind_is_decided_by_a_person() {
         let next = stage.copy();
         all.extend(decided(&stage, action, nodes));
         let planned = next.plan(&request(action, nodes), allowing_all()).unwrap();
-        next.live(&RunCommand::Apply(&planned, false), None);
+        next.live(&RunCommand::Apply(&planned), None);
         stage = next;
     }
     let missing: Vec<_> = HARDWARE
@@ -150,13 +150,13 @@ fn a_process_that_was_taken_over_and_wakes_up_again_writes_nothing_more() {
     let whole = {
         let stage = stage.copy();
         let planned = stage.plan(&asked, allowing_all()).unwrap();
-        stage.live(&RunCommand::Apply(&planned, false), None)
+        stage.live(&RunCommand::Apply(&planned), None)
     };
     for event in (0..whole.told.len()).step_by(17) {
         let first = stage.copy();
         let taken = disturbance::taken_over(&first, event, None);
         let planned = first.plan(&asked, allowing_all()).unwrap();
-        let slept = first.live(&RunCommand::Apply(&planned, false), None);
+        let slept = first.live(&RunCommand::Apply(&planned), None);
         let second = first.alias();
         let End::Ended(ended) = taken.try_recv().unwrap().end else {
             // It had ended before it fell asleep.
@@ -188,7 +188,7 @@ fn what_a_run_did_elsewhere_is_not_done_again_however_often_it_dies_here() {
     let asked = request(Action::Redeploy, &["w1"]);
     let begin = |stage: &Stage, death| {
         let planned = stage.plan(&asked, allowing_all()).unwrap();
-        stage.live(&RunCommand::Apply(&planned, false), death)
+        stage.live(&RunCommand::Apply(&planned), death)
     };
     let resume = |stage: &Stage, death| stage.live(&RunCommand::Resume(BTreeMap::new()), death);
     let calls = begin(&stage.copy(), None).passed.calls;
@@ -213,7 +213,7 @@ fn what_a_run_did_elsewhere_is_not_done_again_however_often_it_dies_here() {
                 // It was too far for some steps to tell, and is brought back by the next run.
                 let update = request(Action::Update, &[]);
                 let planned = stage.plan(&update, allowing_all()).unwrap();
-                let life = stage.live(&RunCommand::Apply(&planned, false), None);
+                let life = stage.live(&RunCommand::Apply(&planned), None);
                 assert!(matches!(life.end, End::Ended(_)), "{:?}", life.end);
             }
             let left = stage.ledger().left_behind(&stage.records().1);

@@ -76,7 +76,7 @@ impl Story {
         let stage = self.stage.copy();
         let planned = stage.plan(&self.request, self.options.clone()).unwrap();
         let kinds = planned.plan.steps.iter().map(|step| step.id.kind).collect();
-        let first = stage.live(&RunCommand::Apply(&planned, false), death);
+        let first = stage.live(&RunCommand::Apply(&planned), death);
         let passed = first.passed;
         let mut life = first;
         for _ in 0..4 {
@@ -112,7 +112,7 @@ impl Story {
                         return (stage.outcome(&report), passed, kinds);
                     }
                     let planned = stage.plan(&self.request, self.options.clone()).unwrap();
-                    life = stage.live(&RunCommand::Apply(&planned, false), None);
+                    life = stage.live(&RunCommand::Apply(&planned), None);
                 }
                 End::Failed(error) => panic!("{death:?}: {error}\n{:#?}", life.told),
             }
@@ -201,7 +201,7 @@ pub(super) fn to_be_mixed(stage: Stage) -> Stage {
 /// Does something on a stage that has to go well.
 pub(super) fn done(stage: &Stage, action: Action, nodes: &[&str]) {
     let planned = stage.plan(&request(action, nodes), allowing_all()).unwrap();
-    let life = stage.live(&RunCommand::Apply(&planned, false), None);
+    let life = stage.live(&RunCommand::Apply(&planned), None);
     let End::Ended(ended) = life.end else {
         panic!("{:?} {:#?}", life.end, life.told);
     };

@@ -105,8 +105,8 @@ struct Planned {
 
 /// The command of a process.
 enum RunCommand<'a> {
-    /// A new run; `true`: an interrupted one is aborted for it.
-    Apply(&'a Planned, bool),
+    /// A new run.
+    Apply(&'a Planned),
     /// A resume, with decisions of the operator.
     Resume(BTreeMap<Arc<str>, Decision>),
 }
@@ -441,10 +441,8 @@ impl Stage {
         let (site, actor) = (self.site(), actor());
         let process = Process::new(&site, &actor, &self.clock);
         match command {
-            RunCommand::Apply(planned, supersede) => {
-                if !supersede {
-                    look_out(process)?;
-                }
+            RunCommand::Apply(planned) => {
+                look_out(process)?;
                 let file = PlanFile::of(&planned.plan).unwrap();
                 self.carried(planned, undertaker, told, |execution, caller| {
                     let request = ApplyRequest {
@@ -452,7 +450,6 @@ impl Stage {
                         file: &file,
                         commit: planned.commit,
                         clearance: &Clearance::without_approvals(&Policy::default()).unwrap(),
-                        supersede: *supersede,
                     };
                     ended(workflow::apply(process, &request, caller))
                 })

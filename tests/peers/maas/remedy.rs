@@ -81,7 +81,11 @@ async fn a_machine_of_maas_is_remediated_and_locked_again_also_by_another_proces
 async fn a_remediation_that_is_killed_around_each_change_of_maas_leaves_the_machine_on_and_locked()
 {
     let every: &[_] = &["unlock", "power_off", "lock", "power_on"];
-    for version in super::life::VERSIONS {
+    let versions: &[Version] = match super::takes_all() {
+        true => &super::life::VERSIONS,
+        false => &[Version::V35],
+    };
+    for &version in versions {
         let Some((region, lab)) = start(version).await else {
             return;
         };

@@ -5,9 +5,9 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::model::{Machine, Model, looks};
-use crate::plan::Standing;
 use crate::report::json;
 use crate::report::plan::words::verb;
+use crate::run::Completion;
 
 #[derive(Serialize)]
 struct Table<'p> {
@@ -92,8 +92,12 @@ pub(super) fn write(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
 /// How a machine ended, in the words of the page.
 pub(super) fn result(machine: &Machine<'_>) -> &'static str {
     match machine.result {
-        Some(result) if result.complete => "done",
-        Some(result) if result.standing == Standing::Failed => "failed",
-        _ => "not done",
+        Some(result) => match result.completion() {
+            Completion::Complete => "done",
+            Completion::Failed => "failed",
+            Completion::HalfDone => "half-done",
+            Completion::NotStarted => "not started",
+        },
+        None => "not done",
     }
 }

@@ -153,10 +153,7 @@ fn of_report(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     let Some(report) = model.run.and_then(|run| run.report) else {
         return Ok(());
     };
-    let unfinished = report.nodes.iter();
-    let mut unfinished = unfinished
-        .filter(|node| !node.complete || node.message.is_some())
-        .peekable();
+    let mut unfinished = report.unfinished().peekable();
     if unfinished.peek().is_some() {
         writeln!(
             out,
@@ -168,8 +165,8 @@ fn of_report(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
                 out,
                 "<tr><th scope=\"row\">{}</th><td><code>{}</code></td><td>{}</td></tr>",
                 xml(node.node.as_str()),
-                xml(node.failed_step.as_deref().unwrap_or("")),
-                xml(node.message.as_deref().unwrap_or(""))
+                xml(node.step().unwrap_or("")),
+                xml(node.reason().unwrap_or(""))
             )?;
         }
         writeln!(out, "</tbody></table>")?;
@@ -426,6 +423,17 @@ pub(super) fn foot(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
             "<p>The plan holds until the documents, the last site action or the machines that it is about change. \
              <code>trueup apply PLAN</code> makes it again and refuses what is not in it.</p>"
         )?;
+        if let Some(checked) = &model.plan.checked {
+            let (rules, version) = (checked.rules, checked.version);
+            let findings = match checked.findings {
+                0 => "nothing".to_owned(),
+                count => format!("{count} that it breaks"),
+            };
+            writeln!(
+                out,
+                "<p>The checker held it to {rules} rules (version {version}), and found {findings}.</p>"
+            )?;
+        }
     }
     writeln!(out, "</footer>")
 }

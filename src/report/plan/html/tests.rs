@@ -443,7 +443,9 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
         },
         failed_step: (!complete).then(|| "deploy/control/c2".into()),
         message: (!complete).then(|| "no image <x>".into()),
+        unended_step: None,
         complete,
+        begun: true,
         duration_ms: 1_000,
     };
     let report = RunReport {

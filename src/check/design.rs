@@ -1,0 +1,277 @@
+//! Reach and revision: what steps do is what the design says, of the right revision, by the right backend.
+
+use std::sync::Arc;
+
+use super::rule::Found;
+use super::view::View;
+use crate::design::{NodeDesign, Section};
+use crate::document::Node;
+use crate::plan::{Action, ChangeKind};
+use crate::step::StepKind;
+
+/// A change is one of a node that is in the design, or has left it: only what has left is torn down for good by an update.
+pub(super) fn change(view: &View<'_>, found: &mut Found<'_, '_>) {
+    use Action as A;
+    let action = view.plan.request.action;
+    if !matches!(action, A::Update | A::Redeploy | A::Relabel) || view.site.is_none() {
+        return;
+    }
+    for (change, steps) in view.worked_on() {
+        let is_designed = view.designed(change.node.as_str()).is_some();
+        let is_of_design = change.kind != ChangeKind::Destroy;
+        if is_designed != is_of_design {
+            let (name, is) = (&change.node, if is_designed { "" } else { "not " });
+            let what = format!("`{name}` is {is}in the design, and its change says otherwise");
+            found.add(steps.iter().copied(), what);
+        }
+    }
+}
+
+/// How long a step may take and how long pods are given is what flags and configuration say.
+pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(guards) = view.guards() else { return };
+    let (own, flags) = (&guards.configuration, &view.plan.options.leaving);
+    for (position, step) in view.steps() {
+        let timeout = match step.id.kind {
+            StepKind::VerifySite => own.verify_timeout,
+            StepKind::PrepareSite => own.prepare_site_timeout,
+            StepKind::Prepare => own.prepare_node_timeout,
+            StepKind::Deploy => own.deploy_timeout,
+            StepKind::Destroy => own.destroy_timeout,
+            StepKind::Relabel => own.relabel_nodes_timeout,
+            StepKind::Drain => flags.drain_timeout.unwrap_or(own.drain_timeout),
+            StepKind::ClearLabels => flags
+                .clear_labels_timeout
+                .unwrap_or(own.clear_labels_timeout),
+            StepKind::RemoveEtcd => flags.remove_etcd_timeout.unwrap_or(own.remove_etcd_timeout),
+            StepKind::CheckEtcd => flags.etcd_ready_timeout.unwrap_or(own.etcd_ready_timeout),
+            _ => continue,
+        };
+        let grace = flags.drain_grace_period.unwrap_or(own.drain_grace_period);
+        let is_drain = step.id.kind == StepKind::Drain;
+        let given = view.parameters(position).and_then(|all| all.grace_period);
+        if step.timeout != timeout || is_drain && given != Some(grace) {
+            found.add(
+                [position],
+                "has another time than flags and configuration give it",
+            );
+        }
+    }
+}
+
+/// Image, labels and disks of steps are those of the design, and those that are shown.
+pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
+    for (change, steps) in view.worked_on() {
+        let Some(node) = view.designed(change.node.as_str()) else {
+            continue;
+        };
+        for position in steps {
+            let all = view.parameters(*position);
+            match view.kind(*position) {
+                StepKind::Deploy => {
+                    let system = node.sections.get(&Section::OperatingSystem);
+                    let image = system.and_then(|system| system.at(&["platform", "image"]));
+                    let image = image.and_then(Node::as_str);
+                    let own = all.and_then(|all| all.image.as_deref());
+                    if own != image {
+                        found.add([*position], "deploys another image than that of the design");
+                    }
+                }
+                StepKind::Relabel => {
+                    let mut labels = all.into_iter().flat_map(|all| &all.set_labels);
+                    if labels.any(|(key, value)| node.labels.get(key) != Some(value)) {
+                        found.add([*position], "sets a label that the design does not have");
+                    }
+                    let mut removed = all.into_iter().flat_map(|all| &all.remove_labels);
+                    if removed.any(|key| node.labels.contains_key(key)) {
+                        found.add([*position], "takes off a label of the design");
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The disks that steps erase or write are those that the change shows, and with local storage kept no more.
+pub(super) fn disks(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let keeps = view.plan.options.leaving.preserve_local_storage;
+    for (change, steps) in view.worked_on() {
+        let is_torn_down = matches!(change.kind, ChangeKind::Redeploy | ChangeKind::Destroy);
+        for position in steps {
+            let kind = view.kind(*position);
+            let all = view.parameters(*position);
+            let disks = all.map_or(&[][..], |all| &all.disks);
+            if disks.iter().any(|disk| !change.disks.contains(disk)) {
+                found.add(
+                    [*position],
+                    "erases or writes a disk that its change does not show",
+                );
+            }
+            let erases = matches!(
+                kind,
+                StepKind::Destroy | StepKind::Prepare | StepKind::Deploy
+            );
+            let says = all.is_some_and(|all| all.preserve_local_storage);
+            let is_refused = all.is_some_and(|all| all.refused.is_some());
+            if keeps && is_torn_down && erases && !says && !is_refused {
+                found.add(
+                    [*position],
+                    "does not keep the local storage that is to be preserved",
+                );
+            }
+            if keeps && is_torn_down && disks.len() > 1 {
+                found.add(
+                    [*position],
+                    "erases more than the disk of the operating system",
+                );
+            }
+        }
+    }
+}
+
+/// The machine that a change is about is designed and reached as the documents say.
+pub(super) fn machine(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(guards) = view.guards() else { return };
+    for (change, steps) in view.worked_on() {
+        let name = change.node.as_str();
+        let Some(machine) = &change.machine else {
+            found.add(
+                steps.iter().copied(),
+                format!("`{name}` has no machine that an approval covers"),
+            );
+            continue;
+        };
+        let designed = view.designed(name);
+        if let Some(node) = designed {
+            let differs = |section: &Section| {
+                *section != Section::Inventory
+                    && machine.sections.get(section) != node.digests.get(section)
+            };
+            if let Some(section) = Section::ALL.iter().find(|section| differs(section)) {
+                let what = format!(
+                    "`{name}` has another design in section `{}`",
+                    section.as_str()
+                );
+                found.add(steps.iter().copied(), what);
+            }
+        } else if !machine.sections.is_empty() {
+            found.add(
+                steps.iter().copied(),
+                format!("`{name}` is not designed, and has a design"),
+            );
+        }
+        let Some(node) = designed.or(view.applied(name)) else {
+            continue;
+        };
+        let (own, other) = (&machine.controller, &node.out_of_band);
+        if own.address != other.address || own.kind != other.kind {
+            found.add(
+                steps.iter().copied(),
+                format!("`{name}` has another controller in the design"),
+            );
+        }
+        let mut overrides = guards.backends.overrides.iter();
+        let selected = overrides.find(|(selector, _)| selector.matches(node));
+        let backend = selected.map_or(&guards.backends.hardware, |(_, backend)| backend);
+        let own = machine.backend.as_ref();
+        if own.is_none_or(|own| own.kind != backend.kind) {
+            found.add(
+                steps.iter().copied(),
+                format!("`{name}` has another backend in the documents"),
+            );
+        }
+        if own.is_some_and(|own| {
+            own.address.as_deref() != address(backend.settings.as_ref()).as_deref()
+        }) {
+            found.add(
+                steps.iter().copied(),
+                format!("`{name}` is reached at another address than the documents say"),
+            );
+        }
+    }
+}
+
+/// The address of a backend, where it is no secret.
+fn address(settings: Option<&Node>) -> Option<String> {
+    let fields = ["endpoint", "cluster"].into_iter();
+    let mut fields = fields.filter_map(|name| settings?.get(name));
+    let field = fields.find(|node| !node.is_secret() && node.scalar_text().is_some())?;
+    field.scalar_text().map(|text| text.into_owned())
+}
+
+/// The grace period of a drain is less than its timeout.
+pub(super) fn grace(view: &View<'_>, found: &mut Found<'_, '_>) {
+    for drain in view.of_kind(StepKind::Drain) {
+        let grace = view.parameters(drain).and_then(|all| all.grace_period);
+        let timeout = view.step(drain).timeout;
+        if grace.is_none_or(|grace| grace >= timeout) {
+            found.add(
+                [drain],
+                "gives pods no less time to end than it has itself, or none that is known",
+            );
+        }
+    }
+}
+
+/// A node whose record gets another name had a record under the old one.
+pub(super) fn renamed(view: &View<'_>, found: &mut Found<'_, '_>) {
+    for position in view.of_kind(StepKind::Rename) {
+        let old = view
+            .parameters(position)
+            .and_then(|all| all.renamed_from.as_ref());
+        let is_recorded = old.is_some_and(|old| view.record(old.as_str()).is_some());
+        let is_designed = old.is_some_and(|old| view.designed(old.as_str()).is_some());
+        if !is_recorded || is_designed {
+            found.add([position], "the record of no other node can get its name");
+        }
+    }
+}
+
+/// No secret stands in the plan: neither among the values that differ, nor as the account of a controller.
+pub(super) fn secrets(view: &View<'_>, found: &mut Found<'_, '_>) {
+    for change in &view.plan.changes {
+        let Some(node) = view.designed(change.node.as_str()) else {
+            continue;
+        };
+        for field in &change.fields {
+            let shown = [&field.before, &field.after];
+            let secret = secret_at(node, field.section, &field.path);
+            let is_shown = |value: &&Option<Arc<str>>| {
+                value.as_deref().is_some_and(|value| {
+                    secret
+                        .as_deref()
+                        .is_some_and(|secret| value.contains(secret))
+                })
+            };
+            if shown.iter().any(|value| is_shown(value)) {
+                found.about(
+                    change.node.as_str(),
+                    &format!("shows the secret `{}`", field.path),
+                );
+            }
+        }
+        let account = change
+            .machine
+            .as_ref()
+            .and_then(|machine| machine.controller.account.as_ref());
+        let section = node.sections.get(&Section::OutOfBand);
+        let secret =
+            section.and_then(|section| section.at(&["oob", "account"]).map(Node::is_secret));
+        if account.is_some() && secret == Some(true) {
+            found.about(
+                change.node.as_str(),
+                "shows the account of its controller, which is a secret",
+            );
+        }
+    }
+}
+
+/// The secret value of a field of a node.
+fn secret_at(node: &NodeDesign, section: Section, path: &str) -> Option<String> {
+    let keys: Vec<&str> = path.split('.').collect();
+    let fields = node.sections.get(&section)?;
+    let value = fields.at(&keys)?;
+    let text = value.is_secret().then(|| value.scalar_text())??;
+    (text.len() > 3).then(|| text.into_owned())
+}

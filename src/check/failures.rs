@@ -1,0 +1,71 @@
+//! Failures: each wave stands behind a check at the act, and none goes on over what a cluster stands on.
+
+use super::away::Away;
+use super::limits::is_control_plane;
+use super::rule::Found;
+use super::view::View;
+use crate::step::{StepKind, Wait};
+
+/// The wave behind which a step waits for its success.
+pub(super) fn wave_of(view: &View<'_>, step: usize) -> Option<usize> {
+    let needs = view.step(step).needs.iter();
+    let mut needs = needs.filter(|need| need.wait == Wait::Success);
+    let wave = needs.find(|need| view.kind(need.step.0 as usize) == StepKind::StartWave)?;
+    Some(wave.step.0 as usize)
+}
+
+/// A machine is taken away behind the start of a wave, where breaker, criteria and quorum are judged again.
+pub(super) fn behind_a_check(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let waves: Vec<usize> = view.of_kind(StepKind::StartWave).collect();
+    if waves.is_empty() {
+        return;
+    }
+    let away = view.away();
+    for machine in away.iter().filter(|away| !away.has_left) {
+        for first in &machine.firsts {
+            if wave_of(view, *first).is_none() {
+                found.add([*first], "takes a machine away behind no wave");
+            }
+        }
+    }
+    if view.plan.options.canary {
+        let waves_first = waves[0];
+        let of_first = |away: &&Away<'_>| {
+            let mut waves = away.firsts.iter().filter_map(|at| wave_of(view, *at));
+            waves.any(|wave| wave == waves_first)
+        };
+        let first: Vec<&Away<'_>> = away.iter().filter(of_first).collect();
+        if first.len() > 1 {
+            let steps = first.iter().flat_map(|away| away.firsts.iter().copied());
+            found.add(steps, "the first wave is to be one machine");
+        }
+    }
+}
+
+/// The wave behind a machine of the control plane or a member of etcd waits for its success, and not only for its end.
+pub(super) fn back_before(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(guards) = view.guards() else { return };
+    let waves: Vec<usize> = view.of_kind(StepKind::StartWave).collect();
+    if waves.len() < 2 {
+        return;
+    }
+    for machine in view.away().iter().filter(|away| away.comes_back) {
+        let node = view.designed(machine.node.as_str());
+        if !node.is_some_and(|node| is_control_plane(guards, node)) {
+            continue;
+        }
+        for last in &machine.lasts {
+            if view.kind(*last) != StepKind::AwaitReady {
+                continue;
+            }
+            let next = waves.partition_point(|wave| wave < last);
+            if let Some(wave) = waves.get(next)
+                && !view.is_after(*wave, *last, Wait::Success)
+            {
+                let what =
+                    "the wave does not wait for the success of a machine on which a cluster stands";
+                found.add([*wave, *last], what);
+            }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The limits of the guards on machines that are away at the same time, each over its own machines.
+//!
+//! A flag stands in place of the numbers of the policy for the whole site or for each group; limits by rack and by tag hold
+//! beside any. Where nothing gives a number: one machine of the control plane, and of the others ten, a quarter of each
+//! group, and what the group's criteria leave.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::away::Away;
+use super::view::View;
+use crate::design::{Guards, NodeDesign, NodeName, Share, SuccessCriteria};
+use crate::guard::{CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, PARALLELISM, REMEDIATIONS};
+use crate::lifecycle::PowerState;
+use crate::observed::Fact;
+use crate::plan::Action;
+use crate::record::Phase;
+
+/// A limit, and the machines that it is about.
+pub(super) struct Limit<'s, 'a> {
+    pub(super) what: String,
+    pub(super) most: usize,
+    pub(super) machines: Vec<&'s Away<'a>>,
+    pub(super) is_control_plane: bool,
+    /// No document gives the number: it makes waves smaller, and lets at least one machine go beside those that are down.
+    pub(super) is_at_least_one: bool,
+}
+
+impl Limit<'_, '_> {
+    /// How many machines may be away beside those that are down. A limit of 0 lets what is down already go alone, and which
+    /// machines were down when a run began is not known.
+    pub(super) fn left(&self, held: usize, is_observed: bool) -> usize {
+        let left = self.most.saturating_sub(held);
+        left.max(usize::from(self.is_at_least_one || !is_observed))
+    }
+}
+
+/// Whether a machine is of the control plane: by a tag, by a label that is not switched off, or as a member of etcd.
+pub(super) fn is_control_plane(guards: &Guards, node: &NodeDesign) -> bool {
+    let tagged = CONTROL_PLANE_TAGS
+        .iter()
+        .any(|tag| node.tags.contains(*tag));
+    let labelled = CONTROL_PLANE_LABELS.iter().any(|label| {
+        let value = node.labels.get(*label);
+        value.is_some_and(|value| !matches!(&**value, "disabled" | "false"))
+    });
+    let mut members = guards
+        .etcd_clusters
+        .iter()
+        .flat_map(|cluster| &cluster.members);
+    tagged || labelled || members.any(|member| member.node == node.name)
+}
+
+/// Where the number of a limit comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Number,
+    ControlPlane,
+    GroupDefault,
+}
+
+/// The numbers that hold.
+struct Numbers {
+    total: Option<usize>,
+    percent: Option<u32>,
+    one_of_control_plane: bool,
+    defaults: bool,
+}
+
+impl Numbers {
+    fn of(view: &View<'_>, guards: &Guards) -> Self {
+        let options = &view.plan.options;
+        let policy = &guards.policy.max_unavailable;
+        let flag = match view.plan.request.action {
+            Action::Remediate => {
+                let at_once = options.remediation.max_at_once;
+                let at_once = at_once.or(guards.policy.remediation.max_at_once);
+                Some(Share::Machines(at_once.unwrap_or(REMEDIATIONS).max(1)))
+            }
+            _ => options.max_unavailable,
+        };
+        match flag {
+            Some(Share::Machines(number)) => Self {
+                total: Some(number),
+                percent: None,
+                one_of_control_plane: false,
+                defaults: false,
+            },
+            Some(Share::Percent(percent)) => Self {
+                total: None,
+                percent: Some(percent),
+                one_of_control_plane: true,
+                defaults: false,
+            },
+            None => Self {
+                total: policy.total,
+                percent: policy.percent,
+                one_of_control_plane: policy.total.is_none() || policy.defaults.control_plane,
+                defaults: policy.total.is_none() && policy.percent.is_none()
+                    || policy.defaults.others,
+            },
+        }
+    }
+
+    /// How many machines of a group may be away together; one at least.
+    fn of_group(&self, nodes: usize, criteria: &SuccessCriteria) -> Option<(usize, bool)> {
+        let share = self
+            .percent
+            .map(|percent| nodes * percent.min(100) as usize / 100);
+        let share = share.map(|share| share.max(usize::from(self.percent != Some(0))));
+        let default = self.defaults.then(|| {
+            let percent = criteria.percent_successful_nodes.unwrap_or_default() as usize;
+            let minimum = criteria.minimum_successful_nodes.unwrap_or_default();
+            let wanted = (percent * nodes).div_ceil(100) as u64;
+            let left = (nodes as u64).saturating_sub(wanted.max(minimum));
+            let left = left.min(criteria.maximum_failed_nodes.unwrap_or(u64::MAX));
+            nodes.div_ceil(4).min(left as usize)
+        });
+        let most = share.into_iter().chain(default).min()?;
+        Some((most.max(1), share != Some(most)))
+    }
+}
+
+/// All limits over machines that are away in a plan.
+pub(super) fn all<'s, 'a>(
+    view: &View<'a>,
+    guards: &'a Guards,
+    away: &'s [Away<'a>],
+) -> Vec<Limit<'s, 'a>> {
+    let numbers = Numbers::of(view, guards);
+    let policy = &guards.policy.max_unavailable;
+    let mut limits: BTreeMap<String, Limit<'s, 'a>> = BTreeMap::new();
+    let mut add = |what: String, most: usize, machine: &'s Away<'a>, kind: Kind| {
+        let limit = limits.entry(what.clone()).or_insert_with(|| Limit {
+            what,
+            most,
+            machines: Vec::new(),
+            is_control_plane: kind == Kind::ControlPlane,
+            is_at_least_one: kind == Kind::GroupDefault,
+        });
+        limit.machines.push(machine);
+    };
+    for machine in away.iter().filter(|away| !away.has_left) {
+        if let Some(total) = numbers.total {
+            add("of the site".to_owned(), total, machine, Kind::Number);
+        }
+        let name = machine.node.as_str();
+        let Some(node) = view.designed(name).or(view.applied(name)) else {
+            continue;
+        };
+        match is_control_plane(guards, node) {
+            true if numbers.one_of_control_plane => {
+                add(
+                    "of the control plane".to_owned(),
+                    1,
+                    machine,
+                    Kind::ControlPlane,
+                );
+            }
+            false if numbers.defaults => {
+                add(
+                    "outside the control plane".to_owned(),
+                    PARALLELISM,
+                    machine,
+                    Kind::Number,
+                );
+            }
+            _ => {}
+        }
+        let elsewhere = policy.elsewhere.get(&node.name);
+        if let Some(most) = policy.per_rack {
+            let other = elsewhere.into_iter().flat_map(|place| &place.racks);
+            let racks: BTreeSet<_> = node.rack.iter().chain(other).collect();
+            for rack in racks {
+                add(format!("of rack `{rack}`"), most, machine, Kind::Number);
+            }
+        }
+        for (tag, most) in &policy.by_tag {
+            let is_there = elsewhere.is_some_and(|place| place.tags.contains(tag));
+            if node.tags.contains(tag) || is_there {
+                add(format!("with tag `{tag}`"), *most, machine, Kind::Number);
+            }
+        }
+    }
+    by_group(view, &numbers, away, &mut add);
+    limits.into_values().collect()
+}
+
+/// Adds the limits by deployment group.
+fn by_group<'s, 'a>(
+    view: &View<'a>,
+    numbers: &Numbers,
+    away: &'s [Away<'a>],
+    add: &mut impl FnMut(String, usize, &'s Away<'a>, Kind),
+) {
+    let Some(site) = view
+        .site
+        .filter(|_| numbers.percent.is_some() || numbers.defaults)
+    else {
+        return;
+    };
+    let mut machines: FxHashMap<&NodeName, Vec<&'s Away<'a>>> = FxHashMap::default();
+    for machine in away.iter().filter(|away| !away.has_left) {
+        machines.entry(machine.node).or_default().push(machine);
+    }
+    let retired = Retired::of(view);
+    for group in &site.guards().groups {
+        // The nodes of a plan's own groups are held to the selectors by another rule.
+        let planned = view
+            .plan
+            .groups
+            .iter()
+            .find(|planned| planned.name == group.name);
+        let selected = group.nodes(site).into_iter();
+        let selected: Vec<&NodeName> = selected
+            .filter(|node| !retired.by_entry.contains(*node))
+            .collect();
+        let count = planned.map_or(selected.len(), |planned| planned.nodes.len());
+        let Some((most, is_default)) = numbers.of_group(count, &group.success_criteria) else {
+            continue;
+        };
+        let kind = if is_default {
+            Kind::GroupDefault
+        } else {
+            Kind::Number
+        };
+        for node in selected
+            .into_iter()
+            .filter(|node| !retired.is_flagged(node))
+        {
+            for machine in machines.get(node).into_iter().flatten() {
+                add(format!("of group `{}`", group.name), most, machine, kind);
+            }
+        }
+    }
+}
+
+/// The nodes that are retired, and not among those of any group.
+struct Retired<'a> {
+    by_entry: FxHashSet<&'a NodeName>,
+    /// By a flag, or a record, which an entry that is gone may have left.
+    flagged: FxHashSet<&'a NodeName>,
+}
+
+impl<'a> Retired<'a> {
+    fn of(view: &View<'a>) -> Self {
+        let (mut by_entry, mut flagged) = (FxHashSet::default(), FxHashSet::default());
+        let site = view.site.into_iter();
+        for entry in site.clone().flat_map(|site| &site.guards().retirements) {
+            let today = &*view.plan.options.as_of;
+            if entry.from.as_deref().is_none_or(|from| from <= today) {
+                let nodes = site.clone().flat_map(|site| site.nodes.values());
+                let nodes = nodes.filter(|node| entry.selector.matches(node));
+                by_entry.extend(nodes.map(|node| &node.name));
+            }
+        }
+        if let Some(world) = view.world {
+            let observed = world.observations.into_iter().flat_map(|seen| &seen.nodes);
+            let observed = observed.filter(|(_, seen)| seen.retired.is_some());
+            let recorded = world
+                .records
+                .values()
+                .filter(|record| record.retired.is_some());
+            flagged.extend(observed.map(|(name, _)| name));
+            flagged.extend(recorded.map(|record| &record.node));
+        }
+        Self { by_entry, flagged }
+    }
+
+    fn is_flagged(&self, node: &NodeName) -> bool {
+        self.flagged.contains(node)
+    }
+}
+
+/// Whether a machine is down: off, not Ready, or cordoned.
+pub(super) fn is_down(view: &View<'_>, node: &str) -> bool {
+    let Some(seen) = view.observed(node) else {
+        return false;
+    };
+    let in_cluster = match &seen.cluster {
+        Fact::Known(Some(node)) => !node.ready || node.unschedulable,
+        _ => false,
+    };
+    seen.power == Fact::Known(PowerState::Off) || in_cluster
+}
+
+/// The machines that are down and stay so: they take a place under their limits.
+pub(super) fn held<'a>(view: &View<'a>, away: &[Away<'_>]) -> Vec<&'a NodeDesign> {
+    let (Some(site), Some(world)) = (view.site, view.world) else {
+        return Vec::new();
+    };
+    let Some(seen) = world.observations else {
+        return Vec::new();
+    };
+    let taken: FxHashSet<&str> = away.iter().map(|away| away.node.as_str()).collect();
+    let down = seen.nodes.keys().filter(|name| {
+        let name = name.as_str();
+        let record = view.record(name).map(|record| record.phase);
+        record == Some(Phase::Deployed) && !taken.contains(name) && is_down(view, name)
+    });
+    down.filter_map(|name| site.nodes.get(name).map(|node| &**node))
+        .collect()
+}
+
+/// How many machines that are down count under a limit.
+pub(super) fn holding(
+    view: &View<'_>,
+    guards: &Guards,
+    limit: &Limit<'_, '_>,
+    held: &[&NodeDesign],
+) -> usize {
+    let policy = &guards.policy.max_unavailable;
+    let counts = |node: &&&NodeDesign| {
+        let elsewhere = policy.elsewhere.get(&node.name);
+        let what = &limit.what;
+        let in_rack = |rack| *what == format!("of rack `{rack}`");
+        let has_tag = |tag| *what == format!("with tag `{tag}`");
+        let in_group = || {
+            let recorded = view.record(node.name.as_str());
+            let observed = view.observed(node.name.as_str());
+            if recorded.is_some_and(|record| record.retired.is_some())
+                || observed.is_some_and(|seen| seen.retired.is_some())
+            {
+                return false;
+            }
+            let groups = view.site.into_iter().flat_map(|site| &site.guards().groups);
+            let mut groups = groups.filter(|group| *what == format!("of group `{}`", group.name));
+            groups.any(|group| {
+                let is_all = group.selectors.is_empty();
+                is_all
+                    || group
+                        .selectors
+                        .iter()
+                        .any(|each| each.is_all() || each.matches(node))
+            })
+        };
+        match &**what {
+            "of the site" => true,
+            "of the control plane" => is_control_plane(guards, node),
+            "outside the control plane" => !is_control_plane(guards, node),
+            _ => {
+                node.rack.iter().any(in_rack)
+                    || elsewhere.is_some_and(|place| place.racks.iter().any(in_rack))
+                    || node.tags.iter().any(has_tag)
+                    || elsewhere.is_some_and(|place| place.tags.iter().any(has_tag))
+                    || in_group()
+            }
+        }
+    };
+    held.iter().filter(counts).count()
+}

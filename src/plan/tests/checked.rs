@@ -1,0 +1,287 @@
+//! A plan that is broken in one way for each rule of the independent checker, which finds it.
+
+use super::leaving::{clustered, with_etcd};
+use super::*;
+use crate::check::RULES;
+use crate::design::{Retirement, Share};
+use crate::document::{SecretOrigin, node_from_json};
+use crate::identity::Proof;
+use crate::plan::{Block, Cause, GivenApproval, NeededApproval};
+use crate::step::{Effect, Parameters, StepKind};
+
+/// A site of a control plane of three and of workers, on which every kind of change is due.
+fn site() -> PlanFixture {
+    let names = [
+        "a1", "c1", "c2", "c3", "old", "r1", "w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8",
+    ];
+    let mut site = clustered(&names);
+    with_etcd(&mut site, &["c1", "c2", "c3"], &[]);
+    for name in ["c1", "c2", "w1", "w2"] {
+        site.edit(name, Section::OperatingSystem);
+    }
+    site.edit("w3", Section::Labels);
+    site.bare("w4");
+    site.edit("w5", Section::Inventory);
+    site.bare("w6");
+    site.seen("w6").provision = Fact::Unknown(Arc::from("dead"));
+    site.seen("w2").cluster = Fact::Known(None);
+    site.records.remove("a1");
+    site.leave("old");
+    site.guards.retirements = vec![retirement("r1")];
+    site.guards.groups = vec![
+        group("control", &[], named(&["c1", "c2", "c3"])),
+        group(
+            "workers",
+            &["control"],
+            named(&["w1", "w2", "w3", "w4", "w5", "w6", "w7", "w8"]),
+        ),
+    ];
+    site.options.allow_redeploy = all();
+    site.options.allow_destroy = all();
+    site.options.adopt = all();
+    site
+}
+
+fn retirement(name: &str) -> Retirement {
+    Retirement {
+        selector: named(&[name]).remove(0),
+        reason: Arc::from("old"),
+        from: None,
+        mark: mark(),
+    }
+}
+
+fn at(plan: &Plan, id: &str) -> usize {
+    let found = plan.steps.iter().position(|step| step.id.to_string() == id);
+    found.unwrap_or_else(|| panic!("there is no step {id} in {:#?}", ids(plan)))
+}
+
+fn of<'p>(plan: &'p mut Plan, id: &str) -> &'p mut Step {
+    let at = at(plan, id);
+    &mut plan.steps[at]
+}
+
+fn parameters<'p>(plan: &'p mut Plan, id: &str) -> &'p mut Parameters {
+    Arc::make_mut(of(plan, id).parameters.get_or_insert_default())
+}
+
+fn change<'p>(plan: &'p mut Plan, node: &str) -> &'p mut super::super::Change {
+    let found = plan
+        .changes
+        .iter_mut()
+        .find(|change| change.node.as_str() == node);
+    found.unwrap()
+}
+
+/// Has a step wait for the success of some others, and for nothing else.
+fn waits_for(plan: &mut Plan, id: &str, others: &[&str]) {
+    let needs = others.iter().map(|other| crate::step::Need {
+        step: StepIndex::from_position(at(plan, other)),
+        wait: Wait::Success,
+    });
+    let mut needs: Vec<_> = needs.collect();
+    needs.sort_unstable();
+    of(plan, id).needs = needs;
+}
+
+/// What is done to a plan, or to the site behind it, before it is held to a rule.
+type Breaks = fn(&mut PlanFixture, &mut Plan);
+
+/// A way to break a plan for each rule.
+const BROKEN: &[(&str, Breaks)] = &[
+    ("check-ids", |_, plan| {
+        plan.steps[3].id = plan.steps[2].id.clone()
+    }),
+    ("check-needs", |_, plan| {
+        let own = plan.steps[2].needs[0];
+        plan.steps[2].needs.push(own);
+    }),
+    ("check-belongs", |_, plan| {
+        plan.changes.retain(|change| change.node.as_str() != "w3")
+    }),
+    ("check-once", |_, plan| plan.changes.swap(0, 1)),
+    ("check-steps", |_, plan| {
+        change(plan, "w3").kind = ChangeKind::Create
+    }),
+    ("check-carried-out", |_, plan| {
+        change(plan, "w3").blocked = Some(Block {
+            reason: Arc::from("held"),
+            flag: None,
+            cause: Cause::Rule,
+        });
+    }),
+    ("check-effect", |_, plan| {
+        of(plan, "destroy/control/c1").effect = Effect::None
+    }),
+    ("check-destructive", |_, plan| {
+        change(plan, "c1").destructive = false
+    }),
+    ("check-allowed", |_, plan| {
+        plan.options.allow_redeploy = Allowance::default()
+    }),
+    ("check-targets", |_, plan| {
+        plan.options.excludes = these(&["w3"])
+    }),
+    ("check-node-order", |_, plan| {
+        waits_for(plan, "destroy/control/c1", &["wave/control/1"]);
+    }),
+    ("check-teardown", |_, plan| {
+        of(plan, "drain/control/c1").id.kind = StepKind::PowerOn
+    }),
+    ("check-site-order", |_, plan| {
+        of(plan, "start/control").needs.clear()
+    }),
+    ("check-group-order", |_, plan| {
+        waits_for(plan, "start/workers", &["prepare-site"])
+    }),
+    ("check-gates", |_, plan| {
+        waits_for(plan, "deploy/workers/w4", &["prepare/workers/w4"])
+    }),
+    ("check-critical", |_, plan| {
+        waits_for(plan, "drain/old", &["prepare-site"])
+    }),
+    ("check-tag", |_, plan| of(plan, "tag").needs.clear()),
+    ("check-grace", |_, plan| {
+        parameters(plan, "drain/control/c1").grace_period = Some(3600)
+    }),
+    ("check-disks", |_, plan| {
+        parameters(plan, "deploy/workers/w4")
+            .disks
+            .push(Arc::from("sdz"));
+    }),
+    ("check-wave-start", |_, plan| {
+        waits_for(plan, "drain/control/c1", &["start/control"])
+    }),
+    ("check-summary", |_, plan| plan.summary.wiped_disks += 1),
+    ("check-longest-path", |_, plan| {
+        plan.summary.longest_path += 1
+    }),
+    ("check-wave-size", |_, plan| {
+        plan.groups[1].waves.as_mut().unwrap().most = 1;
+    }),
+    ("check-quorum", |_, plan| {
+        waits_for(plan, "wave/control/2", &["start/control"])
+    }),
+    ("check-control-plane", |_, plan| {
+        waits_for(plan, "wave/control/2", &["start/control"])
+    }),
+    ("check-limits", |_, plan| {
+        plan.options.max_unavailable = Some(Share::Machines(1))
+    }),
+    ("check-back-before", |_, plan| {
+        let needs = of(plan, "wave/control/2").needs.iter_mut();
+        needs.for_each(|need| need.wait = Wait::Done);
+    }),
+    ("check-protected", |site, _| {
+        site.guards.policy.protected = named(&["w1"])
+    }),
+    ("check-retired", |site, _| {
+        site.guards.retirements.push(retirement("w1"))
+    }),
+    ("check-forbidden-flags", |site, _| {
+        site.guards.policy.forbidden_flags = these(&["allow-redeploy"]);
+    }),
+    ("check-loosened", |_, plan| {
+        plan.options.max_unavailable = Some(Share::Machines(9))
+    }),
+    ("check-guards", |site, _| {
+        site.guards.policy.max_failures = Some(3)
+    }),
+    ("check-approvals", |_, plan| {
+        plan.approvals.given.push(GivenApproval {
+            by: Arc::from("ada"),
+            expires: Arc::from("2030-06-02"),
+        });
+        plan.approvals.needed.push(NeededApproval {
+            rule: Arc::from("any"),
+            count: 2,
+            of: Vec::new(),
+            recovery: None,
+            missing: 0,
+        });
+    }),
+    ("check-change", |site, _| {
+        let kept = site.old.nodes["old"].clone();
+        site.after.nodes.insert(kept.name.clone(), kept);
+    }),
+    ("check-times", |_, plan| {
+        parameters(plan, "drain/control/c1").grace_period = Some(0);
+    }),
+    ("check-groups", |_, plan| plan.groups[0].critical = false),
+    ("check-parameters", |_, plan| {
+        parameters(plan, "deploy/workers/w4").image = Some(Arc::from("another"));
+    }),
+    ("check-machine", |_, plan| {
+        let machine = change(plan, "w4").machine.as_mut().unwrap();
+        machine.controller.address = Some(Arc::from("10.9.9.9"));
+    }),
+    ("check-secrets", |site, plan| {
+        let fields = serde_json::json!({"oob": {"account": "hidden"}});
+        let mut section = node_from_json(&fields, mark());
+        section.hide(&SecretOrigin::in_file(None));
+        site.designed("w4")
+            .sections
+            .insert(Section::OutOfBand, Arc::new(section));
+        let machine = change(plan, "w4").machine.as_mut().unwrap();
+        machine.controller.account = Some(Arc::from("hidden"));
+    }),
+    ("check-counted", |_, plan| plan.unchanged += 1),
+    ("check-identity", |site, _| {
+        site.seen("w1").proof = Proof::Refused(Arc::from("another machine"));
+    }),
+    ("check-unknown", |_, plan| {
+        of(plan, "prepare/workers/w6").parameters = None
+    }),
+    ("check-held", |site, _| {
+        site.seen("w1").maintenance = Some(Arc::from("fan"))
+    }),
+    ("check-leaves", |site, _| {
+        site.seen("w2").cluster = in_cluster("old")
+    }),
+    ("check-relies-on", |_, plan| plan.relies_on.clear()),
+    ("check-observed-ids", |site, _| {
+        site.seen("c1").cluster = in_cluster("old")
+    }),
+    ("check-renamed", |_, plan| {
+        of(plan, "record/w5").id.kind = StepKind::Rename
+    }),
+    ("check-unchanged", |site, _| {
+        site.record("w7").digests.clear()
+    }),
+];
+
+#[test]
+fn every_rule_finds_a_plan_that_is_broken_for_it() {
+    let sound = site();
+    let plan = sound.plan();
+    let mut problems = Vec::new();
+    for (code, breaks) in BROKEN {
+        let (mut site, mut broken) = (sound.clone(), plan.clone());
+        breaks(&mut site, &mut broken);
+        let found = site.checked(&broken);
+        if !found
+            .iter()
+            .any(|finding| finding.starts_with(&format!("{code}: ")))
+        {
+            problems.push(format!("{code} finds nothing; found: {found:#?}"));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    let codes: Vec<&str> = RULES.iter().map(|rule| rule.code).collect();
+    let broken: Vec<&str> = BROKEN.iter().map(|(code, _)| *code).collect();
+    assert_eq!(codes, broken, "a rule without a plan that is broken for it");
+}
+
+#[test]
+fn a_plan_without_a_step_is_held_to_what_it_claims_alone() {
+    let mut site = PlanFixture::settled(&["n1", "n2"]);
+    let plan = site.plan();
+    assert!(plan.steps.is_empty());
+    assert_eq!(site.checked(&plan), Vec::<String>::new());
+    site.record("n2").digests.clear();
+    let found = site.checked(&plan);
+    assert_eq!(
+        found,
+        ["check-unchanged: `n2` is said to be unchanged, and differs from its record"]
+    );
+}

@@ -1,0 +1,210 @@
+//! How far each step and each machine of a plan came, by what a run has written down.
+//!
+//! The dispatcher keeps the machines up to date while it works; an abort reads them, and the steps, from all that is known
+//! of the run. Counts, reports and hints are read from here, and interpret no end of a step themselves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::design::NodeName;
+use crate::journal::{Entry, StepOutcome};
+use crate::plan::Plan;
+use crate::record::Counts;
+use crate::step::{StepId, StepKind};
+
+/// A set of kinds of step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds(u64);
+
+impl Kinds {
+    /// Puts a kind into the set.
+    pub fn add(&mut self, kind: StepKind) {
+        self.0 |= 1 << kind as u32;
+    }
+
+    /// Whether a kind is in the set.
+    #[must_use]
+    pub const fn has(self, kind: StepKind) -> bool {
+        self.0 & (1 << kind as u32) != 0
+    }
+
+    /// Whether no kind is in the set.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// How far a run brought a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// No step of it has begun.
+    NotStarted,
+    /// Something was done to it, and not all that was planned; or a step has begun whose end is not known.
+    HalfDone,
+    /// A step of it failed.
+    Failed,
+    /// All is done that was planned.
+    Complete,
+}
+
+/// A machine of a plan, in a run.
+#[derive(Clone, Debug, Default)]
+pub struct NodeView {
+    /// Kinds of which the plan has a step for it.
+    pub planned: Kinds,
+    /// Kinds that were begun.
+    pub begun: Kinds,
+    /// Kinds that are done, or that need not be.
+    pub achieved: Kinds,
+    /// The first step that failed, and why.
+    pub failed: Option<Box<(Arc<str>, Arc<str>)>>,
+    /// Time spent on it, in milliseconds.
+    pub duration_ms: u64,
+}
+
+impl NodeView {
+    /// Takes in that a step failed, and why; whether it is the first one.
+    pub fn fail(&mut self, step: &StepId, why: &Arc<str>) -> bool {
+        let is_first = self.failed.is_none();
+        if is_first {
+            self.failed = Some(Box::new((step.to_string().into(), why.clone())));
+        }
+        is_first
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub fn completion(&self) -> Completion {
+        match () {
+            () if self.failed.is_some() => Completion::Failed,
+            () if self.planned == self.achieved => Completion::Complete,
+            () if self.begun.is_empty() && self.achieved.is_empty() => Completion::NotStarted,
+            () => Completion::HalfDone,
+        }
+    }
+
+    /// Whether its node was cordoned, and what was to follow did not: its machine is what it was, and takes no pods.
+    #[must_use]
+    pub fn is_left_cordoned(&self) -> bool {
+        let is_gone = [StepKind::Destroy, StepKind::RemoveFromCluster]
+            .into_iter()
+            .any(|kind| self.begun.has(kind) || self.achieved.has(kind));
+        self.begun.has(StepKind::Drain) && self.planned != self.achieved && !is_gone
+    }
+}
+
+impl Counts {
+    /// Counts a machine.
+    pub fn add(&mut self, completion: Completion) {
+        let place = match completion {
+            Completion::Complete => &mut self.succeeded,
+            Completion::Failed => &mut self.failed,
+            Completion::HalfDone => &mut self.half_done,
+            Completion::NotStarted => &mut self.not_started,
+        };
+        *place += 1;
+    }
+}
+
+/// A step of which something is known.
+#[derive(Debug, Default)]
+pub(super) struct StepView<'a> {
+    /// Whether it has begun.
+    begun: bool,
+    end: Option<&'a StepOutcome>,
+    notes: Vec<&'a Arc<str>>,
+}
+
+impl StepView<'_> {
+    /// Whether it has begun and its end is not known.
+    pub(super) fn is_open(&self) -> bool {
+        self.begun && self.end.is_none()
+    }
+
+    /// Its notes.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.notes.iter().copied()
+    }
+}
+
+/// The steps of a run of which something is known, sorted.
+pub(super) struct View<'a>(pub(super) BTreeMap<&'a StepId, StepView<'a>>);
+
+impl<'a> View<'a> {
+    /// Reads what a run has written down, in order.
+    pub(super) fn of(entries: &'a [Entry]) -> Self {
+        let mut steps: BTreeMap<&StepId, StepView<'_>> = BTreeMap::new();
+        for entry in entries {
+            match entry {
+                Entry::Opened { .. } => {}
+                Entry::Intent { step } => {
+                    let view = steps.entry(step).or_default();
+                    (view.begun, view.end) = (true, None);
+                }
+                Entry::Ended {
+                    step,
+                    outcome,
+                    attempted,
+                    ..
+                } => {
+                    let view = steps.entry(step).or_default();
+                    view.begun |= attempted;
+                    view.end = Some(outcome);
+                }
+                Entry::Note { step, text } => steps.entry(step).or_default().notes.push(text),
+            }
+        }
+        Self(steps)
+    }
+
+    /// The steps that have begun and whose end is not known, sorted.
+    pub(super) fn open(&self) -> impl Iterator<Item = (&'a StepId, &StepView<'a>)> {
+        let steps = self.0.iter().filter(|(_, view)| view.is_open());
+        steps.map(|(step, view)| (*step, view))
+    }
+
+    /// The machines of a plan.
+    pub(super) fn nodes<'p>(&self, plan: &'p Plan) -> BTreeMap<&'p NodeName, NodeView> {
+        let mut nodes: BTreeMap<&NodeName, NodeView> = BTreeMap::new();
+        let tolerated = tolerated(plan);
+        for (index, step) in plan.steps.iter().enumerate() {
+            let Some(node) = &step.id.node else { continue };
+            let node = nodes.entry(node).or_default();
+            let kind = step.id.kind;
+            node.planned.add(kind);
+            let Some(found) = self.0.get(&step.id) else {
+                continue;
+            };
+            if found.begun {
+                node.begun.add(kind);
+            }
+            match found.end {
+                Some(StepOutcome::Failed { message } | StepOutcome::Unknown { message }) => {
+                    match tolerated.contains(&index) {
+                        true => node.achieved.add(kind),
+                        false => drop(node.fail(&step.id, message)),
+                    }
+                }
+                Some(StepOutcome::Succeeded) => node.achieved.add(kind),
+                Some(StepOutcome::Skipped { .. } | StepOutcome::NotNeeded) | None => {}
+            }
+        }
+        nodes
+    }
+}
+
+/// The steps whose failure is ignored, by their places in the plan: they stop what is torn down anyway.
+#[must_use]
+pub fn tolerated(plan: &Plan) -> FxHashSet<usize> {
+    let of_destroys = plan
+        .steps
+        .iter()
+        .filter(|step| step.id.kind == StepKind::Destroy);
+    let needed = of_destroys.flat_map(|step| step.needs.iter().map(|need| need.step.0 as usize));
+    needed
+        .filter(|index| plan.steps[*index].id.kind == StepKind::ShutdownKubelet)
+        .collect()
+}
