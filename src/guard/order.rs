@@ -401,6 +401,14 @@ mod tests {
                 1,
                 0,
             ),
+            // Who is asked besides has a say in all that comes later, and so has the one who is asked no more.
+            (
+                rules,
+                json!({"any": {"count": 1}}),
+                json!({"any": {"count": 1}, "redeploy": {"count": 1, "of": ["a"]}}),
+                1,
+                1,
+            ),
             (tags, json!({"a": 1}), json!({"a": 2}), 1, 0),
             (Order::Any, json!("x"), json!("y"), 1, 1),
             (Order::Any, json!(null), json!("y"), 0, 1),

@@ -809,6 +809,28 @@ mod tests {
                 }
             }
         }
+        // Of all others both revisions have to hold.
+        let newest_alone = TABLE
+            .iter()
+            .filter(|guard| matches!(guard.join, Join::Newest | Join::AtOnce(_)))
+            .map(|guard| guard.name);
+        assert_eq!(
+            newest_alone.collect::<BTreeSet<_>>(),
+            BTreeSet::from([
+                "allowed_signers",
+                "approvals",
+                "break_glass",
+                "clean_steps",
+                "clean_steps_left_out",
+                "groups",
+                "ignore_changes",
+                "reach",
+                "rego",
+                "times",
+                "trusting_backends",
+                "uncleaned"
+            ])
+        );
         let tested: BTreeSet<&str> = PAIRS.iter().map(|(name, ..)| *name).collect();
         // What is read of other files, and guards of no order, have tests of its own.
         let elsewhere = [

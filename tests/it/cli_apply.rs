@@ -110,17 +110,6 @@ fn a_critical_group_that_fails_in_prepare_fails_what_depends_on_it_and_nothing_e
 }
 
 #[test]
-fn a_run_without_a_single_success_says_so() {
-    let fixture = Fixture::one_rack_with_faults(
-        "[{nodes: ['*'], step: prepare, outcome: fail, message: no power}]",
-    );
-    let ended = fixture.run(&["apply", "--yes"]).with(7);
-    assert_eq!(fixture.tags(), ["failure"]);
-    let headline = "failed without a single success: 0 succeeded";
-    assert!(ended.stdout.contains(headline), "{}", ended.stdout);
-}
-
-#[test]
 fn after_a_failed_run_is_repaired_only_the_rest_is_done() {
     let fixture = Fixture::one_rack_with_faults(
         "[{nodes: [ntp01], step: prepare, outcome: fail, message: no power}]",

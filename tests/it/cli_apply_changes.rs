@@ -159,18 +159,6 @@ fn a_node_that_left_the_design_is_torn_down_once_that_is_allowed() {
 }
 
 #[test]
-fn a_protected_node_is_not_redeployed_whatever_is_allowed() {
-    let fixture = deployed();
-    fixture.edit("host-profiles.yaml", "small-server", "general-server");
-    let ledger = fixture.ledger();
-    fixture
-        .commit_and_apply("Larger", &["--allow-redeploy", "all"])
-        .with(4)
-        .saying("ntp01");
-    assert_eq!(fixture.ledger(), ledger);
-}
-
-#[test]
 fn a_run_that_skipped_a_change_makes_no_success_tag() {
     let fixture = deployed();
     edit_monitoring_storage(&fixture);
@@ -206,19 +194,6 @@ fn a_narrowed_run_makes_no_success_tag() {
         assert!(fixture.effects("deployed") <= done, "{narrowed:?}");
         assert_eq!(fixture.planned(&[]).len(), 13 - fixture.effects("deployed"));
     }
-}
-
-#[test]
-fn a_worktree_with_changes_is_planned_and_not_applied() {
-    let fixture = deployed();
-    add_label(&fixture);
-    let shown = fixture.run(&["plan"]).with(0).stdout;
-    assert!(shown.contains("nodes/monitoring.yaml"), "{shown}");
-    fixture
-        .run(&["apply", "--yes"])
-        .with(4)
-        .saying("nodes/monitoring.yaml");
-    assert_eq!(fixture.tags(), ["success"]);
 }
 
 #[test]
@@ -333,14 +308,6 @@ fn a_plan_says_which_commits_led_to_it_and_that_they_are_not_published() {
     }
     fixture.checkout.git(&["push", "--quiet", "origin", "main"]);
     assert!(!plan().contains("not on `origin/main`"), "{}", plan());
-}
-
-#[test]
-fn a_missing_terminal_is_wrong_usage_and_does_nothing() {
-    let fixture = Fixture::one_rack();
-    fixture.run(&["apply"]).with(64).saying("--yes");
-    assert!(!fixture.simulated_site().exists() || fixture.ledger().is_empty());
-    assert_eq!(fixture.tags(), Vec::<String>::new());
 }
 
 #[test]

@@ -7,6 +7,8 @@ mod approvals;
 #[cfg(test)]
 mod architecture;
 #[cfg(test)]
+mod bugs;
+#[cfg(test)]
 mod checkout_files;
 #[cfg(test)]
 mod circles;

@@ -165,6 +165,7 @@ transcripts! {
     observed_from_a_file
     uncommitted_and_intermediate
     protected_node
+    guards_of_a_policy
     rego_denial
     maintenance_window
     guards_in_force

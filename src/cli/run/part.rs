@@ -137,9 +137,10 @@ fn conclude(context: &Context, command: &PartCommand, end: &PartEnd) -> Result<u
             return Ok(0);
         }
         PartEnd::NotReady(parts) => {
+            let have = if parts.len() == 1 { "has" } else { "have" };
+            let parts = parts.join(", ");
             tell(format!(
-                "Skipped: part {part} waits for {}, which has not ended.",
-                parts.join(", ")
+                "Skipped: part {part} waits for {parts}, which {have} not ended."
             ));
             return Ok(SKIPPED);
         }

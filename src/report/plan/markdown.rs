@@ -350,7 +350,7 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, space: usize) {
         let mut line = format!(
             "- {} {} {}",
             markdown_code(first.kind.sign()),
-            words::verb(first.kind),
+            markdown_text(&words::verb(first)),
             words::names(alike.changes.iter().copied(), 8, markdown_code)
         );
         let _ = write!(line, ": {}", markdown_text(&block.reason));

@@ -155,7 +155,7 @@ fn block_key(change: &Change) -> Option<(String, Option<String>)> {
 pub(super) fn blocked(plan: &Plan) -> Vec<Alike<'_>> {
     let blocked = shown(plan).filter(|change| change.blocked.is_some());
     gather_by(blocked, |change| {
-        format!("{:?}{:?}", change.kind, block_key(change))
+        format!("{:?}{:?}{:?}", change.kind, change.does, block_key(change))
     })
 }
 

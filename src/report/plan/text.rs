@@ -478,7 +478,7 @@ fn blocked(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
             Visible(name).to_string()
         });
         let sign = palette.paint(role(kind), kind.sign());
-        let verb = words::verb(kind);
+        let verb = words::verb(first);
         let reason = Visible(reason);
         write!(out, "  {sign:>3} {verb} {names}: {reason}")?;
         match flag {

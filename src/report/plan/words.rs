@@ -67,8 +67,15 @@ pub(super) fn approvals(plan: &Plan) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// The verb of a change.
-pub(super) fn verb(kind: ChangeKind) -> &'static str {
+/// The verb of a change: of an action on nodes, its name.
+pub(super) fn verb(change: &Change) -> String {
+    change
+        .does
+        .as_deref()
+        .map_or_else(|| verb_of_kind(change.kind).to_owned(), visible)
+}
+
+fn verb_of_kind(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Create => "deploy",
         ChangeKind::Adopt => "adopt",
@@ -111,10 +118,7 @@ pub(super) fn outlook(kind: ChangeKind) -> &'static str {
 
 /// Verb, disks and whether it is carried out: `redeploy, wipes sda, sdb, BLOCKED`.
 pub(super) fn headline(change: &Change) -> String {
-    let mut text = change
-        .does
-        .as_deref()
-        .map_or_else(|| verb(change.kind).to_owned(), visible);
+    let mut text = verb(change);
     if !change.disks.is_empty() {
         let disks: Vec<String> = change.disks.iter().map(|disk| visible(disk)).collect();
         let does = if change.destructive {

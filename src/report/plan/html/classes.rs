@@ -80,10 +80,7 @@ fn list(
         let Some(first) = alike.first() else {
             continue;
         };
-        let what = first
-            .does
-            .as_deref()
-            .map_or_else(|| words::verb(first.kind).to_owned(), visible);
+        let what = words::verb(first);
         open(out, first, &what, alike.changes.len(), None)?;
         let changes = alike.changes.iter().copied();
         names(out, changes, first.destructive, true)?;

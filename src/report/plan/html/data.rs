@@ -12,7 +12,7 @@ use crate::run::Completion;
 #[derive(Serialize)]
 struct Table<'p> {
     /// Of each class: the verb, and how it looks.
-    verbs: Vec<&'p str>,
+    verbs: Vec<String>,
     looks: Vec<String>,
     racks: &'p [&'p str],
     names: Vec<&'p str>,
@@ -54,7 +54,7 @@ pub(super) fn write(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         verbs: model
             .classes
             .iter()
-            .map(|class| verb(class.first.kind))
+            .map(|class| verb(class.first))
             .collect(),
         looks: model
             .classes

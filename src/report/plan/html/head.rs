@@ -369,7 +369,7 @@ fn blocked(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
             continue;
         };
         let names = words::names(alike.changes.iter().copied(), 12, xml);
-        let verb = words::verb(first.kind);
+        let verb = xml(&words::verb(first));
         write!(
             out,
             "<li class=\"note stop\"><b>{verb}</b> {names}: {}",
