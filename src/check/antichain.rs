@@ -5,7 +5,7 @@
 //! a maximum matching of the order (a flow of unit capacities); the machines that no minimum cover of its edges touches are
 //! such an antichain (König).
 
-use super::away::Away;
+use super::interval::Away;
 use super::view::View;
 
 /// Above so many machines under one constraint its antichain is not looked for: the plan is not proven.

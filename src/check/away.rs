@@ -8,28 +8,11 @@
 
 use rustc_hash::FxHashMap;
 
-use super::table::{Place, facts_of};
+use super::interval::Away;
+use super::kinds::{Place, facts_of};
 use super::view::View;
-use crate::design::NodeName;
 use crate::plan::{Action, ChangeKind};
 use crate::step::StepKind;
-
-/// A machine that is away for a time, in one group.
-#[derive(Clone, Debug)]
-pub(super) struct Away<'a> {
-    pub(super) node: &'a NodeName,
-    /// The steps that take it away before any other of its own.
-    pub(super) firsts: Vec<usize>,
-    /// Those of its own that nothing of its own follows.
-    pub(super) lasts: Vec<usize>,
-    /// The barrier of the series behind which it is taken away, and the one before which it is back.
-    from: usize,
-    to: usize,
-    /// It is built again; else it is gone for good.
-    pub(super) comes_back: bool,
-    /// It left the design, and is not missed.
-    pub(super) has_left: bool,
-}
 
 /// Where in the series of barriers each step stands.
 struct Series {
@@ -70,8 +53,12 @@ impl Series {
     }
 }
 
-/// All machines that are away at some time.
-pub(super) fn all<'a>(view: &View<'a>) -> Vec<Away<'a>> {
+/// All machines that are away at some time, each with when.
+pub(super) fn of<'v, 'a>(view: &'v View<'a>) -> &'v [Away<'a>] {
+    view.away.get_or_init(|| all(view))
+}
+
+fn all<'a>(view: &View<'a>) -> Vec<Away<'a>> {
     let takes_any = view
         .steps()
         .any(|(_, step)| facts_of(step.id.kind).takes_away);

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::antichain;
-use super::away::{Away, most_by_series};
+use super::away::{self, most_by_series};
 use super::failures::wave_of;
+use super::interval::Away;
 use super::rule::Found;
 use super::view::View;
 use crate::plan::{Action, ChangeKind};
@@ -67,7 +68,7 @@ pub(super) fn longest_path(view: &View<'_>, found: &mut Found<'_, '_>) {
 
 /// No wave takes more machines than the plan says of its group, and of all.
 pub(super) fn waves(view: &View<'_>, found: &mut Found<'_, '_>) {
-    let away = view.away();
+    let away = away::of(view);
     if away.is_empty() {
         return;
     }

@@ -1,17 +1,29 @@
 //! Failures: each wave stands behind a check at the act, and none goes on over what a cluster stands on.
 
-use super::away::Away;
+use super::away;
+use super::interval::Away;
 use super::limits::is_control_plane;
 use super::rule::Found;
 use super::view::View;
 use crate::step::{StepKind, Wait};
 
-/// The wave behind which a step waits for its success.
+/// The wave for whose success a step waits: by itself, or by the steps of its node before it.
 pub(super) fn wave_of(view: &View<'_>, step: usize) -> Option<usize> {
-    let needs = view.step(step).needs.iter();
-    let mut needs = needs.filter(|need| need.wait == Wait::Success);
-    let wave = needs.find(|need| view.kind(need.step.0 as usize) == StepKind::StartWave)?;
-    Some(wave.step.0 as usize)
+    let node = view.step(step).id.node.as_ref();
+    let (mut at, mut left) = (step, 16);
+    while left > 0 {
+        let needs = view.step(at).needs.iter().rev();
+        let needs = needs.filter(|need| need.wait == Wait::Success);
+        let mut needs = needs.map(|need| need.step.0 as usize);
+        let own = needs
+            .clone()
+            .find(|need| view.step(*need).id.node.as_ref() == node);
+        match needs.find(|need| view.kind(*need) == StepKind::StartWave) {
+            Some(wave) => return Some(wave),
+            None => (at, left) = (own?, left - 1),
+        }
+    }
+    None
 }
 
 /// A machine is taken away behind the start of a wave, where breaker, criteria and quorum are judged again.
@@ -20,7 +32,7 @@ pub(super) fn behind_a_check(view: &View<'_>, found: &mut Found<'_, '_>) {
     if waves.is_empty() {
         return;
     }
-    let away = view.away();
+    let away = away::of(view);
     for machine in away.iter().filter(|away| !away.has_left) {
         for first in &machine.firsts {
             if wave_of(view, *first).is_none() {
@@ -49,7 +61,7 @@ pub(super) fn back_before(view: &View<'_>, found: &mut Found<'_, '_>) {
     if waves.len() < 2 {
         return;
     }
-    for machine in view.away().iter().filter(|away| away.comes_back) {
+    for machine in away::of(view).iter().filter(|away| away.comes_back) {
         let node = view.designed(machine.node.as_str());
         if !node.is_some_and(|node| is_control_plane(guards, node)) {
             continue;

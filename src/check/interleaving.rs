@@ -1,7 +1,8 @@
 //! Every interleaving in which steps succeed keeps the limits on machines that are away together.
 
 use super::antichain::{self, MOST};
-use super::away::{Away, most_by_series};
+use super::away::{self, most_by_series};
+use super::interval::Away;
 use super::limits::{self, Limit};
 use super::rule::Found;
 use super::view::View;
@@ -18,7 +19,7 @@ pub(super) fn within_limits(view: &View<'_>, found: &mut Found<'_, '_>) {
 
 fn each(view: &View<'_>, found: &mut Found<'_, '_>, is_meant: impl Fn(&Limit<'_, '_>) -> bool) {
     let Some(guards) = view.guards() else { return };
-    let away = view.away();
+    let away = away::of(view);
     if away.is_empty() {
         return;
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::away::Away;
+use super::interval::Away;
 use super::view::View;
 use crate::design::{Guards, NodeDesign, NodeName, Share, SuccessCriteria};
 use crate::guard::{CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, PARALLELISM, REMEDIATIONS};

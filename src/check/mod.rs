@@ -16,6 +16,8 @@ mod failures;
 mod groups;
 mod guards;
 mod interleaving;
+mod interval;
+mod kinds;
 mod limits;
 mod node_order;
 mod quorum;

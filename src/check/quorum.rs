@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::antichain;
-use super::away::{Away, most_by_series};
+use super::away::{self, most_by_series};
+use super::interval::Away;
 use super::rule::Found;
 use super::view::View;
 use crate::design::{EtcdCluster, NodeName};
@@ -89,7 +90,7 @@ pub(super) fn quorum(view: &View<'_>, found: &mut Found<'_, '_>) {
     else {
         return;
     };
-    let away = view.away();
+    let away = away::of(view);
     let away: Vec<&Away<'_>> = away
         .iter()
         .filter(|away| stops_members(view, away.node))
@@ -165,14 +166,11 @@ fn lost(
         .map(|away| away.node.as_str())
         .collect();
     let left = voters.healthy.len() - gone;
-    let wanted = majority(voters.count.saturating_sub(removed.len()));
-    // Which of them were healthy when a run began is not known: it may have replaced one that was not.
-    let threshold = if voters.are_observed {
-        cluster.minimum_healthy
-    } else {
-        0
+    // Which of them were healthy when a run began is not known: a majority of all has to be there.
+    let wanted = match voters.are_observed {
+        true => majority(voters.count.saturating_sub(removed.len())).max(cluster.minimum_healthy),
+        false => majority(voters.count),
     };
-    let wanted = wanted.max(threshold);
     (left < wanted).then(|| {
         format!(
             "etcd cluster `{}` has {left} healthy members while these machines are away together, and needs {wanted}",

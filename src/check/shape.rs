@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
+use super::kinds::{Place, facts_of, is_made_by, steps_of};
 use super::rule::Found;
-use super::table::{Place, facts_of, is_made_by, steps_of};
 use super::view::{Names, View};
 use crate::plan::{Action, Change, ChangeKind};
 use crate::step::{Effect, OnDrainTimeout, Step, StepId, StepKind};

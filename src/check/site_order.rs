@@ -1,7 +1,7 @@
 //! The order of the steps of a site: verification first, the critical check and the tag last.
 
+use super::kinds::{Place, facts_of};
 use super::rule::Found;
-use super::table::{Place, facts_of};
 use super::view::View;
 use crate::plan::Action;
 use crate::step::{StepKind, Wait};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use globset::{GlobBuilder, GlobMatcher};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::away::{self, Away};
+use super::interval::Away;
 use super::{Inputs, World};
 use crate::design::{Guards, NodeDesign, NodeName};
 use crate::guard::Guarded;
@@ -30,7 +30,8 @@ pub(super) struct View<'a> {
     /// By node, the positions of its steps, in order.
     of_node: FxHashMap<&'a str, Vec<usize>>,
     left_to_search: Cell<usize>,
-    away: OnceCell<Vec<Away<'a>>>,
+    /// The machines that are away at some time, once they were asked for.
+    pub(super) away: OnceCell<Vec<Away<'a>>>,
 }
 
 impl<'a> View<'a> {
@@ -51,11 +52,6 @@ impl<'a> View<'a> {
             left_to_search: Cell::new(SEARCHED),
             away: OnceCell::new(),
         }
-    }
-
-    /// The machines that are away at some time.
-    pub(super) fn away(&self) -> &[Away<'a>] {
-        self.away.get_or_init(|| away::all(self))
     }
 
     pub(super) fn step(&self, position: usize) -> &'a Step {
@@ -106,7 +102,7 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn guards(&self) -> Option<&'a Guards> {
-        self.site.map(Guarded::guards)
+        self.site.map(|site| site.guards())
     }
 
     pub(super) fn designed(&self, node: &str) -> Option<&'a NodeDesign> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::kinds::facts_of;
 use super::rule::Found;
-use super::table::facts_of;
 use super::view::{Names, View};
 use crate::identity::Proof;
 use crate::observed::{EtcdSeen, Fact, Observations, ObservedNode};

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::approvals::{Approving, Gate, SigningRules};
 use super::backends::{allow_applied, choose, identities, runtime};
-use super::checking::checked;
+use super::checking::checked_as_made;
 use super::client::driven;
 use super::guarded::GuardScope;
 use super::renewed::renewed;
@@ -20,7 +20,6 @@ use super::rules::RuleSet;
 use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, sound};
 use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
-use crate::check;
 use crate::design::{
     DIGEST_VERSION, Design, Digests, Documented, MergeJoin, NodeDesign, NodeName, Policy,
 };
@@ -463,16 +462,8 @@ impl<'a> Planner<'a> {
         let plan = in_phase(Phase::Plan, || plan::make(&input));
         let mut plan = plan.map_err(|error| self.refused(&error))?;
         plan.approvals = gate.shown(self.approving(), &plan)?;
-        let inputs = check::Inputs {
-            site: Some(guarded),
-            world: Some(check::World {
-                applied: &designs.before,
-                records: &ground.records,
-                observations,
-            }),
-            has_begun: false,
-        };
-        in_phase(Phase::Plan, || checked(&mut plan, &inputs))?;
+        let made_from = (&designs.before, &ground.records, observations);
+        checked_as_made(&mut plan, guarded, made_from)?;
         Ok(plan)
     }
 

@@ -46,7 +46,17 @@ fn a_saved_plan_is_the_plan_that_was_printed_as_json() {
     let saved = std::fs::read_to_string(&file).unwrap();
     assert_eq!(printed.stdout.trim_end(), saved.trim_end());
     let again = fixture.run(&["show", &file, "--format", "json"]).with(0);
-    assert_eq!(printed.stdout, again.stdout);
+    // Each process says itself how many rules it held the plan to.
+    let without_verdict = |text: &str| {
+        let mut plan: serde_json::Value = serde_json::from_str(text).unwrap();
+        let verdict = plan.as_object_mut().unwrap().remove("checked").unwrap();
+        assert_eq!(verdict["findings"], 0);
+        plan
+    };
+    assert_eq!(
+        without_verdict(&printed.stdout),
+        without_verdict(&again.stdout)
+    );
     let text = fixture.run(&["plan"]).with(0).stdout;
     assert_eq!(fixture.run(&["show", &file]).with(0).stdout, text);
     // The same documents give the same bytes.

@@ -1,6 +1,7 @@
 //! Plans that somebody made or altered, in a file or in the records: nothing is done that a plan made now, with what the
 //! operator allows, would not do.
 
+mod checker;
 mod drawn;
 mod elsewhere;
 mod files;

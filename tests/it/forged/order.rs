@@ -142,7 +142,7 @@ fn steps_get_the_time_that_a_plan_made_now_gives_them() {
 }
 
 /// Takes a step out; what waited for it waits for what it waited for.
-fn without(plan: &Plan, kind: StepKind) -> Plan {
+pub(super) fn without(plan: &Plan, kind: StepKind) -> Plan {
     let mut forged = plan.clone();
     let steps = forged.steps.iter();
     let position = steps.clone().position(|step| step.id.kind == kind).unwrap();
