@@ -329,7 +329,7 @@ impl<'p> Walk<'p> {
                     self.succeeds(position, self.prepare_site)?;
                 }
                 let is_behind_canary = self.plan.options.canary && step.id.wave == Some(2);
-                if is_behind_canary && !is_redeploy {
+                if is_behind_canary && (!is_redeploy || self.plan.groups.is_empty()) {
                     let needs = step.needs.iter().map(|need| need.step.0 as usize);
                     self.after(position, needs, Wait::Success)?;
                 }
@@ -401,6 +401,11 @@ impl<'p> Walk<'p> {
         self.inside.gate = None;
         self.inside.prepares.clear();
         Ok(())
+    }
+
+    /// Whether the wave that is being seen is the canary, which the next one needs.
+    fn is_in_canary(&self) -> bool {
+        self.plan.options.canary && self.last_with_waves.is_none() && self.inside.waves == 1
     }
 
     fn gate_prepared(&mut self, position: usize) -> Result<(), Contradiction> {
@@ -477,7 +482,10 @@ impl<'p> Walk<'p> {
                 self.inside.deployed.insert(node, position);
                 self.inside.ends.push(position);
                 if self.inside.teardowns.contains_key(node) {
-                    self.inside.back.push((position, Wait::Done));
+                    match self.is_in_canary() {
+                        true => self.back_before.push(position),
+                        false => self.inside.back.push((position, Wait::Done)),
+                    }
                 }
             }
             StepKind::AwaitReady => {
@@ -490,7 +498,9 @@ impl<'p> Walk<'p> {
                 self.succeeds(position, Some(deployed))?;
                 // It ends behind the deploy, and is waited for in its place.
                 self.inside.back.retain(|(back, _)| *back != deployed);
-                match self.members.contains(node) || (self.holds_up)(node) {
+                self.back_before.retain(|back| *back != deployed);
+                let holds_up = self.members.contains(node) || (self.holds_up)(node);
+                match holds_up || self.is_in_canary() {
                     true => self.back_before.push(position),
                     false => self.inside.back.push((position, Wait::Done)),
                 }

@@ -89,7 +89,8 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
                 .leave
                 .as_ref()
                 .is_some_and(|leave| leave.is_member);
-            match is_member || design.is_some_and(is_control_plane) {
+            let is_canary = canary && number == 1;
+            match is_canary || is_member || design.is_some_and(is_control_plane) {
                 true => back_before.push(last),
                 false => ended.push(last),
             }

@@ -173,7 +173,12 @@ impl<'g> OpenGroup<'g> {
             gates.push(gate);
             let (held_up, others) = self.deploy_all(draft, &sent, gate);
             progress.back_before.extend(held_up);
-            before.extend(others);
+            // What the first, alone, does not survive is not done to the others.
+            let is_canary = progress.canary && number == 0 && !waves.is_empty();
+            match is_canary {
+                true => progress.back_before.extend(others),
+                false => before.extend(others),
+            }
         }
         gates
     }
