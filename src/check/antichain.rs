@@ -35,7 +35,7 @@ fn order(view: &View<'_>, some: &[&Away<'_>], for_good: bool) -> Vec<Bits> {
         behind.iter_mut().for_each(|bits| *bits = None);
         let mut ends: rustc_hash::FxHashMap<usize, Vec<usize>> = Default::default();
         for (number, away) in some.iter().enumerate() {
-            if !(for_good && !away.comes_back) {
+            if !for_good || away.comes_back {
                 let last = away.lasts[round.min(away.lasts.len() - 1)];
                 ends.entry(last).or_default().push(number);
             }
@@ -105,9 +105,9 @@ fn largest(before: &[Bits]) -> Vec<usize> {
     // A matching of machines with machines that are before them: augmented along alternating ways.
     let mut matched_to: Vec<Option<usize>> = vec![None; count];
     let mut is_matched = vec![false; count];
-    for number in 0..count {
+    for (number, is_matched) in is_matched.iter_mut().enumerate() {
         let mut tried: Bits = vec![0; words];
-        is_matched[number] = augment(number, before, &mut tried, &mut matched_to);
+        *is_matched = augment(number, before, &mut tried, &mut matched_to);
     }
     // König: from what is not matched, along what is not in the matching, back along what is.
     let (mut left, mut right): (Bits, Bits) = (vec![0; words], vec![0; words]);

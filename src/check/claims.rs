@@ -43,6 +43,10 @@ pub(super) fn summary(view: &View<'_>, found: &mut Found<'_, '_>) {
 
 /// The longest way through the steps takes as long as the summary says.
 pub(super) fn longest_path(view: &View<'_>, found: &mut Found<'_, '_>) {
+    // A run that another clone resumes gets the times of now.
+    if view.has_begun {
+        return;
+    }
     let mut ends: Vec<u64> = Vec::with_capacity(view.plan.steps.len());
     for (position, step) in view.steps() {
         let needs = step.needs.iter().map(|need| need.step.0 as usize);

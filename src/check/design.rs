@@ -244,7 +244,7 @@ pub(super) fn secrets(view: &View<'_>, found: &mut Found<'_, '_>) {
                         .is_some_and(|secret| value.contains(secret))
                 })
             };
-            if shown.iter().any(|value| is_shown(value)) {
+            if shown.iter().any(is_shown) {
                 found.about(
                     change.node.as_str(),
                     &format!("shows the secret `{}`", field.path),

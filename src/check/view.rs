@@ -26,6 +26,8 @@ pub(super) struct View<'a> {
     pub(super) plan: &'a Plan,
     pub(super) site: Option<&'a Guarded>,
     pub(super) world: Option<World<'a>>,
+    /// The plan is that of a run that has begun.
+    pub(super) has_begun: bool,
     changes: FxHashMap<&'a str, &'a Change>,
     /// By node, the positions of its steps, in order.
     of_node: FxHashMap<&'a str, Vec<usize>>,
@@ -47,6 +49,7 @@ impl<'a> View<'a> {
             plan,
             site: inputs.site,
             world: inputs.world,
+            has_begun: inputs.has_begun,
             changes: changes.map(|each| (each.node.as_str(), each)).collect(),
             of_node,
             left_to_search: Cell::new(SEARCHED),

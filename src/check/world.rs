@@ -74,7 +74,13 @@ pub(super) fn unknown(view: &View<'_>, found: &mut Found<'_, '_>) {
                 );
             }
         }
-        let Some(seen) = observations else { continue };
+        // Of a machine that is recorded each step is held to what it shows when it starts, and fails without that.
+        let is_recorded = view
+            .record(name)
+            .is_some_and(|record| !record.digests.is_empty());
+        let Some(seen) = observations.filter(|_| !is_recorded) else {
+            continue;
+        };
         let is_known = seen
             .node(name)
             .is_some_and(|seen| matches!(seen.provision, Fact::Known(_)) || seen.kept_by_records);
@@ -210,9 +216,8 @@ pub(super) fn relied_on(view: &View<'_>, found: &mut Found<'_, '_>) {
         let Some(seen) = view.observed(name) else {
             continue;
         };
-        let acting = steps.iter().any(|at| {
-            acts(view, *at) && (matches!(seen.provision, Fact::Known(_)) || seen.kept_by_records)
-        });
+        let is_seen = matches!(seen.provision, Fact::Known(_)) || seen.kept_by_records;
+        let acting = is_seen && steps.iter().any(|at| acts(view, *at));
         let own = preconditions.of_node.get(name);
         let mut lack = |fact: FactName, value: &str| {
             if !Preconditions::hold(own, fact, Relation::Equal, value) {
@@ -243,12 +248,14 @@ pub(super) fn relied_on(view: &View<'_>, found: &mut Found<'_, '_>) {
             serials.sort_unstable();
             lack(FactName::Disks, &json(&serials));
         }
-        if view.has(name, S::PowerOn)
+        if is_seen
+            && view.has(name, S::PowerOn)
             && let Fact::Known(power) = &seen.power
         {
             lack(FactName::Power, &json(power));
         }
-        if view.has(name, S::Drain)
+        if is_seen
+            && view.has(name, S::Drain)
             && let Fact::Known(node) = &seen.cluster
         {
             lack(

@@ -22,7 +22,9 @@ use super::planning::RemoteArguments;
 use super::run_id::by_beginning;
 use super::value::{at_least_one, size};
 use super::{Failure, FailureKind};
-use crate::workflow::{Checkout, follow, plan_of_run, run_signatures, signature_of, signing_site};
+use crate::workflow::{
+    Checkout, checked_as_read, follow, plan_of_run, run_signatures, signature_of, signing_site,
+};
 
 /// How many tags are deleted by one push: its command line is bounded.
 const TAGS_AT_ONCE: usize = 500;
@@ -269,7 +271,8 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         };
         let bytes = read_file(&path, observed::LARGEST, Links::Followed);
         let bytes = bytes.map_err(|error| unreadable(&error))?;
-        let plan = saved::read(&bytes).map_err(|error| unreadable(&error))?;
+        let mut plan = saved::read(&bytes).map_err(|error| unreadable(&error))?;
+        checked_as_read(&mut plan)?;
         print(context, &plan, &command.view)?;
         return Ok(0);
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Failure, FailureKind};
+use super::Failure;
 use crate::check::{self, Finding, Inputs, World};
 use crate::design::{Documented, NodeName};
 use crate::guard::Guarded;
@@ -11,6 +11,15 @@ use crate::observed::Observations;
 use crate::plan::Plan;
 use crate::record::NodeRecord;
 use crate::telemetry::{Phase, in_phase};
+
+/// Holds a plan that was read from a file to the checker, and notes its verdict.
+///
+/// # Errors
+///
+/// It breaks a rule.
+pub fn checked_as_read(plan: &mut Plan) -> Result<(), Failure> {
+    checked(plan, &Inputs::default())
+}
 
 /// The documents that were applied, by revision, the records and the observed state that a plan was made from.
 type MadeFrom<'a> = (
@@ -24,12 +33,12 @@ type MadeFrom<'a> = (
 /// # Errors
 ///
 /// It breaks a rule.
-pub(super) fn checked(plan: &mut Plan, inputs: &Inputs<'_>) -> Result<(), Failure> {
+fn checked(plan: &mut Plan, inputs: &Inputs<'_>) -> Result<(), Failure> {
     let findings = check::plan(plan, inputs);
     plan.checked = Some(check::summary(inputs, &findings));
     match findings.is_empty() {
         true => Ok(()),
-        false => Err(refusal(&findings)),
+        false => Err(Failure::unsound(&findings)),
     }
 }
 
@@ -72,16 +81,4 @@ pub(super) fn checked_at_begin(plan: &Plan, guarded: &Guarded) -> Result<(), Vec
         true => Ok(()),
         false => Err(findings),
     }
-}
-
-/// The refusal of a plan in which something was found.
-pub(super) fn refusal(findings: &[Finding]) -> Failure {
-    let details = findings.iter().map(ToString::to_string);
-    let text = "the plan breaks rules that every plan keeps, so nothing was done:";
-    Failure::new(FailureKind::Guard, text)
-        .details(details.collect::<Vec<_>>())
-        .hint(
-            "an altered plan is made again by `trueup plan`; otherwise this is a bug of trueup: report it with the rule's \
-             code, which docs/checker.md explains",
-        )
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::Error;
-use super::checking::refusal;
 use crate::apply;
+use crate::check::Finding;
 use crate::diagnostic::{chain, without_code};
 use crate::plan::Action;
 use crate::run;
@@ -66,6 +66,17 @@ impl Failure {
     #[must_use]
     pub fn shown(kind: FailureKind) -> Self {
         Self::new(kind, "")
+    }
+
+    /// The refusal of a plan in which the checker found something.
+    pub(super) fn unsound(findings: &[Finding]) -> Self {
+        let text = "the plan breaks rules that every plan keeps, so nothing was done:";
+        Self::new(FailureKind::Guard, text)
+            .details(findings.iter().map(ToString::to_string))
+            .hint(
+                "an altered plan is made again by `trueup plan`; otherwise this is a bug of trueup: report it with the \
+                 rule's code, which docs/checker.md explains",
+            )
     }
 
     /// Adds a hint.
@@ -185,7 +196,7 @@ impl From<Error> for Failure {
                 Self::from_error(FailureKind::Guard, &error, way_out.clone())
                     .hint("wait for one, or give `--outside-windows`")
             }
-            Error::Unsound(findings) => refusal(findings),
+            Error::Unsound(findings) => Self::unsound(findings),
             Error::Steps { run, source } => {
                 let hint = matches!(source, apply::Error::Journal(_)).then(|| {
                 format!("nothing more is begun; when that is repaired, `trueup apply --resume` resumes run {run}")

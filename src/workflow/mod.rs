@@ -48,6 +48,7 @@ pub use approvals::{
 };
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use carry_out::{Caller, Carried, Execution, RunHost, RunLimits, Steps, drive_on};
+pub use checking::checked_as_read;
 pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards, if_recorded, recorded};
 pub use client::{Asking, Client};
 pub use collections::{

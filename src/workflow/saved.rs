@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::checking::checked;
+use super::checking::checked_as_read;
 use super::{Checkout, Failure, FailureKind, in_history, recorded};
-use crate::check::Inputs;
 use crate::design::RunId;
 use crate::observed;
 use crate::plan::{Options, Plan, saved};
@@ -27,7 +26,7 @@ pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
     let bytes = read_file(path, observed::LARGEST, Links::Followed);
     let bytes = bytes.map_err(|error| unreadable(FailureKind::Error, &error))?;
     let mut plan = saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))?;
-    checked(&mut plan, &Inputs::default())?;
+    checked_as_read(&mut plan)?;
     Ok(plan)
 }
 
