@@ -197,8 +197,7 @@ impl Error {
                 ..
             } => Some(elsewhere_hint(site, other, remote)),
             Self::WentBack { newer, own, at, .. } => Some(format!(
-                "restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{at}`; where what was done since is lost for good, `git config {} {newer}` here, and the next plan observes all machines anew",
-                ACCEPTED_STATE
+                "restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{at}`; where what was done since is lost for good, `git config {ACCEPTED_STATE} {newer}` here, and the next plan observes all machines anew"
             )),
             Self::NotMoved { .. } | Self::MarkerMissing { .. } => Some(
                 "`trueup migrate` moves them, and completes a move that was interrupted".to_owned(),
