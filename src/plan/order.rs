@@ -324,6 +324,8 @@ impl<'p> Walk<'p> {
             StepKind::StartWave => {
                 let first = self.wave.unwrap_or_default();
                 self.ends_all(position, first)?;
+                let back = std::mem::take(&mut self.back_before);
+                self.after(position, back, Wait::Success)?;
                 let is_redeploy = self.plan.request.action == Action::Redeploy;
                 if is_redeploy {
                     self.succeeds(position, self.prepare_site)?;

@@ -72,7 +72,7 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
     }
     let canary = ground.options.canary && ground.groups.is_empty();
     let mut ended = std::mem::take(&mut draft.sinks);
-    let mut back_before: Vec<StepIndex> = Vec::new();
+    let mut back_before = std::mem::take(&mut draft.back_before);
     let waves = draft.waves(ground, None, machines, canary);
     for (number, nodes) in (1u32..).zip(waves) {
         let start = NewStep::new(StepKind::StartWave, None, None)

@@ -20,7 +20,6 @@ pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>) {
         by_name: FxHashMap::default(),
         sent: FxHashSet::default(),
         last_with_waves: None,
-        back_before: Vec::new(),
         canary: ground.options.canary,
     };
     for group in ground.groups {
@@ -41,9 +40,6 @@ struct Progress<'g> {
     /// The last gate of the last group that takes machines out of service: the limits are the site's,
     /// so the next such group waits for it, also where groups run in parallel.
     last_with_waves: Option<StepIndex>,
-    /// The steps whose success the next wave, also of another group, needs: members of a cluster's quorum
-    /// are back.
-    back_before: Vec<StepIndex>,
     canary: bool,
 }
 
@@ -148,7 +144,7 @@ impl<'g> OpenGroup<'g> {
                 let start = NewStep::new(StepKind::StartWave, Some(self.group), None)
                     .wave(Some(number as u32 + 1))
                     .success([self.start])
-                    .success(std::mem::take(&mut progress.back_before))
+                    .success(std::mem::take(&mut draft.back_before))
                     .done(std::mem::take(&mut before));
                 let wave = draft.add(start);
                 sent = self.tear_down_all(draft, nodes, wave);
@@ -172,11 +168,11 @@ impl<'g> OpenGroup<'g> {
             let gate = draft.add(gate);
             gates.push(gate);
             let (held_up, others) = self.deploy_all(draft, &sent, gate);
-            progress.back_before.extend(held_up);
+            draft.back_before.extend(held_up);
             // What the first, alone, does not survive is not done to the others.
             let is_canary = progress.canary && number == 0 && !waves.is_empty();
             match is_canary {
-                true => progress.back_before.extend(others),
+                true => draft.back_before.extend(others),
                 false => before.extend(others),
             }
         }

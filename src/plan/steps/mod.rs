@@ -55,6 +55,9 @@ pub(super) struct StepList {
     shared: FxHashSet<Arc<Parameters>>,
     /// The steps that the end waits for: each step, or a later one that waits for it.
     sinks: Vec<StepIndex>,
+    /// The steps whose success the next wave needs, also that of another group or of none: members of a cluster's quorum, and
+    /// a canary, are back.
+    back_before: Vec<StepIndex>,
     /// The size of the waves of each group that has some, and of those outside the groups.
     sizes: Vec<(Option<GroupName>, WaveSize)>,
 }
