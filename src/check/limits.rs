@@ -293,6 +293,10 @@ pub(super) fn held<'a>(view: &View<'a>, away: &[Away<'_>]) -> Vec<&'a NodeDesign
     let Some(seen) = world.observations else {
         return Vec::new();
     };
+    // A remediation begins where machines are down; how many may be is its own bound, judged by the planner and at the act.
+    if view.plan.request.action == Action::Remediate {
+        return Vec::new();
+    }
     let taken: FxHashSet<&str> = away.iter().map(|away| away.node.as_str()).collect();
     let down = seen.nodes.keys().filter(|name| {
         let name = name.as_str();

@@ -11,13 +11,13 @@ use super::run::PartsArguments;
 use super::value::{at_least_one, number};
 use super::{Failure, FailureKind};
 use crate::design::GroupName;
-use crate::plan::{PartKind, saved};
+use crate::plan::PartKind;
 use crate::report;
 use crate::report::airflow::{
     AirflowOptions, QueueKey, SitesOptions, dag, file_name, plan_file_name, sites_dag,
 };
 use crate::repository::Repository;
-use crate::workflow::saved_plan;
+use crate::workflow::saved_plan_with_file;
 
 /// The file of the DAG of all sites.
 const SITES_FILE: &str = "trueup-sites.py";
@@ -123,7 +123,7 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
         ));
         return Ok(0);
     };
-    let plan = saved_plan(&context.directory().join(plan))?;
+    let (plan, file) = saved_plan_with_file(&context.directory().join(plan))?;
     let parts = command.size.cut(&plan);
     let options = AirflowOptions {
         workers: command.workers,
@@ -134,7 +134,7 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
     dag(&mut text, &plan, &parts, &options)?;
     let name = format!("{}.py", file_name(&plan));
     // The plan first: Airflow may read the DAG as soon as it is there.
-    files.write(&plan_file_name(&plan), &saved::write(&plan))?;
+    files.write(&plan_file_name(&plan), &file)?;
     files.write(&name, text.as_bytes())?;
     context.printer.tell(&format!(
         "Wrote `{name}` and the plan beside it to `{}`: {} of at most {}",

@@ -69,7 +69,9 @@ pub use records::{follow, look_out};
 pub use rendered::RenderedDesign;
 pub use resume::{ResumeRequest, resume};
 pub use rules::{judged, rules};
-pub use saved::{commit_of_saved, not_of_a_day, plan_of, plan_of_run, saved_plan};
+pub use saved::{
+    commit_of_saved, not_of_a_day, plan_of, plan_of_run, saved_plan, saved_plan_with_file,
+};
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};
 pub use sound::sound;
 pub use windows::time_left;

@@ -17,6 +17,15 @@ use crate::run::{Interrupted, SiteRepository};
 ///
 /// The file cannot be read, or is no plan as this program writes it, or breaks a rule of the checker.
 pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
+    Ok(saved_plan_with_file(path)?.0)
+}
+
+/// A saved plan, with its file as it is.
+///
+/// # Errors
+///
+/// Those of [`saved_plan`].
+pub fn saved_plan_with_file(path: &Path) -> Result<(Plan, Vec<u8>), Failure> {
     let unreadable = |kind, error: &dyn std::fmt::Display| {
         Failure::new(
             kind,
@@ -27,7 +36,7 @@ pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
     let bytes = bytes.map_err(|error| unreadable(FailureKind::Error, &error))?;
     let mut plan = saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))?;
     checked_as_read(&mut plan)?;
-    Ok(plan)
+    Ok((plan, bytes))
 }
 
 /// The plan of an interrupted run, as its records have it.

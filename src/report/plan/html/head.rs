@@ -424,14 +424,15 @@ pub(super) fn foot(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
              <code>trueup apply PLAN</code> makes it again and refuses what is not in it.</p>"
         )?;
         if let Some(checked) = &model.plan.checked {
-            let (rules, version) = (checked.rules, checked.version);
+            // How many rules judge it differs between a plan that was just made and its file.
+            let version = checked.version;
             let findings = match checked.findings {
                 0 => "nothing".to_owned(),
                 count => format!("{count} that it breaks"),
             };
             writeln!(
                 out,
-                "<p>The checker held it to {rules} rules (version {version}), and found {findings}.</p>"
+                "<p>The checker held it to its rules (version {version}), and found {findings}.</p>"
             )?;
         }
     }
