@@ -56,14 +56,14 @@ fn finds(plan: &Plan, site: &Guarded, code: &str) {
     assert!(codes.contains(&code), "{code} is not among {codes:?}");
 }
 
-fn of<'p>(plan: &'p mut Plan, kind: StepKind) -> &'p mut trueup::step::Step {
+fn of(plan: &mut Plan, kind: StepKind) -> &mut trueup::step::Step {
     plan.steps
         .iter_mut()
         .find(|step| step.id.kind == kind)
         .unwrap()
 }
 
-fn change<'p>(plan: &'p mut Plan, kind: ChangeKind) -> &'p mut Change {
+fn change(plan: &mut Plan, kind: ChangeKind) -> &mut Change {
     plan.changes
         .iter_mut()
         .find(|change| change.kind == kind)
