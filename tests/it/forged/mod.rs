@@ -9,7 +9,7 @@ mod honest;
 mod order;
 mod runs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use trueup::plan::saved::{SavedError, read};
 use trueup::record::{Packed, Place};
 use trueup::repository::Repository;
 use trueup::run::{
-    ApprovedPlan, Committer, Connection, Process, Proposal, SiteRepository, Timekeeper, begin,
+    ApprovedPlan, Committer, Connection, Process, Proposal, SiteRepository, TakeOver, Timekeeper,
+    abort, begin, find_interrupted,
 };
 
 use super::fixture::{Fixture, copy_folder};
@@ -168,14 +169,22 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
         policy_asks: false,
         workers: None,
     };
-    let begun = begin(Process::new(&site, &actor, &Now), proposal, &mut |_| {
-        Ok(Vec::new())
-    })
-    .unwrap();
+    let process = Process::new(&site, &actor, &Now);
+    if let Ok(before) = find_interrupted(&site, None) {
+        abort(process, &before.record.run, TakeOver::default(), &|_| {
+            BTreeSet::new()
+        })
+        .unwrap();
+    }
+    let begun = begin(process, proposal, &mut |_| Ok(Vec::new())).unwrap();
     let run: Arc<str> = Arc::from(begun.session.run().as_str());
     drop(begun);
     let lock = format!("refs/trueup/{}/lock", fixture.site());
     fixture.checkout.git(&["update-ref", "-d", &lock]);
     let folder = fixture.checkout.path().join(".git/trueup");
-    std::fs::remove_dir_all(folder.join(fixture.site()).join(&*run)).unwrap();
+    let folder = folder.join(fixture.site()).join(&*run);
+    std::fs::remove_dir_all(&folder).unwrap();
+    // Its process is certainly gone, so that its lease is not waited for.
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("released"), "").unwrap();
 }
