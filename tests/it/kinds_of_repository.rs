@@ -71,6 +71,22 @@ const WELL: [Expected; 9] = [
     ("log", 0, ""),
 ];
 
+/// Sets the remote back to a state, with the tags of then: nothing was applied since.
+fn set_back(world: &World, state: &str, tags: &str) {
+    let reset = ["update-ref", "refs/trueup/edge/state", state];
+    world.origin.git(&reset);
+    delete_tags(world, tags);
+}
+
+/// Deletes the tags of the remote but those.
+fn delete_tags(world: &World, kept: &str) {
+    for tag in world.origin.git(&["tag", "--list"]).lines() {
+        if !kept.lines().any(|kept| kept == tag) {
+            world.origin.git(&["tag", "--delete", tag]);
+        }
+    }
+}
+
 fn holds(fixture: &Fixture, kind: &str, expected: &[Expected]) {
     for (line, code, words) in expected {
         let arguments: Vec<&str> = line.split(' ').collect();
@@ -162,10 +178,10 @@ fn in_each_clone_that_git_calls_clean_all_commands_work() {
     ] {
         let clone = make(kind, &world);
         let state = world.origin.git(&["rev-parse", "refs/trueup/edge/state"]);
+        let tags = world.origin.git(&["tag", "--list"]);
         holds(&clone, kind, &WELL);
         // For the next one nothing was applied.
-        let reset = ["update-ref", "refs/trueup/edge/state", &state];
-        world.origin.git(&reset);
+        set_back(&world, &state, &tags);
     }
 }
 
@@ -249,6 +265,7 @@ fn a_commit_that_is_gone_is_another_line() {
     for (kind, arguments) in [("whole", &[][..]), ("shallow", &["--depth=1"])] {
         let clone = world.clone(arguments);
         let state = world.origin.git(&["rev-parse", "refs/trueup/edge/state"]);
+        let tags = world.origin.git(&["tag", "--list"]);
         holds(
             &clone,
             kind,
@@ -263,8 +280,7 @@ fn a_commit_that_is_gone_is_another_line() {
                 ("plan --detailed-exitcode", 0, ""),
             ],
         );
-        let reset = ["update-ref", "refs/trueup/edge/state", &state];
-        world.origin.git(&reset);
+        set_back(&world, &state, &tags);
     }
 }
 
@@ -293,6 +309,7 @@ fn records_at_two_places_are_refused_wherever_they_are_looked_for() {
     // A branch of that name which holds something else is no place of records.
     git(&["update-ref", "-d", "refs/heads/trueup/edge/state"]);
     git(&["branch", "work/edge/state", "main"]);
+    delete_tags(&world, "");
     holds(
         &usual,
         "a branch of that name",
