@@ -1,4 +1,4 @@
-//! Failures: each wave stands behind a check at the act, and none goes on over what a cluster stands on.
+//! Failures: each wave stands behind a check at the act, and none begins over what a cluster stands on.
 
 use super::away;
 use super::interval::Away;

@@ -262,7 +262,7 @@ pub(super) fn approvals(view: &View<'_>, found: &mut Found<'_, '_>) {
     else {
         return;
     };
-    // A plan that was not held to the rules yet says nothing of them.
+    // A plan that was not held to the rules yet has no verdict of them.
     if approvals.rules_from.is_empty() {
         return;
     }

@@ -3,7 +3,7 @@
 use crate::plan::{Action, ChangeKind};
 use crate::step::{Effect, StepKind};
 
-/// What a kind of step is about.
+/// The subject of a kind of step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Site,

@@ -1,4 +1,4 @@
-//! The independent checker of plans: a second program that looks at each finished plan, and says whether it may be shown,
+//! The independent checker of plans: a second program that checks each finished plan, and tells whether it may be shown,
 //! approved, begun, resumed and handed to workers.
 //!
 //! It is written from the specifications, and uses no function of the planner: of `plan` and `guard` only data types
@@ -48,12 +48,12 @@ pub const VERSION: u32 = 1;
 /// The last of the rules without which no other one can read a plan.
 const LAST_OF_FORM: &str = "check-needs";
 
-/// All that a plan is held against, beside itself. What is absent is not judged: [`Rule::sees`] says which rule needs what.
+/// All that a plan is held against, beside itself. What is absent is not judged: [`Rule::sees`] tells which rule needs what.
 #[derive(Clone, Copy, Default)]
 pub struct Inputs<'a> {
     /// The design to be reached, with the guards that hold.
     pub site: Option<&'a Guarded>,
-    /// What the plan was made from, where it was just made.
+    /// The records and the observed state that the plan was made from, where it was just made.
     pub world: Option<World<'a>>,
     /// It is the plan of a run that has begun, which the guards of now judge by themselves.
     pub has_begun: bool,

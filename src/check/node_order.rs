@@ -5,7 +5,7 @@ use super::view::View;
 use crate::plan::ChangeKind;
 use crate::step::{StepKind, Wait};
 
-/// A row: what of an earlier step a later one of the same node waits for, and the sentence that says so.
+/// A row: what of an earlier step a later one of the same node waits for, and the sentence of the specification.
 pub(super) struct Row {
     pub(super) before: StepKind,
     pub(super) after: StepKind,

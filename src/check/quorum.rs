@@ -144,7 +144,7 @@ fn firsts(some: &[&Away<'_>]) -> Vec<usize> {
         .collect()
 }
 
-/// What a cluster lacks while some machines are away.
+/// The lack of a cluster while some machines are away.
 fn lost(
     view: &View<'_>,
     cluster: &EtcdCluster,

@@ -12,7 +12,7 @@ const KEPT: usize = 8;
 /// How many steps of one finding are named.
 const NAMED: usize = 6;
 
-/// What a rule is about.
+/// The family of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// The shape of a plan.
@@ -25,11 +25,11 @@ pub enum Family {
     Failures,
     /// The guards that it is held to.
     Guards,
-    /// What was observed, and is recorded.
+    /// The observed state, and the records.
     World,
-    /// What is reached, and of which revision.
+    /// The machines that are reached, and the revision.
     Reach,
-    /// What it says of itself.
+    /// The claims of the plan about itself.
     Claims,
 }
 
@@ -44,7 +44,7 @@ impl Family {
     }
 }
 
-/// What a rule has to see beside the plan.
+/// The inputs of a rule beside the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sees {
     /// Nothing.
@@ -73,9 +73,9 @@ pub struct Rule {
     pub code: &'static str,
     /// The sentence that it holds.
     pub sentence: &'static str,
-    /// What it is about.
+    /// Its family.
     pub family: Family,
-    /// What it has to see.
+    /// Its inputs.
     pub sees: Sees,
     pub(super) judge: fn(&View<'_>, &mut Found<'_, '_>),
 }
@@ -87,7 +87,7 @@ pub struct Finding {
     pub code: &'static str,
     /// The steps that it concerns, the first of them.
     pub steps: Vec<StepId>,
-    /// What is wrong, as a sentence.
+    /// The defect, as a sentence.
     pub what: String,
 }
 

@@ -176,7 +176,7 @@ pub(super) fn effects(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
-/// What destroys data or takes a machine away is in a change that is shown as destructive.
+/// A step that destroys data or takes a machine away is in a change that is shown as destructive.
 pub(super) fn destructive(view: &View<'_>, found: &mut Found<'_, '_>) {
     let action = view.plan.request.action;
     for (change, steps) in view.worked_on() {
@@ -197,7 +197,7 @@ pub(super) fn destructive(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
-/// What destroys was allowed by a flag, which an approval covers, or by the action that names the node.
+/// A step that destroys was allowed by a flag, which an approval covers, or by the action that names the node.
 pub(super) fn allowed(view: &View<'_>, found: &mut Found<'_, '_>) {
     let options = &view.plan.options;
     let redeploy = Names::of(&options.allow_redeploy);

@@ -16,7 +16,7 @@ fn leaves_clusters(action: Action) -> bool {
     )
 }
 
-/// What goes with what in a teardown: a node that is drained loses its labels and its kubelet, a member that is removed is
+/// The steps that go together in a teardown: a node that is drained loses its labels and its kubelet, a member that is removed is
 /// followed by a check, and what is built again is waited for.
 pub(super) fn complete(view: &View<'_>, found: &mut Found<'_, '_>) {
     use StepKind as S;

@@ -16,9 +16,9 @@ use crate::plan::{Allowance, Change, Plan};
 use crate::record::NodeRecord;
 use crate::step::{Parameters, Step, StepKind, Wait};
 
-/// How many steps are looked at in all to find a way from one to another. A step of a plan that this program makes waits
+/// How many steps are followed in all to find a way from one to another. A step of a plan that this program makes waits
 /// for what it has to by itself, so that a search is rare; where the file of a stranger uses all of this up, what was not
-/// found by then is not there.
+/// found by then is taken for missing.
 const SEARCHED: usize = 20_000_000;
 
 /// A plan, its inputs, and its steps and changes by node.

@@ -158,7 +158,7 @@ pub(super) fn retired(view: &View<'_>, found: &mut Found<'_, '_>) {
         if change.kind == ChangeKind::Retire && action == Action::Update && !by_entry {
             found.add(
                 steps.iter().copied(),
-                format!("`{name}` is retired, and no entry says so"),
+                format!("`{name}` is retired, and by no entry"),
             );
         }
         if (by_entry || by_flag) && !others.is_empty() {

@@ -10,6 +10,7 @@ use super::apply::process::{ProcessClock, listen, random};
 use super::apply::resume_interrupted;
 use super::context::Context;
 use super::planning::{PlanArguments, RemoteArguments};
+use super::signals;
 use super::value::duration;
 use super::{Failure, FailureKind};
 use crate::repository::{Links, Repository, read_file};
@@ -57,6 +58,8 @@ pub(super) fn run(context: &mut Context, command: &ServeCommand) -> Result<u8, F
         .build()
         .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))?;
     let printer = context.printer;
+    // A service ends in good order, whatever it asks backends just now.
+    let _signals = signals::Handler::new();
     runtime.block_on(async {
         let uid = rustix::process::getuid().as_raw();
         let server = Server::bind(Arc::new(host), &settings, &files, &addresses, uid).await;

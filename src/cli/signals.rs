@@ -35,12 +35,14 @@ impl Drop for Handler {
 /// cancelled by then.
 pub(super) fn until_signal(runtime: &Runtime, asks: Asking<'_>) -> Option<u8> {
     static DEFAULT: Once = Once::new();
+    // Where another takes signals, it decides what they end.
+    let is_ours = HANDLERS.load(Ordering::SeqCst) == 0;
     let _handler = Handler::new();
     let ended = runtime.block_on(async {
         tokio::select! {
             biased;
             () = asks => None,
-            code = signal() => code,
+            code = signal(), if is_ours => code,
         }
     });
     DEFAULT.call_once(end_by_signal);

@@ -438,7 +438,7 @@ struct ReadFile {
     records_digest: Digest,
     #[serde(default)]
     forecast: Forecast,
-    /// The verdict of whoever wrote the file, which says nothing here.
+    /// The verdict of the program that wrote the file, which does not count here.
     #[serde(default, rename = "checked")]
     _checked: Option<IgnoredAny>,
     digest: Digest,

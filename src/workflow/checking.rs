@@ -10,7 +10,6 @@ use crate::guard::Guarded;
 use crate::observed::Observations;
 use crate::plan::Plan;
 use crate::record::NodeRecord;
-use crate::telemetry::{Phase, in_phase};
 
 /// Holds a plan that was read from a file to the checker, and notes its verdict.
 ///
@@ -62,7 +61,7 @@ pub(super) fn checked_as_made(
         world: Some(world),
         has_begun: false,
     };
-    in_phase(Phase::Plan, || checked(plan, &inputs))
+    checked(plan, &inputs)
 }
 
 /// Holds the plan of a run that begins, or has begun, to the checker: by itself, and under the guards of now.

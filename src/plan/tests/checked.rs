@@ -84,7 +84,7 @@ fn waits_for(plan: &mut Plan, id: &str, others: &[&str]) {
     of(plan, id).needs = needs;
 }
 
-/// What is done to a plan, or to the site behind it, before it is held to a rule.
+/// The change of a plan, or to the site behind it, before it is held to a rule.
 type Breaks = fn(&mut PlanFixture, &mut Plan);
 
 /// A way to break a plan for each rule.

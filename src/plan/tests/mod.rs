@@ -178,7 +178,7 @@ impl PlanFixture {
         [(Arc::from(REVISION), old)].into()
     }
 
-    /// What the checker finds in a plan that is made of this.
+    /// The findings of the checker in a plan that is made of this.
     fn checked(&self, plan: &Plan) -> Vec<String> {
         let (applied, guarded) = (self.applied(), self.guarded());
         let inputs = check::Inputs {

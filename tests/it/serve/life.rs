@@ -77,7 +77,7 @@ fn an_action_is_followed_and_its_run_records_who_asked() {
     );
     assert_eq!(
         service.get("/api/v1/actions").json(),
-        Value::Array(Vec::new())
+        Value::Array(vec![found.clone()])
     );
     let unknown = service.get("/api/v1/actions/01JB0000000000000000000000");
     assert_eq!(unknown.reason(), (404, "NotFound".to_owned()));
