@@ -33,7 +33,7 @@ pub fn abort_run(
 ) -> Result<Aborted, Error> {
     let mut held = super::end::take(process, interrupted)?;
     let fenced = fence(process, interrupted)
-        .and_then(|fenced| wait_out(process, interrupted, &mut held, (&fenced, longest_request)));
+        .and_then(|fenced| wait_out(process, interrupted, &mut held, (fenced, longest_request)));
     if let Err(error) = fenced {
         // The workers have it again; parts that were fenced stay so, and the next abort finds them.
         let _ = super::begin::give(process, &interrupted.record.run, &held, &interrupted.plan);
@@ -45,18 +45,16 @@ pub fn abort_run(
 /// A worker whose part was fenced.
 struct FencedWorker {
     holder: Holder,
-    /// For how long it may still begin a request, unless its process is gone.
+    /// For how long it may begin a request, from the time when it was fenced: shorter once its process was found gone.
     bound: Duration,
 }
 
 impl FencedWorker {
-    /// For how long it may still send something, from the time when it was fenced.
-    fn may_send_for(&self, me: &Holder, longest_request: Duration) -> Duration {
-        let bound = match self.holder.is_gone(me) {
-            true => Duration::ZERO,
-            false => self.bound,
-        };
-        bound + longest_request
+    /// Notes whether its process is gone, so long after it was fenced: its last request may have begun right before.
+    fn observe(&mut self, me: &Holder, since: Duration) {
+        if self.bound > since && self.holder.is_gone(me) {
+            self.bound = since;
+        }
     }
 }
 
@@ -116,18 +114,19 @@ fn wait_out(
     process: Process<'_>,
     interrupted: &Interrupted,
     held: &mut Held,
-    (workers, longest_request): (&[FencedWorker], Duration),
+    (mut workers, longest_request): (Vec<FencedWorker>, Duration),
 ) -> Result<(), Error> {
     let (time, run) = (process.time, &interrupted.record.run);
     let me = process.holder(run);
-    let wait = || {
-        let each = workers
-            .iter()
-            .map(|worker| worker.may_send_for(&me, longest_request));
-        each.max().unwrap_or_default()
-    };
     let began = time.monotonic();
-    let left = || wait().saturating_sub(time.monotonic().saturating_sub(began));
+    let mut left = || {
+        let since = time.monotonic().saturating_sub(began);
+        for worker in &mut workers {
+            worker.observe(&me, since);
+        }
+        let bounds = workers.iter().map(|worker| worker.bound + longest_request);
+        bounds.max().unwrap_or_default().saturating_sub(since)
+    };
     if !left().is_zero() {
         time.explain(&format!(
             "for at most {} s: so long may a worker of the run that was fenced be sending",
@@ -148,4 +147,36 @@ fn wait_out(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_ends_late_is_waited_for_from_its_end_on() {
+        let me = Holder::this_process("ada", "R2", "2026-01-01T00:00:00Z");
+        let seconds = Duration::from_secs;
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let mut worker = FencedWorker {
+            holder: Holder {
+                pid: child.id(),
+                process_start: None,
+                ..me.clone()
+            },
+            bound: seconds(300),
+        };
+        worker.observe(&me, seconds(99));
+        assert_eq!(worker.bound, seconds(300));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        worker.observe(&me, seconds(100));
+        assert_eq!(worker.bound, seconds(100));
+        // Once it was found gone, the time of that stays.
+        worker.observe(&me, seconds(130));
+        assert_eq!(worker.bound, seconds(100));
+    }
 }
