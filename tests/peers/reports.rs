@@ -77,15 +77,18 @@ fn problems() -> (Diagnostics, Sources) {
 }
 
 fn report() -> RunReport {
-    let node = |name: &str, standing, complete: bool| NodeResult {
-        node: name.into(),
-        standing,
-        failed_step: (!complete).then(|| format!("deploy/g/{name}").into()),
-        message: (!complete).then(|| "no <image> ]]> \u{7}".into()),
-        unended_step: None,
-        complete,
-        begun: true,
-        duration_ms: 1_234,
+    let node = |name: &str, standing| {
+        let failed = standing == Standing::Failed;
+        NodeResult {
+            node: name.into(),
+            standing,
+            failed_step: failed.then(|| format!("deploy/g/{name}").into()),
+            message: failed.then(|| "no <image> ]]> \u{7}".into()),
+            unended_step: None,
+            complete: standing == Standing::Deployed,
+            begun: standing != Standing::NotStarted,
+            duration_ms: 1_234,
+        }
     };
     RunReport {
         run: "01RUN".into(),
@@ -99,9 +102,9 @@ fn report() -> RunReport {
             standings: Default::default(),
         }],
         nodes: vec![
-            node("n1", Standing::Deployed, true),
-            node("n2", Standing::Failed, false),
-            node("n3", Standing::NotStarted, false),
+            node("n1", Standing::Deployed),
+            node("n2", Standing::Failed),
+            node("n3", Standing::NotStarted),
         ],
         counts: Counts::default(),
         unverified: Vec::new(),
