@@ -8,7 +8,7 @@ use super::sites::Text;
 use crate::dice::Dice;
 
 /// Random sites that are compared, and how many where more trials are asked for.
-const SITES: usize = 4;
+const SITES: usize = 2;
 const MORE_SITES: usize = 10;
 /// The run of each DAG.
 const RUN: &str = "compared";

@@ -22,6 +22,14 @@ const ONCE: [&str; 7] = [
     "delete",
 ];
 
+/// The versions that are tried: they do most of it alike, and each takes as long again.
+fn tried() -> &'static [Version] {
+    match super::takes_all() {
+        true => &VERSIONS,
+        false => &[Version::V35],
+    }
+}
+
 /// What a run ends with.
 #[derive(Debug, PartialEq)]
 struct End {
@@ -175,7 +183,7 @@ impl Way {
     }
 
     async fn survives_with(self, settings: &str) {
-        for version in VERSIONS {
+        for &version in tried() {
             let lab = Lab::one(Region::new(version), settings).await;
             // What is asked for once in each process.
             self.goes(&lab, None).await;
@@ -215,12 +223,7 @@ async fn what_was_adopted_and_is_locked_survives_each_fault_and_death() {
 
 #[tokio::test(start_paused = true)]
 async fn disks_and_interfaces_survive_each_fault_and_death() {
-    // Both versions have them alike; the older one takes as long again.
-    let versions = match super::takes_all() {
-        true => &VERSIONS[..],
-        false => &[Version::V35],
-    };
-    for version in versions {
+    for version in tried() {
         let lab = super::placed::site(*version, 4, super::placed::PARTS).await;
         Way::Parts.goes(&lab, None).await;
         let without = Way::Parts.goes(&lab, None).await;
