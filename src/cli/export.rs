@@ -1,7 +1,7 @@
 //! `trueup export`: a saved plan, or the plans of all sites, for the engine that is to run them.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -16,7 +16,7 @@ use crate::report;
 use crate::report::airflow::{
     AirflowOptions, QueueKey, SitesOptions, dag, file_name, plan_file_name, sites_dag,
 };
-use crate::repository::Repository;
+use crate::repository::{Repository, replace_file};
 use crate::workflow::saved_plan_with_file;
 
 /// The file of the DAG of all sites.
@@ -124,7 +124,8 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
         return Ok(0);
     };
     let (plan, file) = saved_plan_with_file(&context.directory().join(plan))?;
-    let parts = command.size.cut(&plan);
+    let pace = PartsArguments::pace(context, command.pushes_per_minute);
+    let parts = command.size.cut(&plan, pace);
     let options = AirflowOptions {
         workers: command.workers,
         pool: command.pool.clone(),
@@ -142,7 +143,7 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
         report::counted(parts.tasks(), "task", "tasks"),
         report::counted(parts.nodes_per_part, "node", "nodes"),
     ));
-    PartsArguments::tell_cost(context, &parts, command.pushes_per_minute);
+    PartsArguments::tell_cost(context, &parts, pace);
     Ok(0)
 }
 
@@ -173,12 +174,12 @@ impl Files {
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
         std::fs::create_dir_all(&self.folder).map_err(|error| unwritten(&self.folder, &error))?;
         let path = self.folder.join(name);
-        let file = match &self.repository {
-            Some(repository) => repository.create_file(&path),
-            None => std::fs::File::create(&path),
+        let write = |out: &mut dyn Write| out.write_all(bytes);
+        let written = match &self.repository {
+            Some(repository) => repository.replace_file(&path, write),
+            None => replace_file(&path, write),
         };
-        file.and_then(|mut file| file.write_all(bytes))
-            .map_err(|error| unwritten(&path, &error))
+        written.map_err(|error| unwritten(&path, &error))
     }
 }
 

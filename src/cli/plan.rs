@@ -1,6 +1,6 @@
 //! `trueup plan`: all changes and steps from the applied to the designed state, shown and saved.
 
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -225,9 +225,7 @@ fn saved_as(path: &Path, plan: &Plan) -> String {
 }
 
 fn save(repository: &Repository, path: &Path, plan: &Plan) -> io::Result<()> {
-    let mut file = BufWriter::new(repository.create_file(path)?);
-    saved::write_to(plan, &mut file)?;
-    file.flush()
+    repository.replace_file(path, |out| saved::write_to(plan, out).map(drop))
 }
 
 fn save_observed(
@@ -246,11 +244,7 @@ fn save_observed(
     let Some(observations) = observations else {
         return Err(unsaved(&"nothing was observed"));
     };
-    let written = repository.create_file(&path).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        observed::write(observations, &mut file)?;
-        file.flush()
-    });
+    let written = repository.replace_file(&path, |out| observed::write(observations, out));
     written.map_err(|error| unsaved(&error))
 }
 

@@ -1,6 +1,6 @@
 //! `trueup schemas`: writes the JSON Schemas of documents and plans, for editors and other programs.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,7 +9,7 @@ use super::Failure;
 use super::context::Context;
 use crate::design::schema;
 use crate::report;
-use crate::repository::{Links, Repository, read_file};
+use crate::repository::{Links, Repository, read_file, replace_file};
 
 /// A larger file is none of these schemas.
 const LARGEST: u64 = 1 << 22;
@@ -50,9 +50,9 @@ pub(super) fn run(context: &mut Context, command: &SchemasCommand) -> Result<u8,
 }
 
 fn write(repository: Option<&Repository>, path: &Path, text: &str) -> std::io::Result<()> {
-    let mut file = match repository {
-        Some(repository) => repository.create_file(path)?,
-        None => std::fs::File::create(path)?,
-    };
-    file.write_all(text.as_bytes())
+    let write = |out: &mut dyn Write| out.write_all(text.as_bytes());
+    match repository {
+        Some(repository) => repository.replace_file(path, write),
+        None => replace_file(path, write),
+    }
 }

@@ -409,7 +409,7 @@ where
 /// # Errors
 ///
 /// The file cannot be written.
-pub fn write(observations: &Observations, file: &mut impl Write) -> io::Result<()> {
+pub fn write(observations: &Observations, file: &mut dyn Write) -> io::Result<()> {
     let header = Header {
         format_version: FORMAT_VERSION.into(),
     };
@@ -451,7 +451,7 @@ pub fn write(observations: &Observations, file: &mut impl Write) -> io::Result<(
     Ok(())
 }
 
-fn write_line(file: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+fn write_line(file: &mut dyn Write, line: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *file, line)?;
     file.write_all(b"\n")
 }

@@ -75,6 +75,14 @@ pub enum Error {
         /// Git's message.
         reason: String,
     },
+    /// A name of a tag and of a branch that are different commits.
+    #[error(
+        "`{name}` is ambiguous: there is a tag and a branch of that name, with different commits"
+    )]
+    AmbiguousRevision {
+        /// The name.
+        name: String,
+    },
     /// The older commit is not on the first-parent line of the newer one.
     #[error("commit {} is not on the first-parent line of {}", from.short(), to.short())]
     Diverged {
@@ -300,6 +308,9 @@ impl Error {
             ),
             Self::UnknownRevision { .. } => {
                 "`git log --oneline` lists commits, `trueup log` lists site actions; a branch or tag may have to be fetched first".to_owned()
+            }
+            Self::AmbiguousRevision { name } => {
+                format!("write `refs/heads/{name}` for the branch, or `refs/tags/{name}` for the tag")
             }
             Self::RefMoved { .. } => {
                 "another run was faster; nothing was lost, plan again".to_owned()

@@ -68,7 +68,7 @@ pub use object_id::{BlobId, CommitId, NoObjectId, ObjectId};
 pub use pack::Deflated;
 pub use program::ProgramTimeout;
 pub use range::TouchedFile;
-pub use read::{Links, ReadError, open_file, read_file};
+pub use read::{Links, ReadError, open_file, read_file, replace_file};
 pub use refs::{is_plain_name, is_ref_name};
 pub use remote::{BRANCHES, PushOutcome, RefUpdate, Remote, Transport, Wanted};
 pub use signed::SignedCommit;
@@ -272,8 +272,9 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownRevision`], naming it.
+    /// [`Error::UnknownRevision`], naming it; [`Error::AmbiguousRevision`].
     pub fn resolve(&self, revision: &str) -> Result<CommitId, Error> {
+        self.not_ambiguous(revision)?;
         let found = self.with(|handle| {
             Ok(handle
                 .revparse_single(revision)
@@ -287,6 +288,26 @@ impl Repository {
                     reason: error.message().to_owned(),
                 })
         })
+    }
+
+    /// That a name is not that of a tag and of a branch with another commit: git takes the tag, and most who type it mean the
+    /// branch.
+    fn not_ambiguous(&self, name: &str) -> Result<(), Error> {
+        let commit = |folder: &str| {
+            let name = format!("refs/{folder}/{name}");
+            self.with(|handle| {
+                let found = handle.find_reference(&name).ok();
+                Ok(found
+                    .and_then(|found| found.peel_to_commit().ok())
+                    .map(|commit| commit.id()))
+            })
+        };
+        match (commit("tags")?, commit("heads")?) {
+            (Some(tag), Some(branch)) if tag != branch => Err(Error::AmbiguousRevision {
+                name: name.to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether an object is in this clone.

@@ -4,7 +4,7 @@
 //! device or a folder is refused before anything is read, and without waiting for a writer.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
 use super::Repository;
@@ -29,7 +29,7 @@ pub enum ReadError {
     NotAFile,
     /// The system does not let it be read.
     #[error(transparent)]
-    Io(#[from] std::io::Error),
+    Io(#[from] io::Error),
 }
 
 /// The bytes of a regular file that has at most `limit` of them.
@@ -88,32 +88,71 @@ fn open(path: &Path, links: Links) -> Result<File, ReadError> {
 }
 
 impl Repository {
-    /// Creates a file, or empties one. Links of the checkout are not followed: every change of the design can
+    /// Writes a file as a whole ([`replace_file`]). Links of the checkout are not followed: every change of the design can
     /// make them lead to any file.
     ///
     /// # Errors
     ///
-    /// A part of the path below the root of the checkout is a link; the file cannot be created.
-    pub fn create_file(&self, path: &Path) -> std::io::Result<File> {
+    /// A part of the path below the root of the checkout is a link; the file cannot be written.
+    pub fn replace_file(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
         let root = self.root.canonicalize()?;
         let below = [&root, &self.root]
             .into_iter()
             .find_map(|root| path.strip_prefix(root).ok());
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
         let Some(below) = below else {
-            return options.open(path);
+            return replace_file(path, write);
         };
         let mut reached = root;
         for part in below.components() {
             reached.push(part);
             if reached.is_symlink() {
                 let text = format!("`{}` is a link in the checkout", reached.display());
-                return Err(std::io::Error::other(text));
+                return Err(io::Error::other(text));
             }
         }
-        options.open(reached)
+        replace_file(&reached, write)
     }
+}
+
+/// Writes a file as a whole: one that is there stays as it was until all is written, also where the disk is full.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn replace_file(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let found = std::fs::metadata(path);
+    // A terminal, a pipe: nothing of them could be kept.
+    if found.as_ref().is_ok_and(|found| !found.is_file()) {
+        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+        write(&mut out)?;
+        return out.flush();
+    }
+    // What a link outside of a checkout leads to is written, and the link stays.
+    let path = match found {
+        Ok(_) => path.canonicalize()?,
+        Err(_) => path.to_owned(),
+    };
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let mut draft = tempfile::Builder::new();
+    draft.prefix(".trueup-");
+    #[cfg(unix)]
+    draft.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut out = BufWriter::new(draft.tempfile_in(folder.unwrap_or(Path::new(".")))?);
+    write(&mut out)?;
+    let draft = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    if let Ok(found) = std::fs::metadata(&path) {
+        draft.as_file().set_permissions(found.permissions())?;
+    }
+    draft.persist(&path).map(drop).map_err(|error| error.error)
 }
 
 fn is_special(found: &std::fs::Metadata, links: Links) -> bool {

@@ -1,6 +1,5 @@
 //! `apply --report FILE`: the report of a run, in the format that the file's name ends with.
 
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::cli::context::Context;
@@ -101,8 +100,6 @@ fn write_file(
     text: &str,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let repository = context.repository().map_err(|failure| failure.message)?;
-    let mut file = BufWriter::new(repository.create_file(path)?);
-    file.write_all(text.as_bytes())?;
-    file.flush()?;
+    repository.replace_file(path, |out| out.write_all(text.as_bytes()))?;
     Ok(())
 }
