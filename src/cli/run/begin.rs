@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::parts::PartsArguments;
 use super::shared::{find, is_over};
 use crate::cli::action::ActionArguments;
 use crate::cli::apply::begun::print;
@@ -29,7 +30,7 @@ pub(in crate::cli) struct BeginCommand {
     /// The name of the run for the engine that starts its workers
     #[arg(long, value_name = "NAME", value_parser = name)]
     run: String,
-    /// Most nodes of a part [default: so many that there are 400 tasks at most]
+    /// Most nodes of a part [default: as `trueup run parts PLAN` shows]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     nodes_per_part: Option<usize>,
     /// Most pushes a minute of all workers together; 0: without limit [default: what the host of the remote asks for: 6 on GitHub, else without limit]
@@ -44,9 +45,6 @@ pub(in crate::cli) struct BeginCommand {
     #[command(flatten)]
     remote: RemoteArguments,
 }
-
-/// The tasks of a run for which parts are cut, where nothing is given.
-pub(super) const TASKS: usize = 400;
 
 /// The name of a run, which is in the records.
 pub(super) fn name(text: &str) -> Result<String, String> {
@@ -68,18 +66,13 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     if let Some(record) = run::find_shared(&site, &command.run)? {
         return has_begun(context, command, &site, &record, &reviewed);
     }
-    let parts = match command.nodes_per_part {
-        Some(nodes) => Parts::of(&reviewed, nodes),
-        None => Parts::fitting(&reviewed, TASKS),
-    };
+    let pace = PartsArguments::pace(context, command.pushes_per_minute);
+    let parts = PartsArguments::of(command.nodes_per_part).cut(&reviewed, pace);
     let workers = Workers {
         name: Arc::from(command.run.as_str()),
         plan: saved::digest(&reviewed),
         nodes_per_part: parts.nodes_per_part,
-        pushes_per_minute: match command.pushes_per_minute {
-            Some(pushes) => u32::try_from(pushes).unwrap_or(u32::MAX),
-            None => run::pushes_per_minute(&repository.identity()?),
-        },
+        pushes_per_minute: pace,
     };
     let arguments = PlanArguments::of_action(ActionArguments::default(), command.remote.clone());
     let mut apply = ApplyCommand::of(vec![command.plan.clone()], false, arguments);

@@ -1,17 +1,20 @@
 //! `trueup run parts`: the parts that a saved plan is cut into.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use super::super::Failure;
 use super::super::context::Context;
 use super::super::value::{at_least_one, within};
-use crate::plan::{Parts, Plan};
+use crate::plan::{Parts, Plan, TASKS_BESIDE};
 use crate::report;
 use crate::run;
 use crate::workflow::saved_plan;
 
+/// The tasks for which parts are cut, where nothing is given.
+const TASKS: usize = 400;
 /// The fewest tasks: the begin of the run, one part, and its end.
 const FEWEST_TASKS: u64 = 3;
 /// The most: more than any engine schedules.
@@ -32,8 +35,9 @@ pub(in crate::cli) struct PartsCommand {
 /// The flags by which a plan is cut.
 #[derive(Debug, Clone, Copy, Args)]
 pub(in crate::cli) struct PartsArguments {
-    /// Most tasks, with the begin and the end of the run: parts get as many nodes as that takes
-    #[arg(long, value_name = "N", default_value_t = 400, value_parser = tasks)]
+    /// Most tasks, with the begin and the end of the run: parts get as many nodes as that takes. Where the host of the remote
+    /// asks for few pushes a minute, there are no more than make pushes for a twentieth of the expected time
+    #[arg(long, value_name = "N", default_value_t = TASKS, value_parser = tasks)]
     max_tasks: usize,
     /// Most nodes of a part, whatever `--max-tasks` says [default: as few as that allows]
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -55,38 +59,56 @@ fn tasks(text: &str) -> Result<usize, String> {
 impl PartsArguments {
     /// The most tasks between the first and the last.
     pub(in crate::cli) fn shares(self) -> usize {
-        self.max_tasks.saturating_sub(2)
+        self.max_tasks.saturating_sub(TASKS_BESIDE)
     }
 
-    /// Tells what the pace of the pushes costs, where the remote's host asks for one.
-    pub(in crate::cli) fn tell_cost(context: &Context, parts: &Parts, asked: Option<u64>) {
+    /// So many nodes a part, or as few as give no more tasks than an engine takes.
+    pub(in crate::cli) const fn of(nodes_per_part: Option<usize>) -> Self {
+        Self {
+            max_tasks: TASKS,
+            nodes_per_part,
+        }
+    }
+
+    /// How often a minute the processes of a run push: as asked for, or what the host of the remote asks for.
+    pub(in crate::cli) fn pace(context: &Context, asked: Option<u64>) -> u32 {
         let of_remote = || {
             let repository = context.repository().ok()?;
             Some(run::pushes_per_minute(&repository.identity().ok()?))
         };
         let asked = asked.map(|pushes| u32::try_from(pushes).unwrap_or(u32::MAX));
-        let pushes = asked.or_else(of_remote).unwrap_or_default();
+        asked.or_else(of_remote).unwrap_or_default()
+    }
+
+    /// Tells what the pace of the pushes costs, where there is one.
+    pub(in crate::cli) fn tell_cost(context: &Context, parts: &Parts, pushes: u32) {
         if let Some(time) = run::time_of_pushes(parts.parts.len(), pushes) {
             let time = report::plan::rounded(time.as_secs());
             context.printer.tell(&format!(
-                "At {pushes} pushes a minute, the pushes of this run take at least {time}; fewer parts (`--max-tasks`) take less."
+                "At {pushes} pushes a minute, the pushes of this run take at least {time}; fewer parts (`--max-tasks`, `--nodes-per-part`) take less."
             ));
         }
     }
 
-    /// Cuts a plan.
-    pub(in crate::cli) fn cut(self, plan: &Plan) -> Parts {
-        match self.nodes_per_part {
-            Some(nodes) => Parts::of(plan, nodes),
-            None => Parts::fitting(plan, self.max_tasks),
+    /// Cuts a plan: unless a number of nodes was given, into no more parts than the pace of the pushes bears in the expected time.
+    pub(in crate::cli) fn cut(self, plan: &Plan, pushes_per_minute: u32) -> Parts {
+        if let Some(nodes) = self.nodes_per_part {
+            return Parts::of(plan, nodes);
         }
+        let expected = plan
+            .forecast
+            .time
+            .map(|time| Duration::from_secs(time.median));
+        let most = expected.map_or(usize::MAX, |time| run::most_parts(time, pushes_per_minute));
+        Parts::fitting(plan, self.max_tasks.min(most.saturating_add(TASKS_BESIDE)))
     }
 }
 
 pub(super) fn run(context: &mut Context, command: &PartsCommand) -> Result<u8, Failure> {
     let plan = saved_plan(&context.directory().join(&command.plan))?;
-    let parts = command.size.cut(&plan);
-    PartsArguments::tell_cost(context, &parts, None);
+    let pace = PartsArguments::pace(context, None);
+    let parts = command.size.cut(&plan, pace);
+    PartsArguments::tell_cost(context, &parts, pace);
     let printer = &context.printer;
     match command.format {
         PartsFormat::Text => {

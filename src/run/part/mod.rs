@@ -24,7 +24,7 @@ pub use begin::{find_shared, hand_over, leave_to_workers};
 pub use end::{Ending, end_run};
 pub use open::{Opened, OpenedPart, PartRequest, open_part};
 pub use overview::{PartOverview, overview};
-pub use pace::{pushes_per_minute, time_of_pushes};
+pub use pace::{most_parts, pushes_per_minute, time_of_pushes};
 pub use recorder::{PartLog, PartRecorder};
 pub use session::PartSession;
 pub use status::PartState;

@@ -52,6 +52,24 @@ pub fn time_of_pushes(parts: usize, pushes_per_minute: u32) -> Option<Duration> 
     Some(Duration::from_secs(seconds.checked_div(limit)?))
 }
 
+/// The part of the expected time of a run that its pushes may take: one in so many.
+const SHARE_OF_PUSHES: u64 = 20;
+
+/// How many parts a run that takes so long may have, so that its pushes take a twentieth of that at most; one at least.
+#[must_use]
+pub fn most_parts(expected: Duration, pushes_per_minute: u32) -> usize {
+    if pushes_per_minute == 0 {
+        return usize::MAX;
+    }
+    let pushes = expected
+        .as_secs()
+        .saturating_mul(u64::from(pushes_per_minute))
+        / (60 * SHARE_OF_PUSHES);
+    let pushes = usize::try_from(pushes).unwrap_or(usize::MAX);
+    let of_parts = pushes.saturating_sub(PUSHES_OF_BEGIN + PUSHES_OF_END);
+    (of_parts / PUSHES_OF_PART).max(1)
+}
+
 /// The pace of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) struct Pace {
@@ -139,6 +157,24 @@ mod tests {
         assert_eq!(minutes(340, 6), Some(114));
         assert_eq!(minutes(8, 6), Some(3));
         assert_eq!(minutes(340, 0), None);
+    }
+
+    #[test]
+    fn there_are_as_many_parts_as_make_pushes_for_a_twentieth_of_the_time() {
+        let hours = |hours: u64, limit| most_parts(Duration::from_secs(hours * 3600), limit);
+        for (expected, limit, parts) in
+            [(0, 6, 1), (1, 6, 6), (5, 6, 42), (24, 6, 213), (1, 60, 87)]
+        {
+            assert_eq!(
+                hours(expected, limit),
+                parts,
+                "{expected} h, {limit} a minute"
+            );
+            let share = Duration::from_secs(expected * 3600 / SHARE_OF_PUSHES);
+            let pushes = time_of_pushes(parts, limit).unwrap();
+            assert!(parts == 1 || pushes <= share, "{pushes:?} of {share:?}");
+        }
+        assert_eq!(hours(1, 0), usize::MAX);
     }
 
     const FORGE: Pace = Pace {
