@@ -50,21 +50,10 @@ impl Schedule<'_> {
             }
             (StepKind::CriticalCheck, _) => self.critical_check(),
             (StepKind::Tag, _) => Choice::Leave,
-            (
-                StepKind::Record
-                | StepKind::Adopt
-                | StepKind::Rename
-                | StepKind::Forget
-                | StepKind::AcceptIdentity
-                | StepKind::AcceptDifferences,
-                _,
-            ) => match cause {
-                Some(cause) => skipped(cause),
-                None => Choice::End(StepOutcome::Succeeded),
-            },
-            _ => match cause {
-                Some(cause) => skipped(cause),
-                None => self.choose_for_world(index),
+            (kind, _) => match (cause, kind.facts().touches_world()) {
+                (Some(cause), _) => skipped(cause),
+                (None, true) => self.choose_for_world(index),
+                (None, false) => Choice::End(StepOutcome::Succeeded),
             },
         }
     }
@@ -227,16 +216,11 @@ impl Schedule<'_> {
         if node.view.begun.has(kind) {
             return true;
         }
-        match kind {
-            StepKind::Destroy | StepKind::Prepare => step.standby && node.view.failed.is_some(),
-            _ if kind.facts().actor == Actor::Cluster => step.standby && node.view.failed.is_some(),
-            StepKind::Deploy => {
-                let unprepared = node.view.planned.has(StepKind::Prepare)
-                    && !node.view.achieved.has(StepKind::Prepare);
-                step.standby && (node.view.failed.is_some() || unprepared)
-            }
-            _ => false,
-        }
+        let is_unprepared = kind == StepKind::Deploy
+            && node.view.planned.has(StepKind::Prepare)
+            && !node.view.achieved.has(StepKind::Prepare);
+        let is_sent_once = kind.rebuilds() || kind.facts().actor == Actor::Cluster;
+        step.standby && is_sent_once && (node.view.failed.is_some() || is_unprepared)
     }
 
     fn halt_reason(&self) -> Arc<str> {

@@ -13,8 +13,7 @@ use super::schedule::Schedule;
 use crate::backend::{NOT_BEGUN, Order, Reporter};
 use crate::design::{NodeDesign, NodeName, Section};
 use crate::journal::{Decision, Entry, StepOutcome};
-use crate::run::DECIDED_DONE;
-use crate::step::{Step, StepId, StepKind};
+use crate::step::{DECIDED_DONE, Step, StepId, StepKind};
 
 /// The seconds that one look takes at most: a request and its answer, beside the time that a step keeps to report why.
 const LOOK: u64 = 10;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::schedule::Schedule;
 use crate::journal::StepOutcome;
-use crate::step::StepKind;
+use crate::step::{KindSubject, StepKind};
 
 impl Schedule<'_> {
     /// Takes in how a step ended, now or in the journal.
@@ -69,25 +69,22 @@ impl Schedule<'_> {
         succeeded: bool,
     ) {
         if let StepOutcome::Failed { message } | StepOutcome::Unknown { message } = outcome {
-            match kind {
-                StepKind::VerifySite | StepKind::PrepareSite => {
+            let subject = kind.facts().subject;
+            match (subject, self.group_of(index)) {
+                (KindSubject::Site, _) if kind.facts().touches_world() => {
                     let reason = format!("`{kind}` failed: {message}");
                     self.site_failed.get_or_insert(reason.into());
                 }
-                StepKind::StartGroup
-                | StepKind::GatePrepared
-                | StepKind::GateDeployed
-                | StepKind::StartWave => {
-                    if let Some(group) = self.group_of(index) {
-                        let failed = &mut self.tally.group_tallies[group].failed;
-                        failed.get_or_insert(message.clone());
-                    } else {
-                        self.step_failed = true;
-                    }
+                // The critical check tells of groups that have failed.
+                (KindSubject::Site, _) => self.step_failed |= kind != StepKind::CriticalCheck,
+                (KindSubject::Group, Some(group)) => {
+                    let failed = &mut self.tally.group_tallies[group].failed;
+                    failed.get_or_insert(message.clone());
                 }
-                StepKind::CriticalCheck => {}
-                StepKind::ShutdownKubelet if self.is_tolerated(index) => {}
-                _ => self.step_failed = true,
+                (KindSubject::Group, None) => self.step_failed = true,
+                (KindSubject::Node | KindSubject::NodeOrSite, _) => {
+                    self.step_failed |= !self.is_tolerated(index);
+                }
             }
         }
         let Some(group) = self.group_of(index) else {

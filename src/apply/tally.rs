@@ -200,13 +200,8 @@ impl<'a> Tally<'a> {
             StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => {}
             StepOutcome::Succeeded => {
                 self.nodes[node].view.achieved.add(kind);
-                match kind {
-                    StepKind::Destroy => self.stand(node, Standing::NotStarted),
-                    StepKind::Prepare => self.stand(node, Standing::Prepared),
-                    StepKind::Deploy | StepKind::Record | StepKind::Adopt => {
-                        self.stand(node, Standing::Deployed);
-                    }
-                    _ => {}
+                if let Some(phase) = kind.facts().reaches {
+                    self.stand(node, Standing::from(phase));
                 }
             }
             StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {

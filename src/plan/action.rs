@@ -228,7 +228,7 @@ impl Action {
     #[must_use]
     pub fn failure_reason(self) -> FailureReason {
         let own = match self.does() {
-            Does::Cluster(kind) => FailureReason::of_step(kind),
+            Does::Cluster(kind) => kind.facts().failure,
             _ => None,
         };
         own.unwrap_or(FailureReason::DisassociateStepFailure)

@@ -110,20 +110,18 @@ pub(super) fn of(
         let Some(name) = step.id.node.as_ref().filter(|_| !step.standby) else {
             continue;
         };
-        match step.id.kind {
-            StepKind::Drain => {
-                let pods = items.get(name).and_then(|item| item.subject.pods);
-                forecast.nodes.extend(pods.map(|pods| NodeForecast {
-                    node: name.clone(),
-                    evicted: pods.evicted + pods.finished,
-                    blocked: pods.blocked.clone(),
-                    uncontrolled: pods.uncontrolled.clone(),
-                    local_data: pods.local_data.clone(),
-                }));
-            }
-            StepKind::ShutdownKubelet => forecast.creates_daemon_set |= !has_daemon_set,
-            _ => {}
+        if step.id.kind == StepKind::Drain {
+            let pods = items.get(name).and_then(|item| item.subject.pods);
+            forecast.nodes.extend(pods.map(|pods| NodeForecast {
+                node: name.clone(),
+                evicted: pods.evicted + pods.finished,
+                blocked: pods.blocked.clone(),
+                uncontrolled: pods.uncontrolled.clone(),
+                local_data: pods.local_data.clone(),
+            }));
         }
+        let stops_kubelet = step.id.kind == StepKind::ShutdownKubelet;
+        forecast.creates_daemon_set |= stops_kubelet && !has_daemon_set;
     }
     forecast
         .nodes

@@ -12,8 +12,6 @@ mod asked;
 mod change;
 mod cleaning;
 mod cluster;
-mod consistent;
-mod contradiction;
 mod covered;
 mod deploy_steps;
 mod drift;
@@ -33,7 +31,6 @@ mod leave;
 mod leaving;
 mod make;
 mod options;
-mod order;
 mod parts;
 mod preconditions;
 mod remediate;
@@ -59,13 +56,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
 use crate::guard::{GroupSize, WaveSize};
-use crate::record::Unproven;
+use crate::record::{Phase, Unproven};
 use crate::step::{Cleaning, Step, StepId, StepIndex};
 
 pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
 pub use approvals::{Approvals, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval};
-pub use contradiction::Contradiction;
 pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
@@ -79,8 +75,7 @@ pub use guards::{GuardBasis, Loosened, PlanGuards};
 pub use input::{Error, Input, NoReasons};
 pub use make::{make, named};
 pub use options::{Leaving, Options, Remediation};
-pub use order::check_limits;
-pub use parts::{Part, PartKind, Parts};
+pub use parts::{Part, PartKind, Parts, TASKS_BESIDE};
 pub use preconditions::records_digest;
 pub use remedy::breaker_of;
 pub use renamed::Renames;
@@ -245,6 +240,18 @@ pub enum Standing {
     Failed,
     /// Something has begun on it, and how that ended is not known: the standing of a run that stopped, never of a plan.
     Unknown,
+}
+
+impl From<Phase> for Standing {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::NotStarted => Self::NotStarted,
+            Phase::Prepared => Self::Prepared,
+            Phase::Deployed => Self::Deployed,
+            Phase::Failed => Self::Failed,
+            Phase::Unknown => Self::Unknown,
+        }
+    }
 }
 
 impl Standing {

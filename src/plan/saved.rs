@@ -14,8 +14,6 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use super::consistent;
-use super::contradiction::Contradiction;
 use super::fact::{FactName, FactSubject};
 use super::{
     Action, Approvals, Base, Change, CommitHistory, Expectation, FORMAT_VERSION, Forecast,
@@ -85,9 +83,6 @@ pub enum SavedError {
         /// The effect of its changes and steps; not in the message.
         computed: Digest,
     },
-    /// Its parts contradict each other.
-    #[error("the plan contradicts itself: {0}")]
-    Contradiction(#[from] Contradiction),
     /// A name is empty, too long, or has characters that no name has.
     #[error("{name:?} cannot be the name of a {what}")]
     Name {
@@ -129,6 +124,14 @@ pub enum SavedError {
         fact: FactName,
         /// The step.
         step: u32,
+    },
+    /// A step has a parameter that steps of its kind have not.
+    #[error("step `{id}` has the parameter `{name}`, which steps of its kind do not have")]
+    Parameter {
+        /// The step.
+        id: StepId,
+        /// The parameter.
+        name: &'static str,
     },
     /// A step is about a group or a node that the plan does not have.
     #[error("step `{id}` is about a {what} that the plan does not have")]
@@ -527,7 +530,6 @@ pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
         });
     }
     check(&plan)?;
-    consistent::check(&plan)?;
     Ok(plan)
 }
 
@@ -642,6 +644,11 @@ fn check(plan: &Plan) -> Result<(), SavedError> {
             .is_some_and(|node| !nodes.contains(node))
         {
             return Err(stranger("node"));
+        }
+        let known = step.id.kind.facts().parameters;
+        let mut given = step.parameters.iter().flat_map(|all| all.given());
+        if let Some(name) = given.find(|name| !known.contains(name)) {
+            return Err(SavedError::Parameter { id: id(), name });
         }
         if !ids.insert(&step.id) {
             return Err(SavedError::RepeatedStep { id: id() });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::subject::{NO_REDEPLOYS, PROTECTED};
-use super::{ChangeKind, Options, Plan, PlanGuards, check_limits};
+use super::{ChangeKind, Options, Plan, PlanGuards};
 use crate::design::{NodeDesign, NodeName, RedeployPolicy, Retirement, WipePolicy};
 use crate::guard::{self, Guarded};
 use crate::step::StepKind;
@@ -60,9 +60,6 @@ impl Tightened {
         let flags = options.forbidden(policy);
         if !flags.is_empty() {
             refusals.push(super::Error::Forbidden { flags }.to_string());
-        }
-        if let Err(error) = check_limits(plan, now.design) {
-            refusals.push(error.to_string());
         }
         Self {
             refusals,
@@ -133,11 +130,7 @@ fn stays_out(
     kind: StepKind,
     node: &NodeName,
 ) -> Option<Arc<str>> {
-    let builds = matches!(
-        kind,
-        StepKind::Destroy | StepKind::Prepare | StepKind::Deploy
-    );
-    if !builds || plan.request.action.is_targeted() {
+    if !kind.rebuilds() || plan.request.action.is_targeted() {
         return None;
     }
     let reason = &retired.get(node)?.reason;

@@ -8,7 +8,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::error::{self, Error};
 use super::files::RunFiles;
 use super::known::{KnownRun, is_past_verification};
-use super::node;
 use super::process::Process;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
@@ -18,7 +17,7 @@ use crate::plan::{Plan, saved};
 use crate::record::{
     Checkpoint, Counts, NodeRecord, Outcome, Phase, RunFile, RunRecord, State, Store,
 };
-use crate::step::StepId;
+use crate::step::{StepId, kinds};
 
 /// The result of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,13 +164,13 @@ fn take_in(
         match built.get(&node).filter(|_| phase == Phase::Deployed) {
             Some(digests) => {
                 let joins_after = joining.contains(&node).then_some(seconds);
-                node::build(found, digests, &record.revision, joins_after);
+                kinds::build(found, digests, &record.revision, joins_after);
                 found.run = run.clone();
                 found.phase = Phase::Deployed;
                 (found.last_error, found.clean_step) = (None, None);
                 found.manageable = false;
                 if decided.contains(&node) {
-                    *found = node::as_decided(found.clone());
+                    found.known = Some(kinds::decided());
                 }
             }
             None => unsettle(found, run, phase, message),

@@ -13,10 +13,10 @@ use super::tag::{self, TagFacts};
 use super::time::rfc3339;
 use crate::design::{NodeName, RunId};
 use crate::plan::Standing;
+use crate::record::Phase;
 use crate::record::{Outcome, Packed, RunRecord, Unproven};
 use crate::repository::Holder;
 use crate::run::{EventKind, Finished, RunEvent, RunReport};
-use crate::step::StepKind;
 use crate::threads::lock;
 
 impl Session<'_> {
@@ -120,10 +120,7 @@ impl Session<'_> {
             .plan
             .steps
             .iter()
-            .filter(|step| {
-                let kind = step.id.kind;
-                matches!(kind, StepKind::Deploy | StepKind::Record | StepKind::Adopt)
-            })
+            .filter(|step| step.id.kind.facts().reaches == Some(Phase::Deployed))
             .filter_map(|step| step.id.node.as_ref())
             .collect();
         let records = lock(&self.records);

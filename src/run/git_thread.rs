@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::lease::{GitTask, GitThread, LeaseHolder, binds_others};
-use super::node;
 use super::session::Session;
 use crate::backend::Fence;
 use crate::step::{Effect, StepId};
@@ -45,7 +44,7 @@ impl Session<'_> {
     /// The gate of a step that is about to start: the first that destroys something in a wave waits until
     /// the remote shows it as begun, and those after it until then, too.
     pub(super) fn starting(&self, step: &StepId) -> Option<oneshot::Receiver<()>> {
-        if !node::rebuilds(step.kind) || step.node.is_none() {
+        if !step.kind.rebuilds() || step.node.is_none() {
             return None;
         }
         let step = self.steps.get(step)?;

@@ -7,14 +7,15 @@ use rustc_hash::FxHashSet;
 
 use super::event::{EventKind, RunEvent};
 use super::lease::GitTask;
-use super::node::{self, NodeInRun};
+use super::node;
 use super::outcome::NodeOutcome;
 use super::session::Session;
 use crate::identity;
 use crate::journal::{Entry, Replay, StepOutcome};
+use crate::plan::ChangeKind;
 use crate::record::Phase;
 use crate::remediation::Note;
-use crate::step::{StepId, StepKind};
+use crate::step::{Notes, RecordContext, StepId, StepKind};
 use crate::threads::lock;
 
 /// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
@@ -67,17 +68,16 @@ impl Session<'_> {
     /// Takes in what a step noted: the record holds the annotations of a remediation, and what its node
     /// carried and has not been given back.
     pub(super) fn noted(&self, step: &StepId, text: &Arc<str>) {
-        let Some(node) = step.node.as_ref().filter(|_| node::is_recorded(step.kind)) else {
-            return;
-        };
+        let Some(node) = &step.node else { return };
         if identity::noted(std::slice::from_ref(text)).is_some() {
             return;
         }
         let mut records = lock(&self.records);
         let before = records.nodes.get(node);
-        let record = match step.kind {
-            StepKind::Remediate => node::noted(before, node, text, &self.run),
-            _ => node::carried(before, node, text, &self.run),
+        let record = match step.kind.facts().notes {
+            Notes::None => return,
+            Notes::Remediation => node::noted(before, node, text, &self.run),
+            Notes::Carried => node::carried(before, node, text, &self.run),
         };
         records.nodes.insert(node.clone(), record);
         records.changed.insert(node.clone());
@@ -98,7 +98,7 @@ impl Session<'_> {
             .plan
             .steps
             .iter()
-            .filter(|step| node::is_recorded(step.id.kind))
+            .filter(|step| step.id.kind.facts().notes != Notes::None)
             .map(|step| &step.id)
             .collect();
         for entry in &replay.entries {
@@ -116,13 +116,13 @@ impl Session<'_> {
         let steps = self.approved.plan.steps.iter();
         let of_node = steps.filter_map(|step| {
             let record = records.nodes.get(step.id.node.as_ref()?)?;
-            let note = match step.id.kind {
-                StepKind::Remediate => Note::Recalled(record.remediation.clone()?),
-                StepKind::ClearLabels => Note::BackedUp {
+            let note = match step.id.kind.facts().notes {
+                Notes::Remediation => Note::Recalled(record.remediation.clone()?),
+                Notes::Carried if step.id.kind == StepKind::ClearLabels => Note::BackedUp {
                     uid: Arc::from(""),
                     backup: (**record.owed.as_ref()?).clone(),
                 },
-                _ => return None,
+                Notes::Carried | Notes::None => return None,
             };
             (record.run == self.run).then(|| Entry::Note {
                 step: step.id.clone(),
@@ -148,14 +148,16 @@ impl Session<'_> {
         let parameters = step.and_then(|step| step.parameters.as_deref());
         let actor = records.run.actor.clone().unwrap_or_default();
         let revision = records.run.revision.clone();
-        let facts = NodeInRun {
+        let change = self.changes.get(&outcome.node).copied();
+        let facts = RecordContext {
             run: &self.run,
             revision: &revision,
             design: records
                 .designs
                 .get(outcome.node.as_str())
                 .map(|node| &**node),
-            change: self.changes.get(&outcome.node).copied(),
+            only_relabels: change == Some(ChangeKind::Relabel),
+            is_operation: change == Some(ChangeKind::Operation),
             reason: parameters.and_then(|all| all.reason.as_ref()),
             leaves_cluster: self.leaving.contains(&outcome.node),
             is_gone: parameters.is_some_and(|all| all.node_is_gone),
@@ -168,6 +170,7 @@ impl Session<'_> {
             joins_after: parameters
                 .filter(|all| all.joins)
                 .map(|_| self.process.time.seconds()),
+            decided: outcome.decided,
         };
         let old = parameters.and_then(|all| all.renamed_from.as_ref());
         // An end that is taken in twice finds it moved.
@@ -183,7 +186,7 @@ impl Session<'_> {
             hash_map::Entry::Occupied(known) => Some(known.get()),
             hash_map::Entry::Vacant(_) => None,
         };
-        match (node::after(before, outcome, facts), entry) {
+        match (node::after(before, outcome, &facts), entry) {
             (Some(record), entry) => drop(entry.insert_entry(record)),
             (None, hash_map::Entry::Occupied(known)) => drop(known.remove()),
             (None, hash_map::Entry::Vacant(_)) => {}

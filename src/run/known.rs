@@ -12,7 +12,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
-use super::node;
 use super::outcome::{NodeOutcome, decided};
 use super::part::collected;
 use super::records::Part;
@@ -193,7 +192,7 @@ impl KnownRun {
                 Entry::Opened { .. } | Entry::Note { .. } => continue,
             };
             if !self.recorded.contains(step)
-                && node::rebuilds(step.kind)
+                && step.kind.rebuilds()
                 && let (Some(node), Some(seen)) = (&step.node, seen)
             {
                 last.insert(node.as_str(), seen);
@@ -387,11 +386,7 @@ pub(super) fn is_past_verification(entries: &[Entry]) -> bool {
 /// How far a step that ended brought its node; `None` where it was not attempted.
 fn reached(kind: StepKind, outcome: &StepOutcome) -> Option<(Phase, Option<Arc<str>>)> {
     Some(match outcome {
-        StepOutcome::Succeeded => match kind {
-            StepKind::Prepare => (Phase::Prepared, None),
-            StepKind::Deploy => (Phase::Deployed, None),
-            _ => (Phase::NotStarted, None),
-        },
+        StepOutcome::Succeeded => (kind.facts().reaches.unwrap_or(Phase::NotStarted), None),
         StepOutcome::Failed { message } => (Phase::Failed, Some(message.clone())),
         StepOutcome::Unknown { message } => (Phase::Unknown, Some(message.clone())),
         StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return None,

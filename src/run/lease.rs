@@ -8,10 +8,9 @@ use std::sync::mpsc;
 
 use tokio::sync::oneshot;
 
-use super::node;
 use crate::backend::Fence;
 use crate::remediation::Note;
-use crate::step::StepId;
+use crate::step::{Notes, StepId};
 use crate::threads::lock;
 
 /// The right to carry out a run, or a part of one, which has to be renewed while that lasts.
@@ -95,5 +94,5 @@ impl GitThread {
 
 /// Whether others have to find a note before its step continues.
 pub(super) fn binds_others(step: &StepId, text: &str) -> bool {
-    node::is_recorded(step.kind) && Note::binds_others(text)
+    step.kind.facts().notes != Notes::None && Note::binds_others(text)
 }

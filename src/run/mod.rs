@@ -67,11 +67,11 @@ pub use interrupted::{Interrupted, find_interrupted};
 pub use lease::{GitTask, GitThread, LeaseHolder};
 pub use listener::RunListener;
 pub use migrate::{Migration, migrate};
-pub use outcome::{DECIDED_DONE, NodeOutcome};
+pub use outcome::NodeOutcome;
 pub use part::{
     Ending, Opened, OpenedPart, PartLog, PartOverview, PartRecorder, PartRequest, PartSession,
-    PartState, abort_run, end_run, find_shared, hand_over, leave_to_workers, open_part, overview,
-    pushes_per_minute, time_of_pushes,
+    PartState, abort_run, end_run, find_shared, hand_over, leave_to_workers, most_parts, open_part,
+    overview, pushes_per_minute, time_of_pushes,
 };
 pub use process::{Committer, Process};
 pub use publish::Publication;

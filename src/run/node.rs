@@ -6,51 +6,18 @@
 
 use std::sync::Arc;
 
-use super::outcome::{DECIDED_DONE, NodeOutcome};
-use crate::design::{
-    AcceptedDesign, Class, DIGEST_VERSION, Digests, NodeDesign, NodeName, RunId, Section,
-};
-use crate::identity::Identity;
-use crate::plan::ChangeKind;
-use crate::record::{Accepted, AcceptedDifference, Adopted, Join, Known, NodeRecord, Phase};
+use super::outcome::NodeOutcome;
+use crate::design::{DIGEST_VERSION, NodeName, RunId};
+use crate::record::{NodeRecord, Phase};
 use crate::remediation::{Memory, Note};
 
-use crate::step::{StepId, StepKind};
-
-/// The facts of a run about a node beside its record.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NodeInRun<'a> {
-    /// The run.
-    pub(super) run: &'a RunId,
-    /// The commit that it applies.
-    pub(super) revision: &'a Arc<str>,
-    /// The design to be reached; `None` where the node left it.
-    pub(super) design: Option<&'a NodeDesign>,
-    /// The change of the node in the plan.
-    pub(super) change: Option<ChangeKind>,
-    /// The reason of a retirement.
-    pub(super) reason: Option<&'a Arc<str>>,
-    /// Whether the plan still has to take its node out of the cluster once the machine is torn down.
-    pub(super) leaves_cluster: bool,
-    /// Whether the machine is gone for good.
-    pub(super) is_gone: bool,
-    /// The identity of an adopted machine.
-    pub(super) identity: Option<&'a Identity>,
-    /// The differences that are accepted, for a step that does that; and by whom.
-    pub(super) accepted: Option<(&'a AcceptedDesign, &'a Arc<str>)>,
-    /// Whether another step of the plan accepts differences of the node.
-    pub(super) is_accepting: bool,
-    /// The sections of an adopted machine that were compared and are equal.
-    pub(super) verified: &'a [Section],
-    /// The time, in seconds since 1970, where the step builds a machine that is to join its clusters.
-    pub(super) joins_after: Option<i64>,
-}
+use crate::step::{RecordContext, StepId, StepKind};
 
 /// The record after a step; `None`: the node is forgotten.
 pub(super) fn after(
     before: Option<&NodeRecord>,
     outcome: &NodeOutcome,
-    context: NodeInRun<'_>,
+    context: &RecordContext<'_>,
 ) -> Option<NodeRecord> {
     let mut record = before
         .cloned()
@@ -65,11 +32,11 @@ pub(super) fn after(
         // A machine that was torn down stays torn down, whatever becomes of its node in the cluster, until it is built
         // again or taken as it is.
         let is_gone = record.phase == Phase::NotStarted && before.is_some();
-        if rebuilds(outcome.step.kind) || phase == Phase::Deployed || !is_gone {
+        if outcome.step.kind.rebuilds() || phase == Phase::Deployed || !is_gone {
             record.phase = phase;
         }
         let is_uncertain = matches!(phase, Phase::Failed | Phase::Unknown | Phase::NotStarted);
-        if is_uncertain && rebuilds(outcome.step.kind) {
+        if is_uncertain && outcome.step.kind.rebuilds() {
             forget_digests(&mut record);
             if phase == Phase::NotStarted && context.design.is_some() {
                 record.revision = None;
@@ -86,7 +53,7 @@ pub(super) fn after(
         }
         return Some(record);
     }
-    if rebuilds(outcome.step.kind) {
+    if outcome.step.kind.rebuilds() {
         record.clean_step = None;
         record.manageable = false;
     }
@@ -97,110 +64,7 @@ pub(super) fn after(
         // The run was interrupted in a step on a machine that stays what it is, and has seen it through.
         record.phase = Phase::Deployed;
     }
-    let record = of_success(record, outcome.step.kind, context)?;
-    Some(
-        match outcome.decided && outcome.step.kind == StepKind::Deploy {
-            true => as_decided(record),
-            false => record,
-        },
-    )
-}
-
-/// The record of a machine that an operator holds for built: no part of its design was compared.
-pub(super) fn as_decided(mut record: NodeRecord) -> NodeRecord {
-    record.known = Some(Known::Adopted(Box::new(Adopted {
-        verified: Vec::new(),
-        assumed: Section::ON_MACHINE.to_vec(),
-        reason: Some(Arc::from(DECIDED_DONE)),
-    })));
-    record
-}
-
-/// The record of a node on which a step of a kind has succeeded; `None`: it is dropped.
-fn of_success(
-    mut record: NodeRecord,
-    kind: StepKind,
-    context: NodeInRun<'_>,
-) -> Option<NodeRecord> {
-    match kind {
-        StepKind::Manage | StepKind::Clean => {
-            record.clean_step = None;
-            record.manageable = true;
-        }
-        StepKind::Provide => {
-            record.clean_step = None;
-            record.manageable = false;
-        }
-        StepKind::Destroy if context.leaves_cluster => {}
-        StepKind::Destroy => {
-            context.design?;
-        }
-        StepKind::RemoveFromCluster => {
-            if context.is_gone || record.phase == Phase::NotStarted {
-                context.design?;
-            }
-        }
-        StepKind::Deploy => {
-            if let Some(design) = context.design {
-                let (revision, joins_after) = (context.revision, context.joins_after);
-                build(&mut record, &design.digests, revision, joins_after);
-            }
-        }
-        StepKind::Adopt => {
-            take_digests(&mut record, context);
-            let (verified, assumed) = Section::ON_MACHINE
-                .into_iter()
-                .partition(|section| context.verified.contains(section));
-            record.known = Some(Known::Adopted(Box::new(Adopted {
-                verified,
-                assumed,
-                reason: context.reason.cloned(),
-            })));
-        }
-        StepKind::Prepare | StepKind::Record => take_digests(&mut record, context),
-        StepKind::AwaitReady => {
-            record.join = Some(Join::Joined);
-            if !record.digests.is_empty() {
-                record.phase = Phase::Deployed;
-            }
-        }
-        StepKind::Relabel => relabelled(&mut record, context),
-        StepKind::AcceptDifferences => accept(&mut record, context),
-        StepKind::SetRetired => {
-            let unsaid = || Arc::from("retired by the design");
-            record.retired = Some(context.reason.cloned().unwrap_or_else(unsaid));
-        }
-        StepKind::UnsetRetired => record.retired = None,
-        StepKind::SetMaintenance => {
-            record.maintenance = Some(context.reason.cloned().unwrap_or_default());
-        }
-        StepKind::UnsetMaintenance => record.maintenance = None,
-        StepKind::Forget => return None,
-        StepKind::Remediate => record.remediation = None,
-        StepKind::VerifySite
-        | StepKind::PrepareSite
-        | StepKind::StartGroup
-        | StepKind::StartWave
-        | StepKind::GatePrepared
-        | StepKind::GateDeployed
-        | StepKind::PowerOn
-        | StepKind::PowerOff
-        | StepKind::Lock
-        | StepKind::Rename
-        | StepKind::AcceptIdentity
-        | StepKind::Drain
-        | StepKind::Uncordon
-        | StepKind::ClearLabels
-        | StepKind::RemoveEtcd
-        | StepKind::CheckEtcd
-        | StepKind::ShutdownKubelet
-        | StepKind::SetOutOfService
-        | StepKind::UnsetOutOfService
-        | StepKind::RestoreNode
-        | StepKind::CriticalCheck
-        | StepKind::Tag => {}
-    }
-    Some(record)
+    (outcome.step.kind.facts().record)(record, context)
 }
 
 /// The record of a node while a step that rebuilds or tears it down is under way.
@@ -268,26 +132,6 @@ fn is_back(text: &str) -> bool {
     serde_json::from_str::<Note>(text).is_ok_and(|note| note == Note::Restored)
 }
 
-/// Whether what a step of this kind notes stands in the record of its node.
-pub(super) fn is_recorded(kind: StepKind) -> bool {
-    matches!(
-        kind,
-        StepKind::Remediate
-            | StepKind::ClearLabels
-            | StepKind::Uncordon
-            | StepKind::Relabel
-            | StepKind::AwaitReady
-    )
-}
-
-/// Whether a step of this kind rebuilds or tears down its node.
-pub(super) fn rebuilds(kind: StepKind) -> bool {
-    matches!(
-        kind,
-        StepKind::Prepare | StepKind::Deploy | StepKind::Destroy
-    )
-}
-
 /// Nothing is taken for done any more. The revision stays: by its design alone is a machine known that has
 /// left the documents, and may have to be torn down once more.
 fn forget_digests(record: &mut NodeRecord) {
@@ -301,82 +145,6 @@ fn forget_digests(record: &mut NodeRecord) {
 fn know(record: &mut NodeRecord, kind: StepKind, revision: &Arc<str>) {
     if matches!(kind, StepKind::Prepare | StepKind::Deploy) && record.revision.is_none() {
         record.revision = Some(revision.clone());
-    }
-}
-
-/// The machine is built by a design; `joins_after`: it is to join its clusters, from that time on.
-pub(super) fn build(
-    record: &mut NodeRecord,
-    digests: &Digests,
-    revision: &Arc<str>,
-    joins_after: Option<i64>,
-) {
-    put_digests(record, digests, revision);
-    record.join = joins_after.map(|since| Join::Awaited { since });
-    record.known = Some(Known::Applied);
-}
-
-fn take_digests(record: &mut NodeRecord, context: NodeInRun<'_>) {
-    if let Some(design) = context.design {
-        put_digests(record, &design.digests, context.revision);
-    }
-}
-
-fn put_digests(record: &mut NodeRecord, digests: &Digests, revision: &Arc<str>) {
-    record.digests.clone_from(digests);
-    record.digest_version = DIGEST_VERSION;
-    record.revision = Some(revision.clone());
-    record.accepted = None;
-}
-
-/// The sections on the machine stay as they were. In a plan of the whole site all others are as designed now.
-fn accept(record: &mut NodeRecord, context: NodeInRun<'_>) {
-    let Some((accepted, by)) = context.accepted else {
-        return;
-    };
-    let known = record.accepted.take();
-    let mut known = known.map_or_else(Vec::new, |known| known.differences);
-    let differences = accepted.differences.iter().map(|acceptance| {
-        let is_known = |each: &AcceptedDifference| each.acceptance == *acceptance;
-        match known.iter().position(is_known) {
-            Some(at) => known.swap_remove(at),
-            None => AcceptedDifference {
-                acceptance: acceptance.clone(),
-                by: by.clone(),
-                run: context.run.clone(),
-            },
-        }
-    });
-    record.accepted = Some(Box::new(Accepted {
-        revision: accepted.revision.clone(),
-        differences: differences.collect(),
-    }));
-    record.digests.clone_from(&accepted.digests);
-    record.digest_version = DIGEST_VERSION;
-    if context.change != Some(ChangeKind::Operation) {
-        record.phase = Phase::Deployed;
-        record.revision = Some(context.revision.clone());
-    }
-}
-
-/// Labels are as designed now, and so is what is on no machine. What the machine is made of stays as it
-/// was recorded: a redeploy may be blocked.
-fn relabelled(record: &mut NodeRecord, context: NodeInRun<'_>) {
-    let Some(design) = context.design else {
-        return;
-    };
-    // Then nothing but labels differs, unless the rest is accepted.
-    let is_accepted = record.accepted.is_some() || context.is_accepting;
-    if context.change == Some(ChangeKind::Relabel) && !is_accepted {
-        return take_digests(record, context);
-    }
-    // Digests of different versions do not belong into one record.
-    if record.digest_version == DIGEST_VERSION && !record.digests.is_empty() {
-        for (section, digest) in design.digests.iter() {
-            if section.class() != Class::Redeploy {
-                record.digests.insert(section, digest);
-            }
-        }
     }
 }
 
@@ -410,11 +178,12 @@ mod tests {
     #[test]
     fn a_clean_step_that_fails_fences_the_machine_in_its_record_until_it_was_cleaned_or_skipped() {
         let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
-        let context = NodeInRun {
+        let context = &RecordContext {
             run: &run,
             revision: &revision,
             design: None,
-            change: None,
+            only_relabels: false,
+            is_operation: true,
             reason: None,
             leaves_cluster: true,
             is_gone: false,
@@ -423,6 +192,7 @@ mod tests {
             is_accepting: false,
             verified: &[],
             joins_after: None,
+            decided: false,
         };
         let failed = after(None, &outcome(StepKind::Destroy, true), context).unwrap();
         assert_eq!(failed.clean_step.as_deref(), Some("deploy.erase_devices"));

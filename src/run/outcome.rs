@@ -10,10 +10,7 @@ use crate::identity::{self, Identity};
 use crate::journal::{Entry, Replay, StepOutcome};
 use crate::plan::Plan;
 use crate::record::Phase;
-use crate::step::{StepId, StepKind, clean_step_of};
-
-/// The note of a step of which an operator decided that it is done: nothing has seen its end.
-pub const DECIDED_DONE: &str = "an operator decided that it is done";
+use crate::step::{DECIDED_DONE, StepId, clean_step_of};
 
 /// Whether an operator decided last that a step is done, by its notes.
 pub(super) fn decided<'a>(notes: impl IntoIterator<Item = &'a Arc<str>>) -> bool {
@@ -64,22 +61,10 @@ impl NodeOutcome {
         notes: &[Arc<str>],
     ) -> Option<Self> {
         let node = step.node.clone()?;
-        let (reached, sets_a_level) = match step.kind {
-            StepKind::Destroy => (Some(Phase::NotStarted), false),
-            StepKind::Prepare => (Some(Phase::Prepared), false),
-            StepKind::Deploy | StepKind::Record | StepKind::Adopt => (Some(Phase::Deployed), false),
-            StepKind::Drain
-            | StepKind::ClearLabels
-            | StepKind::RemoveEtcd
-            | StepKind::CheckEtcd
-            | StepKind::RemoveFromCluster
-            | StepKind::AwaitReady
-            | StepKind::Remediate => (None, false),
-            _ => (None, true),
-        };
-        let otherwise = |phase| (attempted && !sets_a_level).then_some(phase);
+        let facts = step.kind.facts();
+        let otherwise = |phase| (attempted && facts.leaves_doubt).then_some(phase);
         let (phase, message) = match outcome {
-            StepOutcome::Succeeded => (reached, None),
+            StepOutcome::Succeeded => (facts.reaches, None),
             StepOutcome::Failed { message } => (otherwise(Phase::Failed), Some(message.clone())),
             StepOutcome::Unknown { message } => (otherwise(Phase::Unknown), Some(message.clone())),
             StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return None,

@@ -110,25 +110,24 @@ impl<'a> LiveRecords<'a> {
 
     /// Takes in that a step started.
     pub(super) fn step_started(&mut self, step: &StepId) {
-        match (step.kind, &step.node) {
-            (_, Some(node)) if node::rebuilds(step.kind) => {
+        match &step.node {
+            Some(node) if step.kind.rebuilds() => {
                 self.begun.insert(node.clone(), step.clone());
                 self.changed.insert(node.clone());
             }
-            (StepKind::StartGroup | StepKind::StartWave, _) => self.is_new_wave = true,
-            _ => {}
+            Some(_) => {}
+            None => {
+                let begins = [StepKind::StartGroup, StepKind::StartWave];
+                self.is_new_wave |= begins.contains(&step.kind);
+            }
         }
     }
 
     /// Takes in that a step ended.
     pub(super) fn step_finished(&mut self, step: &StepId, outcome: &StepOutcome) {
-        match step.kind {
-            StepKind::VerifySite if *outcome == StepOutcome::Succeeded => {
-                self.past_verification = true;
-            }
-            StepKind::StartWave => self.is_new_wave = true,
-            _ => {}
-        }
+        self.past_verification |=
+            step.kind == StepKind::VerifySite && *outcome == StepOutcome::Succeeded;
+        self.is_new_wave |= step.kind == StepKind::StartWave;
         if let Some(node) = &step.node
             && self.begun.get(node) == Some(step)
         {

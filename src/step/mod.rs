@@ -5,7 +5,7 @@
 
 mod cleaning;
 mod id;
-mod kind;
+pub mod kinds;
 mod parameters;
 mod reason;
 
@@ -15,9 +15,14 @@ use serde::{Deserialize, Serialize};
 
 pub use cleaning::{CleanStep, Cleaning, DeployStep, clean_step_begins, clean_step_of};
 pub use id::{NoStepId, StepId};
-pub use kind::{Actor, Effect, Facts, StepKind};
+pub use kinds::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext, StepKind,
+};
 pub use parameters::{EtcdRemoval, OnDrainTimeout, Parameters};
 pub use reason::FailureReason;
+
+/// The note of a step of which an operator decided that it is done: nothing has seen its end.
+pub const DECIDED_DONE: &str = "an operator decided that it is done";
 
 /// A step by its position in the plan's list of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

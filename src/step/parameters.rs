@@ -100,6 +100,75 @@ pub struct Parameters {
     pub deploy_steps: Vec<DeployStep>,
 }
 
+impl Parameters {
+    /// The names of those that are given.
+    pub fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
+        // Whole, so that a new one cannot be left out.
+        let Self {
+            set_labels,
+            remove_labels,
+            disks,
+            reason,
+            identity,
+            verified,
+            renamed_from,
+            accepted,
+            refused,
+            grace_period,
+            on_drain_timeout,
+            etcd_members,
+            members_only,
+            etcd_given_up,
+            node_uid,
+            node_is_gone,
+            machine_is_off,
+            backup,
+            remediation,
+            remembered,
+            preserve_local_storage,
+            image,
+            joins,
+            deployed_at,
+            deploys,
+            forget,
+            clean_steps,
+            deploy_steps,
+        } = self;
+        let rows = [
+            ("set_labels", !set_labels.is_empty()),
+            ("remove_labels", !remove_labels.is_empty()),
+            ("disks", !disks.is_empty()),
+            ("reason", reason.is_some()),
+            ("identity", identity.is_some()),
+            ("verified", !verified.is_empty()),
+            ("renamed_from", renamed_from.is_some()),
+            ("accepted", accepted.is_some()),
+            ("refused", refused.is_some()),
+            ("grace_period", grace_period.is_some()),
+            ("on_drain_timeout", on_drain_timeout.is_some()),
+            ("etcd_members", !etcd_members.is_empty()),
+            ("members_only", *members_only),
+            ("etcd_given_up", !etcd_given_up.is_empty()),
+            ("node_uid", node_uid.is_some()),
+            ("node_is_gone", *node_is_gone),
+            ("machine_is_off", *machine_is_off),
+            ("backup", backup.is_some()),
+            ("remediation", remediation.is_some()),
+            ("remembered", remembered.is_some()),
+            ("preserve_local_storage", *preserve_local_storage),
+            ("image", image.is_some()),
+            ("joins", *joins),
+            ("deployed_at", deployed_at.is_some()),
+            ("deploys", !deploys.is_empty()),
+            ("forget", *forget),
+            ("clean_steps", !clean_steps.is_empty()),
+            ("deploy_steps", !deploy_steps.is_empty()),
+        ];
+        let given = rows.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(name, _)| name)
+    }
+}
+
 /// The handling of pods that a drain could not evict in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

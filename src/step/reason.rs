@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::StepKind;
-
 /// Why something ended as it did: the reasons of the specification, each with its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureReason {
@@ -53,19 +51,6 @@ impl FailureReason {
         Self::ShutdownKubeletError,
         Self::DeleteNodeError,
     ];
-
-    /// The reason of a kind of step of the specification.
-    #[must_use]
-    pub const fn of_step(kind: StepKind) -> Option<Self> {
-        Some(match kind {
-            StepKind::Drain => Self::DrainNodeError,
-            StepKind::ClearLabels => Self::ClearLabelsError,
-            StepKind::RemoveEtcd => Self::RemoveEtcdError,
-            StepKind::ShutdownKubelet => Self::ShutdownKubeletError,
-            StepKind::RemoveFromCluster => Self::DeleteNodeError,
-            _ => return None,
-        })
-    }
 
     /// The message of a step that failed for this reason.
     #[must_use]

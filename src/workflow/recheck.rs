@@ -19,7 +19,7 @@ use crate::observed::Fact;
 use crate::plan::effect::{Difference, EffectPart};
 use crate::plan::{self, Change, ChangeKind, FactName, Options, Plan, PlanEffect, Precondition};
 use crate::run::Interrupted;
-use crate::step::{Effect, StepIndex, StepKind};
+use crate::step::{Effect, Loss, StepIndex, StepKind};
 
 /// Why a step is not begun.
 const NOT_COVERED: &str =
@@ -55,7 +55,6 @@ pub fn recheck(consent: &Consent<'_>, interrupted: &Interrupted) -> Result<Reche
         Err(failure) => return Err(failure),
     };
     let plan = consent.reviewed;
-    in_order(plan, &planned, run)?;
     let own = Some(&interrupted.record);
     let clearance = planned.gate.clear(consent.approving(), plan, plan, own)?;
     let beyond = |planned: &Planned, allowed: &Options| {
@@ -80,16 +79,6 @@ pub fn recheck(consent: &Consent<'_>, interrupted: &Interrupted) -> Result<Reche
         consent.ask(plan, &missing)?;
     }
     covered(plan, &planned, run, whole)
-}
-
-/// Refuses a run that takes more machines out of service together than the documents allow.
-fn in_order(plan: &Plan, planned: &Planned, run: &RunId) -> Result<(), Failure> {
-    plan::check_limits(plan, &planned.guarded).map_err(|error| {
-        let text = format!("the plan of run {run} is not one of its documents: {error}");
-        Failure::new(FailureKind::Stale, text).hint(format!(
-            "`trueup abort {run}` aborts it, and a new plan does the rest"
-        ))
-    })
 }
 
 /// Every step may only be found out about.
@@ -275,14 +264,7 @@ fn not_covered(
         if is_covered(kind, node, differences, &fresh) {
             continue;
         }
-        let drops = matches!(
-            kind,
-            StepKind::Adopt
-                | StepKind::Rename
-                | StepKind::Forget
-                | StepKind::AcceptIdentity
-                | StepKind::AcceptDifferences
-        );
+        let drops = matches!(kind.facts().loss, Loss::Record | Loss::Doubt | Loss::Claim);
         if drops || kind.facts().effect == Effect::Destructive {
             is_harmful.insert(node.clone());
         }
@@ -318,13 +300,10 @@ fn is_covered(
 ) -> bool {
     let only_done = differences.iter().all(|each| each.part <= EffectPart::Etcd);
     let members = differences.iter().any(|each| each.part == EffectPart::Etcd);
-    let is_same = match kind {
-        // It takes nothing away: what is waited for is what the deploy has brought.
-        StepKind::AwaitReady => true,
-        StepKind::RemoveEtcd => only_done && !members,
-        _ => only_done,
-    };
-    is_same && fresh.holds(Some(node), kind)
+    // It takes nothing away: what is waited for is what the deploy has brought.
+    let is_wait = kind == StepKind::AwaitReady;
+    let is_same = only_done && !(members && kind == StepKind::RemoveEtcd);
+    (is_wait || is_same) && fresh.holds(Some(node), kind)
 }
 
 /// The preconditions of the steps of a plan made now, for the same steps of the run's plan.

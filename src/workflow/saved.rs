@@ -114,7 +114,7 @@ pub fn not_of_a_day(options: &Options) -> Result<(), Failure> {
 fn kind_of(error: &saved::SavedError) -> FailureKind {
     use saved::SavedError as E;
     match error {
-        E::Altered { .. } | E::AnotherEffect { .. } | E::Contradiction(_) => FailureKind::Stale,
+        E::Altered { .. } | E::AnotherEffect { .. } => FailureKind::Stale,
         _ => FailureKind::Error,
     }
 }

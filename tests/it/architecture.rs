@@ -70,7 +70,11 @@ const MODULES: &[(&str, &[&str])] = &[
             "threads",
         ],
     ),
-    ("step", &["design", "identity", "lifecycle", "remediation"]),
+    // `record`: a kind tells what becomes of the record of its node.
+    (
+        "step",
+        &["design", "identity", "lifecycle", "record", "remediation"],
+    ),
     // `step`: what a guard lets happen is what a step is told to do.
     (
         "guard",
@@ -567,10 +571,7 @@ fn the_checker_uses_data_types_of_the_planner_and_none_of_its_functions() {
         "reduce",
     ];
     theirs.retain(|name| !common.contains(&&**name) && !READ_BY_THE_CHECKER.contains(&&**name));
-    assert!(
-        theirs.contains("check_limits") && theirs.contains("is_partial"),
-        "{theirs:?}"
-    );
+    assert!(theirs.contains("is_partial"), "{theirs:?}");
     let mut problems = Vec::new();
     for file in all.iter().filter(|file| file.module == "check") {
         let code = code(&file.text);

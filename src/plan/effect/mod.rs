@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use super::fact::FactName;
 use super::{Action, Change, ChangeKind, CoveredMachine, Plan, PlanGuards};
 use crate::design::{Digest, GroupName, NodeName, OutOfBand, Section, Share, SiteName};
-use crate::step::{Effect, Step, StepKind};
+use crate::step::{Effect, Facts, LeavingRole, Loss, Step, StepKind};
 use parameters::Covered;
 
 pub use parts::CoveredNode;
@@ -110,16 +110,22 @@ impl Kinds {
         all
     }
 
-    pub(super) fn insert(&mut self, kind: StepKind) {
+    /// All kinds of which this is so.
+    fn that(holds: impl Fn(&Facts) -> bool) -> Self {
+        let mut all = Self::default();
+        let kinds = StepKind::ALL.into_iter();
+        kinds
+            .filter(|kind| holds(kind.facts()))
+            .for_each(|kind| all.insert(kind));
+        all
+    }
+
+    fn insert(&mut self, kind: StepKind) {
         self.0 |= 1 << (kind as u32);
     }
 
     pub(super) fn contains(self, kind: StepKind) -> bool {
         self.0 & (1 << (kind as u32)) != 0
-    }
-
-    pub(super) fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
     }
 
     /// Those that `other` does not have.
@@ -347,17 +353,8 @@ impl<'p> PlanEffect<'p> {
     /// not, of nodes that both take away: to leave them out is to do more.
     #[must_use]
     fn takes_without(&self, now: &Self) -> Vec<Difference> {
-        let taking = Kinds::of(&[
-            StepKind::ShutdownKubelet,
-            StepKind::Destroy,
-            StepKind::RemoveFromCluster,
-        ]);
-        let guarding = Kinds::of(&[
-            StepKind::Drain,
-            StepKind::RemoveEtcd,
-            StepKind::CheckEtcd,
-            StepKind::AwaitReady,
-        ]);
+        let leaving = |place| Kinds::that(|facts| facts.leaving == place);
+        let (taking, guarding) = (leaving(LeavingRole::Takes), leaving(LeavingRole::Guards));
         let takes = |node: &&NodeEffect<'_>| node.kinds().meets(taking);
         let taken = self.nodes.iter().filter(takes);
         let taken: FxHashMap<&NodeName, Kinds> =
@@ -388,15 +385,8 @@ impl<'p> PlanEffect<'p> {
     /// what an action does to the nodes that an operator names, and to no other.
     #[must_use]
     pub fn takes_away(&self) -> bool {
-        let kinds = Kinds::of(&[
-            StepKind::Destroy,
-            StepKind::Clean,
-            StepKind::RemoveEtcd,
-            StepKind::RemoveFromCluster,
-            StepKind::Forget,
-            StepKind::AcceptIdentity,
-            StepKind::AcceptDifferences,
-        ]);
+        let kinds =
+            Kinds::that(|facts| matches!(facts.loss, Loss::Machine | Loss::Record | Loss::Doubt));
         let mut nodes = self.nodes.iter();
         nodes.any(|node| node.kinds().meets(kinds))
     }
@@ -404,13 +394,7 @@ impl<'p> PlanEffect<'p> {
     /// How many nodes it does what kind of thing to.
     #[must_use]
     pub fn scale(&self) -> EffectScale {
-        let taking = Kinds::of(&[
-            StepKind::Destroy,
-            StepKind::Clean,
-            StepKind::RemoveEtcd,
-            StepKind::RemoveFromCluster,
-            StepKind::Forget,
-        ]);
+        let taking = Kinds::that(|facts| matches!(facts.loss, Loss::Machine | Loss::Record));
         let mut scale = EffectScale {
             nodes: self.nodes.len(),
             ..EffectScale::default()

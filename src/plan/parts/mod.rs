@@ -26,7 +26,7 @@ use crate::design::GroupName;
 use crate::step::StepIndex;
 
 /// The tasks of a run that are no parts: its begin and its end.
-const TASKS_BESIDE: usize = 2;
+pub const TASKS_BESIDE: usize = 2;
 
 /// A plan, cut into parts.
 #[derive(Clone, Debug, PartialEq, Eq)]

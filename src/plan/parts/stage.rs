@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use super::PartKind;
 use crate::design::{GroupName, NodeName};
-use crate::plan::{Action, Plan, order};
-use crate::step::{Step, StepKind};
+use crate::plan::{Action, Plan};
+use crate::step::{KindStage, Step, StepKind};
 
 /// A stretch of a plan.
 pub(super) struct PartStage<'p> {
@@ -141,11 +141,18 @@ impl<'p> Walk<'p> {
 /// The kind of part that a step of a node belongs to. Outside the groups no gate stands between a teardown and the
 /// deploy behind it.
 fn kind_of(kind: StepKind, in_group: bool, action: Action) -> PartKind {
-    match kind {
-        _ if !in_group && action == Action::Redeploy => PartKind::Nodes,
-        StepKind::Prepare => PartKind::Prepare,
-        StepKind::Deploy | StepKind::AwaitReady => PartKind::Deploy,
-        kind if order::is_of_teardown(kind) => PartKind::Teardown,
-        _ => PartKind::Nodes,
+    if !in_group && action == Action::Redeploy {
+        return PartKind::Nodes;
+    }
+    match kind.facts().stage {
+        KindStage::TearDown => PartKind::Teardown,
+        KindStage::Prepare => PartKind::Prepare,
+        KindStage::Deploy => PartKind::Deploy,
+        KindStage::Site
+        | KindStage::TakeOff
+        | KindStage::Provision
+        | KindStage::Other
+        | KindStage::Barrier
+        | KindStage::Tag => PartKind::Nodes,
     }
 }

@@ -87,10 +87,13 @@ pub(super) fn written(
         StepKind::Drain => {
             parameters.grace_period = Some(bounds.grace_period());
             parameters.on_drain_timeout = leave.on_drain_timeout;
+            parameters.etcd_given_up.clone_from(&leave.given_up);
         }
         StepKind::RemoveFromCluster => parameters.on_drain_timeout = leave.on_drain_timeout,
         StepKind::RemoveEtcd => parameters.etcd_members.clone_from(&leave.etcd),
-        StepKind::CheckEtcd => parameters.etcd_given_up.clone_from(&leave.given_up),
+        StepKind::CheckEtcd | StepKind::ShutdownKubelet => {
+            parameters.etcd_given_up.clone_from(&leave.given_up)
+        }
         StepKind::Uncordon => {
             let subject = item.subject;
             let labels = subject

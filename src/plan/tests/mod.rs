@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use super::{
     Allowance, Base, ChangeKind, CommitHistory, Error, FieldChange, Input, Options, Plan, Reasons,
-    Renames, Request, Target, check_limits, make,
+    Renames, Request, Target, make,
 };
 use crate::check;
 use crate::design::{
@@ -196,9 +196,18 @@ impl PlanFixture {
 
     fn try_plan(&self) -> Result<Plan, Error> {
         let plan = self.unchecked()?;
-        // No plan that is made is one that is refused when it is read.
-        check_limits(&plan, &self.guarded()).unwrap();
-        // Nor one in which the checker finds something.
+        // Its steps have the parameters of their kinds, and no others.
+        for step in &plan.steps {
+            let mut given = step.parameters.iter().flat_map(|all| all.given());
+            let known = step.id.kind.facts().parameters;
+            assert_eq!(
+                given.find(|name| !known.contains(name)),
+                None,
+                "{}",
+                step.id
+            );
+        }
+        // No plan is made in which the checker finds something.
         let found = self.checked(&plan);
         assert!(found.is_empty(), "{}", found.join("\n"));
         Ok(plan)

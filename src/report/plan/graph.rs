@@ -48,10 +48,8 @@ pub(super) fn fold(steps: &[Step]) -> (Vec<Phase<'_>>, Vec<usize>) {
                 *waves.get(need.step.0 as usize)?
             })
             .max();
-        let wave = match step.id.kind {
-            StepKind::GateDeployed => None,
-            _ => step.id.wave.or(inherited).filter(|_| group.is_some()),
-        };
+        let is_in_wave = group.is_some() && step.id.kind != StepKind::GateDeployed;
+        let wave = step.id.wave.or(inherited).filter(|_| is_in_wave);
         waves.push(wave);
         let position = *positions
             .entry((step.id.kind, group, wave))

@@ -72,8 +72,8 @@ fn steps_that_wait_for_less_are_not_resumed() {
         planted(&fixture, &honest, forged);
         fixture
             .run(&resume(&request[..4]))
-            .with(5)
-            .saying("as steps of its kind do");
+            .with(4)
+            .saying("check-");
         assert_eq!(fixture.ledger(), before);
     }
 }
@@ -91,8 +91,8 @@ fn more_machines_than_the_limits_allow_are_not_taken_out_together() {
     planted(&fixture, &honest, forged);
     fixture
         .run(&resume(&request[..4]))
-        .with(5)
-        .saying("together than the limits of the site allow");
+        .with(4)
+        .saying("check-limits");
     assert_eq!(fixture.ledger(), before);
     // The same run in waves is resumed.
     planted(&fixture, &honest, honest.clone());

@@ -30,11 +30,11 @@ fn a_planted_run_that_contradicts_itself_is_not_resumed() {
     fixture
         .run(&["apply", "--resume"])
         .with(5)
-        .saying("contradicts")
+        .saying("`destroy` added")
         .saying("trueup abort");
     assert_eq!(fixture.ledger(), before);
     let run = interrupted_runs(&fixture);
-    fixture.run(&["show", &run, "--plan"]).with(1);
+    fixture.run(&["show", &run, "--plan"]).with(4);
     fixture.run(&["abort", &run]).with(0);
     fixture.run(&["apply", "--yes"]).with(0);
     assert_eq!(fixture.ledger()["monitor01 relabelled"], 1);

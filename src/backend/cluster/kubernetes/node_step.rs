@@ -196,7 +196,7 @@ pub(super) fn conflict(step: &NodeStep<'_>, why: &str) -> ActError {
 
 /// How the error of a kind of step begins, as the specification calls it where it does.
 fn reason(kind: StepKind) -> &'static str {
-    if let Some(reason) = FailureReason::of_step(kind) {
+    if let Some(reason) = kind.facts().failure {
         return reason.as_str();
     }
     match kind {

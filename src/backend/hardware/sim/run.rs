@@ -16,7 +16,7 @@ use super::{
 use crate::backend::{ActError, Order, Probe, fence};
 use crate::design::NodeDesign;
 use crate::remediation::Note;
-use crate::step::{Actor, FailureReason, StepKind};
+use crate::step::{Actor, StepKind};
 
 /// How often a cluster is asked how it is.
 const POLL: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ enum StepState {
 /// The message of a failed step, after the reason that the specification gives it
 /// (airship-node-teardown, "Responses").
 fn with_reason(kind: StepKind, message: Arc<str>) -> Arc<str> {
-    match FailureReason::of_step(kind) {
+    match kind.facts().failure {
         Some(reason) => reason.message(message),
         None => message,
     }

@@ -12,7 +12,7 @@ use crate::plan::{EtcdForecast, StepTimes};
 use crate::report::escape::xml;
 use crate::report::plan::outline::Stage;
 use crate::report::plan::words;
-use crate::step::{Step, StepKind};
+use crate::step::{KindStage, Step, StepKind};
 
 /// Stages that have a row each.
 const MOST_ROWS: usize = 40;
@@ -36,23 +36,10 @@ const LANES: [(&str, &str); 3] = [
 ];
 
 fn lane(kind: StepKind) -> usize {
-    match kind {
-        StepKind::Destroy
-        | StepKind::Drain
-        | StepKind::ClearLabels
-        | StepKind::RemoveEtcd
-        | StepKind::CheckEtcd
-        | StepKind::ShutdownKubelet
-        | StepKind::RemoveFromCluster
-        | StepKind::PowerOff
-        | StepKind::SetOutOfService => 0,
-        StepKind::Prepare
-        | StepKind::Manage
-        | StepKind::Provide
-        | StepKind::Clean
-        | StepKind::VerifySite
-        | StepKind::PrepareSite => 1,
-        _ => 2,
+    match kind.facts().stage {
+        KindStage::TearDown | KindStage::TakeOff => 0,
+        KindStage::Site | KindStage::Provision | KindStage::Prepare => 1,
+        KindStage::Deploy | KindStage::Other | KindStage::Barrier | KindStage::Tag => 2,
     }
 }
 

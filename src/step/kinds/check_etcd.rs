@@ -1,0 +1,23 @@
+//! Wait until every etcd cluster meets its threshold, this machine left out.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
+};
+
+pub(super) const FACTS: Facts = Facts {
+    name: "check-etcd",
+    effect: Effect::None,
+    attempts: 1,
+    actor: Actor::Cluster,
+    typical: 30,
+    subject: KindSubject::NodeOrSite,
+    stage: KindStage::TearDown,
+    reaches: None,
+    leaves_doubt: true,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::Guards,
+    notes: Notes::None,
+    failure: None,
+    parameters: &["etcd_given_up", "node_is_gone", "node_uid"],
+    record: unchanged,
+};

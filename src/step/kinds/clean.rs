@@ -1,0 +1,31 @@
+//! Run clean steps.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+};
+use crate::record::NodeRecord;
+
+pub(super) const FACTS: Facts = Facts {
+    name: "clean",
+    effect: Effect::Destructive,
+    attempts: 3,
+    actor: Actor::Hardware,
+    typical: 1800,
+    subject: KindSubject::Node,
+    stage: KindStage::Provision,
+    reaches: None,
+    leaves_doubt: false,
+    loss: Loss::Machine,
+    leaving: LeavingRole::No,
+    notes: Notes::None,
+    failure: None,
+    parameters: &["clean_steps", "disks"],
+    record,
+};
+
+/// The machine is manageable, and no clean step holds it any more.
+fn record(mut record: NodeRecord, _: &RecordContext<'_>) -> Option<NodeRecord> {
+    record.clean_step = None;
+    record.manageable = true;
+    Some(record)
+}

@@ -1,0 +1,24 @@
+//! Take off all labels but those that the kubelet or a cloud controller manages.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
+};
+use crate::step::FailureReason;
+
+pub(super) const FACTS: Facts = Facts {
+    name: "clear-labels",
+    effect: Effect::Reversible,
+    attempts: 3,
+    actor: Actor::Cluster,
+    typical: 5,
+    subject: KindSubject::Node,
+    stage: KindStage::TearDown,
+    reaches: None,
+    leaves_doubt: true,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::No,
+    notes: Notes::Carried,
+    failure: Some(FailureReason::ClearLabelsError),
+    parameters: &["node_is_gone", "node_uid"],
+    record: unchanged,
+};

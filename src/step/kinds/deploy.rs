@@ -1,0 +1,68 @@
+//! Install and boot the system.
+
+use std::sync::Arc;
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+    put_digests,
+};
+use crate::design::{Digests, Section};
+use crate::record::{Adopted, Join, Known, NodeRecord, Phase};
+use crate::step::DECIDED_DONE;
+
+pub(super) const FACTS: Facts = Facts {
+    name: "deploy",
+    effect: Effect::Destructive,
+    attempts: 3,
+    actor: Actor::Hardware,
+    typical: 1500,
+    subject: KindSubject::Node,
+    stage: KindStage::Deploy,
+    reaches: Some(Phase::Deployed),
+    leaves_doubt: true,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::No,
+    notes: Notes::None,
+    failure: None,
+    parameters: &[
+        "deploy_steps",
+        "disks",
+        "image",
+        "joins",
+        "preserve_local_storage",
+    ],
+    record,
+};
+
+/// The record of a machine that was built by its design.
+fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
+    if let Some(design) = of.design {
+        build(&mut record, &design.digests, of.revision, of.joins_after);
+    }
+    if of.decided {
+        record.known = Some(decided());
+    }
+    Some(record)
+}
+
+/// The machine is built by a design; `joins_after`: it is to join its clusters, from that time on.
+pub fn build(
+    record: &mut NodeRecord,
+    digests: &Digests,
+    revision: &Arc<str>,
+    joins_after: Option<i64>,
+) {
+    put_digests(record, digests, revision);
+    record.join = joins_after.map(|since| Join::Awaited { since });
+    record.known = Some(Known::Applied);
+}
+
+/// How a machine is known that an operator holds for built: no part of its design was compared.
+#[must_use]
+pub fn decided() -> Known {
+    Known::Adopted(Box::new(Adopted {
+        verified: Vec::new(),
+        assumed: Section::ON_MACHINE.to_vec(),
+        reason: Some(Arc::from(DECIDED_DONE)),
+    }))
+}

@@ -1,0 +1,30 @@
+//! Cordon, and evict all pods that a drain evicts.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
+};
+use crate::step::FailureReason;
+
+pub(super) const FACTS: Facts = Facts {
+    name: "drain",
+    effect: Effect::Reversible,
+    attempts: 3,
+    actor: Actor::Cluster,
+    typical: 180,
+    subject: KindSubject::Node,
+    stage: KindStage::TearDown,
+    reaches: None,
+    leaves_doubt: true,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::Guards,
+    notes: Notes::None,
+    failure: Some(FailureReason::DrainNodeError),
+    parameters: &[
+        "etcd_given_up",
+        "grace_period",
+        "node_is_gone",
+        "node_uid",
+        "on_drain_timeout",
+    ],
+    record: unchanged,
+};

@@ -1,0 +1,205 @@
+//! The questions that every kind of step answers.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::{AcceptedDesign, DIGEST_VERSION, Digests, NodeDesign, RunId, Section};
+use crate::identity::Identity;
+use crate::record::{NodeRecord, Phase};
+use crate::step::FailureReason;
+
+/// All that is known of a kind of step, whatever the backend and the node. None has a default: a new kind answers each.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The name in step ids and in output.
+    pub name: &'static str,
+    /// How much harm it can do.
+    pub effect: Effect,
+    /// Attempts in all, when the failure can pass and the probe shows that nothing was begun.
+    pub attempts: u32,
+    /// Its executor.
+    pub actor: Actor,
+    /// How many seconds it typically takes, for estimates where no run has shown it.
+    pub typical: u64,
+    /// Its subject.
+    pub subject: KindSubject,
+    /// The stretch of a machine's way that it belongs to: the parts of a divided run and the lanes of a timeline.
+    pub stage: KindStage,
+    /// How far its machine is once it has succeeded; `None`: where it was.
+    pub reaches: Option<Phase>,
+    /// Where it fails, its machine has to be checked. Else it sets something to a level, and the machine is what it was.
+    pub leaves_doubt: bool,
+    /// What is lost by it for good.
+    pub loss: Loss,
+    /// Its place where a machine leaves its clusters.
+    pub leaving: LeavingRole,
+    /// What of its notes stands in the record of its node.
+    pub notes: Notes,
+    /// The reason of a failure, where airship-node-teardown has one.
+    pub failure: Option<FailureReason>,
+    /// The parameters that a step of it may have, by name.
+    pub parameters: &'static [&'static str],
+    /// The record of its node once it has succeeded; `None`: it is dropped.
+    pub record: fn(NodeRecord, &RecordContext<'_>) -> Option<NodeRecord>,
+}
+
+impl Facts {
+    /// Whether a machine, a provisioner or a cluster is asked for something.
+    #[must_use]
+    pub const fn touches_world(&self) -> bool {
+        !matches!(self.actor, Actor::Dispatcher)
+    }
+}
+
+/// The executor of a kind of step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// The dispatcher itself: a barrier, a check, a record.
+    Dispatcher,
+    /// The backend of the machine.
+    Hardware,
+    /// The backend of the cluster.
+    Cluster,
+    /// Both, by turns.
+    Both,
+}
+
+/// How much harm a step can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// Touches nothing but trueup's own records.
+    None,
+    /// Can be undone.
+    Reversible,
+    /// Destroys data or takes a machine away.
+    Destructive,
+}
+
+/// The subject of a kind of step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KindSubject {
+    /// The site.
+    Site,
+    /// A group, or the nodes outside the groups.
+    Group,
+    /// One node.
+    Node,
+    /// One node, or the site.
+    NodeOrSite,
+}
+
+/// The stretches of a machine's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KindStage {
+    /// Before all machines: the site.
+    Site,
+    /// Out of its clusters, and torn down.
+    TearDown,
+    /// Out of service, without more.
+    TakeOff,
+    /// Cleaned, managed, made available.
+    Provision,
+    /// Inspected before it is built.
+    Prepare,
+    /// Built, and awaited in its clusters.
+    Deploy,
+    /// All else that is done to a machine or its record.
+    Other,
+    /// Between machines: what only orders other steps.
+    Barrier,
+    /// Behind all: the revision's tag.
+    Tag,
+}
+
+/// What a step takes away for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Nothing.
+    Nothing,
+    /// Data of the machine, or its place in a cluster.
+    Machine,
+    /// The record of the machine.
+    Record,
+    /// A doubt: a difference, or another identity, is accepted.
+    Doubt,
+    /// That a machine is not yet known by a name: it is taken for a node.
+    Claim,
+}
+
+/// The place of a step where a machine leaves its clusters and comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeavingRole {
+    /// None.
+    No,
+    /// It guards what the machine holds up, before it is taken away or after it is back.
+    Guards,
+    /// It takes the machine away.
+    Takes,
+}
+
+/// What of a step's notes stands in the record of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notes {
+    /// Nothing.
+    None,
+    /// How far a remediation came.
+    Remediation,
+    /// What the node carried, until it has it back.
+    Carried,
+}
+
+/// The facts of a run about a node whose step has succeeded, beside its record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordContext<'a> {
+    /// The run.
+    pub run: &'a RunId,
+    /// The commit that it applies.
+    pub revision: &'a Arc<str>,
+    /// The design to be reached; `None` where the node left it.
+    pub design: Option<&'a NodeDesign>,
+    /// The change of the node is to relabel it, and nothing more.
+    pub only_relabels: bool,
+    /// The node was named by an action.
+    pub is_operation: bool,
+    /// The reason of a retirement.
+    pub reason: Option<&'a Arc<str>>,
+    /// Whether the plan still has to take its node out of the cluster once the machine is torn down.
+    pub leaves_cluster: bool,
+    /// Whether the machine is gone for good.
+    pub is_gone: bool,
+    /// The identity of an adopted machine.
+    pub identity: Option<&'a Identity>,
+    /// The differences that are accepted, for a step that does that; and by whom.
+    pub accepted: Option<(&'a AcceptedDesign, &'a Arc<str>)>,
+    /// Whether another step of the plan accepts differences of the node.
+    pub is_accepting: bool,
+    /// The sections of an adopted machine that were compared and are equal.
+    pub verified: &'a [Section],
+    /// The time, in seconds since 1970, where the step builds a machine that is to join its clusters.
+    pub joins_after: Option<i64>,
+    /// An operator decided that the step is done.
+    pub decided: bool,
+}
+
+impl RecordContext<'_> {
+    /// The record has the design of now.
+    pub(super) fn take_digests(&self, record: &mut NodeRecord) {
+        if let Some(design) = self.design {
+            put_digests(record, &design.digests, self.revision);
+        }
+    }
+}
+
+pub(super) fn put_digests(record: &mut NodeRecord, digests: &Digests, revision: &Arc<str>) {
+    record.digests.clone_from(digests);
+    record.digest_version = DIGEST_VERSION;
+    record.revision = Some(revision.clone());
+    record.accepted = None;
+}
+
+/// For a step whose success changes nothing that a record holds.
+pub(super) fn unchanged(record: NodeRecord, _: &RecordContext<'_>) -> Option<NodeRecord> {
+    Some(record)
+}

@@ -1,0 +1,23 @@
+//! Gate: the group's criteria over its deployed nodes.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
+};
+
+pub(super) const FACTS: Facts = Facts {
+    name: "gate-deployed",
+    effect: Effect::None,
+    attempts: 1,
+    actor: Actor::Dispatcher,
+    typical: 0,
+    subject: KindSubject::Group,
+    stage: KindStage::Barrier,
+    reaches: None,
+    leaves_doubt: false,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::No,
+    notes: Notes::None,
+    failure: None,
+    parameters: &[],
+    record: unchanged,
+};

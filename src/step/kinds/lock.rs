@@ -1,0 +1,23 @@
+//! Lock a deployed machine against deletion by other users of its provisioner.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
+};
+
+pub(super) const FACTS: Facts = Facts {
+    name: "lock",
+    effect: Effect::Reversible,
+    attempts: 3,
+    actor: Actor::Hardware,
+    typical: 5,
+    subject: KindSubject::Node,
+    stage: KindStage::Other,
+    reaches: None,
+    leaves_doubt: false,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::No,
+    notes: Notes::None,
+    failure: None,
+    parameters: &[],
+    record: unchanged,
+};

@@ -1,0 +1,31 @@
+//! Make a machine available (Ironic's `provide`).
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+};
+use crate::record::NodeRecord;
+
+pub(super) const FACTS: Facts = Facts {
+    name: "provide",
+    effect: Effect::Reversible,
+    attempts: 3,
+    actor: Actor::Hardware,
+    typical: 600,
+    subject: KindSubject::Node,
+    stage: KindStage::Provision,
+    reaches: None,
+    leaves_doubt: false,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::No,
+    notes: Notes::None,
+    failure: None,
+    parameters: &["clean_steps", "disks"],
+    record,
+};
+
+/// The machine is available, and no clean step holds it any more.
+fn record(mut record: NodeRecord, _: &RecordContext<'_>) -> Option<NodeRecord> {
+    record.clean_step = None;
+    record.manageable = false;
+    Some(record)
+}

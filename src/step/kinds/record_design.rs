@@ -1,0 +1,30 @@
+//! Bring the record up to date; touches no machine.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+};
+use crate::record::{NodeRecord, Phase};
+
+pub(super) const FACTS: Facts = Facts {
+    name: "record",
+    effect: Effect::None,
+    attempts: 1,
+    actor: Actor::Dispatcher,
+    typical: 0,
+    subject: KindSubject::Node,
+    stage: KindStage::Other,
+    reaches: Some(Phase::Deployed),
+    leaves_doubt: true,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::No,
+    notes: Notes::None,
+    failure: None,
+    parameters: &[],
+    record,
+};
+
+/// The record has the design of now.
+fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
+    of.take_digests(&mut record);
+    Some(record)
+}

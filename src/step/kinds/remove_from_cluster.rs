@@ -1,0 +1,36 @@
+//! Delete the Kubernetes node.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+};
+use crate::record::{NodeRecord, Phase};
+use crate::step::FailureReason;
+
+pub(super) const FACTS: Facts = Facts {
+    name: "remove-from-cluster",
+    effect: Effect::Destructive,
+    attempts: 3,
+    actor: Actor::Cluster,
+    typical: 10,
+    subject: KindSubject::Node,
+    stage: KindStage::TearDown,
+    reaches: None,
+    leaves_doubt: true,
+    loss: Loss::Machine,
+    leaving: LeavingRole::Takes,
+    notes: Notes::None,
+    failure: Some(FailureReason::DeleteNodeError),
+    parameters: &[
+        "machine_is_off",
+        "node_is_gone",
+        "node_uid",
+        "on_drain_timeout",
+    ],
+    record,
+};
+
+/// A machine that is gone, or was torn down before, leaves no record where it has left the design.
+fn record(record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
+    let is_gone = of.is_gone || record.phase == Phase::NotStarted;
+    (!is_gone || of.design.is_some()).then_some(record)
+}

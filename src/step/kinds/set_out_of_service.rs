@@ -1,0 +1,23 @@
+//! Part of a remediation: mark a node as out of service, and wait until nothing of it is left.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
+};
+
+pub(super) const FACTS: Facts = Facts {
+    name: "set-out-of-service",
+    effect: Effect::Reversible,
+    attempts: 3,
+    actor: Actor::Cluster,
+    typical: 60,
+    subject: KindSubject::Node,
+    stage: KindStage::TakeOff,
+    reaches: None,
+    leaves_doubt: false,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::No,
+    notes: Notes::None,
+    failure: None,
+    parameters: &["machine_is_off", "node_uid"],
+    record: unchanged,
+};

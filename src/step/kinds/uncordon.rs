@@ -1,0 +1,23 @@
+//! Let pods be scheduled again.
+
+use super::facts::{
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
+};
+
+pub(super) const FACTS: Facts = Facts {
+    name: "uncordon",
+    effect: Effect::Reversible,
+    attempts: 3,
+    actor: Actor::Cluster,
+    typical: 5,
+    subject: KindSubject::Node,
+    stage: KindStage::Other,
+    reaches: None,
+    leaves_doubt: false,
+    loss: Loss::Nothing,
+    leaving: LeavingRole::No,
+    notes: Notes::Carried,
+    failure: None,
+    parameters: &["backup", "node_is_gone", "node_uid", "set_labels"],
+    record: unchanged,
+};
