@@ -3,7 +3,7 @@
 //! A process that has once listened to a signal hears it for ever, so that the default is done here from then on.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -15,6 +15,9 @@ const BY_SIGNAL: u8 = 128;
 /// Those who take signals themselves.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 
+/// Whether a handler has taken a signal that the thread of the default has not heard yet: it may hear it when the handler is gone.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
 /// Takes signals itself, as long as it lives.
 pub(super) struct Handler(());
 
@@ -22,6 +25,11 @@ impl Handler {
     pub(super) fn new() -> Self {
         HANDLERS.fetch_add(1, Ordering::SeqCst);
         Self(())
+    }
+
+    /// Takes a signal: the default does nothing for it, however late it hears it.
+    pub(super) fn take(&self) {
+        TAKEN.store(true, Ordering::SeqCst);
     }
 }
 
@@ -62,7 +70,8 @@ fn end_by_signal() {
             return;
         };
         while let Some(code) = runtime.block_on(signal()) {
-            if HANDLERS.load(Ordering::SeqCst) == 0 {
+            let is_taken = TAKEN.swap(false, Ordering::SeqCst);
+            if !is_taken && HANDLERS.load(Ordering::SeqCst) == 0 {
                 exit(code);
             }
         }

@@ -77,7 +77,7 @@ pub enum Error {
     },
     /// A name of a tag and of a branch that are different commits.
     #[error(
-        "`{name}` is ambiguous: there is a tag and a branch of that name, with different commits"
+        "`{name}` is ambiguous: a tag and a branch with that name are different commits"
     )]
     AmbiguousRevision {
         /// The name.

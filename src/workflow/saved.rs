@@ -58,12 +58,14 @@ pub fn plan_of(interrupted: &Interrupted) -> Result<Plan, Failure> {
 ///
 /// # Errors
 ///
-/// There is no such run, or its plan is none that this program writes.
+/// There is no such run, or its plan is none that this program writes, or breaks a rule.
 pub fn plan_of_run(store: &Store<'_>, state: &State, run: &RunId) -> Result<Plan, Failure> {
     let bytes = store.run_file(state, run, RunFile::Plan)?;
     let bytes = bytes.ok_or_else(|| Failure::error(format!("run {run} has no plan")))?;
-    saved::read(&bytes)
-        .map_err(|error| Failure::error(format!("the plan of run {run} is broken: {error}")))
+    let broken = |error| Failure::error(format!("the plan of run {run} is broken: {error}"));
+    let mut plan = saved::read(&bytes).map_err(broken)?;
+    checked_as_read(&mut plan)?;
+    Ok(plan)
 }
 
 /// The commit whose documents a saved plan applies. A plan for the site is for whatever commit has its files, and that

@@ -160,7 +160,7 @@ pub(in crate::cli) fn random() -> u128 {
 
 /// Turns Ctrl-C and SIGTERM into requests to stop: once gracefully, twice at once.
 pub(in crate::cli) async fn listen(stop: run::StopHandle) {
-    let _handler = Handler::new();
+    let handler = Handler::new();
     #[cfg(unix)]
     let mut terminate =
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
@@ -177,6 +177,7 @@ pub(in crate::cli) async fn listen(stop: run::StopHandle) {
         if tokio::signal::ctrl_c().await.is_err() {
             return;
         }
+        handler.take();
         stop.stop();
     }
 }

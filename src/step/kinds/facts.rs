@@ -30,11 +30,11 @@ pub struct Facts {
     pub reaches: Option<Phase>,
     /// Where it fails, its machine has to be checked. Else it sets something to a level, and the machine is what it was.
     pub leaves_doubt: bool,
-    /// What is lost by it for good.
+    /// Its loss, for good.
     pub loss: Loss,
     /// Its place where a machine leaves its clusters.
     pub leaving: LeavingRole,
-    /// What of its notes stands in the record of its node.
+    /// Those of its notes that stand in the record of its node.
     pub notes: Notes,
     /// The reason of a failure, where airship-node-teardown has one.
     pub failure: Option<FailureReason>,
@@ -113,7 +113,7 @@ pub enum KindStage {
     Tag,
 }
 
-/// What a step takes away for good.
+/// The losses by a step, for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Nothing.
@@ -139,14 +139,14 @@ pub enum LeavingRole {
     Takes,
 }
 
-/// What of a step's notes stands in the record of its node.
+/// The notes of a step that stand in the record of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notes {
     /// Nothing.
     None,
     /// How far a remediation came.
     Remediation,
-    /// What the node carried, until it has it back.
+    /// The labels and taints that the node carried, until it has them back.
     Carried,
 }
 

@@ -25,8 +25,15 @@ fn a_planted_run_that_contradicts_itself_is_not_resumed() {
     relabel["kind"] = json!("destroy");
     relabel["effect"] = json!("none");
     plan["relies_on"] = json!([]);
-    plant(&fixture, &honest, &forge(&plan));
     let before = fixture.ledger();
+    plant(&fixture, &honest, &forge(&plan));
+    fixture
+        .run(&["apply", "--resume"])
+        .with(1)
+        .saying("the parameter `set_labels`, which steps of its kind do not have");
+    let relabel = step(&mut plan, "destroy");
+    relabel.as_object_mut().unwrap().remove("parameters");
+    plant(&fixture, &honest, &forge(&plan));
     fixture
         .run(&["apply", "--resume"])
         .with(5)
