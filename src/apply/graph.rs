@@ -116,13 +116,11 @@ pub(super) fn waves(steps: &[Step]) -> Vec<Option<u32>> {
         let wave = step.needs.iter().find_map(|need| {
             let index = need.step.0 as usize;
             let other = &steps.get(index)?.id;
-            match other.kind {
-                StepKind::StartWave if step.id.node.is_some() => Some(need.step.0),
-                _ if other.node.is_some() && other.node == step.id.node => {
-                    waves.get(index).copied().flatten()
-                }
-                _ => None,
+            if other.kind == StepKind::StartWave && step.id.node.is_some() {
+                return Some(need.step.0);
             }
+            let is_own = other.node.is_some() && other.node == step.id.node;
+            waves.get(index).copied().flatten().filter(|_| is_own)
         });
         waves.push(wave);
     }

@@ -4,6 +4,8 @@
 //! [`RunEvent`](crate::run::RunEvent)s (progress, JSON lines, the record) only listens. An event is sent before the thing it
 //! tells of is done.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod consequences;
 mod decide;
 mod dispatch;

@@ -90,23 +90,21 @@ impl Schedule<'_> {
         let Some(group) = self.group_of(index) else {
             return;
         };
-        match kind {
-            StepKind::GatePrepared => self.tally.gate_judged(group),
-            StepKind::GateDeployed => {
-                self.tally.group_tallies[group].ended = Some(succeeded);
-            }
-            StepKind::StartWave if succeeded => {
-                let destroys = self.torn_down_by.get(&index).copied();
-                self.tally.group_tallies[group].to_tear_down += destroys.unwrap_or_default();
-            }
-            StepKind::Destroy => {
-                let wave = self.wave_of[index];
-                if wave.is_some_and(|wave| self.ended[wave as usize] == Some(true)) {
-                    let left = &mut self.tally.group_tallies[group].to_tear_down;
-                    *left = left.saturating_sub(1);
-                }
-            }
-            _ => {}
+        let wave = self.wave_of[index];
+        let has_begun = wave.is_some_and(|wave| self.ended[wave as usize] == Some(true));
+        let destroys = self.torn_down_by.get(&index).copied();
+        if kind == StepKind::GatePrepared {
+            self.tally.gate_judged(group);
+        }
+        let tally = &mut self.tally.group_tallies[group];
+        if kind == StepKind::GateDeployed {
+            tally.ended = Some(succeeded);
+        }
+        if kind == StepKind::StartWave && succeeded {
+            tally.to_tear_down += destroys.unwrap_or_default();
+        }
+        if kind == StepKind::Destroy && has_begun {
+            tally.to_tear_down = tally.to_tear_down.saturating_sub(1);
         }
     }
 

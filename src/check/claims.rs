@@ -125,10 +125,8 @@ pub(super) fn counted(view: &View<'_>, found: &mut Found<'_, '_>) {
     let changed = changed
         .filter(|change| site.nodes.contains_key(&change.node))
         .count();
-    let all = match plan.request.action {
-        Action::Update => site.nodes.len(),
-        _ => changed,
-    };
+    let is_of_all = plan.request.action == Action::Update;
+    let all = if is_of_all { site.nodes.len() } else { changed };
     if changed + plan.unchanged + plan.summary.retired != all {
         let what = format!(
             "of {all} nodes {changed} are changed, {} unchanged and {} retired",

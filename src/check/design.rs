@@ -45,7 +45,37 @@ pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
                 .unwrap_or(own.clear_labels_timeout),
             StepKind::RemoveEtcd => flags.remove_etcd_timeout.unwrap_or(own.remove_etcd_timeout),
             StepKind::CheckEtcd => flags.etcd_ready_timeout.unwrap_or(own.etcd_ready_timeout),
-            _ => continue,
+            // Their times follow from states of the machine, or they have none.
+            StepKind::StartGroup
+            | StepKind::StartWave
+            | StepKind::GatePrepared
+            | StepKind::GateDeployed
+            | StepKind::CriticalCheck
+            | StepKind::Tag
+            | StepKind::Record
+            | StepKind::Adopt
+            | StepKind::Rename
+            | StepKind::Forget
+            | StepKind::AcceptIdentity
+            | StepKind::AcceptDifferences
+            | StepKind::PowerOn
+            | StepKind::PowerOff
+            | StepKind::Lock
+            | StepKind::SetRetired
+            | StepKind::UnsetRetired
+            | StepKind::SetMaintenance
+            | StepKind::UnsetMaintenance
+            | StepKind::Manage
+            | StepKind::Provide
+            | StepKind::Clean
+            | StepKind::Uncordon
+            | StepKind::ShutdownKubelet
+            | StepKind::RemoveFromCluster
+            | StepKind::AwaitReady
+            | StepKind::Remediate
+            | StepKind::SetOutOfService
+            | StepKind::UnsetOutOfService
+            | StepKind::RestoreNode => continue,
         };
         let grace = flags.drain_grace_period.unwrap_or(own.drain_grace_period);
         let is_drain = step.id.kind == StepKind::Drain;
@@ -67,27 +97,24 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
         };
         for position in steps {
             let all = view.parameters(*position);
-            match view.kind(*position) {
-                StepKind::Deploy => {
-                    let system = node.sections.get(&Section::OperatingSystem);
-                    let image = system.and_then(|system| system.at(&["platform", "image"]));
-                    let image = image.and_then(Node::as_str);
-                    let own = all.and_then(|all| all.image.as_deref());
-                    if own != image {
-                        found.add([*position], "deploys another image than that of the design");
-                    }
+            if view.kind(*position) == StepKind::Deploy {
+                let system = node.sections.get(&Section::OperatingSystem);
+                let image = system.and_then(|system| system.at(&["platform", "image"]));
+                let image = image.and_then(Node::as_str);
+                let own = all.and_then(|all| all.image.as_deref());
+                if own != image {
+                    found.add([*position], "deploys another image than that of the design");
                 }
-                StepKind::Relabel => {
-                    let mut labels = all.into_iter().flat_map(|all| &all.set_labels);
-                    if labels.any(|(key, value)| node.labels.get(key) != Some(value)) {
-                        found.add([*position], "sets a label that the design does not have");
-                    }
-                    let mut removed = all.into_iter().flat_map(|all| &all.remove_labels);
-                    if removed.any(|key| node.labels.contains_key(key)) {
-                        found.add([*position], "takes off a label of the design");
-                    }
+            }
+            if view.kind(*position) == StepKind::Relabel {
+                let mut labels = all.into_iter().flat_map(|all| &all.set_labels);
+                if labels.any(|(key, value)| node.labels.get(key) != Some(value)) {
+                    found.add([*position], "sets a label that the design does not have");
                 }
-                _ => {}
+                let mut removed = all.into_iter().flat_map(|all| &all.remove_labels);
+                if removed.any(|key| node.labels.contains_key(key)) {
+                    found.add([*position], "takes off a label of the design");
+                }
             }
         }
     }

@@ -25,12 +25,17 @@ fn barriers<'a>(view: &View<'a>) -> FxHashMap<&'a GroupName, Barriers> {
             continue;
         };
         let all = groups.entry(group).or_default();
-        match step.id.kind {
-            StepKind::StartGroup => all.start = Some(position),
-            StepKind::StartWave => all.waves.push(position),
-            StepKind::GatePrepared => all.gates.push(position),
-            StepKind::GateDeployed => all.end = Some(position),
-            _ => all.steps.push(position),
+        let kind = step.id.kind;
+        if kind == StepKind::StartGroup {
+            all.start = Some(position);
+        } else if kind == StepKind::StartWave {
+            all.waves.push(position);
+        } else if kind == StepKind::GatePrepared {
+            all.gates.push(position);
+        } else if kind == StepKind::GateDeployed {
+            all.end = Some(position);
+        } else {
+            all.steps.push(position);
         }
     }
     groups
@@ -118,33 +123,25 @@ fn own_gate(view: &View<'_>, step: usize, all: &Barriers, found: &mut Found<'_, 
         let mut needs = view.step(at).needs.iter();
         needs.any(|need| need.wait == Wait::Success && need.step.0 as usize >= start)
     };
-    match view.kind(step) {
-        StepKind::Prepare => {
-            // The first gate behind it counts it.
-            let gate = all
-                .gates
-                .get(all.gates.partition_point(|gate| *gate < step));
-            if gate.is_none_or(|gate| !view.waits(*gate, step, Wait::Done)) {
-                found.add([step], "no gate behind it waits for its end");
-            }
-            if !is_begun(step) {
-                found.add([step, start], "does not wait for the start of its group");
-            }
+    let kind = view.kind(step);
+    let behind = all.gates.partition_point(|gate| *gate < step);
+    if kind == StepKind::Prepare {
+        // The first gate behind it counts it.
+        let gate = all.gates.get(behind);
+        if gate.is_none_or(|gate| !view.waits(*gate, step, Wait::Done)) {
+            found.add([step], "no gate behind it waits for its end");
         }
-        StepKind::Deploy => {
-            let before = all.gates.partition_point(|gate| *gate < step);
-            let gate = before.checked_sub(1).map(|at| &all.gates[at]);
-            if gate.is_none_or(|gate| !view.waits(step, *gate, Wait::Success)) {
-                found.add(
-                    [step],
-                    "does not wait for the success of the gate before it",
-                );
-            }
+    }
+    if kind == StepKind::Deploy {
+        let gate = behind.checked_sub(1).map(|at| &all.gates[at]);
+        if gate.is_none_or(|gate| !view.waits(step, *gate, Wait::Success)) {
+            found.add(
+                [step],
+                "does not wait for the success of the gate before it",
+            );
         }
-        _ if !is_begun(step) => {
-            found.add([step, start], "does not wait for the start of its group");
-        }
-        _ => {}
+    } else if !is_begun(step) {
+        found.add([step, start], "does not wait for the start of its group");
     }
 }
 

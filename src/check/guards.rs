@@ -160,7 +160,11 @@ pub(super) fn values(view: &View<'_>, found: &mut Found<'_, '_>) {
                 let own = own.get(field).unwrap_or(&Value::Null);
                 own == value
             }),
-            value => own == value,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_) => *own == value,
         };
         if !is_same {
             found.add(

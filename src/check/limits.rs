@@ -72,13 +72,12 @@ impl Numbers {
     fn of(view: &View<'_>, guards: &Guards) -> Self {
         let options = &view.plan.options;
         let policy = &guards.policy.max_unavailable;
-        let flag = match view.plan.request.action {
-            Action::Remediate => {
-                let at_once = options.remediation.max_at_once;
-                let at_once = at_once.or(guards.policy.remediation.max_at_once);
-                Some(Share::Machines(at_once.unwrap_or(REMEDIATIONS).max(1)))
-            }
-            _ => options.max_unavailable,
+        let flag = if view.plan.request.action == Action::Remediate {
+            let at_once = options.remediation.max_at_once;
+            let at_once = at_once.or(guards.policy.remediation.max_at_once);
+            Some(Share::Machines(at_once.unwrap_or(REMEDIATIONS).max(1)))
+        } else {
+            options.max_unavailable
         };
         match flag {
             Some(Share::Machines(number)) => Self {
@@ -280,7 +279,7 @@ pub(super) fn is_down(view: &View<'_>, node: &str) -> bool {
     };
     let in_cluster = match &seen.cluster {
         Fact::Known(Some(node)) => !node.ready || node.unschedulable,
-        _ => false,
+        Fact::Known(None) | Fact::Unknown(_) => false,
     };
     seen.power == Fact::Known(PowerState::Off) || in_cluster
 }

@@ -180,11 +180,12 @@ pub(super) fn effects(view: &View<'_>, found: &mut Found<'_, '_>) {
 pub(super) fn destructive(view: &View<'_>, found: &mut Found<'_, '_>) {
     let action = view.plan.request.action;
     for (change, steps) in view.worked_on() {
-        let destroys = |position: &usize| match view.kind(*position) {
-            StepKind::Destroy | StepKind::Clean | StepKind::Remediate => true,
-            StepKind::Deploy => change.kind == ChangeKind::Redeploy,
-            StepKind::RemoveFromCluster => action == Action::RemoveFromCluster,
-            _ => false,
+        let destroys = |position: &usize| {
+            use StepKind as S;
+            let kind = view.kind(*position);
+            [S::Destroy, S::Clean, S::Remediate].contains(&kind)
+                || kind == S::Deploy && change.kind == ChangeKind::Redeploy
+                || kind == S::RemoveFromCluster && action == Action::RemoveFromCluster
         };
         if change.destructive {
             continue;
@@ -211,7 +212,19 @@ pub(super) fn allowed(view: &View<'_>, found: &mut Found<'_, '_>) {
             // What is left of a machine that was torn down before holds nothing.
             ChangeKind::Destroy if change.destructive => Some((&destroy, "--allow-destroy")),
             ChangeKind::Adopt => Some((&adopt, "--adopt")),
-            _ => None,
+            ChangeKind::Destroy
+            | ChangeKind::None
+            | ChangeKind::Create
+            | ChangeKind::Unknown
+            | ChangeKind::Rename
+            | ChangeKind::Record
+            | ChangeKind::Relabel
+            | ChangeKind::Drift
+            | ChangeKind::Accept
+            | ChangeKind::AwaitReady
+            | ChangeKind::Retire
+            | ChangeKind::Unretire
+            | ChangeKind::Operation => None,
         };
         if let Some((names, flag)) = names.filter(|_| by_documents)
             && !names.contain(&change.node)

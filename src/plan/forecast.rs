@@ -173,11 +173,11 @@ fn waves(steps: &[Step]) -> Vec<Option<usize>> {
         let wave = step.needs.iter().find_map(|need| {
             let index = need.step.0 as usize;
             let other = &steps.get(index)?.id;
-            match other.kind {
-                StepKind::StartWave => Some(index),
-                _ if other.node.is_some() && other.node == step.id.node => waves[index],
-                _ => None,
+            if other.kind == StepKind::StartWave {
+                return Some(index);
             }
+            let is_own = other.node.is_some() && other.node == step.id.node;
+            waves[index].filter(|_| is_own)
         });
         waves.push(wave);
     }

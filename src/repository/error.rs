@@ -76,9 +76,7 @@ pub enum Error {
         reason: String,
     },
     /// A name of a tag and of a branch that are different commits.
-    #[error(
-        "`{name}` is ambiguous: a tag and a branch with that name are different commits"
-    )]
+    #[error("`{name}` is ambiguous: a tag and a branch with that name are different commits")]
     AmbiguousRevision {
         /// The name.
         name: String,

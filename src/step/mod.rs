@@ -3,6 +3,8 @@
 //! A plan is a graph of steps. Everything about a kind that does not depend on the backend stands in
 //! the table of [`StepKind`]; the backends bring `probe` and `act` for the kinds that touch the world.
 
+#![warn(clippy::wildcard_enum_match_arm)]
+
 mod cleaning;
 mod id;
 pub mod kinds;

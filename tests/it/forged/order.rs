@@ -70,10 +70,7 @@ fn steps_that_wait_for_less_are_not_resumed() {
         let mut steps = forged.steps.iter_mut();
         steps.rfind(|step| step.id.kind == kind).unwrap().needs = Vec::new();
         planted(&fixture, &honest, forged);
-        fixture
-            .run(&resume(&request[..4]))
-            .with(4)
-            .saying("check-");
+        fixture.run(&resume(&request[..4])).with(4).saying("check-");
         assert_eq!(fixture.ledger(), before);
     }
 }
