@@ -198,10 +198,12 @@ impl KnownRun {
                 last.insert(node.as_str(), seen);
             }
         }
-        last.retain(|node, (phase, _)| {
-            nodes
-                .get(*node)
-                .is_none_or(|record| record.run != *run || record.phase != *phase)
+        // A record that names an earlier step of this run as the one that had begun lacks it, too.
+        last.retain(|node, (phase, message)| {
+            nodes.get(*node).is_none_or(|record| {
+                let is_of_step = message.is_none() || record.last_error == *message;
+                record.run != *run || record.phase != *phase || !is_of_step
+            })
         });
         for (phase, _) in last.values_mut() {
             if !matches!(phase, Phase::Failed | Phase::Deployed) {
@@ -391,4 +393,49 @@ fn reached(kind: StepKind, outcome: &StepOutcome) -> Option<(Phase, Option<Arc<s
         StepOutcome::Unknown { message } => (Phase::Unknown, Some(message.clone())),
         StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_names_the_last_step_that_had_begun() {
+        let step = |kind| StepId {
+            kind,
+            group: None,
+            node: Some(NodeName::from("n1")),
+            wave: None,
+        };
+        let intent = |kind| Entry::Intent { step: step(kind) };
+        let ended = |kind| Entry::Ended {
+            step: step(kind),
+            outcome: StepOutcome::Succeeded,
+            attempted: true,
+            duration_ms: 1,
+        };
+        let (destroy, deploy) = (StepKind::Destroy, StepKind::Deploy);
+        let known = |entries: &[Entry]| KnownRun {
+            id: None,
+            entries: entries.to_vec(),
+            journal: entries.len(),
+            recorded: BTreeSet::new(),
+            is_newest: true,
+            is_incomplete: false,
+            damage: Vec::new(),
+        };
+        let run = RunId::from("R1");
+        let mut record = NodeRecord::blank(NodeName::from("n1"), run.clone());
+        record.phase = Phase::Unknown;
+        record.last_error = Some(Arc::from("destroy/n1 had begun"));
+        let nodes: BTreeMap<_, _> = [(NodeName::from("n1"), record)].into();
+        let began = [intent(destroy)];
+        let known_begun = known(&began);
+        let unchanged = known_begun.unrecorded(&nodes, &run);
+        assert!(unchanged.is_empty(), "{unchanged:?}");
+        let all = known(&[intent(destroy), ended(destroy), intent(deploy)]);
+        let words = Arc::from("deploy/n1 had begun");
+        let found = all.unrecorded(&nodes, &run);
+        assert_eq!(found["n1"], (Phase::Unknown, Some(words)));
+    }
 }
