@@ -4,6 +4,7 @@
 //! [`RunEvent`](crate::run::RunEvent)s (progress, JSON lines, the record) only listens. An event is sent before the thing it
 //! tells of is done.
 
+mod cause;
 mod consequences;
 mod decide;
 mod dispatch;
@@ -23,6 +24,7 @@ mod start;
 mod take_in;
 mod tally;
 
+pub use cause::RunProgress;
 pub use consequences::steps_to_act;
 pub use dispatch::execute;
 pub use estimate::{Estimate, estimate};

@@ -18,6 +18,7 @@ mod doctor;
 mod environment;
 mod etcd;
 mod exit;
+mod explain;
 mod export;
 mod foreign;
 mod help;
@@ -129,6 +130,8 @@ enum Command {
     Log(log::LogCommand),
     /// Show a saved plan or a past run
     Show(log::ShowCommand),
+    /// Explain a code, a field of a document, or why a node, step, group or run is as it is
+    Explain(Box<explain::ExplainCommand>),
     /// Show the design, record and observed state of each node
     Status(status::StatusCommand),
     /// List the nodes that names, groups and flags select
@@ -417,6 +420,7 @@ impl Command {
             Self::Approve(command) => approve::run(context, &command),
             Self::Log(command) => log::log(context, &command),
             Self::Show(command) => log::show(context, &command),
+            Self::Explain(command) => explain::run(context, &command),
             Self::Init(command) => init::run(context, &command),
             Self::Status(command) => status::run(context, &command),
             Self::Nodes(command) => nodes::run(context, &command),

@@ -29,7 +29,7 @@ use crate::guard::Guarded;
 use crate::observed::{self, Observations};
 use crate::plan::{
     self, Action, Base, ClusterSteps, CommitHistory, GuardBasis, IntermediateCommit, Lineage,
-    Options, Plan, Renames, Request, Target,
+    Options, Plan, Renames, Request, Target, Unblocking,
 };
 use crate::record::{NodeRecord, SiteState, State};
 use crate::repository::{self, CommitId, Links, open_file};
@@ -68,6 +68,8 @@ pub struct PlanRequest {
     pub only_looks: bool,
     /// Times of drains were given, which may contradict each other or the documents.
     pub gives_times: bool,
+    /// A node of whose blocked change the flags are wanted that it needs.
+    pub unblock: Option<NodeName>,
 }
 
 impl PlanRequest {
@@ -109,6 +111,8 @@ pub struct Planned {
     pub gate: Gate,
     /// The digests by the rules of now of records of earlier ones.
     pub(super) renewed: BTreeMap<NodeName, Digests>,
+    /// What the blocked change of the node needs for which that was asked.
+    pub unblocking: Option<Unblocking>,
     /// The last parts of the plan, where it is to have a forecast.
     outlook: Option<Outlook>,
     /// The revisions that nodes were applied at which differ from the design.
@@ -339,7 +343,7 @@ impl<'a> Planner<'a> {
             }
             (None, snapshot) => snapshot.flatten(),
         };
-        let plan = self.make(
+        let (plan, unblocking) = self.make(
             loader,
             &Basis {
                 site: &site,
@@ -376,6 +380,7 @@ impl<'a> Planner<'a> {
             runtime,
             hardware,
             gate: resolved.gate,
+            unblocking,
             outlook,
             old: designs.old,
         })
@@ -413,8 +418,12 @@ impl<'a> Planner<'a> {
         driven(self.client, runtime, observed)
     }
 
-    /// Makes the plan, with the approvals that it needs and has.
-    fn make(&self, loader: &Loader<'_>, basis: &Basis<'_>) -> Result<Plan, Failure> {
+    /// Makes the plan, with the approvals that it needs and has, and what a blocked change needs for which that is asked.
+    fn make(
+        &self,
+        loader: &Loader<'_>,
+        basis: &Basis<'_>,
+    ) -> Result<(Plan, Option<Unblocking>), Failure> {
         let Basis {
             site,
             guarded,
@@ -464,7 +473,11 @@ impl<'a> Planner<'a> {
         plan.approvals = gate.shown(self.approving(), &plan)?;
         let made_from = (&designs.before, &ground.records, observations);
         checked_as_made(&mut plan, guarded, made_from)?;
-        Ok(plan)
+        let unblocking = match &self.plan_request.unblock {
+            Some(node) => plan::unblocking(&input, &plan, node).map_err(|error| self.refused(&error))?,
+            None => None,
+        };
+        Ok((plan, unblocking))
     }
 
     /// Checks that the records may be planned from.

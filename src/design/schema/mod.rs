@@ -21,6 +21,7 @@
 mod cache;
 mod cost;
 mod explain;
+mod field;
 mod instance;
 mod own;
 mod purse;
@@ -36,6 +37,9 @@ use rustc_hash::FxHashMap;
 
 pub use self::cache::SchemaCache;
 use self::cost::Patterns;
+pub use self::field::{
+    ENVELOPE, FieldReference, FieldSummary, NoField, field, is_of_kind, kinds, short,
+};
 use self::instance::{Budget, Documents, Look, Visited, to_json, value_count};
 use self::purse::{Checked, Purse, in_turns};
 use super::catalog::Input;
