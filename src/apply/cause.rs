@@ -139,9 +139,7 @@ impl<'a> RunProgress<'a> {
     fn now_before(&self, index: usize) -> Vec<usize> {
         let before = self.before(&[index]).into_iter();
         let mut now: Vec<usize> = before
-            .filter(|index| {
-                self.schedule.begun[*index] || self.open_needs(*index).next().is_none()
-            })
+            .filter(|index| self.schedule.begun[*index] || self.open_needs(*index).next().is_none())
             .collect();
         now.sort_unstable();
         now
@@ -166,9 +164,12 @@ impl<'a> RunProgress<'a> {
         match standing {
             StepStanding::Planned | StepStanding::Waiting => {
                 let needed = self.waits_for(index);
-                let now = self.now_before(index);
-                let now = now.into_iter().filter(|now| !needed.contains(now));
-                explained.now = now.map(|now| self.cause(now)).collect();
+                // Of a run that has not begun, that is its first step.
+                if self.has_begun {
+                    let now = self.now_before(index);
+                    let now = now.into_iter().filter(|now| !needed.contains(now));
+                    explained.now = now.map(|now| self.cause(now)).collect();
+                }
                 explained.causes = needed.into_iter().map(|need| self.cause(need)).collect();
             }
             StepStanding::Ready => self.explain_ready(index, &mut explained),
@@ -251,13 +252,30 @@ impl<'a> RunProgress<'a> {
         if !search.is_enough(&candidates) {
             candidates.clone_from(&failures);
             if !search.is_enough(&candidates) {
-                return (Vec::new(), false);
+                return (self.without_any_failure(index, &above), true);
             }
         }
         let found = search.smallest(&mut Vec::new(), &candidates);
         let mut found = found.unwrap_or(candidates);
         found.sort_unstable();
         (found, search.left > 0)
+    }
+
+    /// The first decision above a step that is what it is without any failure: criteria that the plan cannot meet. It is no
+    /// cause of itself.
+    fn without_any_failure(&self, index: usize, above: &FxHashSet<usize>) -> Vec<usize> {
+        let none = FxHashSet::default();
+        let Some(schedule) = WhatIf::run(self.plan(), index, &none).map(|what_if| what_if.schedule)
+        else {
+            return Vec::new();
+        };
+        let first = above
+            .iter()
+            .copied()
+            .filter(|other| schedule.ended[*other] == Some(false))
+            .filter(|other| self.standing(*other) == StepStanding::Failed)
+            .min();
+        first.into_iter().collect()
     }
 
     fn failed_by_itself(&self, index: usize) -> bool {
@@ -330,19 +348,8 @@ impl Search<'_, '_> {
 }
 
 /// Whether a step is begun, or ends well at once, in a run in which these steps fail and no others.
-pub(super) fn would_run(plan: &Plan, target: usize, failing: &FxHashSet<usize>) -> bool {
-    let Ok(schedule) = Schedule::new(plan) else {
-        return false;
-    };
-    let mut what_if = WhatIf {
-        schedule,
-        failing,
-        running: VecDeque::new(),
-        target,
-        target_ran: false,
-    };
-    let Ok(()) = what_if.run();
-    what_if.target_ran
+fn would_run(plan: &Plan, target: usize, failing: &FxHashSet<usize>) -> bool {
+    WhatIf::run(plan, target, failing).is_some_and(|what_if| what_if.target_ran)
 }
 
 /// A run in which each step ends as soon as it began.
@@ -354,8 +361,21 @@ struct WhatIf<'a, 'f> {
     target_ran: bool,
 }
 
-impl WhatIf<'_, '_> {
-    fn run(&mut self) -> Result<(), Infallible> {
+impl<'a, 'f> WhatIf<'a, 'f> {
+    /// The run at its end; `None`: its steps are no graph.
+    fn run(plan: &'a Plan, target: usize, failing: &'f FxHashSet<usize>) -> Option<Self> {
+        let mut what_if = Self {
+            schedule: Schedule::new(plan).ok()?,
+            failing,
+            running: VecDeque::new(),
+            target,
+            target_ran: false,
+        };
+        let Ok(()) = what_if.to_its_end();
+        Some(what_if)
+    }
+
+    fn to_its_end(&mut self) -> Result<(), Infallible> {
         loop {
             self.decide_ready()?;
             if self.schedule.has_free_place_for_waiting() {

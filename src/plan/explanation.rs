@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Block, Change, PlannedGroup, StepTimes, UnfinishedRun, Unblocking};
+use super::{Block, Change, PlannedGroup, StepTimes, Unblocking, UnfinishedRun};
 use crate::design::{RunId, SiteName};
 use crate::step::StepId;
 
@@ -150,9 +150,9 @@ pub struct StepExplanation {
 /// Why a plan as a whole is not applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlanRefusal {
-    /// What refuses it.
+    /// The reason.
     pub reason: String,
-    /// Who can end it.
+    /// The person or act that can end it.
     pub who: &'static str,
     /// The command, where one does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +162,7 @@ pub struct PlanRefusal {
 /// A way out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WayOut {
-    /// What is done.
+    /// The act.
     pub what: String,
     /// The command that works now, where one does it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ pub struct Explanation {
     pub steps: Vec<StepExplanation>,
     /// Steps that are left out here.
     pub more_steps: usize,
-    /// Who can change something, and how.
+    /// The acts that change something, with their commands.
     pub ways_out: Vec<WayOut>,
 }
 

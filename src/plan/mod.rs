@@ -74,8 +74,8 @@ pub use covered::{CoveredBackend, CoveredMachine};
 pub use crate::diff::{FieldChange, Link, Reasons};
 pub use effect::{Difference, PlanEffect};
 pub use explanation::{
-    BlockedNode, CausesNeeded, ExplainedSubject, Explanation, ExplanationBasis, PlanRefusal, StepCause,
-    StepExplanation, StepStanding, StepTiming, SubjectKind, WayOut,
+    BlockedNode, CausesNeeded, ExplainedSubject, Explanation, ExplanationBasis, PlanRefusal,
+    StepCause, StepExplanation, StepStanding, StepTiming, SubjectKind, WayOut,
 };
 pub use fact::{FactName, FactSubject};
 pub use facts::{Sources, sources};

@@ -127,7 +127,10 @@ pub fn unblocking(
     let mut remaining = None;
     loop {
         let is_new = flags.iter().all(|known| known.flag != block.flag);
-        let can_be_given = block.flag.as_deref().is_some_and(|flag| own.clone().allow(flag));
+        let can_be_given = block
+            .flag
+            .as_deref()
+            .is_some_and(|flag| own.clone().allow(flag));
         if !is_new || !can_be_given || flags.len() >= MOST_FLAGS {
             remaining = Some(block);
             break;

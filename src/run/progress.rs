@@ -12,7 +12,7 @@ use crate::journal::Entry;
 use crate::record::{RunRecord, State, Store};
 use crate::step::StepId;
 
-/// What is known of the steps of a run.
+/// The known facts about the steps of a run.
 #[derive(Debug, Default)]
 pub struct KnownSteps {
     /// Beginnings, ends and notes, from the journal of this clone and from checkpoints.

@@ -1,6 +1,7 @@
 //! Explains a thing of a plan or a run: what becomes of it, the minimal causes of that, and the ways out.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use super::{Failure, FailureKind};
@@ -8,8 +9,8 @@ use crate::apply::{self, RunProgress};
 use crate::design::{GroupName, NodeName};
 use crate::diagnostic::nearest;
 use crate::plan::{
-    BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan, RunState,
-    StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking, WayOut,
+    BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan, PlanEffect,
+    RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking, WayOut, effect,
 };
 use crate::record::NodeRecord;
 use crate::run::{Durations, KnownSteps};
@@ -38,7 +39,10 @@ impl Thing {
     #[must_use]
     pub fn named(word: &str, plan: &Plan, nodes: &dyn Fn(&str) -> bool) -> Option<Self> {
         if let Some(name) = word.strip_prefix("group:") {
-            let position = plan.groups.iter().position(|group| group.name.as_str() == name);
+            let position = plan
+                .groups
+                .iter()
+                .position(|group| group.name.as_str() == name);
             return position.map(Self::Group);
         }
         let name = word.strip_prefix("node:").unwrap_or(word);
@@ -70,7 +74,7 @@ impl Thing {
     }
 }
 
-/// What is known beside a plan.
+/// The known facts beside a plan.
 #[derive(Default)]
 pub struct Known<'a> {
     /// The steps of its run.
@@ -81,7 +85,7 @@ pub struct Known<'a> {
     pub profiles: BTreeMap<NodeName, Arc<str>>,
     /// The records of the nodes.
     pub records: Option<&'a BTreeMap<NodeName, NodeRecord>>,
-    /// What the blocked change of the node needs.
+    /// The flags that the blocked change of the node needs.
     pub unblocking: Option<Unblocking>,
     /// The time, in seconds since 1970.
     pub now: i64,
@@ -143,7 +147,9 @@ impl Explainer<'_> {
             unchanged: node
                 .filter(|_| change.is_none())
                 .map(|node| self.unchanged(node)),
-            blocked: group.as_ref().map_or_else(Vec::new, |group| self.blocked(&group.name)),
+            blocked: group
+                .as_ref()
+                .map_or_else(Vec::new, |group| self.blocked(&group.name)),
             group,
             unblocking: self.known.unblocking.clone(),
             refusals: if is_run { Vec::new() } else { plan.refusals() },
@@ -305,9 +311,11 @@ impl Explainer<'_> {
             let controller = machine.and_then(|machine| machine.controller.address.clone());
             let what = match controller {
                 Some(address) => {
-                    format!("look at the console and the event log of {node}, at its controller {address}")
+                    format!(
+                        "check the console and the event log of {node}, at its controller {address}"
+                    )
                 }
-                None => format!("look at the console of {node}"),
+                None => format!("check the console of {node}"),
             };
             ways.push(way(what, Some(format!("trueup status {node}"))));
         }
@@ -315,7 +323,10 @@ impl Explainer<'_> {
     }
 
     fn ways_of_plan(&self, explanation: &Explanation, ways: &mut Vec<WayOut>) {
-        let blocked = explanation.change.as_ref().and_then(|change| change.blocked.as_ref());
+        let blocked = explanation
+            .change
+            .as_ref()
+            .and_then(|change| change.blocked.as_ref());
         if let Some(unblocking) = &explanation.unblocking
             && !unblocking.flags.is_empty()
         {
@@ -350,7 +361,7 @@ impl Explainer<'_> {
         });
         if is_carried_out && explanation.refusals.is_empty() {
             let command = match &self.basis {
-                ExplanationBasis::File { path } => format!("trueup apply {path}"),
+                ExplanationBasis::File { path } => apply_command(self.plan, path),
                 ExplanationBasis::Plan | ExplanationBasis::Run { .. } => {
                     self.command("apply", &self.plan.options.allowances())
                 }
@@ -372,6 +383,19 @@ impl Explainer<'_> {
     }
 }
 
+/// The command that applies a saved plan: what it allows is confirmed by its effect.
+#[must_use]
+pub fn apply_command(plan: &Plan, path: &dyn Display) -> String {
+    let allows = !plan.options.allowances().is_empty() || plan.request.action.is_targeted();
+    match allows {
+        true => {
+            let digest = PlanEffect::of(plan).digest();
+            format!("trueup apply {path} --effect {}", effect::short(&digest))
+        }
+        false => format!("trueup apply {path}"),
+    }
+}
+
 fn is_unsuccessful(step: &StepExplanation) -> bool {
     matches!(
         step.standing,
@@ -383,5 +407,68 @@ fn way(what: impl Into<String>, command: Option<String>) -> WayOut {
     WayOut {
         what: what.into(),
         command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Entry;
+    use crate::plan::tests::saved;
+
+    /// A step that began at a time, and whose kind took these times before, after so many seconds.
+    fn after(seconds: i64) -> (StepExplanation, Vec<WayOut>) {
+        let plan = saved::full();
+        let touches = |id: &StepId| id.kind.facts().touches_world() && id.node.is_some();
+        let index = plan
+            .steps
+            .iter()
+            .position(|step| touches(&step.id))
+            .unwrap();
+        let step = plan.steps[index].id.clone();
+        let node = step.node.clone().unwrap();
+        let profile: Arc<str> = "generic".into();
+        let mut known = Known {
+            profiles: [(node, profile.clone())].into(),
+            now: 1_800_000_000 + seconds,
+            ..Known::default()
+        };
+        for minutes in [12, 13, 14, 15, 18, 17, 16] {
+            known.durations.add(step.kind, &profile, minutes * 60_000);
+        }
+        let began = jiff::Timestamp::from_second(1_800_000_000)
+            .unwrap()
+            .to_string();
+        known.steps.began.insert(step.clone(), began.into());
+        known.steps.entries.push(Entry::Intent { step });
+        let basis = ExplanationBasis::Run {
+            run: "01RUN".into(),
+            outcome: None,
+            unfinished: None,
+        };
+        let explained = explain(&plan, basis, &Thing::Step(index), known).unwrap();
+        (explained.steps[0].clone(), explained.ways_out)
+    }
+
+    #[test]
+    fn a_step_that_runs_longer_than_any_before_is_overdue_and_its_machine_is_to_be_checked() {
+        let (step, ways) = after(41 * 60);
+        let timing = step.timing.unwrap();
+        assert_eq!((timing.usual_least, timing.usual_most), (12 * 60, 17 * 60));
+        assert_eq!((timing.running, timing.recorded), (Some(41 * 60), 7));
+        assert!(timing.overdue);
+        let node = step.step.node.unwrap();
+        let status = format!("trueup status {node}");
+        assert!(
+            ways.iter()
+                .any(|way| way.command.as_deref() == Some(&status)),
+            "{ways:?}"
+        );
+        let (step, ways) = after(18 * 60);
+        assert!(!step.timing.unwrap().overdue);
+        assert!(
+            ways.iter()
+                .all(|way| way.command.as_deref() != Some(&status))
+        );
     }
 }

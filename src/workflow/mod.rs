@@ -16,6 +16,7 @@ mod checking;
 mod checkout;
 mod client;
 mod collections;
+mod compared;
 mod consent;
 mod equip;
 mod error;
@@ -56,14 +57,15 @@ pub use collections::{
     BufferMode, CollectionChange, CollectionError, Collections, CommitRequest, Committed,
     Comparison, Problem, Version,
 };
+pub use compared::applied;
 pub use consent::{Consent, Operator, admitted, listed};
 pub use equip::{Equipped, Purpose, equip, in_history};
 pub use error::Error;
 pub use etcd::observe_etcd;
-pub use explain::{Known, Thing, explain};
+pub use explain::{Known, Thing, apply_command, explain};
 pub use failure::{Failure, FailureKind};
 pub use guarded::gate_of;
-pub use plan::{Observed, Outlook, PlanRequest, Planned, Planner, applied, commit_of};
+pub use plan::{Observed, Outlook, PlanRequest, Planned, Planner, commit_of};
 pub use published::unpublished;
 pub use ready::ReadyPlan;
 pub use recheck::{Rechecked, hold, recheck};

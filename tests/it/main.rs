@@ -31,6 +31,8 @@ mod cli_doctor;
 #[cfg(test)]
 mod cli_estimate;
 #[cfg(test)]
+mod cli_explain;
+#[cfg(test)]
 mod cli_export;
 #[cfg(test)]
 mod cli_help;

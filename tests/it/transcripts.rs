@@ -158,6 +158,9 @@ transcripts! {
     failed_group
     succeeded_with_failures
     limit_of_failures
+    explain_words
+    explain_blocked
+    explain_run
     review_markdown
     saved_plan_stale
     plan_allowances

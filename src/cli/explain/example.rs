@@ -129,7 +129,9 @@ mod tests {
 
     #[test]
     fn most_kinds_have_an_example() {
-        let with = schema::kinds().filter(|kind| example(kind).is_some()).count();
+        let with = schema::kinds()
+            .filter(|kind| example(kind).is_some())
+            .count();
         assert!(with >= 12, "only {with}");
     }
 }

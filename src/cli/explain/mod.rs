@@ -129,8 +129,10 @@ fn thing(context: &mut Context, command: &ExplainCommand) -> Result<u8, Failure>
     let is_run = is_run.filter(|_| command.word.len() >= SHORTEST_RUN);
     if let Some(by) = &command.by {
         let run = by_beginning(&runs, by, site)?.ok_or_else(|| {
-            Failure::error(format!("`{by}` is neither a file nor a run of site `{site}`"))
-                .hint("`trueup log` lists the runs")
+            Failure::error(format!(
+                "`{by}` is neither a file nor a run of site `{site}`"
+            ))
+            .hint("`trueup log` lists the runs")
         })?;
         let source = of_run(context, &here, &run)?;
         return shown(context, command, source, &|_| false);
@@ -152,7 +154,7 @@ fn thing(context: &mut Context, command: &ExplainCommand) -> Result<u8, Failure>
 /// Fewer letters of the id of a run are more likely the name of something else.
 const SHORTEST_RUN: usize = 6;
 
-/// What runs are read with.
+/// The records and the checkout that runs are read with.
 struct Here<'a> {
     checkout: &'a Checkout<'a>,
     connection: &'a Connection<'a>,
@@ -162,8 +164,14 @@ struct Here<'a> {
 }
 
 /// The saved plan that was named; `None`: none was, or what was named is no file.
-fn of_file(context: &Context, command: &ExplainCommand) -> Result<Option<Source<'static>>, Failure> {
-    let named = command.by.as_ref().map(|by| (by, context.directory().join(by)));
+fn of_file(
+    context: &Context,
+    command: &ExplainCommand,
+) -> Result<Option<Source<'static>>, Failure> {
+    let named = command
+        .by
+        .as_ref()
+        .map(|by| (by, context.directory().join(by)));
     let Some((by, path)) = named.filter(|(_, path)| path.exists()) else {
         return Ok(None);
     };
@@ -237,9 +245,8 @@ fn profiles(
         return BTreeMap::new();
     };
     let nodes = site.design.nodes.iter();
-    let profiles = nodes.filter_map(|(name, node)| {
-        Some((name.clone(), node.hardware_profile.clone()?))
-    });
+    let profiles =
+        nodes.filter_map(|(name, node)| Some((name.clone(), node.hardware_profile.clone()?)));
     profiles.collect()
 }
 
@@ -317,15 +324,21 @@ fn shown(
         false => Thing::named(&command.word, &plan, nodes),
     };
     let thing = thing.ok_or_else(|| {
-        let mut known: Vec<&str> = plan.changes.iter().map(|change| change.node.as_str()).collect();
+        let mut known: Vec<&str> = plan
+            .changes
+            .iter()
+            .map(|change| change.node.as_str())
+            .collect();
         let of_groups = plan.groups.iter().flat_map(|group| &group.nodes);
         known.extend(of_groups.map(NodeName::as_str));
-        report::codes().iter().for_each(|code| known.push(code.code));
+        report::codes()
+            .iter()
+            .for_each(|code| known.push(code.code));
         schema::kinds().for_each(|kind| known.push(schema::short(kind)));
         Thing::unknown(&command.word, known.into_iter())
     })?;
-    let explanation = explain(&plan, basis, &thing, known)
-        .map_err(|error| Failure::error(error.to_string()))?;
+    let explanation =
+        explain(&plan, basis, &thing, known).map_err(|error| Failure::error(error.to_string()))?;
     let printer = context.printer;
     match command.format {
         ExplainFormat::Text => {

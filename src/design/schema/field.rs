@@ -195,9 +195,7 @@ impl<'s> Place<'s> {
             let target = local.and_then(|pointer| self.root.pointer(pointer));
             let lists = ["allOf", "anyOf", "oneOf"].into_iter();
             let lists = lists.filter_map(|key| node.get(key)?.as_array()).flatten();
-            let then = ["then", "else"]
-                .into_iter()
-                .filter_map(|key| node.get(key));
+            let then = ["then", "else"].into_iter().filter_map(|key| node.get(key));
             let mut below: Vec<&Json> = target.into_iter().chain(lists).chain(then).collect();
             below.reverse();
             next.extend(below.into_iter().map(|node| (node, depth + 1)));
@@ -231,9 +229,11 @@ impl<'s> Place<'s> {
         for node in &all {
             let properties = node.get("properties").and_then(Json::as_object);
             for (name, below) in properties.into_iter().flatten() {
-                let is_described = below.get("description").is_some() || below.get("$ref").is_some();
+                let is_described =
+                    below.get("description").is_some() || below.get("$ref").is_some();
                 let is_known = found.iter().any(|(known, _)| known == name);
-                if is_known || !below.is_object() || (!is_described && below.get("type").is_none()) {
+                if is_known || !below.is_object() || (!is_described && below.get("type").is_none())
+                {
                     continue;
                 }
                 let required = node.get("required").and_then(Json::as_array);
@@ -328,7 +328,9 @@ impl<'s> Place<'s> {
     /// A type of JSON Schema in the words of YAML.
     fn phrase(self, name: &str) -> String {
         match name {
-            "object" if self.values().is_some() && self.named().is_empty() => "map by name".to_owned(),
+            "object" if self.values().is_some() && self.named().is_empty() => {
+                "map by name".to_owned()
+            }
             "object" => "map".to_owned(),
             "array" => match self.entries().map(Self::type_name) {
                 Some(of) => format!("list of {of}"),
@@ -352,7 +354,10 @@ fn allowed(all: &[&Json]) -> Vec<String> {
             let values: Vec<String> = values.iter().map(text).collect();
             format!("one of {}", values.join(", "))
         }));
-        found.extend(node.get("const").map(|value| format!("only {}", text(value))));
+        found.extend(
+            node.get("const")
+                .map(|value| format!("only {}", text(value))),
+        );
         for (key, words) in [
             ("minimum", "at least"),
             ("exclusiveMinimum", "more than"),
@@ -364,7 +369,10 @@ fn allowed(all: &[&Json]) -> Vec<String> {
             ("maxItems", "entries, at most"),
             ("pattern", "of the form"),
         ] {
-            found.extend(node.get(key).map(|value| format!("{words} {}", text(value))));
+            found.extend(
+                node.get(key)
+                    .map(|value| format!("{words} {}", text(value))),
+            );
         }
     }
     found.dedup();
@@ -386,7 +394,12 @@ mod tests {
             assert!(count < 5_000, "the fields have no end: {word}");
             // Deeper than any document needs: a schema may contain itself.
             if found.path.len() < 12 {
-                next.extend(found.fields.iter().map(|below| format!("{word}.{}", below.name)));
+                next.extend(
+                    found
+                        .fields
+                        .iter()
+                        .map(|below| format!("{word}.{}", below.name)),
+                );
             }
         }
         count
@@ -414,7 +427,8 @@ mod tests {
                     .iter()
                     .any(|end| name.ends_with(end))
             });
-            let is_number = found.type_name.contains("integer") || found.type_name.contains("number");
+            let is_number =
+                found.type_name.contains("integer") || found.type_name.contains("number");
             let has_unit = found.description.contains("econds");
             if is_time && is_number && !has_unit {
                 bare.push(format!("{}.{}", found.kind, found.path.join(".")));
@@ -427,6 +441,10 @@ mod tests {
     fn a_default_and_the_examples_of_a_field_are_valid_by_its_own_schema() {
         let mut checked = 0;
         everywhere(&mut |found| {
+            // Its schema refers to those of the kinds, which are files of their own.
+            if found.kind == ENVELOPE {
+                return;
+            }
             let root = schema(&found.kind);
             let mut place = Place::of(&root);
             for name in &found.path {
@@ -475,7 +493,10 @@ mod tests {
             Ok(found) => panic!("{found:?}"),
         };
         assert_eq!(near("Policy.timezone").as_deref(), Some("time_zone"));
-        assert_eq!(near("drydock/HostProfil.oob").as_deref(), Some("drydock/HostProfile"));
+        assert_eq!(
+            near("drydock/HostProfil.oob").as_deref(),
+            Some("drydock/HostProfile")
+        );
         assert_eq!(near("Policy.time_zone.of"), None);
         assert!(is_of_kind("Policy") && !is_of_kind("Policyholder") && !is_of_kind("n07"));
     }

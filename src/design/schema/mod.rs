@@ -112,7 +112,7 @@ struct Compiled {
 }
 
 /// The schema files for editors and other programs: name and text. Among them are `document.json`, which refers to those of the
-/// kinds, `plan.json`, `policy-input.json` and `parts.json`.
+/// kinds, `plan.json`, `policy-input.json`, `parts.json` and `explanation.json`.
 pub fn files() -> impl Iterator<Item = (String, &'static str)> {
     own::OWN
         .iter()
@@ -122,6 +122,7 @@ pub fn files() -> impl Iterator<Item = (String, &'static str)> {
             ("plan.json".to_owned(), own::PLAN),
             ("policy-input.json".to_owned(), own::POLICY_INPUT),
             ("parts.json".to_owned(), own::PARTS),
+            ("explanation.json".to_owned(), own::EXPLANATION),
         ])
 }
 

@@ -77,7 +77,9 @@ fn of_page(
             columns = cells;
             continue;
         }
-        let name = cells.first().and_then(|cell| cell.strip_prefix('`')?.strip_suffix('`'));
+        let name = cells
+            .first()
+            .and_then(|cell| cell.strip_prefix('`')?.strip_suffix('`'));
         let (Some(code), Some(problem)) = (name, cells.get(1)) else {
             continue;
         };
@@ -203,7 +205,10 @@ mod tests {
         for code in &all {
             let name = code.code;
             assert!(!code.section.is_empty() && !code.why.is_empty(), "{name}");
-            assert!(!code.problem.is_empty() && !code.correction.is_empty(), "{name}");
+            assert!(
+                !code.problem.is_empty() && !code.correction.is_empty(),
+                "{name}"
+            );
             let texts = [&code.why, &code.problem, &code.correction];
             assert!(texts.iter().all(|text| !text.contains("](")), "{name}");
         }
@@ -215,7 +220,12 @@ mod tests {
         assert_eq!(found.section, "YAML");
         assert_eq!(found.correction, "indent with spaces");
         assert_eq!(code("yaml-"), None);
-        assert!(code("check-needs").unwrap().correction.contains("plan again"));
+        assert!(
+            code("check-needs")
+                .unwrap()
+                .correction
+                .contains("plan again")
+        );
         let page = "see [The simulator](simulator.md#faults), [that](x.md) and `a[0]`";
         assert_eq!(
             without_links(page),

@@ -32,8 +32,16 @@ pub fn write_field(
     write!(out, "{}", palette.paint(Role::Strong, &*field.kind))?;
     if !field.path.is_empty() {
         let path = field.path.join(".");
-        let below = if field.kind == ENVELOPE { "." } else { " data." };
-        write!(out, "{below}{}", palette.paint(Role::Strong, Visible(&path)))?;
+        let below = if field.kind == ENVELOPE {
+            "."
+        } else {
+            " data."
+        };
+        write!(
+            out,
+            "{below}{}",
+            palette.paint(Role::Strong, Visible(&path))
+        )?;
     }
     writeln!(out)?;
     wrapped(out, &field.description, "  ")?;

@@ -42,7 +42,12 @@ pub fn write_thing(
     }
     for blocked in &explanation.blocked {
         let (node, block) = (blocked.node.as_str(), &blocked.block);
-        write!(out, "  {} is blocked: {}", Visible(node), Visible(&block.reason))?;
+        write!(
+            out,
+            "  {} is blocked: {}",
+            Visible(node),
+            Visible(&block.reason)
+        )?;
         match &block.flag {
             Some(flag) => writeln!(out, " ({})", Visible(flag))?,
             None => writeln!(out)?,
@@ -84,7 +89,11 @@ fn heading(out: &mut dyn Write, explanation: &Explanation, palette: Palette) -> 
     match &explanation.basis {
         ExplanationBasis::Plan => writeln!(out, "{kind} {name} of site {site}, by a plan made now"),
         ExplanationBasis::File { path } => {
-            writeln!(out, "{kind} {name} of site {site}, by the plan {}", Visible(path))
+            writeln!(
+                out,
+                "{kind} {name} of site {site}, by the plan {}",
+                Visible(path)
+            )
         }
         ExplanationBasis::Run {
             run,
@@ -102,7 +111,9 @@ fn heading(out: &mut dyn Write, explanation: &Explanation, palette: Palette) -> 
                 Some(RunState::Interrupted) => "which was interrupted",
                 None => "which has ended",
             };
-            let outcome = outcome.as_ref().map(|outcome| format!(": {}", Visible(outcome)));
+            let outcome = outcome
+                .as_ref()
+                .map(|outcome| format!(": {}", Visible(outcome)));
             writeln!(
                 out,
                 "{kind} {name} of site {site}{run}, {state}{}",
@@ -119,7 +130,11 @@ fn unblocking(out: &mut dyn Write, explanation: &Explanation, palette: Palette) 
     if unblocking.flags.len() < 2 && unblocking.remaining.is_none() {
         return Ok(());
     }
-    writeln!(out, "\n{}", palette.paint(Role::Strong, "All that it needs"))?;
+    writeln!(
+        out,
+        "\n{}",
+        palette.paint(Role::Strong, "All that it needs")
+    )?;
     for block in &unblocking.flags {
         let flag = block.flag.as_deref().unwrap_or_default();
         writeln!(out, "  {}: {}", Visible(flag), Visible(&block.reason))?;
@@ -152,11 +167,17 @@ fn step(out: &mut dyn Write, step: &StepExplanation, palette: Palette) -> fmt::R
         write!(out, ": {}", Visible(message))?;
     }
     writeln!(out)?;
-    if let Some(times) = step.expected.filter(|_| step.standing == StepStanding::Planned) {
+    if let Some(times) = step
+        .expected
+        .filter(|_| step.standing == StepStanding::Planned)
+    {
         let (begin, end) = (u64::from(times.0), u64::from(times.1));
         if end > 0 {
             let (begin, end) = (at_most(begin), at_most(end));
-            writeln!(out, "      expected from {begin} to {end} after the start of the run")?;
+            writeln!(
+                out,
+                "      expected from {begin} to {end} after the start of the run"
+            )?;
         }
     }
     if let Some(timing) = &step.timing {
@@ -164,11 +185,14 @@ fn step(out: &mut dyn Write, step: &StepExplanation, palette: Palette) -> fmt::R
     }
     let count = step.causes.len();
     if count > 0 {
+        let is_decision = step.step.node.is_none();
         let intro = match (step.standing, step.needed) {
-            (StepStanding::Failed | StepStanding::Skipped, _) if count > 1 => {
-                "it would have run if these had not failed, all of them:"
-            }
-            (StepStanding::Failed | StepStanding::Skipped, _) => "it would have run without:",
+            (StepStanding::Failed | StepStanding::Skipped, _) => match (count, is_decision) {
+                (1, true) => "it would have succeeded without this failure:",
+                (1, false) => "it would have run without this failure:",
+                (_, true) => "it would have succeeded without these failures, all of them:",
+                (_, false) => "it would have run without these failures, all of them:",
+            },
             (_, CausesNeeded::AnyOne) => "until any one of these ends:",
             (_, CausesNeeded::All) if count > 1 => "until these have ended, all of them:",
             (_, CausesNeeded::All) => "until this has ended:",
@@ -177,7 +201,10 @@ fn step(out: &mut dyn Write, step: &StepExplanation, palette: Palette) -> fmt::R
         causes(out, &step.causes, palette)?;
     }
     if !step.minimal {
-        writeln!(out, "      The search was stopped at its bound: some of these may not count.")?;
+        writeln!(
+            out,
+            "      The search was stopped at its bound: some of these may not count."
+        )?;
     }
     if let Some(limit) = &step.limit {
         writeln!(out, "      {}", Visible(limit))?;
@@ -193,7 +220,12 @@ fn causes(out: &mut dyn Write, causes: &[StepCause], palette: Palette) -> fmt::R
     for cause in causes.iter().take(MOST_CAUSES) {
         let (words, role) = standing(cause.standing);
         let id = cause.step.to_string();
-        write!(out, "        {} {}", Visible(&id), palette.paint(role, words))?;
+        write!(
+            out,
+            "        {} {}",
+            Visible(&id),
+            palette.paint(role, words)
+        )?;
         match &cause.message {
             Some(message) => writeln!(out, ": {}", Visible(message))?,
             None => writeln!(out)?,

@@ -43,5 +43,5 @@ pub struct View {
     pub steps: bool,
 }
 
-pub(super) use words::{about, at_most, duration};
 pub(crate) use words::rounded;
+pub(super) use words::{about, at_most, duration};
