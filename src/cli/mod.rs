@@ -8,6 +8,7 @@ mod accept;
 mod action;
 mod apply;
 mod approve;
+mod bundle;
 mod client;
 mod comment;
 mod complete;
@@ -124,6 +125,10 @@ enum Command {
     /// Divide a plan among workers: its parts, their begin, their end
     #[command(subcommand)]
     Run(Box<run::RunCommand>),
+    /// Write all that a plan is made of to a file: observed state, commits, options
+    Bundle(Box<bundle::BundleCommand>),
+    /// Make the plan of a bundle again, offline, and compare it byte for byte
+    Replay(bundle::ReplayCommand),
     /// Sign the effect of a saved plan as approved, with an SSH key
     Approve(approve::ApproveCommand),
     /// List the site actions
@@ -420,6 +425,8 @@ impl Command {
             Self::Approve(command) => approve::run(context, &command),
             Self::Log(command) => log::log(context, &command),
             Self::Show(command) => log::show(context, &command),
+            Self::Bundle(command) => bundle::bundle(context, &command),
+            Self::Replay(command) => bundle::replay(context, &command),
             Self::Explain(command) => explain::run(context, &command),
             Self::Init(command) => init::run(context, &command),
             Self::Status(command) => status::run(context, &command),

@@ -21,6 +21,8 @@ mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;
 #[cfg(test)]
+mod cli_bundle;
+#[cfg(test)]
 mod cli_comment;
 #[cfg(test)]
 mod cli_complete;

@@ -161,6 +161,7 @@ transcripts! {
     explain_words
     explain_blocked
     explain_run
+    bundle_and_replay
     review_markdown
     saved_plan_stale
     plan_allowances

@@ -141,6 +141,14 @@ fn of_others(command: &str) -> &'static [Example] {
                 "trueup show 01K8 --plan --format markdown",
             ),
         ],
+        "bundle" => &[(
+            "Write what the plan of the site is made of, for a report",
+            "trueup bundle -o site.bundle",
+        )],
+        "replay" => &[(
+            "Make the plan of a bundle again",
+            "trueup replay site.bundle",
+        )],
         "explain" => &[
             (
                 "Explain the code of a diagnostic",

@@ -77,11 +77,12 @@ fn a_flag_that_another_block_hid_is_named_and_what_no_flag_changes_is_too() {
     let plan = fixture.plan();
     let n1 = NodeName::from("n1");
     let both = found(&fixture, &plan, &n1).unwrap();
-    let flags: Vec<&str> = both
+    let mut flags: Vec<&str> = both
         .flags
         .iter()
         .map(|block| block.flag.as_deref().unwrap())
         .collect();
+    flags.sort_unstable();
     assert_eq!(flags, ["--allow-redeploy n1", "--allow-unverified n1"]);
     assert_eq!(both.command, flags);
     assert_eq!(both.remaining, None);
