@@ -6,6 +6,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod cause;
 mod consequences;
 mod decide;
 mod dispatch;
@@ -25,6 +26,7 @@ mod start;
 mod take_in;
 mod tally;
 
+pub use cause::RunProgress;
 pub use consequences::steps_to_act;
 pub use dispatch::execute;
 pub use estimate::{Estimate, estimate};

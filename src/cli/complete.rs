@@ -62,8 +62,10 @@ impl Kind {
         if argument.is_positional() {
             return match command {
                 "plan" | "apply" => Some(Self::ActionAndNodes),
-                "status" | "nodes" | "accept" => Some(Self::Words),
-                "show" | "abort" | "unlock" => Some(Self::Runs),
+                "status" | "nodes" | "accept" | "explain" if argument.get_id() != "by" => {
+                    Some(Self::Words)
+                }
+                "show" | "abort" | "unlock" | "explain" => Some(Self::Runs),
                 "etcd" => Some(Self::Clusters),
                 _ => None,
             };
@@ -107,7 +109,7 @@ fn with_completers(command: clap::Command, line: &Arc<Line>) -> clap::Command {
     command
         .mut_args(|argument| match Kind::of(&name, &argument) {
             Some(kind) => {
-                let takes_file = matches!(name.as_str(), "apply" | "show");
+                let takes_file = matches!(name.as_str(), "apply" | "show" | "explain");
                 let completer = Completer {
                     kind,
                     takes_file: takes_file && argument.is_positional(),

@@ -216,6 +216,15 @@ impl Context {
         Self::new(&global).ok()
     }
 
+    /// The same for a site in another folder, from where nothing else is taken.
+    pub(super) fn in_folder(&self, folder: &Path, site: &str) -> Self {
+        Self {
+            site: Some(site.to_owned()),
+            directory: folder.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// The folder that the command runs in.
     pub(super) fn directory(&self) -> &Path {
         &self.directory

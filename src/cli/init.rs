@@ -13,11 +13,14 @@ use super::{Failure, FailureKind};
 
 /// An example: its files, and what its first commit says.
 pub(super) struct Example {
-    name: &'static str,
+    pub(super) name: &'static str,
     summary: &'static str,
     message: &'static str,
-    files: &'static [(&'static str, &'static str)],
+    pub(super) files: &'static [(&'static str, &'static str)],
 }
+
+/// All of them, from the one with most kinds of documents on.
+pub(super) const ALL: [&Example; 4] = [&REDFISH, &CONTROL_PLANE, &MAAS, &EDGE];
 
 /// Three machines, as they stand in `site-examples/edge`.
 pub(super) const EDGE: Example = Example {

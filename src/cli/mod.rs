@@ -8,6 +8,7 @@ mod accept;
 mod action;
 mod apply;
 mod approve;
+mod bundle;
 mod client;
 mod comment;
 mod complete;
@@ -18,6 +19,7 @@ mod doctor;
 mod environment;
 mod etcd;
 mod exit;
+mod explain;
 mod export;
 mod foreign;
 mod help;
@@ -123,12 +125,18 @@ enum Command {
     /// Divide a plan among workers: its parts, their begin, their end
     #[command(subcommand)]
     Run(Box<run::RunCommand>),
+    /// Write all that a plan is made of to a file: observed state, commits, options
+    Bundle(Box<bundle::BundleCommand>),
+    /// Make the plan of a bundle again, offline, and compare it byte for byte
+    Replay(bundle::ReplayCommand),
     /// Sign the effect of a saved plan as approved, with an SSH key
     Approve(approve::ApproveCommand),
     /// List the site actions
     Log(log::LogCommand),
     /// Show a saved plan or a past run
     Show(log::ShowCommand),
+    /// Explain a code, a field of a document, or why a node, step, group or run is as it is
+    Explain(Box<explain::ExplainCommand>),
     /// Show the design, record and observed state of each node
     Status(status::StatusCommand),
     /// List the nodes that names, groups and flags select
@@ -417,6 +425,9 @@ impl Command {
             Self::Approve(command) => approve::run(context, &command),
             Self::Log(command) => log::log(context, &command),
             Self::Show(command) => log::show(context, &command),
+            Self::Bundle(command) => bundle::bundle(context, &command),
+            Self::Replay(command) => bundle::replay(context, &command),
+            Self::Explain(command) => explain::run(context, &command),
             Self::Init(command) => init::run(context, &command),
             Self::Status(command) => status::run(context, &command),
             Self::Nodes(command) => nodes::run(context, &command),

@@ -21,7 +21,7 @@ use super::planning::{PlanArguments, resolve};
 use super::sites::SitesArguments;
 use super::value::size;
 use super::{Failure, FailureKind};
-use crate::workflow::Planner;
+use crate::workflow::{Planner, apply_command};
 
 #[derive(Debug, Args)]
 pub(super) struct PlanCommand {
@@ -216,12 +216,8 @@ fn saved_as(path: &Path, plan: &Plan) -> String {
             "Saved as `{path}`, effect {pin}; changes in it are blocked, so that `trueup apply` refuses it."
         );
     }
-    let allows = !plan.options.allowances().is_empty() || plan.request.action.is_targeted();
-    let flag = match allows {
-        true => format!(" --effect {pin}"),
-        false => String::new(),
-    };
-    format!("Saved as `{path}`, effect {pin}; `trueup apply {path}{flag}` applies it.")
+    let command = apply_command(plan, &path);
+    format!("Saved as `{path}`, effect {pin}; `{command}` applies it.")
 }
 
 fn save(repository: &Repository, path: &Path, plan: &Plan) -> io::Result<()> {

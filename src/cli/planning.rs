@@ -190,6 +190,7 @@ impl PlanArguments {
             without_forecast: false,
             only_looks: false,
             gives_times: self.action.gives_times(),
+            unblock: None,
         }
     }
 
@@ -211,6 +212,7 @@ impl PlanArguments {
             without_forecast: false,
             only_looks: false,
             gives_times: false,
+            unblock: None,
         }
     }
 

@@ -17,6 +17,7 @@ mod deploy_steps;
 mod drift;
 pub mod effect;
 mod etcd;
+mod explanation;
 mod fact;
 mod facts;
 mod flags;
@@ -33,6 +34,7 @@ mod make;
 mod options;
 mod parts;
 mod preconditions;
+mod refusals;
 mod remediate;
 mod remedy;
 mod renamed;
@@ -46,6 +48,7 @@ mod subject;
 pub(crate) mod tests;
 mod tightened;
 mod unavailable;
+mod unblock;
 mod work;
 
 use std::collections::BTreeMap;
@@ -66,6 +69,10 @@ pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
 pub use effect::{Difference, PlanEffect};
+pub use explanation::{
+    BlockedNode, CausesNeeded, ExplainedSubject, Explanation, ExplanationBasis, PlanRefusal,
+    StepCause, StepExplanation, StepStanding, StepTiming, SubjectKind, WayOut,
+};
 pub use fact::{FactName, FactSubject};
 pub use facts::{Sources, sources};
 pub use forecast::{EtcdForecast, Forecast, NodeForecast, StepTimes, TimeForecast};
@@ -82,6 +89,7 @@ pub use renamed::Renames;
 pub use saved::digest;
 pub use stale::{Current, Staleness, broken, hold_to, stale};
 pub use tightened::{GuardsNow, Tightened};
+pub use unblock::{Unblocking, unblocking};
 
 /// The version of the format of a saved plan.
 pub const FORMAT_VERSION: u32 = 3;

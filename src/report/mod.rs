@@ -12,6 +12,7 @@ pub mod diff;
 pub mod doctor;
 mod escape;
 pub mod etcd;
+pub mod explain;
 mod html;
 pub mod json;
 mod palette;

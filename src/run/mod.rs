@@ -37,6 +37,7 @@ mod outcome;
 mod owed_tags;
 mod part;
 mod process;
+mod progress;
 mod publish;
 mod recorder;
 mod records;
@@ -74,6 +75,7 @@ pub use part::{
     overview, pushes_per_minute, time_of_pushes,
 };
 pub use process::{Committer, Process};
+pub use progress::{KnownSteps, known_steps};
 pub use publish::Publication;
 pub use recorder::Recorder;
 pub use resume::{Resumption, resume};

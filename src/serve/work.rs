@@ -321,6 +321,7 @@ impl Operator for Approval<'_> {
             without_forecast: false,
             only_looks: false,
             gives_times: false,
+            unblock: None,
         }
     }
 

@@ -16,10 +16,12 @@ mod checking;
 mod checkout;
 mod client;
 mod collections;
+mod compared;
 mod consent;
 mod equip;
 mod error;
 mod etcd;
+mod explain;
 mod failure;
 mod guard_source;
 mod guarded;
@@ -55,13 +57,15 @@ pub use collections::{
     BufferMode, CollectionChange, CollectionError, Collections, CommitRequest, Committed,
     Comparison, Problem, Version,
 };
+pub use compared::applied;
 pub use consent::{Consent, Operator, admitted, listed};
 pub use equip::{Equipped, Purpose, equip, in_history};
 pub use error::Error;
 pub use etcd::observe_etcd;
+pub use explain::{Known, Thing, apply_command, explain};
 pub use failure::{Failure, FailureKind};
 pub use guarded::gate_of;
-pub use plan::{Observed, Outlook, PlanRequest, Planned, Planner, applied, commit_of};
+pub use plan::{Observed, Outlook, PlanRequest, Planned, Planner, commit_of};
 pub use published::unpublished;
 pub use ready::ReadyPlan;
 pub use recheck::{Rechecked, hold, recheck};

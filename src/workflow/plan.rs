@@ -5,7 +5,6 @@
 //! [`plan::make`] makes the plan of all that, once.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,22 +13,21 @@ use super::approvals::{Approving, Gate, SigningRules};
 use super::backends::{allow_applied, choose, identities, runtime};
 use super::checking::checked_as_made;
 use super::client::driven;
+use super::compared::{applied, differing, share_digests, subjects};
 use super::guarded::GuardScope;
 use super::renewed::renewed;
 use super::rules::RuleSet;
 use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, sound};
 use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
-use crate::design::{
-    DIGEST_VERSION, Design, Digests, Documented, MergeJoin, NodeDesign, NodeName, Policy,
-};
+use crate::design::{Digests, Documented, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
 use crate::guard::Guarded;
 use crate::observed::{self, Observations};
 use crate::plan::{
     self, Action, Base, ClusterSteps, CommitHistory, GuardBasis, IntermediateCommit, Lineage,
-    Options, Plan, Renames, Request, Target,
+    Options, Plan, Renames, Request, Target, Unblocking,
 };
 use crate::record::{NodeRecord, SiteState, State};
 use crate::repository::{self, CommitId, Links, open_file};
@@ -68,6 +66,8 @@ pub struct PlanRequest {
     pub only_looks: bool,
     /// Times of drains were given, which may contradict each other or the documents.
     pub gives_times: bool,
+    /// A node of whose blocked change the flags are wanted that it needs.
+    pub unblock: Option<NodeName>,
 }
 
 impl PlanRequest {
@@ -109,6 +109,8 @@ pub struct Planned {
     pub gate: Gate,
     /// The digests by the rules of now of records of earlier ones.
     pub(super) renewed: BTreeMap<NodeName, Digests>,
+    /// The flags that the blocked change needs of the node for which that was asked.
+    pub unblocking: Option<Unblocking>,
     /// The last parts of the plan, where it is to have a forecast.
     outlook: Option<Outlook>,
     /// The revisions that nodes were applied at which differ from the design.
@@ -339,7 +341,7 @@ impl<'a> Planner<'a> {
             }
             (None, snapshot) => snapshot.flatten(),
         };
-        let plan = self.make(
+        let (plan, unblocking) = self.make(
             loader,
             &Basis {
                 site: &site,
@@ -376,6 +378,7 @@ impl<'a> Planner<'a> {
             runtime,
             hardware,
             gate: resolved.gate,
+            unblocking,
             outlook,
             old: designs.old,
         })
@@ -413,8 +416,12 @@ impl<'a> Planner<'a> {
         driven(self.client, runtime, observed)
     }
 
-    /// Makes the plan, with the approvals that it needs and has.
-    fn make(&self, loader: &Loader<'_>, basis: &Basis<'_>) -> Result<Plan, Failure> {
+    /// Makes the plan, with the approvals that it needs and has, and what a blocked change needs for which that is asked.
+    fn make(
+        &self,
+        loader: &Loader<'_>,
+        basis: &Basis<'_>,
+    ) -> Result<(Plan, Option<Unblocking>), Failure> {
         let Basis {
             site,
             guarded,
@@ -464,7 +471,13 @@ impl<'a> Planner<'a> {
         plan.approvals = gate.shown(self.approving(), &plan)?;
         let made_from = (&designs.before, &ground.records, observations);
         checked_as_made(&mut plan, guarded, made_from)?;
-        Ok(plan)
+        let unblocking = match &self.plan_request.unblock {
+            Some(node) => {
+                plan::unblocking(&input, &plan, node).map_err(|error| self.refused(&error))?
+            }
+            None => None,
+        };
+        Ok((plan, unblocking))
     }
 
     /// Checks that the records may be planned from.
@@ -718,53 +731,6 @@ pub fn commit_of(at: At) -> Option<CommitId> {
     }
 }
 
-/// The records that the design differs from.
-fn differing<'a>(
-    records: &'a BTreeMap<NodeName, NodeRecord>,
-    design: &'a Design,
-) -> impl Iterator<Item = &'a NodeRecord> {
-    let mut nodes = MergeJoin::of(&design.nodes);
-    records
-        .iter()
-        .filter(move |(name, record)| differs(record, nodes.get(name.as_str()).map(|node| &**node)))
-        .map(|(_, record)| record)
-}
-
-/// Lets records have the digests in common with the designs that they are those of, which are nearly all.
-fn share_digests(records: &mut BTreeMap<NodeName, NodeRecord>, design: &Design) {
-    let mut nodes = MergeJoin::of(&design.nodes);
-    for (name, record) in records {
-        if let Some(node) = nodes.get(name.as_str())
-            && node.digests == record.digests
-        {
-            record.digests = node.digests.clone();
-        }
-    }
-}
-
-/// Whether the design of a node, where it has one, is not what its record says.
-fn differs(record: &NodeRecord, node: Option<&NodeDesign>) -> bool {
-    node.is_none_or(|node| {
-        record.digest_version != DIGEST_VERSION || record.digests != node.digests
-    })
-}
-
-/// The designs that were applied last, of the nodes whose old design was loaded.
-#[must_use]
-pub fn applied<D: Deref<Target = Design>>(
-    records: &BTreeMap<NodeName, NodeRecord>,
-    designs: &BTreeMap<Arc<str>, D>,
-) -> BTreeMap<NodeName, Arc<NodeDesign>> {
-    records
-        .values()
-        .filter_map(|record| {
-            let design = designs.get(record.revision.as_ref()?)?;
-            let node = design.nodes.get(&record.node)?;
-            Some((record.node.clone(), node.clone()))
-        })
-        .collect()
-}
-
 /// Asks backends for what a plan goes by; `pods_of`: the nodes whose pods are wanted, where those are not all.
 async fn observe_nodes(
     backends: &Backends,
@@ -780,21 +746,4 @@ async fn observe_nodes(
         began.elapsed()
     );
     seen
-}
-
-/// Every node of the design, and those that have left it, but for old names of machines that have another one now.
-fn subjects(
-    design: &Design,
-    applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
-    renames: &Renames,
-) -> Vec<Arc<NodeDesign>> {
-    let left = applied
-        .iter()
-        .filter(|(name, _)| !design.nodes.contains_key(*name) && renames.now(name).is_none());
-    design
-        .nodes
-        .values()
-        .cloned()
-        .chain(left.map(|(_, node)| node.clone()))
-        .collect()
 }

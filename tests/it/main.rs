@@ -21,6 +21,8 @@ mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;
 #[cfg(test)]
+mod cli_bundle;
+#[cfg(test)]
 mod cli_comment;
 #[cfg(test)]
 mod cli_complete;
@@ -30,6 +32,8 @@ mod cli_demo;
 mod cli_doctor;
 #[cfg(test)]
 mod cli_estimate;
+#[cfg(test)]
+mod cli_explain;
 #[cfg(test)]
 mod cli_export;
 #[cfg(test)]

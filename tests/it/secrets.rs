@@ -304,6 +304,14 @@ fn read_in_every_way(fixture: &Fixture) {
         run(fixture, &["status", "--format", format]);
         run(fixture, &["etcd", "--format", format]);
         run(fixture, &["doctor", "--format", format]);
+        for word in [
+            "compute11",
+            "compute12",
+            "rule-secret",
+            "drydock/HostProfile.oob",
+        ] {
+            run(fixture, &["explain", word, "--format", format]);
+        }
         run(fixture, &["nodes", "--clean-steps", "--format", format]);
         run(fixture, &["apply", "--format", format]);
         run(
@@ -315,6 +323,12 @@ fn read_in_every_way(fixture: &Fixture) {
             &["plan", "remediate", "compute11", "--format", format],
         );
     }
+    let bundle = run(fixture, &["bundle", "-o", "site.bundle"]);
+    if bundle.code == 0 {
+        unseen("the bundle", &fixture.read("site.bundle"));
+    }
+    run(fixture, &["replay", "site.bundle"]);
+    let _ = std::fs::remove_file(fixture.checkout.path().join("site.bundle"));
     run(fixture, &["nodes", "--format", "names"]);
     for format in ["text", "json", "names"] {
         run(fixture, &["sites", "--format", format]);

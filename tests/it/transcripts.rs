@@ -158,6 +158,10 @@ transcripts! {
     failed_group
     succeeded_with_failures
     limit_of_failures
+    explain_words
+    explain_blocked
+    explain_run
+    bundle_and_replay
     review_markdown
     saved_plan_stale
     plan_allowances

@@ -1,5 +1,6 @@
 //! Runs of plans against a scripted fixture, in virtual time.
 
+mod cause;
 mod crash;
 mod estimate;
 mod examples;

@@ -108,7 +108,7 @@ pub(super) fn run(context: &mut Context, command: &DemoCommand) -> Result<u8, Fa
 }
 
 /// Makes a new folder: it is removed at the end with all that is in it.
-fn new_folder(parent: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn new_folder(parent: &Path) -> Result<PathBuf, Failure> {
     let mut number = 0;
     loop {
         let folder = parent.join(format!("trueup-demo-{}-{number}", std::process::id()));

@@ -21,6 +21,7 @@
 mod cache;
 mod cost;
 mod explain;
+mod field;
 mod instance;
 mod own;
 mod purse;
@@ -36,6 +37,9 @@ use rustc_hash::FxHashMap;
 
 pub use self::cache::SchemaCache;
 use self::cost::Patterns;
+pub use self::field::{
+    ENVELOPE, FieldReference, FieldSummary, NoField, field, is_of_kind, kinds, short,
+};
 use self::instance::{Budget, Documents, Look, Visited, to_json, value_count};
 use self::purse::{Checked, Purse, in_turns};
 use super::catalog::Input;
@@ -108,7 +112,7 @@ struct Compiled {
 }
 
 /// The schema files for editors and other programs: name and text. Among them are `document.json`, which refers to those of the
-/// kinds, `plan.json`, `policy-input.json` and `parts.json`.
+/// kinds, `plan.json`, `policy-input.json`, `parts.json` and `explanation.json`.
 pub fn files() -> impl Iterator<Item = (String, &'static str)> {
     own::OWN
         .iter()
@@ -118,6 +122,7 @@ pub fn files() -> impl Iterator<Item = (String, &'static str)> {
             ("plan.json".to_owned(), own::PLAN),
             ("policy-input.json".to_owned(), own::POLICY_INPUT),
             ("parts.json".to_owned(), own::PARTS),
+            ("explanation.json".to_owned(), own::EXPLANATION),
         ])
 }
 

@@ -105,5 +105,8 @@ pub(super) const POLICY_INPUT: &str = include_str!("../../../schemas/policy-inpu
 /// The schema of the parts of a plan.
 pub(super) const PARTS: &str = include_str!("../../../schemas/parts.json");
 
+/// The schema of an explanation.
+pub(super) const EXPLANATION: &str = include_str!("../../../schemas/explanation.json");
+
 /// The schema of an editor's whole document.
 pub(super) const DOCUMENT: &str = include_str!("../../../schemas/document.json");

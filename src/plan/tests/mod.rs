@@ -16,6 +16,7 @@ mod renamed;
 pub(crate) mod saved;
 mod stale;
 mod tightened;
+mod unblock;
 mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -215,9 +216,14 @@ impl PlanFixture {
 
     /// The plan, as it is made.
     fn unchecked(&self) -> Result<Plan, Error> {
+        self.with_input(make)
+    }
+
+    /// Does something with all that the plan is made of.
+    fn with_input<T>(&self, does: impl FnOnce(&Input<'_>) -> T) -> T {
         let designs = self.applied();
         let after = self.guarded();
-        make(&Input {
+        does(&Input {
             request: self.request.clone(),
             target: Target {
                 revision: Some(Arc::from("r2")),

@@ -26,6 +26,7 @@ pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
 pub(in crate::report) use parts::{few, nodes};
 pub use parts::{parts, parts_json};
 pub use summary::{scope, summary};
+pub(in crate::report) use text::change;
 pub use text::{approvals, text};
 pub use verdicts::{verdicts, verdicts_json};
 
@@ -42,5 +43,5 @@ pub struct View {
     pub steps: bool,
 }
 
-pub(super) use words::duration;
 pub(crate) use words::rounded;
+pub(super) use words::{about, at_most, duration};

@@ -302,7 +302,7 @@ fn changes(out: &mut dyn Write, alike: &Alike<'_>, view: View) -> fmt::Result {
         (false, false) => 1,
     };
     for change in &alike.changes[..whole] {
-        one(out, change, view)?;
+        self::change(out, change, view)?;
     }
     if whole < total {
         let most = if first.destructive {
@@ -328,7 +328,8 @@ fn changes(out: &mut dyn Write, alike: &Alike<'_>, view: View) -> fmt::Result {
     Ok(())
 }
 
-fn one(out: &mut dyn Write, change: &Change, view: View) -> fmt::Result {
+/// A change, with its reasons, its fields and what blocks it.
+pub(in crate::report) fn change(out: &mut dyn Write, change: &Change, view: View) -> fmt::Result {
     let palette = view.palette;
     let sign = palette.paint(role(change.kind), change.kind.sign());
     let name = palette.paint(Role::Strong, Visible(change.node.as_str()));

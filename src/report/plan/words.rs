@@ -231,7 +231,7 @@ pub(in crate::report) fn document(name: &str) -> String {
 }
 
 /// The description of a group: `critical, 40 nodes, at least 90 % must succeed, after control`.
-pub(super) fn about(group: &PlannedGroup) -> String {
+pub(in crate::report) fn about(group: &PlannedGroup) -> String {
     let mut parts = Vec::new();
     if group.critical {
         parts.push("critical".to_owned());

@@ -381,6 +381,7 @@ impl Stage {
             accept: Accept::default(),
             without_forecast: false,
             gives_times: true,
+            unblock: None,
         };
         let planner = Planner {
             client: &self.client(),

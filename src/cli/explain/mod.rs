@@ -1,0 +1,352 @@
+//! `trueup explain`: a code, a field of a document, or a thing of a plan or run.
+
+mod example;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+
+use super::context::Context;
+use super::interrupted;
+use super::planning::PlanArguments;
+use super::run_id::by_beginning;
+use super::{Failure, FailureKind};
+use crate::design::schema::{self, NoField};
+use crate::design::{NodeName, RunId};
+use crate::observed;
+use crate::plan::{ExplanationBasis, Plan, UnfinishedRun, saved};
+use crate::record::{Outcome, State, Store};
+use crate::report::explain as report;
+use crate::repository::{Links, read_file};
+use crate::run::{Connection, Durations, KnownSteps, known_steps};
+use crate::site::{At, Depth, Detail};
+use crate::workflow::{
+    Checkout, Known, Planned, Planner, Thing, checked_as_read, explain, follow, plan_of_run,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ExplainCommand {
+    /// A code (`rule-cidr`), a field (`drydock/HostProfile.storage`), a node, a step (`deploy/GROUP/NODE`), group:NAME, or a run
+    #[arg(value_name = "WORD")]
+    word: String,
+    /// A saved plan, or a run, by which it is explained [default: the run that has not ended, else a plan made now]
+    #[arg(value_name = "FILE|RUN")]
+    by: Option<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ExplainFormat::Text)]
+    format: ExplainFormat,
+    #[command(flatten)]
+    arguments: PlanArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ExplainFormat {
+    /// For people.
+    Text,
+    /// For scripts.
+    Json,
+}
+
+pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8, Failure> {
+    let (printer, word) = (context.printer, command.word.as_str());
+    if let Some(code) = report::code(word) {
+        match command.format {
+            ExplainFormat::Text => {
+                printer.stream(|out| report::write_code(out, &code, printer.out))?;
+            }
+            ExplainFormat::Json => printer.stream(|out| report::write_code_json(out, &code))?,
+        }
+        return Ok(0);
+    }
+    let looks_like_field = word.split('.').next().is_some_and(|first| {
+        first.split('/').count() == 2 && first.starts_with(|letter: char| letter.is_lowercase())
+    });
+    if schema::is_of_kind(word) {
+        return field(context, command);
+    }
+    match thing(context, command) {
+        Err(failure) if failure.kind == FailureKind::NotFound && looks_like_field => {
+            let near = schema::field(word).err().map(no_field);
+            let has_near = near.as_ref().is_some_and(|near| !near.hints.is_empty());
+            Err(near.filter(|_| has_near).unwrap_or(failure))
+        }
+        other => other,
+    }
+}
+
+fn field(context: &Context, command: &ExplainCommand) -> Result<u8, Failure> {
+    let printer = context.printer;
+    let field = schema::field(&command.word).map_err(no_field)?;
+    let example = example::of_field(&field);
+    let example = example.as_ref();
+    match command.format {
+        ExplainFormat::Text => {
+            printer.stream(|out| report::write_field(out, &field, example, printer.out))?;
+        }
+        ExplainFormat::Json => {
+            printer.stream(|out| report::write_field_json(out, &field, example))?;
+        }
+    }
+    Ok(0)
+}
+
+fn no_field(error: NoField) -> Failure {
+    let hint = match &error {
+        NoField::Kind { near, .. } | NoField::Field { near, .. } => near.as_ref(),
+    };
+    let hint = hint.map(|near| format!("did you mean `{near}`?"));
+    Failure::new(FailureKind::NotFound, error.to_string()).hint_if(hint)
+}
+
+/// The plan by which a thing is explained, and what is known of its run.
+struct Source<'a> {
+    plan: Plan,
+    basis: ExplanationBasis,
+    known: Known<'a>,
+}
+
+fn thing(context: &mut Context, command: &ExplainCommand) -> Result<u8, Failure> {
+    if let Some(source) = of_file(context, command)? {
+        return shown(context, command, source, &|_| false);
+    }
+    let repository = context.repository()?;
+    let checkout = context.checkout(&repository)?;
+    let connection = command.arguments.remote.connection(&repository)?;
+    let store = follow(context, &checkout, &connection)?;
+    let state = store.read()?;
+    let runs = store.runs(&state)?;
+    let site = &checkout.location.site;
+    let unfinished = interrupted::unfinished(&checkout, &connection)?;
+    let here = Here {
+        checkout: &checkout,
+        connection: &connection,
+        store: &store,
+        state: &state,
+        unfinished: unfinished.as_ref(),
+    };
+    let is_run = by_beginning(&runs, &command.word, site).ok().flatten();
+    let is_run = is_run.filter(|_| command.word.len() >= SHORTEST_RUN);
+    if let Some(by) = &command.by {
+        let run = by_beginning(&runs, by, site)?.ok_or_else(|| {
+            Failure::error(format!(
+                "`{by}` is neither a file nor a run of site `{site}`"
+            ))
+            .hint("`trueup log` lists the runs")
+        })?;
+        let source = of_run(context, &here, &run)?;
+        return shown(context, command, source, &|_| false);
+    }
+    if let Some(run) = &is_run {
+        return shown(context, command, of_run(context, &here, run)?, &|_| false);
+    }
+    if let Some(unfinished) = &unfinished
+        && runs.contains(&unfinished.run)
+    {
+        let source = of_run(context, &here, &unfinished.run)?;
+        if Thing::named(&command.word, &source.plan, &|_| false).is_some() {
+            return shown(context, command, source, &|_| false);
+        }
+    }
+    by_new_plan(context, command, &here, runs.into_iter().max())
+}
+
+/// Fewer letters of the id of a run are more likely the name of something else.
+const SHORTEST_RUN: usize = 6;
+
+/// The records and the checkout that runs are read with.
+struct Here<'a> {
+    checkout: &'a Checkout<'a>,
+    connection: &'a Connection<'a>,
+    store: &'a Store<'a>,
+    state: &'a State,
+    unfinished: Option<&'a UnfinishedRun>,
+}
+
+/// The saved plan that was named; `None`: none was, or what was named is no file.
+fn of_file(
+    context: &Context,
+    command: &ExplainCommand,
+) -> Result<Option<Source<'static>>, Failure> {
+    let named = command
+        .by
+        .as_ref()
+        .map(|by| (by, context.directory().join(by)));
+    let Some((by, path)) = named.filter(|(_, path)| path.exists()) else {
+        return Ok(None);
+    };
+    let unreadable = |error: &dyn std::fmt::Display| {
+        Failure::error(format!("the plan `{by}` cannot be explained: {error}"))
+    };
+    let bytes = read_file(&path, observed::LARGEST, Links::Followed);
+    let bytes = bytes.map_err(|error| unreadable(&error))?;
+    let mut plan = saved::read(&bytes).map_err(|error| unreadable(&error))?;
+    checked_as_read(&mut plan)?;
+    Ok(Some(Source {
+        plan,
+        basis: ExplanationBasis::File {
+            path: Arc::from(by.as_str()),
+        },
+        known: Known::default(),
+    }))
+}
+
+fn of_run(context: &Context, here: &Here<'_>, run: &RunId) -> Result<Source<'static>, Failure> {
+    let Here {
+        checkout,
+        connection,
+        store,
+        state,
+        unfinished,
+    } = *here;
+    let record = store.run(state, run)?;
+    let record = record.ok_or_else(|| Failure::error(format!("run {run} has no record")))?;
+    let plan = plan_of_run(store, state, run)?;
+    let site = checkout.site(connection.clone())?;
+    let steps = known_steps(&site, (store, state), &record)?;
+    let unfinished = unfinished.filter(|unfinished| unfinished.run == *run);
+    let outcome = match record.outcome {
+        Outcome::Running | Outcome::Interrupted => None,
+        ended => Some(Arc::from(ended.to_string())),
+    };
+    Ok(Source {
+        basis: ExplanationBasis::Run {
+            run: run.clone(),
+            outcome,
+            unfinished: unfinished.cloned(),
+        },
+        known: Known {
+            profiles: profiles(context, checkout, &steps),
+            durations: Durations::read(store, state)?,
+            steps,
+            now: context.now().as_second(),
+            ..Known::default()
+        },
+        plan,
+    })
+}
+
+/// The hardware profiles of nodes by the documents that are checked out; none where these cannot be loaded: without them
+/// nothing is known of usual durations, and all else stays.
+fn profiles(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    steps: &KnownSteps,
+) -> BTreeMap<NodeName, Arc<str>> {
+    let has_begun = !steps.began.is_empty();
+    let loaded = has_begun.then(|| {
+        let mut loader = checkout.loader().ok()?;
+        let location = checkout.location_at(At::Worktree).ok()?;
+        let settings = PlanArguments::default().settings(Depth::Typed, Detail::Designs);
+        loader.load(&location, At::Worktree, settings).ok()
+    });
+    let Some(site) = loaded.flatten() else {
+        log::info!("{}: no hardware profiles", context.directory().display());
+        return BTreeMap::new();
+    };
+    let nodes = site.design.nodes.iter();
+    let profiles =
+        nodes.filter_map(|(name, node)| Some((name.clone(), node.hardware_profile.clone()?)));
+    profiles.collect()
+}
+
+/// Explains a thing by a plan that is made now, or, where that has no such step, by the last run.
+fn by_new_plan(
+    context: &mut Context,
+    command: &ExplainCommand,
+    here: &Here<'_>,
+    last: Option<RunId>,
+) -> Result<u8, Failure> {
+    let arguments = &command.arguments;
+    let Some(request) = arguments.request(&[])? else {
+        return Err(Failure::new(FailureKind::Usage, "there is no such action"));
+    };
+    let mut plan_request = arguments.plan_request(context);
+    plan_request.only_looks = true;
+    let name = command.word.strip_prefix("node:").unwrap_or(&command.word);
+    plan_request.unblock = Some(match name.parse::<crate::step::StepId>() {
+        Ok(step) => step.node.unwrap_or_else(|| NodeName::from(name)),
+        Err(_) => NodeName::from(name),
+    });
+    let planner = Planner {
+        client: &*context,
+        checkout: here.checkout,
+        at: At::Worktree,
+        connection: here.connection,
+        request: &request,
+        plan_request: &plan_request,
+    };
+    let Planned {
+        mut plan,
+        guarded,
+        records,
+        unblocking,
+        ..
+    } = planner.plan()?;
+    plan.unfinished = here.unfinished.cloned();
+    let is_designed = |word: &str| guarded.nodes.contains_key(word);
+    if Thing::named(&command.word, &plan, &is_designed).is_none()
+        && let Some(last) = last
+    {
+        let source = of_run(context, here, &last)?;
+        if Thing::named(&command.word, &source.plan, &|_| false).is_some() {
+            return shown(context, command, source, &|_| false);
+        }
+    }
+    let source = Source {
+        plan,
+        basis: ExplanationBasis::Plan,
+        known: Known {
+            records: Some(&records),
+            unblocking,
+            ..Known::default()
+        },
+    };
+    shown(context, command, source, &is_designed)
+}
+
+fn shown(
+    context: &Context,
+    command: &ExplainCommand,
+    source: Source<'_>,
+    nodes: &dyn Fn(&str) -> bool,
+) -> Result<u8, Failure> {
+    let Source { plan, basis, known } = source;
+    let is_own_run = match &basis {
+        ExplanationBasis::Run { run, .. } => {
+            let word = command.word.to_ascii_uppercase();
+            word.len() >= SHORTEST_RUN && run.as_str().starts_with(&word)
+        }
+        ExplanationBasis::Plan | ExplanationBasis::File { .. } => false,
+    };
+    let thing = match is_own_run {
+        true => Some(Thing::Run),
+        false => Thing::named(&command.word, &plan, nodes),
+    };
+    let thing = thing.ok_or_else(|| {
+        let mut known: Vec<&str> = plan
+            .changes
+            .iter()
+            .map(|change| change.node.as_str())
+            .collect();
+        let of_groups = plan.groups.iter().flat_map(|group| &group.nodes);
+        known.extend(of_groups.map(NodeName::as_str));
+        report::codes()
+            .iter()
+            .for_each(|code| known.push(code.code));
+        schema::kinds().for_each(|kind| known.push(schema::short(kind)));
+        Thing::unknown(&command.word, known.into_iter())
+    })?;
+    let explanation =
+        explain(&plan, basis, &thing, known).map_err(|error| Failure::error(error.to_string()))?;
+    let printer = context.printer;
+    match command.format {
+        ExplainFormat::Text => {
+            printer.stream(|out| report::write_thing(out, &explanation, printer.out))?;
+        }
+        ExplainFormat::Json => {
+            printer.stream(|out| report::write_thing_json(out, &explanation))?;
+        }
+    }
+    Ok(0)
+}

@@ -1,0 +1,113 @@
+//! Why a plan as a whole is not applied: every reason, and who can end it.
+
+use super::{Lineage, Plan, PlanRefusal};
+use crate::diagnostic::counted;
+
+impl Plan {
+    /// Returns every reason for which it is not applied as it stands; empty where it can be applied. All of them have to
+    /// end.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<PlanRefusal> {
+        let mut found = Vec::new();
+        let mut add = |reason: String, who, command: Option<&str>| {
+            found.push(PlanRefusal {
+                reason,
+                who,
+                command: command.map(str::to_owned),
+            });
+        };
+        if self.options.as_of_given {
+            let reason = format!(
+                "it is judged by the day {}, for a review only",
+                self.options.as_of
+            );
+            add(
+                reason,
+                "the operator, by a plan of today",
+                Some("trueup plan"),
+            );
+        }
+        if !self.target.dirty.is_empty() && !self.request.action.is_targeted() {
+            let files = self.target.dirty.len();
+            let reason = match files {
+                1 => format!("`{}` is not committed", self.target.dirty[0]),
+                _ => format!(
+                    "`{}` and {} are not committed",
+                    self.target.dirty[0],
+                    counted(files - 1, "more file", "more files")
+                ),
+            };
+            add(
+                reason,
+                "the author of the change, by a commit",
+                Some("git commit"),
+            );
+        }
+        if self.is_blocked() {
+            let mut blocked = self.blocked().filter(|change| !change.excluded);
+            let first = blocked.next().map(|change| change.node.to_string());
+            let first = first.unwrap_or_default();
+            let reason = match blocked.count() {
+                0 => format!("the change of `{first}` is blocked"),
+                more => format!("the changes of `{first}` and {more} more are blocked"),
+            };
+            let who = "the operator: allow each, or leave them out by `--skip-blocked`";
+            add(reason, who, Some("trueup plan --skip-blocked"));
+        }
+        if self.is_refused_for_commits() {
+            let reason = match self.history.lineage {
+                Lineage::Rollback => "it is a rollback",
+                Lineage::Diverged => "the last site action applied a commit of another line",
+                Lineage::IntermediateCommits | Lineage::Follows => {
+                    "commits lie between the last site action and this one"
+                }
+            };
+            let command = "trueup plan --allow-intermediate-commits";
+            add(reason.to_owned(), "the operator, by a flag", Some(command));
+        }
+        if self.is_refused_for_loosening() {
+            let mut guards: Vec<&str> = self
+                .guards
+                .loosened_by_documents()
+                .map(|each| &*each.guard)
+                .collect();
+            guards.dedup();
+            let reason = format!("its documents make guards weaker: {}", guards.join(", "));
+            let command = "trueup plan --allow-loosening";
+            add(reason, "the operator, by a flag", Some(command));
+        }
+        if self.is_denied() {
+            let denied = self.policies.denied.iter();
+            let rules: Vec<String> = denied
+                .map(|each| format!("{} ({})", each.message, each.rule))
+                .collect();
+            let reason = format!("rules of the site deny it: {}", rules.join("; "));
+            add(
+                reason,
+                "the author of the change or of the rule, by a commit",
+                None,
+            );
+        }
+        if self.approvals.is_missing_any() && self.options.break_glass.is_none() {
+            let needed = self.approvals.needed.iter().filter(|rule| rule.missing > 0);
+            let rules: Vec<String> = needed
+                .map(|rule| match rule.of.is_empty() {
+                    true => format!("{} of `{}`", rule.missing, rule.rule),
+                    false => format!(
+                        "{} of `{}`, by {}",
+                        rule.missing,
+                        rule.rule,
+                        rule.of.join(", ")
+                    ),
+                })
+                .collect();
+            let reason = format!("approvals are missing: {}", rules.join("; "));
+            add(
+                reason,
+                "those who may approve: `trueup approve PLAN`, of the saved plan",
+                None,
+            );
+        }
+        found
+    }
+}

@@ -1,0 +1,43 @@
+//! Explanations: a code, a field of a document, and a thing of a plan or a run.
+
+mod code;
+mod field;
+mod thing;
+
+use std::fmt::{self, Write};
+
+use unicode_width::UnicodeWidthStr;
+
+use super::Visible;
+
+pub use code::{CodeReference, code, codes, write_code, write_code_json};
+pub use field::{FieldExample, write_field, write_field_json};
+pub use thing::{write_thing, write_thing_json};
+
+/// The version of the JSON of an explanation.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Columns of a terminal that prose fills.
+const COLUMNS: usize = 80;
+
+/// Writes prose in lines of at most 80 columns, each behind `indent`. No word is broken.
+fn wrapped(out: &mut dyn Write, text: &str, indent: &str) -> fmt::Result {
+    let mut width = 0;
+    for word in text.split_whitespace() {
+        let word = Visible(word).to_string();
+        match width {
+            0 => out.write_str(indent)?,
+            _ if width + 1 + word.width() > COLUMNS - indent.len() => {
+                write!(out, "\n{indent}")?;
+                width = 0;
+            }
+            _ => {
+                out.write_char(' ')?;
+                width += 1;
+            }
+        }
+        out.write_str(&word)?;
+        width += word.width();
+    }
+    writeln!(out)
+}

@@ -1,0 +1,52 @@
+//! How far a run is, for those that only read: what is known of its steps, and when they began.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::error::{self, Error};
+use super::event::{EventKind, RunEvent};
+use super::files::RunFiles;
+use super::known::KnownRun;
+use super::site_repository::SiteRepository;
+use crate::journal::Entry;
+use crate::record::{RunRecord, State, Store};
+use crate::step::StepId;
+
+/// The known facts about the steps of a run.
+#[derive(Debug, Default)]
+pub struct KnownSteps {
+    /// Beginnings, ends and notes, from the journal of this clone and from checkpoints.
+    pub entries: Vec<Entry>,
+    /// When each step began last, RFC 3339, as far as checkpoints have it.
+    pub began: BTreeMap<StepId, Arc<str>>,
+}
+
+/// Returns what is known of the steps of a run, whether it runs, was interrupted or has ended.
+///
+/// # Errors
+///
+/// The journal or the records cannot be read.
+pub fn known_steps(
+    site: &SiteRepository<'_>,
+    (store, state): (&Store<'_>, &State),
+    record: &RunRecord,
+) -> Result<KnownSteps, Error> {
+    let files = RunFiles::of(site.repository, &site.name, &record.run);
+    let known = KnownRun::gather(site, (store, state), record, &files)?;
+    let events = store
+        .events(state, &record.run)
+        .map_err(error::records("read the events of the run"))?;
+    let mut began = BTreeMap::new();
+    for line in events.split(|byte| *byte == b'\n') {
+        // What is no event, or a newer trueup's, has no time of a step.
+        if let Ok(event) = serde_json::from_slice::<RunEvent>(line)
+            && let EventKind::StepStarted { step, .. } = event.kind
+        {
+            began.insert(step, event.time);
+        }
+    }
+    Ok(KnownSteps {
+        entries: known.all().to_vec(),
+        began,
+    })
+}

@@ -1,0 +1,474 @@
+//! Explains a thing of a plan or a run: what becomes of it, the minimal causes of that, and the ways out.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use super::{Failure, FailureKind};
+use crate::apply::{self, RunProgress};
+use crate::design::{GroupName, NodeName};
+use crate::diagnostic::nearest;
+use crate::plan::{
+    BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan, PlanEffect,
+    RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking, WayOut, effect,
+};
+use crate::record::NodeRecord;
+use crate::run::{Durations, KnownSteps};
+use crate::step::StepId;
+
+/// Steps that are explained for one thing at most, and nodes that are listed.
+const MOST: usize = 20;
+/// Seconds of milliseconds.
+const SECOND: u64 = 1000;
+
+/// A thing that a word names in a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// A node.
+    Node(NodeName),
+    /// A step, by its place in the plan.
+    Step(usize),
+    /// A group, by its place in the plan.
+    Group(usize),
+    /// The run itself.
+    Run,
+}
+
+impl Thing {
+    /// Returns the thing of a plan that a word names; `nodes`: those of the design, which the plan may leave alone.
+    #[must_use]
+    pub fn named(word: &str, plan: &Plan, nodes: &dyn Fn(&str) -> bool) -> Option<Self> {
+        if let Some(name) = word.strip_prefix("group:") {
+            let position = plan
+                .groups
+                .iter()
+                .position(|group| group.name.as_str() == name);
+            return position.map(Self::Group);
+        }
+        let name = word.strip_prefix("node:").unwrap_or(word);
+        let is_changed = |change: &Change| change.node.as_str() == name;
+        if plan.changes.iter().any(is_changed) || nodes(name) {
+            return Some(Self::Node(NodeName::from(name)));
+        }
+        if let Ok(id) = word.parse::<StepId>()
+            && let Some(position) = plan.steps.iter().position(|step| step.id == id)
+        {
+            return Some(Self::Step(position));
+        }
+        let in_group = plan.groups.iter().flat_map(|group| &group.nodes);
+        let mut in_group = in_group.filter(|node| node.as_str() == name);
+        in_group.next().map(|node| Self::Node(node.clone()))
+    }
+
+    /// The failure for a word that names nothing.
+    #[must_use]
+    pub fn unknown<'w>(word: &str, known: impl Iterator<Item = &'w str>) -> Failure {
+        let message = format!("`{word}` is no code, field, node, step, group or run");
+        let hint = match nearest(word, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`trueup nodes` lists the nodes, `trueup plan --steps` the steps, `trueup log` the runs, \
+                     docs/diagnostics.md the codes"
+                .to_owned(),
+        };
+        Failure::new(FailureKind::NotFound, message).hint(hint)
+    }
+}
+
+/// The known facts beside a plan.
+#[derive(Default)]
+pub struct Known<'a> {
+    /// The steps of its run.
+    pub steps: KnownSteps,
+    /// Durations of past runs.
+    pub durations: Durations,
+    /// The hardware profile of each node that is explained.
+    pub profiles: BTreeMap<NodeName, Arc<str>>,
+    /// The records of the nodes.
+    pub records: Option<&'a BTreeMap<NodeName, NodeRecord>>,
+    /// The flags that the blocked change of the node needs.
+    pub unblocking: Option<Unblocking>,
+    /// The time, in seconds since 1970.
+    pub now: i64,
+}
+
+/// Explains a thing of a plan.
+///
+/// # Errors
+///
+/// The steps of the plan are no graph, or what is known is about another plan.
+pub fn explain(
+    plan: &Plan,
+    basis: ExplanationBasis,
+    thing: &Thing,
+    known: Known<'_>,
+) -> Result<Explanation, apply::Error> {
+    let progress = RunProgress::new(plan, &known.steps.entries)?;
+    let explainer = Explainer {
+        plan,
+        progress,
+        basis,
+        known,
+    };
+    Ok(explainer.explained(thing))
+}
+
+struct Explainer<'a> {
+    plan: &'a Plan,
+    progress: RunProgress<'a>,
+    basis: ExplanationBasis,
+    known: Known<'a>,
+}
+
+impl Explainer<'_> {
+    fn explained(self, thing: &Thing) -> Explanation {
+        let plan = self.plan;
+        let (kind, name): (_, Arc<str>) = match thing {
+            Thing::Node(node) => (SubjectKind::Node, node.as_str().into()),
+            Thing::Step(index) => (SubjectKind::Step, plan.steps[*index].id.to_string().into()),
+            Thing::Group(group) => (SubjectKind::Group, plan.groups[*group].name.as_str().into()),
+            Thing::Run => (SubjectKind::Run, self.run_name()),
+        };
+        let node = match thing {
+            Thing::Node(node) => Some(node),
+            Thing::Step(index) => plan.steps[*index].id.node.as_ref(),
+            Thing::Group(_) | Thing::Run => None,
+        };
+        let change = node.and_then(|node| plan.changes.iter().find(|change| change.node == *node));
+        let group = match thing {
+            Thing::Group(group) => Some(plan.groups[*group].clone()),
+            Thing::Node(_) | Thing::Step(_) | Thing::Run => None,
+        };
+        let (steps, more_steps) = self.steps(thing);
+        let is_run = matches!(self.basis, ExplanationBasis::Run { .. });
+        let mut explanation = Explanation {
+            subject: ExplainedSubject { kind, name },
+            site: plan.site.clone(),
+            change: change.cloned(),
+            unchanged: node
+                .filter(|_| change.is_none())
+                .map(|node| self.unchanged(node)),
+            blocked: group
+                .as_ref()
+                .map_or_else(Vec::new, |group| self.blocked(&group.name)),
+            group,
+            unblocking: self.known.unblocking.clone(),
+            refusals: if is_run { Vec::new() } else { plan.refusals() },
+            steps,
+            more_steps,
+            ways_out: Vec::new(),
+            basis: self.basis.clone(),
+        };
+        explanation.ways_out = self.ways_out(&explanation);
+        explanation
+    }
+
+    fn run_name(&self) -> Arc<str> {
+        match &self.basis {
+            ExplanationBasis::Run { run, .. } => run.as_str().into(),
+            ExplanationBasis::Plan | ExplanationBasis::File { .. } => "plan".into(),
+        }
+    }
+
+    /// The steps that belong to a thing, explained, and how many are left out.
+    fn steps(&self, thing: &Thing) -> (Vec<StepExplanation>, usize) {
+        let steps = self.plan.steps.iter().enumerate();
+        let found: Vec<usize> = match thing {
+            Thing::Step(index) => vec![*index],
+            Thing::Node(node) => steps
+                .filter(|(_, step)| step.id.node.as_ref() == Some(node))
+                .map(|(index, _)| index)
+                .collect(),
+            Thing::Group(group) => {
+                let name = &self.plan.groups[*group].name;
+                let is_own = |index: usize, id: &StepId| {
+                    let is_open = matches!(
+                        self.progress.standing(index),
+                        StepStanding::Begun | StepStanding::Failed | StepStanding::Unknown
+                    );
+                    id.group.as_ref() == Some(name) && (id.node.is_none() || is_open)
+                };
+                steps
+                    .filter(|(index, step)| is_own(*index, &step.id))
+                    .map(|(index, _)| index)
+                    .collect()
+            }
+            Thing::Run => steps
+                .filter(|(index, step)| {
+                    // Of what was skipped the steps of the site and its groups are enough: nodes have theirs from these.
+                    match self.progress.standing(*index) {
+                        StepStanding::Begun | StepStanding::Failed | StepStanding::Unknown => true,
+                        StepStanding::Skipped => step.id.node.is_none(),
+                        StepStanding::Planned
+                        | StepStanding::Waiting
+                        | StepStanding::Ready
+                        | StepStanding::Succeeded
+                        | StepStanding::NotNeeded => false,
+                    }
+                })
+                .map(|(index, _)| index)
+                .collect(),
+        };
+        let more = found.len().saturating_sub(MOST);
+        let explained = found.into_iter().take(MOST).map(|index| self.step(index));
+        (explained.collect(), more)
+    }
+
+    fn step(&self, index: usize) -> StepExplanation {
+        let mut explained = self.progress.explain(index);
+        explained.timing = self.timing(&explained);
+        explained
+    }
+
+    /// The usual duration of a step, where enough are recorded for its kind and hardware profile.
+    fn timing(&self, step: &StepExplanation) -> Option<StepTiming> {
+        let profile = match &step.step.node {
+            Some(node) => self.known.profiles.get(node).map_or("", |profile| profile),
+            None => "",
+        };
+        let mut values = self.known.durations.of(step.step.kind, profile)?.to_vec();
+        values.sort_unstable();
+        let at = |percent: usize| values[(values.len() - 1) * percent / 100];
+        let running = (step.standing == StepStanding::Begun)
+            .then(|| self.running(&step.step))
+            .flatten();
+        let longest = values.last().copied().unwrap_or_default();
+        Some(StepTiming {
+            usual_least: at(10) / SECOND,
+            usual_most: at(90).div_ceil(SECOND),
+            recorded: values.len(),
+            running,
+            overdue: running.is_some_and(|seconds| seconds > longest.div_ceil(SECOND)),
+        })
+    }
+
+    /// For how many seconds a step has run.
+    fn running(&self, step: &StepId) -> Option<u64> {
+        let began = self.known.steps.began.get(step)?;
+        let began: jiff::Timestamp = began.parse().ok()?;
+        u64::try_from(self.known.now - began.as_second()).ok()
+    }
+
+    fn blocked(&self, group: &GroupName) -> Vec<BlockedNode> {
+        let of_group = self.plan.blocked();
+        let of_group = of_group.filter(|change| change.group.as_ref() == Some(group));
+        let blocked = of_group.filter_map(|change| {
+            Some(BlockedNode {
+                node: change.node.clone(),
+                block: change.blocked.clone()?,
+            })
+        });
+        blocked.take(MOST).collect()
+    }
+
+    /// Why nothing is done to a node.
+    fn unchanged(&self, node: &NodeName) -> String {
+        let record = self.known.records.and_then(|records| records.get(node));
+        match record {
+            Some(record) => {
+                let revision = record.revision.as_deref().map(crate::diagnostic::short_id);
+                let revision = revision.map(|revision| format!(", of commit {revision}"));
+                format!(
+                    "it is as designed: its record says {}, by run {}{}",
+                    record.phase.as_str(),
+                    record.run,
+                    revision.unwrap_or_default()
+                )
+            }
+            None => "no step is about it".to_owned(),
+        }
+    }
+
+    fn ways_out(&self, explanation: &Explanation) -> Vec<WayOut> {
+        let mut ways = Vec::new();
+        match &self.basis {
+            ExplanationBasis::Plan | ExplanationBasis::File { .. } => {
+                self.ways_of_plan(explanation, &mut ways);
+            }
+            ExplanationBasis::Run {
+                run, unfinished, ..
+            } => match unfinished.as_ref().map(|unfinished| unfinished.state) {
+                Some(RunState::Running) => ways.push(way(
+                    "the run continues by itself; its process reports it as it goes",
+                    None,
+                )),
+                Some(RunState::Interrupted) => {
+                    ways.push(way("resume the run", Some("trueup apply --resume".to_owned())));
+                    let abort = format!("trueup abort {run}");
+                    ways.push(way("abort it, and see what stays half-done", Some(abort)));
+                }
+                None if explanation.steps.iter().any(is_unsuccessful) => ways.push(way(
+                    "correct the causes; what failed or was skipped is in the next plan, and nothing else",
+                    Some("trueup plan".to_owned()),
+                )),
+                None => {}
+            },
+        }
+        let overdue = explanation.steps.iter();
+        let overdue = overdue.filter(|step| step.timing.is_some_and(|timing| timing.overdue));
+        for node in overdue.filter_map(|step| step.step.node.as_ref()) {
+            let change = self.plan.changes.iter().find(|change| change.node == *node);
+            let machine = change.and_then(|change| change.machine.as_ref());
+            let controller = machine.and_then(|machine| machine.controller.address.clone());
+            let what = match controller {
+                Some(address) => {
+                    format!(
+                        "check the console and the event log of {node}, at its controller {address}"
+                    )
+                }
+                None => format!("check the console of {node}"),
+            };
+            ways.push(way(what, Some(format!("trueup status {node}"))));
+        }
+        ways
+    }
+
+    fn ways_of_plan(&self, explanation: &Explanation, ways: &mut Vec<WayOut>) {
+        let blocked = explanation
+            .change
+            .as_ref()
+            .and_then(|change| change.blocked.as_ref());
+        if let Some(unblocking) = &explanation.unblocking
+            && !unblocking.flags.is_empty()
+        {
+            let what = match unblocking.remaining {
+                None => "allow the change",
+                Some(_) => "allow what flags allow; the rest has to change first",
+            };
+            ways.push(way(what, Some(self.command("plan", &unblocking.command))));
+        } else if let (Some(block), None) = (blocked, &explanation.unblocking)
+            && let Some(flag) = &block.flag
+        {
+            let mut flags = self.plan.options.allowances();
+            flags.push(flag.to_string());
+            ways.push(way("allow the change", Some(self.command("plan", &flags))));
+        }
+        let remaining = explanation
+            .unblocking
+            .as_ref()
+            .map_or(blocked, |unblocking| unblocking.remaining.as_ref());
+        if let Some(block) = remaining.filter(|block| block.flag.is_none())
+            && let Some(change) = &explanation.change
+        {
+            let what = format!("no flag allows it while this holds: {}", block.reason);
+            ways.push(way(what, Some(format!("trueup status {}", change.node))));
+        }
+        for refusal in &explanation.refusals {
+            let what = format!("{}: {}", refusal.reason, refusal.who);
+            ways.push(way(what, refusal.command.clone()));
+        }
+        let is_carried_out = explanation.change.as_ref().is_some_and(|change| {
+            change.blocked.is_none() && !change.excluded && !change.shown_only
+        });
+        if is_carried_out && explanation.refusals.is_empty() {
+            let command = match &self.basis {
+                ExplanationBasis::File { path } => apply_command(self.plan, path),
+                ExplanationBasis::Plan | ExplanationBasis::Run { .. } => {
+                    self.command("apply", &self.plan.options.allowances())
+                }
+            };
+            ways.push(way("apply the plan", Some(command)));
+        }
+    }
+
+    /// A command line with the request of the plan and some flags.
+    fn command(&self, command: &str, flags: &[String]) -> String {
+        let mut words = vec!["trueup".to_owned(), command.to_owned()];
+        let request = &self.plan.request;
+        if request.action.is_targeted() {
+            words.push(request.action.to_string());
+            words.extend(request.nodes.iter().map(ToString::to_string));
+        }
+        words.extend(flags.iter().cloned());
+        words.join(" ")
+    }
+}
+
+/// The command that applies a saved plan: what it allows is confirmed by its effect.
+#[must_use]
+pub fn apply_command(plan: &Plan, path: &dyn Display) -> String {
+    let allows = !plan.options.allowances().is_empty() || plan.request.action.is_targeted();
+    match allows {
+        true => {
+            let digest = PlanEffect::of(plan).digest();
+            format!("trueup apply {path} --effect {}", effect::short(&digest))
+        }
+        false => format!("trueup apply {path}"),
+    }
+}
+
+fn is_unsuccessful(step: &StepExplanation) -> bool {
+    matches!(
+        step.standing,
+        StepStanding::Failed | StepStanding::Unknown | StepStanding::Skipped
+    )
+}
+
+fn way(what: impl Into<String>, command: Option<String>) -> WayOut {
+    WayOut {
+        what: what.into(),
+        command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::Entry;
+    use crate::plan::tests::saved;
+
+    /// A step that began at a time, and whose kind took these times before, after so many seconds.
+    fn after(seconds: i64) -> (StepExplanation, Vec<WayOut>) {
+        let plan = saved::full();
+        let touches = |id: &StepId| id.kind.facts().touches_world() && id.node.is_some();
+        let index = plan
+            .steps
+            .iter()
+            .position(|step| touches(&step.id))
+            .unwrap();
+        let step = plan.steps[index].id.clone();
+        let node = step.node.clone().unwrap();
+        let profile: Arc<str> = "generic".into();
+        let mut known = Known {
+            profiles: [(node, profile.clone())].into(),
+            now: 1_800_000_000 + seconds,
+            ..Known::default()
+        };
+        for minutes in [12, 13, 14, 15, 18, 17, 16] {
+            known.durations.add(step.kind, &profile, minutes * 60_000);
+        }
+        let began = jiff::Timestamp::from_second(1_800_000_000)
+            .unwrap()
+            .to_string();
+        known.steps.began.insert(step.clone(), began.into());
+        known.steps.entries.push(Entry::Intent { step });
+        let basis = ExplanationBasis::Run {
+            run: "01RUN".into(),
+            outcome: None,
+            unfinished: None,
+        };
+        let explained = explain(&plan, basis, &Thing::Step(index), known).unwrap();
+        (explained.steps[0].clone(), explained.ways_out)
+    }
+
+    #[test]
+    fn a_step_that_runs_longer_than_any_before_is_overdue_and_its_machine_is_to_be_checked() {
+        let (step, ways) = after(41 * 60);
+        let timing = step.timing.unwrap();
+        assert_eq!((timing.usual_least, timing.usual_most), (12 * 60, 17 * 60));
+        assert_eq!((timing.running, timing.recorded), (Some(41 * 60), 7));
+        assert!(timing.overdue);
+        let node = step.step.node.unwrap();
+        let status = format!("trueup status {node}");
+        assert!(
+            ways.iter()
+                .any(|way| way.command.as_deref() == Some(&status)),
+            "{ways:?}"
+        );
+        let (step, ways) = after(18 * 60);
+        assert!(!step.timing.unwrap().overdue);
+        assert!(
+            ways.iter()
+                .all(|way| way.command.as_deref() != Some(&status))
+        );
+    }
+}

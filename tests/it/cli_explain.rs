@@ -1,0 +1,130 @@
+//! `trueup explain`: words and things as JSON, the flags of a blocked change, and words that name nothing.
+
+use serde_json::Value;
+
+use super::accepted::example;
+use super::fixture::Fixture;
+
+fn explained(fixture: &Fixture, arguments: &[&str]) -> Value {
+    let schema: Value =
+        serde_json::from_str(include_str!("../../schemas/explanation.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let all: Vec<&str> = ["explain", "--format", "json"]
+        .iter()
+        .chain(arguments)
+        .copied()
+        .collect();
+    let found = fixture.run(&all).with(0).json();
+    let problems: Vec<String> = validator
+        .iter_errors(&found)
+        .map(|error| error.to_string())
+        .collect();
+    assert_eq!(problems, Vec::<String>::new(), "{found:#}");
+    found
+}
+
+fn texts<'v>(list: &'v Value, field: &str) -> Vec<&'v str> {
+    let list = list.as_array().unwrap().iter();
+    list.map(|each| each[field].as_str().unwrap()).collect()
+}
+
+#[test]
+fn each_kind_of_explanation_is_valid_by_its_schema() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    assert_eq!(explained(&fixture, &["rule-mtu"])["kind"], "code");
+    let field = explained(&fixture, &["shipyard/DeploymentStrategy.groups.selectors"]);
+    assert_eq!(
+        field["field"]["path"],
+        serde_json::json!(["groups", "selectors"])
+    );
+    assert_eq!(explained(&fixture, &["trueup/Policy"])["kind"], "field");
+    let planned = explained(&fixture, &["edge-1"]);
+    assert_eq!(planned["basis"]["kind"], "plan");
+    assert_eq!(texts(&planned["steps"], "standing"), ["planned"; 3]);
+    fixture.run(&["plan", "-o", "site.plan"]).with(0);
+    let of_file = explained(&fixture, &["group:workers", "site.plan"]);
+    assert_eq!(of_file["basis"]["path"], "site.plan");
+    assert_eq!(of_file["group"]["name"], "workers");
+    fixture.run(&["apply", "--yes"]).with(0);
+    let settled = explained(&fixture, &["edge-1"]);
+    let why = settled["unchanged"].as_str().unwrap();
+    assert!(why.starts_with("it is as designed"), "{why}");
+    let step = explained(&fixture, &["deploy/workers/edge-1"]);
+    assert_eq!(step["basis"]["outcome"], "succeeded");
+    assert_eq!(texts(&step["steps"], "standing"), ["succeeded"]);
+    let run = step["basis"]["run"].as_str().unwrap();
+    assert_eq!(explained(&fixture, &[&run[..10]])["subject"]["kind"], "run");
+}
+
+#[test]
+fn the_command_of_a_blocked_change_unblocks_it() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.commit("The image");
+    let blocked = explained(&fixture, &["edge-2"]);
+    let chain = &blocked["change"]["fields"][0]["chain"];
+    assert_eq!(chain[0]["place"]["file"], "profiles.yaml");
+    let command = blocked["ways_out"][0]["command"].as_str().unwrap();
+    assert_eq!(command, "trueup plan --allow-redeploy edge-2");
+    let words: Vec<&str> = command
+        .split(' ')
+        .skip(1)
+        .chain(["--skip-blocked"])
+        .collect();
+    let allowed = fixture.run(&words).with(0).stdout;
+    assert!(allowed.contains("1 to redeploy"), "{allowed}");
+    let refusals = texts(&blocked["refusals"], "reason");
+    assert_eq!(refusals, ["the changes of `edge-1` and 2 more are blocked"]);
+}
+
+#[test]
+fn a_step_that_has_begun_shows_how_long_such_steps_take() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    // Five deploys are enough to know how long one takes.
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture
+        .run(&["apply", "redeploy", "edge-1", "edge-2", "--yes"])
+        .with(0);
+    let stopped = ["--stop-after", "8m", "--stop-grace", "1s", "--yes"];
+    let stopped: Vec<&str> = ["apply", "redeploy", "edge-3"]
+        .into_iter()
+        .chain(stopped)
+        .collect();
+    fixture.run(&stopped).with(8);
+    let step = explained(&fixture, &["deploy/workers/edge-3"]);
+    let timing = &step["steps"][0]["timing"];
+    assert_eq!(step["steps"][0]["standing"], "begun", "{step:#}");
+    assert_eq!(timing["recorded"], 5, "{step:#}");
+    assert_eq!(timing["usual_most"], 900);
+    assert_eq!(timing["overdue"], false);
+    assert!(timing["running"].is_u64(), "{step:#}");
+    let commands = step["ways_out"].as_array().unwrap().iter();
+    let commands: Vec<&str> = commands
+        .map(|way| way["command"].as_str().unwrap())
+        .collect();
+    assert_eq!(commands[0], "trueup apply --resume");
+    fixture.run(&["apply", "--resume", "--yes"]).with(0);
+}
+
+#[test]
+fn a_word_that_names_nothing_is_an_error_that_is_shown_harmlessly() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    let ended = fixture.run(&["explain", "edg-1"]).with(1);
+    ended.saying("did you mean `edge-1`?");
+    let hostile = fixture.run(&["explain", "\u{1b}[31mnone"]).with(1);
+    assert!(!hostile.stderr.contains('\u{1b}'), "{}", hostile.stderr);
+    fixture
+        .run(&["explain", "edge-1", "no.plan"])
+        .with(1)
+        .saying("neither a file nor a run");
+    fixture.checkout.write("bad.plan", "{}");
+    fixture
+        .run(&["explain", "edge-1", "bad.plan"])
+        .with(1)
+        .saying("cannot be explained");
+}
