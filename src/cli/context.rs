@@ -216,6 +216,14 @@ impl Context {
         Self::new(&global).ok()
     }
 
+    /// The same, as if started in another folder.
+    pub(super) fn in_folder(&self, folder: &Path) -> Self {
+        Self {
+            directory: folder.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// The folder that the command runs in.
     pub(super) fn directory(&self) -> &Path {
         &self.directory

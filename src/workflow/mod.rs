@@ -7,6 +7,7 @@
 
 mod abort;
 mod acting;
+mod adopt;
 mod apply;
 mod approvals;
 mod backends;
@@ -41,6 +42,7 @@ mod workers;
 
 pub use abort::{AbortRequest, abort, abort_run};
 pub use acting::Acting;
+pub use adopt::{AdoptionSite, EtcdSeed, found};
 pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
     Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, recovery_keys,

@@ -36,7 +36,7 @@ use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Verdict};
-use crate::observed::{ObservedNode, ObservedNodes};
+use crate::observed::{ListedMachine, ObservedNode, ObservedNodes};
 use node::Node;
 use steps::NodeSteps;
 
@@ -238,6 +238,10 @@ impl Driver for Ironic {
             (node.name.clone(), Box::new(observed))
         };
         nodes.iter().map(observed).collect()
+    }
+
+    async fn list_machines(&self) -> Result<Vec<ListedMachine>> {
+        self.watch.list().await.machines()
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {
