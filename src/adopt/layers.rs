@@ -4,7 +4,7 @@
 //! profile, which costs a document. Profiles are sets of machines that never cross, since a machine inherits from one
 //! chain of profiles. The largest sets of facts are placed first, and a set that crosses a profile is divided by it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The length of a profile without facts, in bytes.
 const PROFILE: usize = 95;
@@ -57,8 +57,16 @@ pub(super) fn layers<F: Ord + Clone>(
         layers: Vec::<Layer<F>>::new(),
         machines: vec![(None, Vec::new()); machines.len()],
     };
+    let mut left = Vec::new();
     for (having, facts) in sets {
-        found.place(&having, &facts, &length);
+        let without = found.place(&having, &facts, &length);
+        if !without.is_empty() {
+            left.push((without, facts));
+        }
+    }
+    // Where profiles are for other reasons, a fact of all their machines costs nothing but its own line.
+    for (having, facts) in left {
+        found.place_in_known(&having, &facts);
     }
     for (_, own) in &mut found.machines {
         own.sort();
@@ -70,8 +78,14 @@ pub(super) fn layers<F: Ord + Clone>(
 }
 
 impl<F: Ord + Clone> Layers<F> {
-    /// Places facts that the same machines have.
-    fn place(&mut self, having: &[usize], facts: &[&F], length: impl Fn(&F) -> usize) {
+    /// Places facts that the same machines have, where that makes a profile worthwhile; the machines without one for them.
+    fn place(
+        &mut self,
+        having: &[usize],
+        facts: &[&F],
+        length: impl Fn(&F) -> usize,
+    ) -> Vec<usize> {
+        let mut without = Vec::new();
         let mut pieces: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
         for machine in having {
             let innermost = self.machines[*machine].0;
@@ -94,18 +108,47 @@ impl<F: Ord + Clone> Layers<F> {
                     facts: owned().collect(),
                 });
             } else {
-                for machine in &piece {
-                    self.machines[*machine].1.extend(owned());
+                without.extend(piece);
+            }
+        }
+        without
+    }
+
+    /// The profiles of a machine, the innermost first.
+    fn above(&self, machine: usize) -> impl Iterator<Item = usize> {
+        let innermost = self.machines[machine].0;
+        std::iter::successors(innermost, |layer| self.layers[*layer].parent)
+    }
+
+    /// Places facts in the outermost profiles all of whose machines have them, else with each machine.
+    fn place_in_known(&mut self, having: &[usize], facts: &[&F]) {
+        let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+        for machine in having {
+            for layer in self.above(*machine) {
+                *counts.entry(layer).or_default() += 1;
+            }
+        }
+        counts.retain(|layer, count| self.layers[*layer].machines == *count);
+        let mut used = BTreeSet::new();
+        for machine in having {
+            let outermost = self.above(*machine).filter(|layer| counts.contains_key(layer));
+            match outermost.last() {
+                Some(layer) => drop(used.insert(layer)),
+                None => {
+                    let facts = facts.iter().map(|fact| F::clone(fact));
+                    self.machines[*machine].1.extend(facts);
                 }
             }
+        }
+        for layer in used {
+            let facts = facts.iter().map(|fact| F::clone(fact));
+            self.layers[layer].facts.extend(facts);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -266,7 +266,9 @@ proptest! {
             let own: BTreeMap<_, _> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
             prop_assert_eq!(&*node.labels, &own);
             for disk in found.disks() {
-                prop_assert!(file(&first, "ADOPTED.md").contains(&format!("`{}`", disk.name)));
+                let shown = format!("`{}`", disk.name);
+                let is_named = file(&first, "ADOPTED.md").contains(&shown);
+                prop_assert!(is_named, "{}", shown);
             }
         }
         prop_assert_eq!(site.design.nodes.len(), count);

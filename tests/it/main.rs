@@ -17,6 +17,8 @@ mod cli_accept;
 #[cfg(test)]
 mod cli_actions;
 #[cfg(test)]
+mod cli_adopt;
+#[cfg(test)]
 mod cli_apply;
 #[cfg(test)]
 mod cli_apply_changes;

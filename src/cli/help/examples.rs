@@ -38,6 +38,22 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
                 "trueup plan --affected-by origin/main..HEAD --format markdown",
             ),
         ],
+        "adopt" => &[
+            (
+                "Describe the machines of Ironic, and the labels of their nodes",
+                "trueup adopt -o edge --from ironic --url https://ironic.example.org:6385 --credentials env:OS_TOKEN \
+                 --kubeconfig file:secrets/kubeconfig",
+            ),
+            (
+                "Look for controllers in a range, with names and racks from a table",
+                "trueup adopt -o edge --from redfish --range 10.23.0.0/24 --username admin --credentials env:BMC_PASSWORD --machines \
+                 machines.csv",
+            ),
+            (
+                "Add what is new to a site that is described, and its etcd cluster",
+                "trueup adopt --etcd kubernetes=https://10.0.0.11:2379 --etcd-ca file:pki/etcd-ca.pem",
+            ),
+        ],
         "apply" => &[
             ("Plan what is committed, ask, and apply it", "trueup apply"),
             (
