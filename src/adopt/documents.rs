@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::layers::{Layers, layers};
 use super::write::{field, head, list, map, scalar};
-use super::{Adopted, AdoptInput, CONTROL_PLANE, Cluster, Machine, WORKER, guide, identity, slug};
+use super::{AdoptInput, Adopted, CONTROL_PLANE, Cluster, Machine, WORKER, guide, slug};
 use crate::design::kind;
 use crate::diagnostic::counted;
+use crate::identity::Kind;
 
 /// Sets of disks, and disks of a set, that are named.
 const SHOWN_DISKS: usize = 12;
@@ -59,7 +60,9 @@ pub(super) fn write(
     let profiles = profiles(&hardware, &layers, &names);
     if !profiles.is_empty() {
         let text = "# What machines have in common. What could not be observed is not in it: ADOPTED.md lists that.\n";
-        adopted.files.push(("profiles.yaml", format!("{text}{profiles}")));
+        adopted
+            .files
+            .push(("profiles.yaml", format!("{text}{profiles}")));
     }
     if !machines.is_empty() {
         let mut text = "# Each machine with what is its own.\n".to_owned();
@@ -124,7 +127,7 @@ fn facts(machine: &Machine<'_>, hardware: &Hardware) -> Vec<Shared> {
     facts
 }
 
-/// The names of profiles: those of roles, `base` for what all machines have, and the profile above with a number.
+/// The names of profiles: those of roles, `base` for what all machines have, and the profile above with a label or a number.
 fn profile_names(
     layers: &Layers<Shared>,
     machines: usize,
@@ -136,7 +139,14 @@ fn profile_names(
             Shared::Tag(tag) => Some(slug(tag)).filter(|tag| !tag.is_empty()),
             Shared::Hardware(_) | Shared::Controller(_) | Shared::Label(..) => None,
         });
-        let above = layer.parent.map(|parent| names[parent].to_string());
+        let value = layer.facts.iter().find_map(|fact| match fact {
+            Shared::Label(_, value) => Some(slug(value)).filter(|value| value.len() > 1),
+            Shared::Hardware(_) | Shared::Controller(_) | Shared::Tag(_) => None,
+        });
+        let above = layer.parent.map(|parent| match &value {
+            Some(value) if value.len() <= 20 => format!("{}-{value}", names[parent]),
+            _ => names[parent].to_string(),
+        });
         let wanted = match (tag, above) {
             (Some(tag), _) => tag,
             (None, Some(above)) => above,
@@ -172,6 +182,7 @@ struct Own {
     /// Fields of `oob`.
     controller: Vec<(String, String)>,
     rack: Option<Arc<str>>,
+    boot_mac: Option<Arc<str>>,
 }
 
 /// Writes the fields of a profile or a machine.
@@ -198,6 +209,9 @@ fn body(profile: Option<&Arc<str>>, facts: &[Shared], own: &Own, text: &mut Stri
     if let Some(rack) = &own.rack {
         plain.push(("rack".to_owned(), scalar(rack)));
     }
+    if let Some(mac) = &own.boot_mac {
+        plain.push(("boot_mac".to_owned(), scalar(mac)));
+    }
     if !tags.is_empty() {
         plain.push(("tags".to_owned(), list(tags)));
     }
@@ -215,21 +229,20 @@ fn body(profile: Option<&Arc<str>>, facts: &[Shared], own: &Own, text: &mut Stri
 }
 
 fn node(machine: &Machine<'_>, profile: Option<&Arc<str>>, facts: &[Shared], text: &mut String) {
-    let identity = identity(machine);
-    let mut controller = Vec::new();
+    let (mut controller, mut boot_mac) = (Vec::new(), None);
     if let Some((_, address)) = &machine.found.listed.controller {
         controller.push(("address".to_owned(), scalar(address)));
     }
-    let uuid = identity.and_then(|identity| identity.uuid.as_deref());
-    let serial = identity.and_then(|identity| identity.serial.as_deref());
-    match (uuid, serial) {
-        (Some(uuid), _) => controller.push(("uuid".to_owned(), scalar(uuid))),
-        (None, Some(serial)) => controller.push(("serial".to_owned(), scalar(serial))),
-        (None, None) => {}
+    match &machine.known_by {
+        Some((Kind::Uuid, uuid)) => controller.push(("uuid".to_owned(), scalar(uuid))),
+        Some((Kind::Serial, serial)) => controller.push(("serial".to_owned(), scalar(serial))),
+        Some((Kind::Mac, mac)) => boot_mac = Some(mac.clone()),
+        Some((Kind::Provisioner, _)) | None => {}
     }
     let own = Own {
         controller,
         rack: machine.rack.clone(),
+        boot_mac,
     };
     let before = text.len();
     let _ = writeln!(text, "{}", head(kind::NODE, machine.name.as_str()));
@@ -244,9 +257,17 @@ fn node(machine: &Machine<'_>, profile: Option<&Arc<str>>, facts: &[Shared], tex
 
 fn etcd(clusters: &[Cluster<'_>]) -> String {
     let mut text = "# Which machine is which member. No plan takes a machine away while the others would not be a quorum.\n".to_owned();
-    let _ = writeln!(text, "{}\n  clusters:", head(kind::ETCD_CLUSTERS, "etcd-clusters"));
+    let _ = writeln!(
+        text,
+        "{}\n  clusters:",
+        head(kind::ETCD_CLUSTERS, "etcd-clusters")
+    );
     for cluster in clusters {
-        let _ = writeln!(text, "    - name: {}\n      members:", scalar(cluster.name.as_str()));
+        let _ = writeln!(
+            text,
+            "    - name: {}\n      members:",
+            scalar(cluster.name.as_str())
+        );
         for member in &cluster.members {
             let fields = [
                 ("node", member.node.as_str()),
@@ -276,7 +297,11 @@ fn etcd(clusters: &[Cluster<'_>]) -> String {
 /// The control plane first and whole; the workers then, of which few may fail.
 fn strategy(machines: &[Machine<'_>]) -> String {
     let mut text = "# The control plane first, whole; then the workers.\n".to_owned();
-    let _ = writeln!(text, "{}\n  groups:", head(kind::STRATEGY, "deployment-strategy"));
+    let _ = writeln!(
+        text,
+        "{}\n  groups:",
+        head(kind::STRATEGY, "deployment-strategy")
+    );
     let has_control = machines.iter().any(|machine| machine.is_control_plane);
     let has_workers = machines.iter().any(|machine| !machine.is_control_plane);
     let after = match has_control {
@@ -284,7 +309,14 @@ fn strategy(machines: &[Machine<'_>]) -> String {
         false => Vec::new(),
     };
     let groups = [
-        (has_control, CONTROL_PLANE, CONTROL_PLANE, true, Vec::new(), 100),
+        (
+            has_control,
+            CONTROL_PLANE,
+            CONTROL_PLANE,
+            true,
+            Vec::new(),
+            100,
+        ),
         (has_workers, "workers", WORKER, false, after, 90),
     ];
     for (is_there, name, tag, critical, after, percent) in groups {
@@ -311,8 +343,16 @@ fn disks(machines: &[Machine<'_>]) -> String {
     let mut all: Vec<(Vec<&str>, usize)> = all.into_iter().collect();
     all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let shown = all.iter().take(SHOWN_DISKS).map(|(disks, count)| {
-        let disks: Vec<String> = disks.iter().take(SHOWN_DISKS).map(|disk| guide::code(disk)).collect();
-        format!("{} on {}", disks.join(", "), counted(*count, "machine", "machines"))
+        let disks: Vec<String> = disks
+            .iter()
+            .take(SHOWN_DISKS)
+            .map(|disk| guide::code(disk))
+            .collect();
+        format!(
+            "{} on {}",
+            disks.join(", "),
+            counted(*count, "machine", "machines")
+        )
     });
     let shown: Vec<String> = shown.collect();
     match shown.is_empty() {
@@ -334,12 +374,17 @@ fn questions(machines: &[Machine<'_>], input: &AdoptInput<'_>, adopted: &mut Ado
         ask("`drydock/BootAction/v1`: what a first boot installs, such as user data".to_owned());
     }
     if machines.iter().any(|machine| machine.rack.is_none()) {
-        ask("`metadata.rack`: where machines stand; a table with `--machines FILE` names it".to_owned());
+        ask(
+            "`metadata.rack`: where machines stand; a table with `--machines FILE` names it"
+                .to_owned(),
+        );
     }
     if machines.iter().any(|machine| made(machine).is_none()) {
         ask("`hardware_profile`: the maker and the firmware of machines whose backend does not show them".to_owned());
     }
     if let Some(why) = &input.inventory.cluster_unknown {
-        ask(format!("labels of Kubernetes nodes: the cluster could not be observed ({why})"));
+        ask(format!(
+            "labels of Kubernetes nodes: the cluster could not be observed ({why})"
+        ));
     }
 }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Adopted, AdoptInput, Machine};
+use super::{AdoptInput, Adopted, Machine};
 use crate::diagnostic::counted;
+use crate::identity::Kind;
 
 /// Machines of a kind that are named one by one.
 const NAMED: usize = 200;
@@ -60,13 +61,22 @@ pub(super) fn guide(input: &AdoptInput<'_>, machines: &[Machine<'_>], adopted: &
              succeed |\n",
         );
     }
-    let by_serial = machines
-        .iter()
-        .filter(|it| it.found.listed.controller.is_some() && input.notes.about(it.name.as_str(), None, None).is_none());
+    let by_serial = machines.iter().filter(|it| {
+        it.found.listed.controller.is_some()
+            && input.notes.about(it.name.as_str(), None, None).is_none()
+    });
     if by_serial.count() > 0 {
         text.push_str(
             "| names of machines | serial numbers, else addresses | a controller has no name for its machine; a table with \
              `--machines FILE` names them |\n",
+        );
+    }
+    if machines
+        .iter()
+        .any(|it| matches!(it.known_by, Some((Kind::Mac, _))))
+    {
+        text.push_str(
+            "| `metadata.boot_mac` | the first MAC address | neither UUID nor serial number is shown, and which interface boots is not |\n",
         );
     }
     questions(adopted, &mut text);
@@ -98,15 +108,32 @@ fn left_out(input: &AdoptInput<'_>, adopted: &Adopted, text: &mut String) {
         let _ = writeln!(text, "- machine {}: {}", code(name), plain(why));
     }
     if adopted.left_out.len() > NAMED {
-        let _ = writeln!(text, "- … and {} more machines", adopted.left_out.len() - NAMED);
+        let _ = writeln!(
+            text,
+            "- … and {} more machines",
+            adopted.left_out.len() - NAMED
+        );
     }
     for (name, why) in clusters {
-        let _ = writeln!(text, "- etcd cluster {}: {}", code(name.as_str()), plain(why));
+        let _ = writeln!(
+            text,
+            "- etcd cluster {}: {}",
+            code(name.as_str()),
+            plain(why)
+        );
     }
     for name in alone.iter().take(NAMED) {
-        let _ = writeln!(text, "- Kubernetes node {}: no machine has its name", code(name.as_str()));
+        let _ = writeln!(
+            text,
+            "- Kubernetes node {}: no machine has its name",
+            code(name.as_str())
+        );
     }
     if alone.len() > NAMED {
-        let _ = writeln!(text, "- … and {} more Kubernetes nodes", alone.len() - NAMED);
+        let _ = writeln!(
+            text,
+            "- … and {} more Kubernetes nodes",
+            alone.len() - NAMED
+        );
     }
 }

@@ -131,7 +131,9 @@ impl<F: Ord + Clone> Layers<F> {
         counts.retain(|layer, count| self.layers[*layer].machines == *count);
         let mut used = BTreeSet::new();
         for machine in having {
-            let outermost = self.above(*machine).filter(|layer| counts.contains_key(layer));
+            let outermost = self
+                .above(*machine)
+                .filter(|layer| counts.contains_key(layer));
             match outermost.last() {
                 Some(layer) => drop(used.insert(layer)),
                 None => {

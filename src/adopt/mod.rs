@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::design::{ClusterName, EtcdMember, NodeName, Reference, name_problem};
-use crate::identity::Identity;
+use crate::identity::{Identity, Kind};
 use crate::observed::{EtcdMemberSeen, EtcdSeen, Fact, Inventory, InventoryMachine};
 
 pub use notes::{COLUMNS, Note, NoteProblem, Notes};
@@ -93,6 +93,8 @@ struct Machine<'a> {
     tags: BTreeSet<Arc<str>>,
     is_control_plane: bool,
     labels: BTreeMap<Arc<str>, Arc<str>>,
+    /// The value by which it is told from any other machine.
+    known_by: Option<(Kind, Arc<str>)>,
 }
 
 /// An etcd cluster that becomes a document.
@@ -149,6 +151,10 @@ pub fn adopt(input: &AdoptInput<'_>) -> Adopted {
             }
         }
     }
+    let distinct = Distinct::of(input.inventory);
+    for machine in machines.values_mut() {
+        machine.known_by = distinct.value(machine.found);
+    }
     let names: BTreeSet<&NodeName> = described.values().collect();
     let clusters = clusters(input, members, &names, &mut adopted);
     for cluster in &clusters {
@@ -159,8 +165,14 @@ pub fn adopt(input: &AdoptInput<'_>) -> Adopted {
         }
     }
     let machines: Vec<Machine<'_>> = machines.into_values().map(with_role).collect();
-    adopted.nodes = machines.iter().map(|machine| machine.name.clone()).collect();
-    adopted.etcd = clusters.iter().map(|cluster| cluster.name.clone()).collect();
+    adopted.nodes = machines
+        .iter()
+        .map(|machine| machine.name.clone())
+        .collect();
+    adopted.etcd = clusters
+        .iter()
+        .map(|cluster| cluster.name.clone())
+        .collect();
     documents::write(input, &machines, &clusters, &mut adopted);
     adopted
 }
@@ -201,7 +213,8 @@ fn machine<'a>(name: NodeName, found: &'a InventoryMachine, note: Option<&Note>)
         let own = node.labels.iter().filter(|(key, _)| {
             !node.kept_labels.contains(*key) && !crate::design::RESERVED_LABELS.contains(&&***key)
         });
-        own.map(|(key, value)| (key.clone(), value.clone())).collect()
+        own.map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
     });
     let has = |key: &str| node.is_some_and(|node| node.labels.contains_key(key));
     Machine {
@@ -211,7 +224,41 @@ fn machine<'a>(name: NodeName, found: &'a InventoryMachine, note: Option<&Note>)
         tags: note.map_or_else(BTreeSet::new, |note| note.tags.clone()),
         is_control_plane: CONTROL_PLANE_LABELS.into_iter().any(has),
         labels,
+        known_by: None,
     }
+}
+
+/// The values of identities, and how many machines have each.
+struct Distinct(BTreeMap<(Kind, Arc<str>), usize>);
+
+impl Distinct {
+    fn of(inventory: &Inventory) -> Self {
+        let mut counts = BTreeMap::new();
+        for value in inventory.machines.iter().flat_map(values) {
+            *counts.entry(value).or_default() += 1;
+        }
+        Self(counts)
+    }
+
+    /// The first value of a machine that no other one has: its UUID, else its serial number, else a MAC address.
+    fn value(&self, found: &InventoryMachine) -> Option<(Kind, Arc<str>)> {
+        let mut values = values(found);
+        values.find(|value| value.0 != Kind::Provisioner && self.0.get(value) == Some(&1))
+    }
+}
+
+/// The values by which a machine is known; a MAC address once.
+fn values(found: &InventoryMachine) -> impl Iterator<Item = (Kind, Arc<str>)> {
+    let mut identity = found
+        .observed
+        .identity
+        .as_deref()
+        .cloned()
+        .unwrap_or_default();
+    let listed = Identity::default().with_macs(found.listed.macs.iter().map(|mac| &**mac));
+    identity.complete(&listed);
+    let values = identity.values().map(|(kind, value)| (kind, value.clone()));
+    values.collect::<Vec<_>>().into_iter()
 }
 
 /// The machine with the tag of its role.
@@ -232,8 +279,11 @@ fn clusters<'a>(
     adopted: &mut Adopted,
 ) -> Vec<Cluster<'a>> {
     let mut found: BTreeMap<ClusterName, Result<Vec<EtcdMember>, String>> = BTreeMap::new();
-    for (cluster, members) in listed {
-        let members = members.iter().map(|(node, seen)| member(node.clone(), seen));
+    for (cluster, mut members) in listed {
+        members.sort();
+        let members = members
+            .iter()
+            .map(|(node, seen)| member(node.clone(), seen));
         found.insert(cluster.clone(), members.collect());
     }
     for (cluster, seen) in &input.inventory.etcd {
@@ -277,13 +327,18 @@ fn asked(seen: &EtcdSeen, names: &BTreeSet<&NodeName>) -> Result<Vec<EtcdMember>
             seen.peer_urls.join(", ")
         )),
     };
-    answer.members.iter().map(on_machine).collect()
+    let mut members: Vec<&EtcdMemberSeen> = answer.members.iter().collect();
+    members.sort_by(|one, other| one.name.cmp(&other.name));
+    members.into_iter().map(on_machine).collect()
 }
 
 fn member(node: NodeName, seen: &EtcdMemberSeen) -> Result<EtcdMember, String> {
     let (Some(peer_url), Some(client_url)) = (seen.peer_urls.first(), seen.client_urls.first())
     else {
-        return Err(format!("its member {} was added and never started", seen.id));
+        return Err(format!(
+            "its member {} was added and never started",
+            seen.id
+        ));
     };
     Ok(EtcdMember {
         node,
@@ -291,10 +346,4 @@ fn member(node: NodeName, seen: &EtcdMemberSeen) -> Result<EtcdMember, String> {
         peer_url: peer_url.clone(),
         client_url: client_url.clone(),
     })
-}
-
-/// The identity of a machine that its document names, by which its controller is told from any other.
-fn identity<'a>(machine: &Machine<'a>) -> Option<&'a Identity> {
-    machine.found.listed.controller.as_ref()?;
-    machine.found.observed.identity.as_deref()
 }

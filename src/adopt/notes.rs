@@ -171,7 +171,9 @@ fn row(line: &str, columns: &BTreeMap<usize, &'static str>) -> Result<Note, Stri
         return Err("it has no name".to_owned());
     };
     if let Some(problem) = name_problem(name) {
-        return Err(format!("`{name}` cannot be the name of a node: it {problem}"));
+        return Err(format!(
+            "`{name}` cannot be the name of a node: it {problem}"
+        ));
     }
     let refused = |what: &str, text: Option<&str>, known: bool| match text {
         Some(text) if !known => Err(format!("`{text}` is no {what} that identifies a machine")),
@@ -217,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_machine_is_found_by_each_of_its_values_and_by_no_shared_one() {
-        let table = "name,address,serial,rack,tags\nn1,10.0.0.1,ABC123,r1,\"a b\"\nn2,10.0.0.2,,r2,\n";
+        let table =
+            "name,address,serial,rack,tags\nn1,10.0.0.1,ABC123,r1,\"a b\"\nn2,10.0.0.2,,r2,\n";
         let notes = Notes::read(table).unwrap();
         let found = |name: &str, address: Option<&str>, serial: Option<&str>| {
             let identity = Identity::of(None, serial);
@@ -232,7 +235,10 @@ mod tests {
         assert_eq!(found("n2", Some("10.0.0.1"), None), None);
         let note = notes.about("n1", None, None).unwrap();
         assert_eq!(note.rack.as_deref(), Some("r1"));
-        assert_eq!(note.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(
+            note.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(),
+            ["a", "b"]
+        );
     }
 
     #[test]

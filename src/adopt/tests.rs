@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::design::fixture::{Site, checked};
-use crate::observed::{Built, ClusterNode, Disk, Labels, ListedMachine, ObservedNode};
 use crate::lifecycle::{PowerState, ProvisionState};
+use crate::observed::{Built, ClusterNode, Disk, Labels, ListedMachine, ObservedNode};
 
 fn text(text: &str) -> Arc<str> {
     Arc::from(text)
@@ -84,7 +84,10 @@ fn roles_become_profiles_and_groups_and_an_exception_stays_with_its_machine() {
     let control = [("node-role.kubernetes.io/control-plane", ""), ("zone", "a")];
     let worker = [("example.org/role", "worker"), ("zone", "a")];
     let odd = [worker[0], worker[1], ("example.org/gpu", "yes")];
-    let mut machines = vec![found("c1", &control, &["sda"]), found("c2", &control, &["sda"])];
+    let mut machines = vec![
+        found("c1", &control, &["sda"]),
+        found("c2", &control, &["sda"]),
+    ];
     for number in 1..5 {
         machines.push(found(&format!("w{number}"), &worker, &["sda", "sdb"]));
     }
@@ -106,7 +109,12 @@ fn roles_become_profiles_and_groups_and_an_exception_stays_with_its_machine() {
         "metadata: {name: w5}\ndata:\n  host_profile: worker\n  metadata:\n    owner_data: {example.org/gpu: 'yes'}\n"
     ), "{nodes}");
     let site = site(&adopted);
-    let groups: Vec<_> = site.guards.groups.iter().map(|group| group.name.to_string()).collect();
+    let groups: Vec<_> = site
+        .guards
+        .groups
+        .iter()
+        .map(|group| group.name.to_string())
+        .collect();
     assert_eq!(groups, ["control-plane", "workers"]);
 }
 
@@ -207,10 +215,18 @@ fn an_etcd_cluster_is_written_whole_or_not_at_all() {
         invalid: BTreeMap::new(),
     };
     let mut inventory = of(["n1", "n2", "n3"].map(|name| found(name, &[], &[])).into());
-    let all = vec![member("n1", "10.0.0.1"), member("n2", "10.0.0.2"), member("n3", "[fd00::3]")];
-    inventory.etcd.insert(ClusterName::from("whole"), answer(all));
+    let all = vec![
+        member("n1", "10.0.0.1"),
+        member("n2", "10.0.0.2"),
+        member("n3", "[fd00::3]"),
+    ];
+    inventory
+        .etcd
+        .insert(ClusterName::from("whole"), answer(all));
     let strange = vec![member("n1", "10.0.0.1"), member("other", "10.0.0.9")];
-    inventory.etcd.insert(ClusterName::from("strange"), answer(strange));
+    inventory
+        .etcd
+        .insert(ClusterName::from("strange"), answer(strange));
     let silent = EtcdSeen {
         answers: [(text("seed"), Fact::Unknown(text("refused")))].into(),
         invalid: BTreeMap::new(),
@@ -221,20 +237,41 @@ fn an_etcd_cluster_is_written_whole_or_not_at_all() {
     let cluster = &site.guards.etcd_clusters;
     assert_eq!(cluster.len(), 1);
     assert_eq!(&*cluster[0].members[2].peer_url, "https://[fd00::3]:2380");
-    let reasons: Vec<&str> = adopted.etcd_left_out.iter().map(|(_, why)| why.as_str()).collect();
+    let reasons: Vec<&str> = adopted
+        .etcd_left_out
+        .iter()
+        .map(|(_, why)| why.as_str())
+        .collect();
     assert_eq!(reasons[0], "refused");
     assert!(reasons[1].contains("https://10.0.0.9:2380"), "{reasons:?}");
     // Members of etcd are the control plane, whatever their labels are.
-    assert!(site.design.nodes.values().all(|node| node.tags.contains("control-plane")));
+    assert!(
+        site.design
+            .nodes
+            .values()
+            .all(|node| node.tags.contains("control-plane"))
+    );
 }
 
 fn any_machines() -> impl Strategy<Value = Vec<InventoryMachine>> {
     let label = (
-        prop::sample::select(vec!["zone", "a.example.org/x", "node-role.kubernetes.io/control-plane", "true", "kubernetes.io/os"]),
+        prop::sample::select(vec![
+            "zone",
+            "a.example.org/x",
+            "node-role.kubernetes.io/control-plane",
+            "true",
+            "kubernetes.io/os",
+        ]),
         prop::sample::select(vec!["", "a", "true", "1.0", "0x1f", "null", "2024-01-01"]),
     );
     let labels = prop::collection::vec(label, 0..4);
-    let disks = prop::sample::select(vec![vec![], vec!["sda"], vec!["sda", "sdb"], vec!["nvme0n1"], vec!["Disk.Bay 0"]]);
+    let disks = prop::sample::select(vec![
+        vec![],
+        vec!["sda"],
+        vec!["sda", "sdb"],
+        vec!["nvme0n1"],
+        vec!["Disk.Bay 0"],
+    ]);
     prop::collection::vec((labels, disks, 0u8..10), 0..30).prop_map(|machines| {
         let machines = machines.into_iter().enumerate();
         let machines = machines.map(|(number, (labels, disks, state))| {

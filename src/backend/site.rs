@@ -143,7 +143,9 @@ impl Backends {
         let mut listed = self.hardware.list().await?;
         listed.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         let mut inventory = Inventory::default();
-        let twice = listed.windows(2).filter(|pair| pair[0].name == pair[1].name);
+        let twice = listed
+            .windows(2)
+            .filter(|pair| pair[0].name == pair[1].name);
         inventory.unusable = twice.map(|pair| pair[0].name.clone()).collect();
         let invalid = listed.iter().filter(|it| name_problem(&it.name).is_some());
         inventory.unusable.extend(invalid.map(|it| it.name.clone()));

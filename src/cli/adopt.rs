@@ -16,7 +16,7 @@ use crate::document::inline_text;
 use crate::report::counted;
 use crate::repository::{Links, read_file};
 use crate::site::{At, Depth, Detail, Settings};
-use crate::workflow::{self, Checkout, Client, EtcdSeed};
+use crate::workflow::{self, AdoptionSite, Checkout, Client, EtcdSeed};
 
 /// The file that marks a folder as a site, and the one that names its backends.
 const DEFINITION: &str = "site-definition.yaml";
@@ -132,7 +132,7 @@ pub(super) fn run(context: &mut Context, command: &AdoptCommand) -> Result<u8, F
         credentials: &named.collect(),
     });
     let names = write(&folder, &adopted.files)?;
-    tell(&context, &adopted, &names);
+    tell(&context, &found, &adopted, &names);
     if names.is_empty() {
         return Ok(0);
     }
@@ -175,10 +175,15 @@ fn begin(context: &Context, command: &AdoptCommand, folder: &Path) -> Result<(),
             return Ok(());
         }
         let message = format!("`{}` has no {DEFINITION}", folder.display());
-        return Err(usage(message).hint("`--from KIND` writes one; `-o DIR` names the folder of a site"));
+        return Err(
+            usage(message).hint("`--from KIND` writes one; `-o DIR` names the folder of a site")
+        );
     };
     if has_backends {
-        let message = format!("`{}` has a {BACKENDS}, which names the backend", folder.display());
+        let message = format!(
+            "`{}` has a {BACKENDS}, which names the backend",
+            folder.display()
+        );
         return Err(usage(message).hint("leave `--from` out, or edit the document"));
     }
     let backends = backends(command, source)?;
@@ -327,7 +332,7 @@ fn write(folder: &Path, files: &[(&str, String)]) -> Result<Vec<String>, Failure
 }
 
 /// Reports what was written and what was not.
-fn tell(context: &Context, adopted: &Adopted, names: &[String]) {
+fn tell(context: &Context, found: &AdoptionSite, adopted: &Adopted, names: &[String]) {
     let mut text = match names.is_empty() {
         true => "Nothing new was found; no file was written.".to_owned(),
         false => format!(
@@ -345,7 +350,9 @@ fn tell(context: &Context, adopted: &Adopted, names: &[String]) {
     let left_out = left_out.map(|(name, why)| format!("\n  machine {name}: {why}"));
     let clusters = adopted.etcd_left_out.iter();
     let clusters = clusters.map(|(name, why)| format!("\n  etcd cluster {name}: {why}"));
-    let all: Vec<String> = left_out.chain(clusters).collect();
+    let alone = found.inventory.nodes_alone.iter();
+    let alone = alone.map(|name| format!("\n  Kubernetes node {name}: no machine has its name"));
+    let all: Vec<String> = left_out.chain(clusters).chain(alone).collect();
     if !all.is_empty() {
         text.push_str("\nLeft out:");
         text.extend(all.iter().take(20).map(String::as_str));
@@ -355,9 +362,13 @@ fn tell(context: &Context, adopted: &Adopted, names: &[String]) {
     }
     if !names.is_empty() {
         text.push_str(
-            "\n\nReview the files, commit them, and see the adoptions:\n  git add . && git commit\n  trueup plan\n  trueup apply \
-             --adopt all",
+            "\n\nReview the files, commit them, and see the adoptions:\n  git add . && git commit",
         );
+        // The members are asked from now on, and are not trusted yet.
+        if !adopted.etcd.is_empty() && found.backend != "sim" {
+            text.push_str("\n  trueup trust");
+        }
+        text.push_str("\n  trueup plan\n  trueup apply --adopt all");
     }
     Client::tell(context, &text);
 }

@@ -14,6 +14,8 @@ pub struct ListedMachine {
     pub name: Arc<str>,
     /// The kind of its management controller, and its address.
     pub controller: Option<(Arc<str>, Arc<str>)>,
+    /// The MAC addresses of its interfaces, where an observation does not show them.
+    pub macs: BTreeSet<Arc<str>>,
     /// Its members of etcd clusters, where the backend has them.
     pub members: BTreeMap<ClusterName, EtcdMemberSeen>,
 }

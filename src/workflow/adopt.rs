@@ -88,7 +88,11 @@ pub fn found(
         nodes: site.design.nodes.keys().cloned().collect(),
         controllers: controllers.map(|address| Arc::from(&*address)).collect(),
         profiles: named(&[kind::HOST_PROFILE, kind::HARDWARE_PROFILE]),
-        etcd: guards.etcd_clusters.iter().map(|it| it.name.clone()).collect(),
+        etcd: guards
+            .etcd_clusters
+            .iter()
+            .map(|it| it.name.clone())
+            .collect(),
         has_strategy: !named(&[kind::STRATEGY]).is_empty(),
     };
     Ok(AdoptionSite {

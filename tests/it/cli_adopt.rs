@@ -29,7 +29,10 @@ fn drawn(dice: &mut Dice) -> (String, BTreeMap<String, BTreeMap<String, String>>
             }
         }
         let name = format!("n{number:02}");
-        let shown: Vec<String> = own.iter().map(|(key, value)| format!("{key}: '{value}'")).collect();
+        let shown: Vec<String> = own
+            .iter()
+            .map(|(key, value)| format!("{key}: '{value}'"))
+            .collect();
         let _ = write!(
             text,
             "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: {name}}}\ndata:\n  metadata: {{owner_data: {{{}}}}}\n",
@@ -106,16 +109,25 @@ fn round_trip(seed: u64) {
     assert_eq!(rows.len(), labels.len(), "seed {seed}: {rows:#?}");
     let rendered = fresh.run(&["render", "--format", "json"]).with(0).stdout;
     for (name, labels) in &labels {
-        assert!(rendered.contains(&format!("\"{name}\"")), "seed {seed}: {name}");
+        assert!(
+            rendered.contains(&format!("\"{name}\"")),
+            "seed {seed}: {name}"
+        );
         for key in labels.keys() {
-            assert!(rendered.contains(&format!("\"{key}\"")), "seed {seed}: {key}");
+            assert!(
+                rendered.contains(&format!("\"{key}\"")),
+                "seed {seed}: {key}"
+            );
         }
     }
     // All of it is an adoption, which asks the machines for nothing.
     let before = fresh.ledger();
     let planned = fresh.planned(&[]);
     assert_eq!(planned.len(), labels.len(), "seed {seed}");
-    assert!(planned.values().all(|kind| kind == "adopt"), "seed {seed}: {planned:?}");
+    assert!(
+        planned.values().all(|kind| kind == "adopt"),
+        "seed {seed}: {planned:?}"
+    );
     fresh.run(&["apply", "--yes", "--adopt", "all"]).with(0);
     assert_eq!(fresh.ledger(), before, "seed {seed}");
     assert_eq!(fresh.planned(&[]), BTreeMap::new(), "seed {seed}");
@@ -135,7 +147,10 @@ fn round_trip(seed: u64) {
         .filter(|document| document.contains("BaremetalNode"))
         .map(|document| document.len() + 4)
         .sum();
-    assert!(written <= by_hand + by_hand / 5 + 400, "seed {seed}: {written} for {by_hand}");
+    assert!(
+        written <= by_hand + by_hand / 5 + 400,
+        "seed {seed}: {written} for {by_hand}"
+    );
 }
 
 #[test]
@@ -152,7 +167,10 @@ fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own()
     let running = Fixture::one_rack();
     running.run(&["apply", "--yes"]).with(0);
     let before = documents(running.checkout.path());
-    running.run(&["adopt"]).with(0).saying("no file was written");
+    running
+        .run(&["adopt"])
+        .with(0)
+        .saying("no file was written");
     // One machine is taken out of the documents, and its record is lost.
     let nodes = "nodes/time.yaml";
     let text = running.read(nodes);
@@ -167,9 +185,22 @@ fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own()
         .filter(|name| !before.contains_key(*name))
         .map(String::as_str)
         .collect();
-    assert!(new.contains(&"nodes.yaml") && new.contains(&"ADOPTED.md"), "{new:?}");
+    assert!(
+        new.contains(&"nodes.yaml") && new.contains(&"ADOPTED.md"),
+        "{new:?}"
+    );
     assert!(!new.contains(&"strategy.yaml"), "{new:?}");
-    assert!(text.contains(after["nodes.yaml"].split("metadata: {name: ").nth(1).unwrap().split('}').next().unwrap()));
+    assert!(
+        text.contains(
+            after["nodes.yaml"]
+                .split("metadata: {name: ")
+                .nth(1)
+                .unwrap()
+                .split('}')
+                .next()
+                .unwrap()
+        )
+    );
 }
 
 #[test]
@@ -177,25 +208,89 @@ fn flags_that_do_not_fit_are_refused_before_anything_is_written() {
     let fixture = Fixture::empty("new");
     for (arguments, said) in [
         (&["adopt", "-o", "new"][..], "--from KIND"),
-        (&["adopt", "-o", "new", "--from", "ironic"], "needs `--url URL`"),
-        (&["adopt", "-o", "new", "--from", "redfish"], "needs `--range CIDR`"),
         (
-            &["adopt", "-o", "new", "--from", "redfish", "--range", "10.0.0.0/24"],
+            &["adopt", "-o", "new", "--from", "ironic"],
+            "needs `--url URL`",
+        ),
+        (
+            &["adopt", "-o", "new", "--from", "redfish"],
+            "needs `--range CIDR`",
+        ),
+        (
+            &[
+                "adopt",
+                "-o",
+                "new",
+                "--from",
+                "redfish",
+                "--range",
+                "10.0.0.0/24",
+            ],
             "needs `--username NAME --credentials REF`",
         ),
-        (&["adopt", "-o", "new", "--from", "maas", "--url", "https://maas.example.org"], "needs `--credentials REF`"),
-        (&["adopt", "-o", "new", "--from", "metal3"], "needs `--kubeconfig REF`"),
-        (&["adopt", "-o", "a b", "--from", "sim"], "becomes the name of the site"),
-        (&["adopt", "-o", "new", "--from", "maas", "--url", "https://m", "--credentials", "hunter2"], "by reference"),
-        (&["adopt", "-o", "new", "--from", "sim", "--etcd", "x"], "NAME=URL"),
+        (
+            &[
+                "adopt",
+                "-o",
+                "new",
+                "--from",
+                "maas",
+                "--url",
+                "https://maas.example.org",
+            ],
+            "needs `--credentials REF`",
+        ),
+        (
+            &["adopt", "-o", "new", "--from", "metal3"],
+            "needs `--kubeconfig REF`",
+        ),
+        (
+            &["adopt", "-o", "a b", "--from", "sim"],
+            "becomes the name of the site",
+        ),
+        (
+            &[
+                "adopt",
+                "-o",
+                "new",
+                "--from",
+                "maas",
+                "--url",
+                "https://m",
+                "--credentials",
+                "hunter2",
+            ],
+            "by reference",
+        ),
+        (
+            &["adopt", "-o", "new", "--from", "sim", "--etcd", "x"],
+            "NAME=URL",
+        ),
     ] {
         let ended = fixture.run(arguments).with(64);
-        assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
-        assert!(!fixture.checkout.path().join("new").exists(), "{arguments:?}");
+        assert!(
+            ended.stderr.contains(said),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+        assert!(
+            !fixture.checkout.path().join("new").exists(),
+            "{arguments:?}"
+        );
     }
-    fixture.checkout.write("machines.csv", "name,rack\na b,r1\n,r2\n".to_owned());
     fixture
-        .run(&["adopt", "-o", "new", "--from", "sim", "--machines", "machines.csv"])
+        .checkout
+        .write("machines.csv", "name,rack\na b,r1\n,r2\n".to_owned());
+    fixture
+        .run(&[
+            "adopt",
+            "-o",
+            "new",
+            "--from",
+            "sim",
+            "--machines",
+            "machines.csv",
+        ])
         .with(1)
         .saying("line 2: ")
         .saying("line 3: ");
@@ -207,12 +302,24 @@ fn nothing_is_asked_of_an_address_that_is_not_trusted() {
     let fixture = Fixture::empty("far");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let arguments = ["adopt", "-o", "far", "--from", "ironic", "--url", &url, "--credentials", "env:TOKEN"];
+    let arguments = [
+        "adopt",
+        "-o",
+        "far",
+        "--from",
+        "ironic",
+        "--url",
+        &url,
+        "--credentials",
+        "env:TOKEN",
+    ];
     let ended = fixture.run(&arguments).with(4);
     assert!(ended.stderr.contains("trueup trust"), "{}", ended.stderr);
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "it was contacted");
     // What it would ask stands in documents now, which `trust` shows and the next call takes.
     fixture.run(&["trust", "-C", "far"]).saying(&url);
-    adopt(&fixture, &["--from", "ironic", "--url", &url]).with(64).saying("leave `--from` out");
+    adopt(&fixture, &["--from", "ironic", "--url", &url])
+        .with(64)
+        .saying("leave `--from` out");
 }

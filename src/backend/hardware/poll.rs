@@ -83,7 +83,10 @@ impl<T: Listed> Round<T> {
 
     /// The machines of all objects; those without a name by their ids.
     pub(super) fn machines(&self) -> Result<Vec<ListedMachine>, ActError> {
-        let objects = self.objects.as_ref().map_err(|why| ActError::Passing(why.clone()))?;
+        let objects = self
+            .objects
+            .as_ref()
+            .map_err(|why| ActError::Passing(why.clone()))?;
         let listed = objects.values().map(|object| ListedMachine {
             name: object.name().unwrap_or_else(|| object.id()).clone(),
             ..ListedMachine::default()

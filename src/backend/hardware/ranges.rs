@@ -75,7 +75,9 @@ impl Ranged {
             match range {
                 Range::Host(name) => hosts.push(Arc::from(&**name)),
                 Range::Addresses(network) => {
-                    let fits = network.hosts().take(MOST_ADDRESSES + 1 - hosts.len().min(MOST_ADDRESSES));
+                    let fits = network
+                        .hosts()
+                        .take(MOST_ADDRESSES + 1 - hosts.len().min(MOST_ADDRESSES));
                     hosts.extend(fits.map(|address| Arc::from(address.to_string())));
                 }
             }

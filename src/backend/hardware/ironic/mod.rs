@@ -241,7 +241,15 @@ impl Driver for Ironic {
     }
 
     async fn list_machines(&self) -> Result<Vec<ListedMachine>> {
-        self.watch.list().await.machines()
+        let round = self.watch.list().await;
+        let mut machines = round.machines()?;
+        let mut ports = self.api.ports(None).await?;
+        for machine in &mut machines {
+            let node = round.find(&machine.name);
+            let ports = node.and_then(|node| ports.remove(&node.uuid));
+            machine.macs = ports.into_iter().flatten().collect();
+        }
+        Ok(machines)
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

@@ -259,8 +259,8 @@ impl Simulator {
         let view = world.view()?;
         let listed = view.machines().map(|(node, machine)| ListedMachine {
             name: node.shared().clone(),
-            controller: None,
             members: etcd::listed(&machine.members, view.now),
+            ..ListedMachine::default()
         });
         Ok(listed.collect())
     }
