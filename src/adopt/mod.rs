@@ -6,6 +6,7 @@
 //! again, and each of the files is a new one.
 
 mod documents;
+mod edit;
 mod guide;
 mod layers;
 mod notes;
@@ -20,6 +21,7 @@ use crate::design::{ClusterName, EtcdMember, NodeName, Reference, name_problem};
 use crate::identity::{Identity, Kind};
 use crate::observed::{EtcdMemberSeen, EtcdSeen, Fact, Inventory, InventoryMachine};
 
+pub use edit::{Edit, Fields, edited, insertions, replacement};
 pub use notes::{COLUMNS, Note, NoteProblem, Notes};
 
 /// Labels by which Kubernetes marks the nodes of a control plane.
@@ -47,18 +49,18 @@ pub struct Known {
     pub has_strategy: bool,
 }
 
-/// What machines are made into documents.
+/// The input of an adoption.
 #[derive(Debug)]
 pub struct AdoptInput<'a> {
     /// The site.
     pub site: &'a str,
     /// The backend that listed the machines, as documents name it.
     pub backend: &'a str,
-    /// What was found.
+    /// All that was found.
     pub inventory: &'a Inventory,
-    /// What is described.
+    /// The documents that exist.
     pub known: &'a Known,
-    /// What a table says of machines.
+    /// The rows of a table of machines.
     pub notes: &'a Notes,
     /// References to the credentials of etcd clusters, by cluster.
     pub credentials: &'a BTreeMap<ClusterName, BTreeMap<Arc<str>, Reference>>,
@@ -73,7 +75,7 @@ pub struct Adopted {
     pub nodes: Vec<NodeName>,
     /// Machines that are described already.
     pub known: usize,
-    /// What was found and is in none of them, and why.
+    /// Machines that were found and are in none of them, and why.
     pub left_out: Vec<(Arc<str>, String)>,
     /// Etcd clusters that they describe.
     pub etcd: Vec<ClusterName>,

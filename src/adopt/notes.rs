@@ -20,7 +20,7 @@ pub struct Note {
     pub name: Arc<str>,
     /// The address of its controller.
     pub address: Option<Arc<str>>,
-    /// What it is found by.
+    /// The values by which it is found.
     pub identity: Identity,
     /// Its rack.
     pub rack: Option<Arc<str>>,

@@ -155,10 +155,10 @@ impl Backends {
             Arc::new(NodeDesign::undescribed(name, it.controller.clone()))
         });
         let candidates: Vec<Arc<NodeDesign>> = candidates.collect();
-        let nobody = BTreeSet::new();
+        let none = BTreeSet::new();
         let cluster = async {
             match self.cluster.as_ref().filter(|_| self.knows_nodes()) {
-                Some(cluster) => Some(cluster.observe(&nobody, Look::default()).await.nodes),
+                Some(cluster) => Some(cluster.observe(&none, Look::default()).await.nodes),
                 None => None,
             }
         };

@@ -305,7 +305,7 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// Writes files that are not there yet, under the next free name of each; their names.
+/// Creates files, each under the next free name; their names.
 fn write(folder: &Path, files: &[(&str, String)]) -> Result<Vec<String>, Failure> {
     let mut names = Vec::with_capacity(files.len());
     for (wanted, text) in files {

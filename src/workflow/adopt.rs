@@ -1,4 +1,4 @@
-//! What a site has, described or not: its backends list it, and etcd clusters are asked by the address of one member.
+//! The inventory of a site, described or not: its backends list it, and etcd clusters are asked by the address of one member.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct AdoptionSite {
     pub backend: &'static str,
     /// Names of documents that are there.
     pub known: Known,
-    /// What was found.
+    /// All that was found.
     pub inventory: Inventory,
 }
 

@@ -39,6 +39,7 @@ mod sites;
 mod sound;
 mod windows;
 mod workers;
+mod write_back;
 
 pub use abort::{AbortRequest, abort, abort_run};
 pub use acting::Acting;
@@ -80,3 +81,4 @@ pub use windows::time_left;
 pub use workers::{
     PartEnd, PartOrder, PartSummary, RunEnd, carry_out_part, end_run, vouched, with_commit,
 };
+pub use write_back::{WriteBack, WrittenField, write_back};

@@ -318,7 +318,8 @@ fn nothing_is_asked_of_an_address_that_is_not_trusted() {
     listener.set_nonblocking(true).unwrap();
     assert!(listener.accept().is_err(), "it was contacted");
     // What it would ask stands in documents now, which `trust` shows and the next call takes.
-    fixture.run(&["trust", "-C", "far"]).saying(&url);
+    let trust = fixture.run(&["trust", "-C", "far"]);
+    assert!(trust.stdout.contains(&url), "{}", trust.stdout);
     adopt(&fixture, &["--from", "ironic", "--url", &url])
         .with(64)
         .saying("leave `--from` out");

@@ -81,6 +81,7 @@ const BY_HAND: &[&str] = &[
     "url",
     "username",
     "watch",
+    "write",
     "yes",
 ];
 

@@ -15,6 +15,8 @@ mod circles;
 #[cfg(test)]
 mod cli_accept;
 #[cfg(test)]
+mod cli_accept_write;
+#[cfg(test)]
 mod cli_actions;
 #[cfg(test)]
 mod cli_adopt;

@@ -184,10 +184,16 @@ fn of_others(command: &str) -> &'static [Example] {
                 "trueup export airflow --all-sites --out dags --schedule @hourly",
             ),
         ],
-        "accept" => &[(
-            "Record the board that replaced another",
-            "trueup accept node-7 --identity",
-        )],
+        "accept" => &[
+            (
+                "Record the board that replaced another",
+                "trueup accept node-7 --identity",
+            ),
+            (
+                "Write the image that a machine has into its documents",
+                "trueup accept node-7 --write --field platform.image",
+            ),
+        ],
         "abort" => &[("Abort an interrupted run", "trueup abort 01K8")],
         "unlock" => &[(
             "Release the lock of a run whose process is dead",

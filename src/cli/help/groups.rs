@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     /// Flags of one command, which is about little else.
-    const OF_NO_GROUP: [&str; 20] = [
+    const OF_NO_GROUP: [&str; 21] = [
         "back",
         "change",
         "close",
@@ -197,6 +197,7 @@ mod tests {
         "story",
         "take",
         "version",
+        "write",
     ];
 
     fn flags(command: &clap::Command, found: &mut BTreeSet<String>) {
