@@ -37,6 +37,7 @@ mod run_spans;
 mod saved;
 mod sites;
 mod sound;
+mod way_back;
 mod windows;
 mod workers;
 mod write_back;
@@ -77,6 +78,7 @@ pub use saved::{
 };
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};
 pub use sound::sound;
+pub use way_back::{Loss, WayBack, commit_way_back, past_commit, way_back};
 pub use windows::time_left;
 pub use workers::{
     PartEnd, PartOrder, PartSummary, RunEnd, carry_out_part, end_run, vouched, with_commit,

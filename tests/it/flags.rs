@@ -77,10 +77,12 @@ const BY_HAND: &[&str] = &[
     "take",
     "take-over-dead",
     "target-revision",
+    "to",
     "unset",
     "url",
     "username",
     "watch",
+    "with-guards",
     "write",
     "yes",
 ];

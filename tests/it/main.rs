@@ -49,6 +49,8 @@ mod cli_nodes;
 #[cfg(test)]
 mod cli_pages;
 #[cfg(test)]
+mod cli_plan_to;
+#[cfg(test)]
 mod cli_policy;
 #[cfg(test)]
 mod cli_remediate;

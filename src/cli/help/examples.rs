@@ -34,6 +34,10 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ),
             ("Plan an action on nodes", "trueup plan teardown 'old-*'"),
             (
+                "Plan the way back to the success before the last one",
+                "trueup plan --to successful-site-action~1",
+            ),
+            (
                 "Plan all sites that a branch affects, as one comment",
                 "trueup plan --affected-by origin/main..HEAD --format markdown",
             ),

@@ -54,6 +54,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "max-unavailable",
             "outside-windows",
             "skip-blocked",
+            "with-guards",
             "yes",
         ],
     ),
@@ -176,7 +177,7 @@ mod tests {
     use super::*;
 
     /// Flags of one command, which is about little else.
-    const OF_NO_GROUP: [&str; 21] = [
+    const OF_NO_GROUP: [&str; 22] = [
         "back",
         "change",
         "close",
@@ -196,6 +197,7 @@ mod tests {
         "sign",
         "story",
         "take",
+        "to",
         "version",
         "write",
     ];
