@@ -82,10 +82,13 @@ pub(super) fn write(
     adopted.files.push(("ADOPTED.md", guide));
 }
 
-/// Hardware profiles by maker and version of the firmware.
-type Hardware = BTreeMap<(Option<Arc<str>>, Option<Arc<str>>), Arc<str>>;
+/// The maker of a machine, and the version of its firmware.
+type Made = (Option<Arc<str>>, Option<Arc<str>>);
 
-fn made(machine: &Machine<'_>) -> Option<(Option<Arc<str>>, Option<Arc<str>>)> {
+/// Hardware profiles by maker and version of the firmware.
+type Hardware = BTreeMap<Made, Arc<str>>;
+
+fn made(machine: &Machine<'_>) -> Option<Made> {
     let built = machine.found.observed.built.as_ref()?;
     let made = (built.maker.clone(), built.firmware.clone());
     (made != (None, None)).then_some(made)

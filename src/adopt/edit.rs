@@ -25,7 +25,7 @@ pub enum Fields {
     /// A value.
     Value(Value),
     /// A map.
-    Map(BTreeMap<Arc<str>, Fields>),
+    Map(BTreeMap<Arc<str>, Self>),
 }
 
 impl Default for Fields {

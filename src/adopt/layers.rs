@@ -92,7 +92,7 @@ impl<F: Ord + Clone> Layers<F> {
             pieces.entry(innermost).or_default().push(*machine);
         }
         let bytes: usize = facts.iter().map(|fact| length(fact)).sum();
-        let owned = || facts.iter().map(|fact| F::clone(fact));
+        let owned = || facts.iter().copied().cloned();
         for (innermost, piece) in pieces {
             if let Some(layer) = innermost
                 && self.layers[layer].machines == piece.len()
@@ -137,13 +137,13 @@ impl<F: Ord + Clone> Layers<F> {
             match outermost.last() {
                 Some(layer) => drop(used.insert(layer)),
                 None => {
-                    let facts = facts.iter().map(|fact| F::clone(fact));
+                    let facts = facts.iter().copied().cloned();
                     self.machines[*machine].1.extend(facts);
                 }
             }
         }
         for layer in used {
-            let facts = facts.iter().map(|fact| F::clone(fact));
+            let facts = facts.iter().copied().cloned();
             self.layers[layer].facts.extend(facts);
         }
     }

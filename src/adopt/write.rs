@@ -1,6 +1,6 @@
 //! Documents as a person would write them: short maps on one line, all else a line each.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 
 pub(super) use crate::document::inline_text as scalar;
 
@@ -35,11 +35,11 @@ pub(super) fn field(indent: usize, name: &str, fields: &[(String, String)], out:
     let spaces = " ".repeat(indent);
     let line = map(fields.iter().map(|(key, value)| (key, value)));
     if indent + name.len() + 2 + line.len() <= WIDTH {
-        out.push_str(&format!("{spaces}{name}: {line}\n"));
+        let _ = writeln!(out, "{spaces}{name}: {line}");
         return;
     }
-    out.push_str(&format!("{spaces}{name}:\n"));
+    let _ = writeln!(out, "{spaces}{name}:");
     for (key, value) in fields {
-        out.push_str(&format!("{spaces}  {key}: {value}\n"));
+        let _ = writeln!(out, "{spaces}  {key}: {value}");
     }
 }

@@ -1,8 +1,9 @@
 //! `trueup adopt`: documents out of what runs.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -273,17 +274,18 @@ fn backends(command: &AdoptCommand, source: Source) -> Result<String, Failure> {
         kind = name_of(source)
     );
     for (key, value) in settings {
-        text.push_str(&format!("      {key}: {value}\n"));
+        let _ = writeln!(text, "      {key}: {value}");
     }
     let cluster = match source {
         Source::Metal3 => "management",
         Source::Sim | Source::Redfish | Source::Ironic | Source::Maas => "kubernetes",
     };
     if let Some(kubeconfig) = &command.kubeconfig {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "  clusters:\n    {cluster}:\n      kind: kubernetes\n      kubeconfig: {}\n",
             by(kubeconfig)
-        ));
+        );
     }
     Ok(text)
 }
@@ -324,7 +326,7 @@ fn write(folder: &Path, files: &[(&str, String)]) -> Result<Vec<String>, Failure
             }
         };
         let path = folder.join(&name);
-        let written = file.write_all(text.as_bytes());
+        let written = io::Write::write_all(&mut file, text.as_bytes());
         written.map_err(|error| not_written(&path, &error))?;
         names.push(name);
     }
@@ -344,7 +346,7 @@ fn tell(context: &Context, found: &AdoptionSite, adopted: &Adopted, names: &[Str
     };
     if adopted.known > 0 {
         let known = counted(adopted.known, "machine is", "machines are");
-        text.push_str(&format!("\n{known} described already."));
+        let _ = write!(text, "\n{known} described already.");
     }
     let left_out = adopted.left_out.iter();
     let left_out = left_out.map(|(name, why)| format!("\n  machine {name}: {why}"));
@@ -357,7 +359,7 @@ fn tell(context: &Context, found: &AdoptionSite, adopted: &Adopted, names: &[Str
         text.push_str("\nLeft out:");
         text.extend(all.iter().take(20).map(String::as_str));
         if all.len() > 20 {
-            text.push_str(&format!("\n  … and {} more", all.len() - 20));
+            let _ = write!(text, "\n  … and {} more", all.len() - 20);
         }
     }
     if !names.is_empty() {

@@ -217,6 +217,12 @@ impl Walk<'_> {
     }
 }
 
+/// Where the old value of a field comes from, and the field.
+type Origin = (Option<Mark>, Section, Vec<Arc<str>>);
+
+/// The path of a file, and its text.
+type FileText = (Arc<str>, Arc<str>);
+
 /// Edits by source.
 type Edits = BTreeMap<SourceId, Vec<Edit>>;
 
@@ -247,7 +253,7 @@ fn users(site: &Site, wanted: &[Wanted]) -> BTreeMap<(Section, Vec<Arc<str>>, Ma
 /// Decides for each field where it is written.
 fn edits(site: &Site, loader: &Loader<'_>, wanted: Vec<Wanted>, result: &mut WriteBack) -> Edits {
     let users = users(site, &wanted);
-    let mut groups: BTreeMap<(Option<Mark>, Section, Vec<Arc<str>>), Vec<Wanted>> = BTreeMap::new();
+    let mut groups: BTreeMap<Origin, Vec<Wanted>> = BTreeMap::new();
     for each in wanted {
         let mark = each.old.as_ref().map(|old| old.mark);
         groups
@@ -398,7 +404,7 @@ fn write(
     checkout: &Checkout<'_>,
     loader: &Loader<'_>,
     edits: &Edits,
-) -> Result<Vec<(Arc<str>, Arc<str>)>, Failure> {
+) -> Result<Vec<FileText>, Failure> {
     let sources = loader.sources();
     let mut files = Vec::with_capacity(edits.len());
     for (source, edits) in edits {

@@ -8,6 +8,24 @@ pub(super) fn takes_actions(command: &str) -> bool {
 /// The purpose of a command line, and the line.
 pub(in crate::cli) type Example = (&'static str, &'static str);
 
+/// The examples of `trueup adopt`.
+const ADOPT: [Example; 3] = [
+    (
+        "Describe the machines of Ironic, and the labels of their nodes",
+        "trueup adopt -o edge --from ironic --url https://ironic.example.org:6385 --credentials env:OS_TOKEN \
+         --kubeconfig file:secrets/kubeconfig",
+    ),
+    (
+        "Look for controllers in a range, with names and racks from a table",
+        "trueup adopt -o edge --from redfish --range 10.23.0.0/24 --username admin --credentials env:BMC_PASSWORD --machines \
+         machines.csv",
+    ),
+    (
+        "Add what is new to a site that is described, and its etcd cluster",
+        "trueup adopt --etcd kubernetes=https://10.0.0.11:2379 --etcd-ca file:pki/etcd-ca.pem",
+    ),
+];
+
 /// The examples of a command, by its words behind `trueup`.
 pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
     match command {
@@ -42,22 +60,7 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
                 "trueup plan --affected-by origin/main..HEAD --format markdown",
             ),
         ],
-        "adopt" => &[
-            (
-                "Describe the machines of Ironic, and the labels of their nodes",
-                "trueup adopt -o edge --from ironic --url https://ironic.example.org:6385 --credentials env:OS_TOKEN \
-                 --kubeconfig file:secrets/kubeconfig",
-            ),
-            (
-                "Look for controllers in a range, with names and racks from a table",
-                "trueup adopt -o edge --from redfish --range 10.23.0.0/24 --username admin --credentials env:BMC_PASSWORD --machines \
-                 machines.csv",
-            ),
-            (
-                "Add what is new to a site that is described, and its etcd cluster",
-                "trueup adopt --etcd kubernetes=https://10.0.0.11:2379 --etcd-ca file:pki/etcd-ca.pem",
-            ),
-        ],
+        "adopt" => &ADOPT,
         "apply" => &[
             ("Plan what is committed, ask, and apply it", "trueup apply"),
             (
