@@ -14,7 +14,7 @@ use super::{Failure, FailureKind};
 use crate::design::FieldPattern;
 use crate::guard::Machines;
 use crate::site::At;
-use crate::workflow::{self, Client, Planner, WriteBack};
+use crate::workflow::{self, Client, Planner, WriteBack, WrittenField};
 
 /// `trueup accept`.
 #[derive(Debug, Clone, Args)]
@@ -119,7 +119,12 @@ fn write(context: &Context, command: &AcceptCommand) -> Result<u8, Failure> {
 /// The fields that were written, and where.
 fn told(result: &WriteBack) -> String {
     let mut lines = Vec::new();
-    for field in &result.written {
+    let is_same = |one: &WrittenField, other: &WrittenField| {
+        (&one.place, &one.path, &one.before, &one.after)
+            == (&other.place, &other.path, &other.before, &other.after)
+    };
+    for same in result.written.chunk_by(is_same) {
+        let Some(field) = same.first() else { continue };
         let none = || "nothing".to_owned();
         let before = field.before.clone().unwrap_or_else(none);
         let after = field.after.clone().unwrap_or_else(none);
@@ -128,8 +133,12 @@ fn told(result: &WriteBack) -> String {
             false => "",
         };
         let (node, path, place) = (&field.node, &field.path, &field.place);
+        let more = match same.len() {
+            1 => String::new(),
+            count => format!(" and {} more", count - 1),
+        };
         lines.push(format!(
-            "{place}: {path} of {node}: {before} → {after}{own}"
+            "{place}: {path} of {node}{more}: {before} → {after}{own}"
         ));
     }
     for (node, path, why) in &result.left {

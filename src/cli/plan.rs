@@ -265,8 +265,10 @@ fn back(
     let told = told_of(&way);
     Client::tell(context, &told);
     if !command.write {
-        let hint = "`trueup plan --write` with the same `--to` commits it on top of HEAD, to be reviewed and applied like any other change.";
-        Client::tell(context, hint);
+        let hint = format!(
+            "`trueup plan --to {word} --write` commits it on top of HEAD, to be reviewed and applied like any other change."
+        );
+        Client::tell(context, &hint);
         return conclude(context, command, (checkout, connection), planned);
     }
     let actor = actor(checkout.repository)?;

@@ -43,7 +43,7 @@ fn what_all_machines_have_is_written_where_it_comes_from() {
     assert_eq!(fixture.planned(&[]).len(), 3);
     let ended = fixture.run(&["accept", "edge-*", "--write"]).with(0);
     assert_eq!(texts(&fixture), before);
-    let line = "platform.image of edge-1: ubuntu-24.10 → ubuntu-24.04";
+    let line = "platform.image of edge-1 and 2 more: ubuntu-24.10 → ubuntu-24.04";
     assert!(ended.stderr.contains(line), "{}", ended.stderr);
     assert_eq!(fixture.planned(&[]), BTreeMap::new());
     fixture

@@ -94,7 +94,7 @@ fn round_trip(seed: u64) {
     let running = Fixture::empty("drawn");
     running.checkout.write(
         "site-definition.yaml",
-        "schema: pegleg/SiteDefinition/v1\nmetadata: {name: drawn}\ndata: {}\n".to_owned(),
+        "schema: pegleg/SiteDefinition/v1\nmetadata: {name: drawn}\ndata: {}\n",
     );
     running.checkout.write("site.yaml", text.clone());
     running.commit_and_apply("The site as it runs", &[]).with(0);
@@ -280,7 +280,7 @@ fn flags_that_do_not_fit_are_refused_before_anything_is_written() {
     }
     fixture
         .checkout
-        .write("machines.csv", "name,rack\na b,r1\n,r2\n".to_owned());
+        .write("machines.csv", "name,rack\na b,r1\n,r2\n");
     fixture
         .run(&[
             "adopt",

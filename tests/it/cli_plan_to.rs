@@ -73,7 +73,10 @@ fn the_way_back_names_what_is_gone_and_what_goes_and_changes_nothing() {
         told.contains("edge-1: the data of sda, sdb, with all local data of pods"),
         "{told}"
     );
-    assert!(told.contains("trueup plan --write"), "{told}");
+    assert!(
+        told.contains("`trueup plan --to successful-site-action~1 --write`"),
+        "{told}"
+    );
     assert!(
         ended.stdout.contains("ubuntu-24.10 → ubuntu-24.04"),
         "{}",
