@@ -30,6 +30,7 @@
 //! - [`serve`]: the HTTP service.
 //! - [`cli`]: the command line.
 
+pub mod adopt;
 pub mod apply;
 pub mod backend;
 pub mod cache;

@@ -31,7 +31,8 @@ use std::sync::Arc;
 use crate::design::{ClusterName, NodeDesign, NodeName};
 use crate::lifecycle::PowerState;
 use crate::observed::{
-    ClusterFacts, ClusterNode, EtcdSeen, Fact, ObservedNodes, ObservedPods, RemediationSeen,
+    ClusterFacts, ClusterNode, EtcdSeen, Fact, ListedMachine, ObservedNodes, ObservedPods,
+    RemediationSeen,
 };
 use crate::step::StepKind;
 
@@ -101,6 +102,16 @@ pub trait Hardware: Send + Sync {
     /// Observes many nodes in one go. The answer holds every node that was requested; one that cannot be observed is
     /// unknown with its reason.
     fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes>;
+
+    /// Lists the machines that there are, described by a document or not; reads only.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be listed.
+    fn list(&self) -> Pending<'_, Result<Vec<ListedMachine>, ActError>> {
+        let text = "this backend cannot list machines";
+        Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
+    }
 
     /// Tells from outside how far a step is.
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe>;

@@ -9,11 +9,14 @@ use super::{
     ActError, Clock, Cluster, Error, Hardware, Look, Order, Pending, Probe, cluster, hardware,
     remediation,
 };
-use crate::design::{NodeDesign, NodeName};
+use crate::design::{NodeDesign, NodeName, name_problem};
 use crate::guard::Guarded;
 use crate::identity::{Proof, Registry, Verdict};
 use crate::lifecycle::PowerState;
-use crate::observed::{Capability, ClusterNode, Fact, Observations, ObservedNode, ObservedNodes};
+use crate::observed::{
+    Capability, ClusterNode, Fact, Inventory, InventoryMachine, Observations, ObservedNode,
+    ObservedNodes,
+};
 use crate::step::{Actor, StepKind};
 
 /// Opens the backends of a site.
@@ -129,6 +132,54 @@ impl Backends {
         pods_of: Option<&BTreeSet<NodeName>>,
     ) -> Observations {
         self.see_all(nodes, true, Some(look), pods_of).await
+    }
+
+    /// All that there is, described by documents or not: reads only.
+    ///
+    /// # Errors
+    ///
+    /// The machines cannot be listed.
+    pub async fn inventory(&self) -> Result<Inventory, ActError> {
+        let mut listed = self.hardware.list().await?;
+        listed.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        let mut inventory = Inventory::default();
+        let twice = listed
+            .windows(2)
+            .filter(|pair| pair[0].name == pair[1].name);
+        inventory.unusable = twice.map(|pair| pair[0].name.clone()).collect();
+        let invalid = listed.iter().filter(|it| name_problem(&it.name).is_some());
+        inventory.unusable.extend(invalid.map(|it| it.name.clone()));
+        listed.retain(|it| !inventory.unusable.contains(&it.name));
+        let candidates = listed.iter().map(|it| {
+            let name = NodeName::from(it.name.clone());
+            Arc::new(NodeDesign::undescribed(name, it.controller.clone()))
+        });
+        let candidates: Vec<Arc<NodeDesign>> = candidates.collect();
+        let none = BTreeSet::new();
+        let cluster = async {
+            match self.cluster.as_ref().filter(|_| self.knows_nodes()) {
+                Some(cluster) => Some(cluster.observe(&none, Look::default()).await.nodes),
+                None => None,
+            }
+        };
+        let (mut machines, nodes) = tokio::join!(self.hardware.observe(&candidates), cluster);
+        self.judge_again(&mut machines);
+        if let Some(nodes) = nodes {
+            match &nodes {
+                Fact::Known(nodes) => {
+                    let alone = nodes.keys().filter(|name| !machines.contains_key(*name));
+                    inventory.nodes_alone = alone.cloned().collect();
+                }
+                Fact::Unknown(reason) => inventory.cluster_unknown = Some(reason.clone()),
+            }
+            give_nodes(&mut machines, nodes);
+        }
+        let observed = listed.into_iter().filter_map(|listed| {
+            let observed = machines.remove(&*listed.name)?;
+            Some(InventoryMachine { listed, observed })
+        });
+        inventory.machines = observed.collect();
+        Ok(inventory)
     }
 
     /// Observes `machines`, and the parts of the cluster that `look` names. Other machines

@@ -251,7 +251,7 @@ fn planned_again(
     // The branch that is checked out here may be another one than that of the bundle.
     std::fs::write(clone.join(".git/HEAD"), format!("{}\n", checked.commit))?;
     let site = &checked.bundle.site;
-    let inside = context.in_folder(&clone, site.as_str());
+    let inside = context.in_folder(&clone, Some(site.as_str()));
     let cloned = inside.repository()?;
     if let Some(records) = checked.records {
         let place = Place::of(&cloned, site, None)?;

@@ -216,10 +216,10 @@ impl Context {
         Self::new(&global).ok()
     }
 
-    /// The same for a site in another folder, from where nothing else is taken.
-    pub(super) fn in_folder(&self, folder: &Path, site: &str) -> Self {
+    /// The same, as if started in another folder; with another site, where one is given.
+    pub(super) fn in_folder(&self, folder: &Path, site: Option<&str>) -> Self {
         Self {
-            site: Some(site.to_owned()),
+            site: site.map(str::to_owned).or_else(|| self.site.clone()),
             directory: folder.to_owned(),
             ..self.clone()
         }

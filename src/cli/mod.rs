@@ -6,6 +6,7 @@
 
 mod accept;
 mod action;
+mod adopt;
 mod apply;
 mod approve;
 mod bundle;
@@ -112,6 +113,8 @@ enum ColorChoice {
 enum Command {
     /// Write a small site that works, in a git repository of its own
     Init(init::InitCommand),
+    /// Write the documents of machines and clusters that run already
+    Adopt(Box<adopt::AdoptCommand>),
     /// Check every document; all errors at once
     Validate(validate::ValidateArguments),
     /// Print the documents after layering and substitution
@@ -429,6 +432,7 @@ impl Command {
             Self::Replay(command) => bundle::replay(context, &command),
             Self::Explain(command) => explain::run(context, &command),
             Self::Init(command) => init::run(context, &command),
+            Self::Adopt(command) => adopt::run(context, &command),
             Self::Status(command) => status::run(context, &command),
             Self::Nodes(command) => nodes::run(context, &command),
             Self::Etcd(command) => etcd::run(context, &command),

@@ -15,13 +15,20 @@ use crate::repository::Repository;
 use crate::site::At;
 
 use super::action;
+use super::apply::actor;
 use super::context::Context;
 use super::interrupted;
 use super::planning::{PlanArguments, resolve};
 use super::sites::SitesArguments;
 use super::value::size;
 use super::{Failure, FailureKind};
-use crate::workflow::{Planner, apply_command};
+use crate::design::RunId;
+use crate::plan::Request;
+use crate::repository::Signature;
+use crate::run::Connection;
+use crate::workflow::{
+    self, Checkout, Client, Loss, Planned, Planner, WayBack, apply_command, follow,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct PlanCommand {
@@ -33,6 +40,15 @@ pub(super) struct PlanCommand {
     /// Revision: worktree, committed, successful-site-action, last-site-action, or any that git understands [default: worktree, and for actions on nodes committed]
     #[arg(long, value_name = "R")]
     pub(super) rev: Option<String>,
+    /// Plan the way back to a revision of the past, and list what does not return: successful-site-action~1, a run, a tag or a commit
+    #[arg(long, value_name = "R", conflicts_with_all = ["rev", "all_sites", "affected_by"])]
+    to: Option<String>,
+    /// Commit the way back: the files of the site as of `--to` on top of HEAD, with the guards as they are now
+    #[arg(long, requires = "to")]
+    write: bool,
+    /// Take the guards of `--to`, too
+    #[arg(long, requires = "write")]
+    with_guards: bool,
     /// Save the plan, to be applied as it is
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["all_sites", "affected_by"])]
     out: Option<PathBuf>,
@@ -161,6 +177,9 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
     let checkout = context.checkout(&repository)?;
     let connection = command.arguments.remote.connection(&repository)?;
     let arguments = &command.arguments;
+    if let Some(word) = &command.to {
+        return back(context, command, (&checkout, &connection), &request, word);
+    }
     let at = match &command.rev {
         Some(rev) if request.action.has_target_revision() => {
             let message = format!("`--rev {rev}` does not belong to `{}`", request.action);
@@ -182,12 +201,23 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
     if let Some(path) = &command.save_observed {
         save_observed(context, &repository, path, planned.observations.as_ref())?;
     }
+    conclude(context, command, (&checkout, &connection), planned)
+}
+
+/// Saves and prints a plan.
+fn conclude(
+    context: &Context,
+    command: &PlanCommand,
+    (checkout, connection): (&Checkout<'_>, &Connection<'_>),
+    planned: Planned,
+) -> Result<u8, Failure> {
+    let repository = checkout.repository;
     let mut plan = planned.into_plan();
-    plan.unfinished = interrupted::unfinished(&checkout, &connection)?;
+    plan.unfinished = interrupted::unfinished(checkout, connection)?;
     let plan = &plan;
     if let Some(path) = &command.out {
         let path = context.directory().join(path);
-        save(&repository, &path, plan).map_err(|error| {
+        save(repository, &path, plan).map_err(|error| {
             Failure::error(format!(
                 "the plan could not be saved as `{}`: {error}",
                 path.display()
@@ -204,6 +234,111 @@ pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Fa
         0
     };
     Ok(code)
+}
+
+/// Plans the way back to a revision of the past, tells what does not return, and commits it where that is asked for.
+fn back(
+    context: &Context,
+    command: &PlanCommand,
+    (checkout, connection): (&Checkout<'_>, &Connection<'_>),
+    request: &Request,
+    word: &str,
+) -> Result<u8, Failure> {
+    if request.action.is_targeted() {
+        let message = format!("`--to {word}` does not belong to `{}`", request.action);
+        return Err(Failure::new(FailureKind::Usage, message)
+            .hint("`--target-revision` of `redeploy` builds single nodes as of a revision"));
+    }
+    let store = follow(context, checkout, connection)?;
+    let state = store.read()?;
+    let target = workflow::past_commit(checkout, &store, &state, word)?;
+    let plan_request = command.arguments.plan_request(context);
+    let planner = Planner {
+        client: context,
+        checkout,
+        at: At::Commit(target),
+        connection,
+        request,
+        plan_request: &plan_request,
+    };
+    let planned = planner.plan()?;
+    let guards = planned.guarded.guards();
+    let way = workflow::way_back((&store, &state), target, &planned.plan, guards)?;
+    let told = told_of(&way);
+    Client::tell(context, &told);
+    if !command.write {
+        let hint = format!(
+            "`trueup plan --to {word} --write` commits it on top of HEAD, to be reviewed and applied like any other change."
+        );
+        Client::tell(context, &hint);
+        return conclude(context, command, (checkout, connection), planned);
+    }
+    let actor = actor(checkout.repository)?;
+    let author = Signature {
+        name: actor.name,
+        email: actor.email,
+        seconds: context.now().as_second(),
+    };
+    let message = format!("Go back to {}\n\n{told}\n", target.short());
+    let written =
+        workflow::commit_way_back(checkout, target, command.with_guards, &author, &message)?;
+    let Some((commit, paths)) = written else {
+        Client::tell(
+            context,
+            "The files of the site are as they were there; nothing was committed.",
+        );
+        return conclude(context, command, (checkout, connection), planned);
+    };
+    let text = format!("Committed {}: {}.", commit.short(), paths.join(", "));
+    Client::tell(context, &text);
+    let planner = Planner {
+        at: At::Commit(commit),
+        ..planner
+    };
+    let planned = planner.plan_again(planned.observations)?;
+    conclude(context, command, (checkout, connection), planned)
+}
+
+/// The losses, for people and for the message of the commit.
+fn told_of(way: &WayBack) -> String {
+    let mut lines = vec![match (way.was_applied, way.undone.len()) {
+        (true, 0) => format!("{} is what was applied last.", way.target.short()),
+        (true, count) => {
+            let runs: Vec<&str> = way.undone.iter().map(RunId::as_str).collect();
+            let count = report::counted(count, "run", "runs");
+            format!(
+                "Going back to {} undoes {count}: {}.",
+                way.target.short(),
+                runs.join(", ")
+            )
+        }
+        (false, _) => format!(
+            "No run applied {}: the losses below are of all runs.",
+            way.target.short()
+        ),
+    }];
+    let (ahead, done): (Vec<_>, Vec<_>) = way.losses.iter().partition(|loss| loss.by.is_none());
+    if !done.is_empty() {
+        lines.push("Gone already, and not brought back by any of it:".to_owned());
+    }
+    for Loss { node, what, by } in done {
+        let by = by
+            .as_ref()
+            .map(|(run, when)| format!(" (run {run}, {when})"));
+        lines.push(format!("  {node}: {what}{}", by.unwrap_or_default()));
+    }
+    if !ahead.is_empty() {
+        lines.push("Lost by going back:".to_owned());
+    }
+    lines.extend(
+        ahead
+            .iter()
+            .map(|loss| format!("  {}: {}", loss.node, loss.what)),
+    );
+    if way.losses.is_empty() {
+        lines.push("Nothing is lost that trueup knows of.".to_owned());
+    }
+    lines.join("\n")
 }
 
 /// Says where a plan was saved, which effect it has, and how it is applied.

@@ -34,7 +34,7 @@ pub(crate) fn site(text: &str) -> Site {
 }
 
 /// A checked site: its documents against schemas and rules.
-pub(super) fn checked(text: &str) -> Site {
+pub(crate) fn checked(text: &str) -> Site {
     with(text, |site, documents| check(site, documents, 1))
 }
 

@@ -44,7 +44,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use crate::diagnostic::Mark;
+use crate::diagnostic::{Mark, SourceId};
 use crate::document::{DocumentId, Node, digest};
 pub use crate::remediation::Share;
 use crate::remediation::{MAX_UNHEALTHY, RemediationLimits};
@@ -61,6 +61,7 @@ pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use own::{Addresses, Fields, OwnAddresses, Sections};
 pub use recent::Recent;
+pub(crate) use rules::RESERVED_LABELS;
 pub use rules::Size;
 pub use schema::SchemaCache;
 pub use section::{Class, Section};
@@ -149,6 +150,36 @@ pub struct NodeDesign {
 }
 
 impl NodeDesign {
+    /// A machine that no document describes, to be observed by its name, and by the kind and the address of its
+    /// controller where these are known.
+    #[must_use]
+    pub fn undescribed(name: NodeName, controller: Option<(Arc<str>, Arc<str>)>) -> Self {
+        let (kind, address) = controller.unzip();
+        Self {
+            document: DocumentId {
+                schema: Arc::from(MACHINE),
+                name: name.shared().clone(),
+            },
+            name,
+            mark: Mark::new(SourceId(u32::MAX), 0),
+            rack: None,
+            tags: Arc::default(),
+            labels: Arc::default(),
+            host_profiles: Arc::from([]),
+            hardware_profile: None,
+            out_of_band: OutOfBand {
+                kind,
+                address,
+                account: None,
+            },
+            addresses: Addresses::default(),
+            disks: Arc::from([]),
+            sections: Sections::default(),
+            digests: Digests::default(),
+            depends_on: Vec::new(),
+        }
+    }
+
     /// The same machine, reached and placed as `now` says: by its address and account, in its rack, with its tags.
     #[must_use]
     pub fn reached_as(&self, now: &Self) -> Self {

@@ -46,7 +46,7 @@ pub use secret::SecretOrigin;
 pub use typed::{Marked, TypeMismatch, from_node};
 pub use value::{Entries, Field, Key, KeyKind, Map, Node, REDACTED, Value, python_float};
 pub use write_json::{JsonLayout, node_from_json, to_json, write_json, write_json_string};
-pub use write_yaml::write_yaml;
+pub use write_yaml::{inline_text, write_yaml};
 
 /// The identity of a rendered document: schema and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]

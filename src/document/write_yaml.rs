@@ -187,6 +187,19 @@ fn write_line(text: &str, out: &mut String) {
     }
 }
 
+/// A text as a scalar on one line that stands anywhere, also in a map or a list on one line.
+#[must_use]
+pub fn inline_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    match form(text) {
+        Form::Plain if text.contains([',', '[', ']', '{', '}', ':']) => {
+            let _ = write!(out, "'{}'", text.replace('\'', "''"));
+        }
+        Form::Plain | Form::Quoted | Form::Escaped => write_line(text, &mut out),
+    }
+    out
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Plain,

@@ -194,6 +194,21 @@ proptest! {
     }
 
     #[test]
+    fn a_text_on_one_line_is_a_key_and_an_item_that_read_back(text in prop_oneof![
+        any_text(), "[a-z]{1,3}[,:\\[{}\\]' ][a-z/]{0,3}", Just("http://a:1/b".to_owned()), Just("52:54:00:00:00:01".to_owned())
+    ]) {
+        let inline = inline_text(&text);
+        prop_assert!(!inline.contains('\n'));
+        let (values, problems) = read(&format!("a: {{{inline}: [{inline}, {inline}]}}\n"));
+        prop_assert_eq!(problems, Vec::<String>::new(), "{}", inline);
+        let inner = values[0].get("a").and_then(Node::as_map).unwrap();
+        let (key, field) = inner.iter().next().unwrap();
+        prop_assert_eq!(&*key.text, &*text);
+        let items = field.node.as_list().unwrap();
+        prop_assert!(items.iter().all(|item| item.as_str() == Some(&*text)));
+    }
+
+    #[test]
     fn any_text_is_read_without_a_panic(pieces in prop::collection::vec(any_text(), 0..20)) {
         let text = pieces.concat();
         let _ = load(SourceId(0), &text, &LoadSettings::default());

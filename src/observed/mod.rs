@@ -6,6 +6,7 @@
 mod built;
 mod capability;
 mod cluster;
+mod inventory;
 mod labels;
 mod remediation;
 mod snapshot;
@@ -28,6 +29,7 @@ pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
     EtcdSeen, LocalData, MissingRight, NodePods, PodName,
 };
+pub use inventory::{Inventory, InventoryMachine, ListedMachine};
 pub use labels::Labels;
 pub use snapshot::{Error, LARGEST, read, write};
 

@@ -1,4 +1,4 @@
-//! A new repository, and commits of all that is in its worktree.
+//! A new repository, and commits of what is in its worktree: all of it, or some files.
 //!
 //! For sites that trueup itself writes (`init`, `demo`); the repositories of others are only read, but
 //! for trueup's own refs.
@@ -81,6 +81,66 @@ impl Repository {
             let parents: Vec<&git2::Commit<'_>> = parent.iter().collect();
             handle
                 .commit(Some("HEAD"), &author, &author, message, &tree, &parents)
+                .map(|commit| CommitId(commit.into()))
+                .map_err(committing())
+        })
+    }
+
+    /// The first file that the index has otherwise than `HEAD`: a commit would hold it, too.
+    ///
+    /// # Errors
+    ///
+    /// Git's data cannot be read.
+    pub fn staged(&self) -> Result<Option<String>, Error> {
+        self.with(|handle| {
+            let reading = || git("compare the index with HEAD");
+            let head = handle.head().and_then(|head| head.peel_to_tree());
+            let head = head.map_err(reading())?;
+            let index = handle.index().map_err(reading())?;
+            let staged = handle.diff_tree_to_index(Some(&head), Some(&index), None);
+            let staged = staged.map_err(reading())?;
+            let first = staged.deltas().next();
+            Ok(first.map(|delta| {
+                let path = delta.new_file().path().or_else(|| delta.old_file().path());
+                path.map_or_else(String::new, |path| path.display().to_string())
+            }))
+        })
+    }
+
+    /// Commits some files of the worktree as they are, on top of `HEAD`, with all that the index has, and moves `HEAD`.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or git's data not written.
+    pub fn commit_paths(
+        &self,
+        author: &Signature,
+        message: &str,
+        paths: &[String],
+    ) -> Result<CommitId, Error> {
+        self.with(|handle| {
+            let committing = || git("commit files of the worktree");
+            let parent = handle.head().and_then(|head| head.peel_to_commit());
+            let parent = parent.map_err(committing())?;
+            let mut index = handle.index().map_err(committing())?;
+            for path in paths {
+                let path = Path::new(path);
+                let changed = match self.root().join(path).symlink_metadata() {
+                    Ok(_) => index.add_path(path),
+                    Err(_) => index.remove_path(path),
+                };
+                changed.map_err(committing())?;
+            }
+            let tree = index
+                .write()
+                .and_then(|()| index.write_tree())
+                .and_then(|tree| handle.find_tree(tree))
+                .map_err(committing())?;
+            let time = git2::Time::new(author.seconds, 0);
+            let author =
+                git2::Signature::new(&author.name, &author.email, &time).map_err(committing())?;
+            handle
+                .commit(Some("HEAD"), &author, &author, message, &tree, &[&parent])
                 .map(|commit| CommitId(commit.into()))
                 .map_err(committing())
         })

@@ -7,6 +7,7 @@
 
 mod abort;
 mod acting;
+mod adopt;
 mod apply;
 mod approvals;
 mod backends;
@@ -38,11 +39,14 @@ mod run_spans;
 mod saved;
 mod sites;
 mod sound;
+mod way_back;
 mod windows;
 mod workers;
+mod write_back;
 
 pub use abort::{AbortRequest, abort, abort_run};
 pub use acting::Acting;
+pub use adopt::{AdoptionSite, EtcdSeed, found};
 pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
     Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, recovery_keys,
@@ -78,7 +82,9 @@ pub use saved::{
 };
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};
 pub use sound::sound;
+pub use way_back::{Loss, WayBack, commit_way_back, past_commit, way_back};
 pub use windows::time_left;
 pub use workers::{
     PartEnd, PartOrder, PartSummary, RunEnd, carry_out_part, end_run, vouched, with_commit,
 };
+pub use write_back::{WriteBack, WrittenField, write_back};

@@ -117,6 +117,11 @@ const MODULES: &[(&str, &[&str])] = &[
             "step",
         ],
     ),
+    // `diagnostic`: marks of values that stand in no file.
+    (
+        "adopt",
+        &["design", "diagnostic", "document", "identity", "observed"],
+    ),
     // `diagnostic`, `document`: a backend reads its own settings out of the design and points into them.
     // `guard`: the same functions as at planning judge what is seen at the instant of the act.
     (
@@ -181,6 +186,7 @@ const MODULES: &[(&str, &[&str])] = &[
     (
         "workflow",
         &[
+            "adopt",
             "apply",
             "backend",
             "check",
@@ -266,6 +272,7 @@ const MODULES: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
+            "adopt",
             "apply",
             "backend",
             "cache",
@@ -342,6 +349,7 @@ const PURE: &[&str] = &[
     "diff",
     "plan",
     "check",
+    "adopt",
 ];
 
 /// What the pure modules do not know.

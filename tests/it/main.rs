@@ -15,7 +15,11 @@ mod circles;
 #[cfg(test)]
 mod cli_accept;
 #[cfg(test)]
+mod cli_accept_write;
+#[cfg(test)]
 mod cli_actions;
+#[cfg(test)]
+mod cli_adopt;
 #[cfg(test)]
 mod cli_apply;
 #[cfg(test)]
@@ -48,6 +52,8 @@ mod cli_migrate;
 mod cli_nodes;
 #[cfg(test)]
 mod cli_pages;
+#[cfg(test)]
+mod cli_plan_to;
 #[cfg(test)]
 mod cli_policy;
 #[cfg(test)]

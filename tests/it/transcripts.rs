@@ -148,9 +148,12 @@ transcripts! {
     removed_node
     drift
     rollback
+    way_back
+    written_back
     part_of_a_site
     secrets_masked
     adoption
+    adopted_documents
     detailed_exit_codes
     groups_with_criteria
     waves_and_budgets

@@ -71,6 +71,11 @@ impl Lab {
         })
     }
 
+    /// Its address.
+    pub(crate) fn url(&self) -> String {
+        self.peer.said().to_owned()
+    }
+
     /// Asks Ironic behind trueup's back.
     pub(crate) async fn api(
         &self,

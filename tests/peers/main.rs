@@ -5,6 +5,8 @@
 //! in the environment it fails instead.
 
 #[cfg(test)]
+mod adopt;
+#[cfg(test)]
 mod airflow;
 #[cfg(test)]
 mod browser;

@@ -23,7 +23,7 @@ use crate::design::{BackendKind, Guards, HardwareBackend, NodeDesign, NodeName, 
 use crate::document::Node;
 use crate::guard::Guarded;
 use crate::lifecycle::PowerState;
-use crate::observed::{Fact, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{Fact, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
 use crate::step::StepKind;
 
 /// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
@@ -225,6 +225,14 @@ impl Hardware for Routes {
             }
             seen
         })
+    }
+
+    /// Lists the machines of the site's own backend: selectors of the others select nodes that are described.
+    fn list(&self) -> Pending<'_, Result<Vec<ListedMachine>, ActError>> {
+        match self.own {
+            Some(own) => self.opened[own].list(),
+            None => Box::pin(async { Err(ActError::Permanent(Arc::from(NO_BACKEND))) }),
+        }
     }
 
     fn controller_power<'a>(

@@ -14,7 +14,7 @@ use crate::backend::{ActError, Hardware, Holder, Order, Pending, Probe};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::Registry;
 use crate::lifecycle::PowerState;
-use crate::observed::{Fact, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{Fact, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
 use crate::step::StepKind;
 
 /// The result of a step, or of a part of it.
@@ -27,6 +27,12 @@ pub(super) trait Driver: Send + Sync {
         &self,
         nodes: &[Arc<NodeDesign>],
     ) -> impl Future<Output = ObservedNodes> + Send;
+
+    /// Lists the machines that the API has ([`Hardware::list`]).
+    fn list_machines(&self) -> impl Future<Output = Result<Vec<ListedMachine>>> + Send {
+        let text = "this backend cannot list machines";
+        std::future::ready(Err(ActError::Permanent(text.into())))
+    }
 
     /// Verifies before a run what does not depend on a machine.
     fn verify_site(&self, order: &Order) -> impl Future<Output = Result<()>> + Send;
@@ -115,6 +121,10 @@ pub(super) async fn carry_out(
 impl<D: Driver> Hardware for D {
     fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(self.observe_nodes(nodes))
+    }
+
+    fn list(&self) -> Pending<'_, Result<Vec<ListedMachine>>> {
+        Box::pin(self.list_machines())
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

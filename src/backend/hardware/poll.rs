@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::follow::{self, Followed};
+use crate::backend::ActError;
+use crate::observed::ListedMachine;
 
 /// The shortest time between two looks.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -77,6 +79,19 @@ impl<T: Listed> Round<T> {
             names,
             is_active,
         }
+    }
+
+    /// The machines of all objects; those without a name by their ids.
+    pub(super) fn machines(&self) -> Result<Vec<ListedMachine>, ActError> {
+        let objects = self
+            .objects
+            .as_ref()
+            .map_err(|why| ActError::Passing(why.clone()))?;
+        let listed = objects.values().map(|object| ListedMachine {
+            name: object.name().unwrap_or_else(|| object.id()).clone(),
+            ..ListedMachine::default()
+        });
+        Ok(listed.collect())
     }
 
     /// The object of this name or id, where it was listed.

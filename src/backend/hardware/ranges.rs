@@ -20,7 +20,10 @@ use crate::design::{BackendKind, Guards, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::lifecycle::PowerState;
-use crate::observed::{Fact, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{Fact, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+
+/// Most controllers that are looked for: a `/20`, which takes minutes where most addresses do not answer.
+const MOST_ADDRESSES: usize = 4096;
 
 /// A backend that sends credentials to controllers inside its ranges only.
 pub(super) struct Ranged {
@@ -56,6 +59,41 @@ impl Ranged {
             applied: context.applied.clone(),
             refuses_plain_http: is_plain && !guards.backends.allow_plain_http,
         }))
+    }
+
+    /// A controller at each address of the ranges.
+    fn addresses(&self) -> Result<Vec<ListedMachine>, ActError> {
+        let field = format!("hardware.{}.networks", self.kind.as_str());
+        let refuse = |text: String| Err(ActError::Permanent(Arc::from(text)));
+        if self.networks.is_empty() {
+            return refuse(format!(
+                "`{field}` lists no address ranges, so there are no controllers to look for"
+            ));
+        }
+        let mut hosts: Vec<Arc<str>> = Vec::new();
+        for range in &self.networks {
+            match range {
+                Range::Host(name) => hosts.push(Arc::from(&**name)),
+                Range::Addresses(network) => {
+                    let fits = network
+                        .hosts()
+                        .take(MOST_ADDRESSES + 1 - hosts.len().min(MOST_ADDRESSES));
+                    hosts.extend(fits.map(|address| Arc::from(address.to_string())));
+                }
+            }
+            if hosts.len() > MOST_ADDRESSES {
+                return refuse(format!(
+                    "`{field}` has more than {MOST_ADDRESSES} addresses; name smaller ranges"
+                ));
+            }
+        }
+        let kind: Arc<str> = Arc::from(self.kind.as_str());
+        let listed = hosts.into_iter().map(|address| ListedMachine {
+            name: Arc::from(address.replace(':', "-")),
+            controller: Some((kind.clone(), address)),
+            ..ListedMachine::default()
+        });
+        Ok(listed.collect())
     }
 
     /// Why a node's controller is not contacted; `None` where it is.
@@ -174,6 +212,20 @@ impl Hardware for Ranged {
             }
             observed
         })
+    }
+
+    /// Lists what its API lists; of controllers, which list nothing, the addresses of the ranges.
+    fn list(&self) -> Pending<'_, Result<Vec<ListedMachine>, ActError>> {
+        match self.kind {
+            BackendKind::Redfish | BackendKind::Ipmi => {
+                Box::pin(std::future::ready(self.addresses()))
+            }
+            BackendKind::None
+            | BackendKind::Sim
+            | BackendKind::Ironic
+            | BackendKind::Metal3
+            | BackendKind::Maas => self.inner.list(),
+        }
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

@@ -8,6 +8,24 @@ pub(super) fn takes_actions(command: &str) -> bool {
 /// The purpose of a command line, and the line.
 pub(in crate::cli) type Example = (&'static str, &'static str);
 
+/// The examples of `trueup adopt`.
+const ADOPT: [Example; 3] = [
+    (
+        "Describe the machines of Ironic, and the labels of their nodes",
+        "trueup adopt -o edge --from ironic --url https://ironic.example.org:6385 --credentials env:OS_TOKEN \
+         --kubeconfig file:secrets/kubeconfig",
+    ),
+    (
+        "Look for controllers in a range, with names and racks from a table",
+        "trueup adopt -o edge --from redfish --range 10.23.0.0/24 --username admin --credentials env:BMC_PASSWORD --machines \
+         machines.csv",
+    ),
+    (
+        "Add what is new to a site that is described, and its etcd cluster",
+        "trueup adopt --etcd kubernetes=https://10.0.0.11:2379 --etcd-ca file:pki/etcd-ca.pem",
+    ),
+];
+
 /// The examples of a command, by its words behind `trueup`.
 pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
     match command {
@@ -34,10 +52,15 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ),
             ("Plan an action on nodes", "trueup plan teardown 'old-*'"),
             (
+                "Plan the way back to the success before the last one",
+                "trueup plan --to successful-site-action~1",
+            ),
+            (
                 "Plan all sites that a branch affects, as one comment",
                 "trueup plan --affected-by origin/main..HEAD --format markdown",
             ),
         ],
+        "adopt" => &ADOPT,
         "apply" => &[
             ("Plan what is committed, ask, and apply it", "trueup apply"),
             (
@@ -194,10 +217,16 @@ fn of_others(command: &str) -> &'static [Example] {
                 "trueup export airflow --all-sites --out dags --schedule @hourly",
             ),
         ],
-        "accept" => &[(
-            "Record the board that replaced another",
-            "trueup accept node-7 --identity",
-        )],
+        "accept" => &[
+            (
+                "Record the board that replaced another",
+                "trueup accept node-7 --identity",
+            ),
+            (
+                "Write the image that a machine has into its documents",
+                "trueup accept node-7 --write --field platform.image",
+            ),
+        ],
         "abort" => &[("Abort an interrupted run", "trueup abort 01K8")],
         "unlock" => &[(
             "Release the lock of a run whose process is dead",

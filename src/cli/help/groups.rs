@@ -5,7 +5,7 @@ use clap::Arg;
 /// Each group with its flags, by their long names, or the id of one that has none.
 ///
 /// A flag of no group is an act of its command alone, and stands first.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Selection",
         &[
@@ -54,6 +54,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "max-unavailable",
             "outside-windows",
             "skip-blocked",
+            "with-guards",
             "yes",
         ],
     ),
@@ -135,6 +136,23 @@ const GROUPS: [(&str, &[&str]); 7] = [
         ],
     ),
     (
+        "Source",
+        &[
+            "ca",
+            "credentials",
+            "etcd",
+            "etcd-ca",
+            "etcd-cert",
+            "etcd-key",
+            "from",
+            "kubeconfig",
+            "machines",
+            "range",
+            "url",
+            "username",
+        ],
+    ),
+    (
         "Connection",
         &["config", "listen", "no-push", "offline", "remote"],
     ),
@@ -159,7 +177,7 @@ mod tests {
     use super::*;
 
     /// Flags of one command, which is about little else.
-    const OF_NO_GROUP: [&str; 19] = [
+    const OF_NO_GROUP: [&str; 22] = [
         "back",
         "change",
         "close",
@@ -168,6 +186,7 @@ mod tests {
         "head",
         "help",
         "identity",
+        "into",
         "issue",
         "keep",
         "key",
@@ -178,7 +197,9 @@ mod tests {
         "sign",
         "story",
         "take",
+        "to",
         "version",
+        "write",
     ];
 
     fn flags(command: &clap::Command, found: &mut BTreeSet<String>) {

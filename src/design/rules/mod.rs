@@ -79,6 +79,8 @@ mod storage;
 
 pub use storage::Size;
 
+pub(crate) use labels::RESERVED as RESERVED_LABELS;
+
 use super::catalog::Catalog;
 use super::read::{Findings, items, text_of};
 use super::{Design, Documented, Selector, kind};

@@ -36,7 +36,7 @@ use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Verdict};
-use crate::observed::{ObservedNode, ObservedNodes};
+use crate::observed::{ListedMachine, ObservedNode, ObservedNodes};
 use node::Node;
 use steps::NodeSteps;
 
@@ -238,6 +238,18 @@ impl Driver for Ironic {
             (node.name.clone(), Box::new(observed))
         };
         nodes.iter().map(observed).collect()
+    }
+
+    async fn list_machines(&self) -> Result<Vec<ListedMachine>> {
+        let round = self.watch.list().await;
+        let mut machines = round.machines()?;
+        let mut ports = self.api.ports(None).await?;
+        for machine in &mut machines {
+            let node = round.find(&machine.name);
+            let ports = node.and_then(|node| ports.remove(&node.uuid));
+            machine.macs = ports.into_iter().flatten().collect();
+        }
+        Ok(machines)
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

@@ -48,7 +48,7 @@ use crate::document::{Marked, Node as Written};
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof};
 use crate::lifecycle::{PowerState, ProvisionState};
-use crate::observed::{Fact, ObservedNode, ObservedNodes};
+use crate::observed::{Fact, ListedMachine, ObservedNode, ObservedNodes};
 
 /// Most requests to MAAS at once: a region answers few of them in the same moment.
 const PER_HOST: usize = 8;
@@ -341,6 +341,10 @@ impl Driver for Maas {
     async fn read_controller(&self, node: &NodeDesign) -> Option<Fact<PowerState>> {
         let power = self.power_of(node).await;
         Some(power.map_or_else(Fact::Unknown, Fact::Known))
+    }
+
+    async fn list_machines(&self) -> Result<Vec<ListedMachine>> {
+        self.watch.list().await.machines()
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

@@ -32,12 +32,12 @@ use super::driver::{self, Driver, Result, carry_out};
 use super::proof::proven;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::api_server::{ApiError, again};
-use crate::backend::{BackendContext, Error, Holder, Order, Probe, Secrets};
+use crate::backend::{ActError, BackendContext, Error, Holder, Order, Probe, Secrets};
 use crate::design::{HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node as Written;
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof};
-use crate::observed::{ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
 use remediation::Annotations;
 use resource::Host;
 use state::Able;
@@ -169,6 +169,19 @@ impl Driver for Metal3 {
             (node.name.clone(), Box::new(observed))
         };
         nodes.iter().map(observed).collect()
+    }
+
+    async fn list_machines(&self) -> Result<Vec<ListedMachine>> {
+        let hosts = again(|| self.management.hosts()).await;
+        let hosts = hosts.map_err(|error| {
+            let text = format!("cluster `{}`: {error}", self.management.cluster());
+            ActError::Passing(Arc::from(text))
+        })?;
+        let listed = hosts.0.into_iter().map(|host| ListedMachine {
+            name: host.metadata.name,
+            ..ListedMachine::default()
+        });
+        Ok(listed.collect())
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

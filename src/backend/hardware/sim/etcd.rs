@@ -4,6 +4,7 @@
 //! when it comes back it is a learner for a while. Its id is new each time. A machine that is off or wiped
 //! leaves its member behind, unhealthy, until it is removed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ledger::{Effect, MemberAdded, MemberRemoved};
@@ -26,6 +27,25 @@ pub struct Seat {
     pub votes: bool,
     /// Whether it runs.
     pub runs: bool,
+}
+
+/// The members of a machine, as a client of etcd would list them; wiped ones left out.
+pub(super) fn listed(
+    members: &BTreeMap<ClusterName, Member>,
+    now: u64,
+) -> BTreeMap<ClusterName, EtcdMemberSeen> {
+    let there = members.iter().filter(|(_, member)| !member.lost);
+    let listed = there.map(|(cluster, member)| {
+        let seen = EtcdMemberSeen {
+            id: member.id.clone(),
+            name: member.name.clone(),
+            peer_urls: vec![member.peer_url.clone()],
+            client_urls: vec![member.client_url.clone()],
+            learner: member.votes_from > now,
+        };
+        (cluster.clone(), seen)
+    });
+    listed.collect()
 }
 
 /// The members of a cluster, by id.

@@ -72,7 +72,7 @@ use world::World;
 
 use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::design::{ClusterName, Guards, NodeDesign, NodeName};
-use crate::observed::{ObservedNode, ObservedNodes};
+use crate::observed::{ListedMachine, ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 use crate::threads::lock;
 
@@ -253,6 +253,18 @@ impl Simulator {
         })
     }
 
+    /// The machines in the file.
+    fn listed(&self) -> Result<Vec<ListedMachine>, StateError> {
+        let mut world = self.world();
+        let view = world.view()?;
+        let listed = view.machines().map(|(node, machine)| ListedMachine {
+            name: node.shared().clone(),
+            members: etcd::listed(&machine.members, view.now),
+            ..ListedMachine::default()
+        });
+        Ok(listed.collect())
+    }
+
     fn see(&self, nodes: &[Arc<NodeDesign>]) -> Result<ObservedNodes, StateError> {
         let mut world = self.world();
         let mut unseen = Vec::new();
@@ -302,6 +314,12 @@ impl Hardware for Simulator {
                 each.collect()
             })
         })
+    }
+
+    fn list(&self) -> Pending<'_, Result<Vec<ListedMachine>, ActError>> {
+        let listed = self.listed();
+        let listed = listed.map_err(|error| ActError::Passing(Arc::from(with_source(&error))));
+        Box::pin(std::future::ready(listed))
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

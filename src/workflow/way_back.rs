@@ -1,0 +1,284 @@
+//! The way back to a revision: the commit that it is, the runs that it undoes, and what does not return with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::sync::Arc;
+
+use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run};
+use crate::design::{GUARDS, Guards, NodeName, RunId};
+use crate::plan::Plan;
+use crate::record::{Outcome, RunRecord, State, Store};
+use crate::repository::{CommitId, Signature};
+use crate::run::{Completion, RunReport};
+use crate::site::{At, Detail, Loader, Settings};
+
+/// Runs whose plans are read: a longer way back names only so many.
+const MOST_RUNS: usize = 256;
+
+/// The largest file of a site that is written back, in bytes.
+const LARGEST: u64 = 64 << 20;
+
+/// Something that does not return.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Loss {
+    /// The machine.
+    pub node: NodeName,
+    /// Its data or identities that are gone.
+    pub what: String,
+    /// The run that did it, and when it ended; absent: going back will do it.
+    pub by: Option<(RunId, Arc<str>)>,
+}
+
+/// The way back to a revision.
+#[derive(Clone, Debug)]
+pub struct WayBack {
+    /// The commit.
+    pub target: CommitId,
+    /// The runs since, the oldest first.
+    pub undone: Vec<RunId>,
+    /// Whether some run applied that commit: otherwise all runs count as later.
+    pub was_applied: bool,
+    /// Losses of the runs since, and those of going back.
+    pub losses: Vec<Loss>,
+}
+
+/// The commit of a word for the past: `successful-site-action~1`, `last-site-action~2`, a run, or any revision.
+///
+/// # Errors
+///
+/// There is no such run or revision, or several.
+pub fn past_commit(
+    checkout: &Checkout<'_>,
+    store: &Store<'_>,
+    state: &State,
+    word: &str,
+) -> Result<CommitId, Failure> {
+    let repository = checkout.repository;
+    let not_found = |text: String| Failure::new(FailureKind::NotFound, text);
+    let runs = runs(store, state)?;
+    if let Some((kind, number)) = word.split_once('~')
+        && Checkout::is_of_site(kind)
+    {
+        let Ok(number) = number.parse::<usize>() else {
+            return Err(Failure::new(
+                FailureKind::Usage,
+                format!("`{word}` has no number behind `~`"),
+            ));
+        };
+        let is_success = kind == "successful-site-action";
+        let tagged = runs
+            .iter()
+            .rev()
+            .filter(|run| run.tag.is_some() && (!is_success || is_successful(run)));
+        let mut commits: Vec<&Arc<str>> = tagged.map(|run| &run.revision).collect();
+        commits.dedup();
+        let Some(revision) = commits.get(number) else {
+            let count = commits.len();
+            return Err(not_found(format!(
+                "`{word}`: the records have {count} such revisions"
+            )));
+        };
+        return Ok(repository.resolve(revision)?);
+    }
+    let upper = word.to_ascii_uppercase();
+    // A shorter text is the beginning of an id of a commit as well.
+    let mut meant = runs
+        .iter()
+        .filter(|run| word.len() >= 8 && run.run.as_str().starts_with(&upper));
+    match (meant.next(), meant.next()) {
+        (Some(_), Some(_)) => {
+            let message = format!("several runs begin with `{word}`");
+            Err(Failure::new(FailureKind::Usage, message).hint("give more of the id"))
+        }
+        (Some(run), None) => Ok(repository.resolve(&run.revision)?),
+        (None, _) => match checkout.resolve(word)? {
+            At::Commit(commit) => Ok(commit),
+            At::Worktree => {
+                let message = "`worktree` is no revision of the past".to_owned();
+                Err(Failure::new(FailureKind::Usage, message))
+            }
+        },
+    }
+}
+
+fn is_successful(run: &RunRecord) -> bool {
+    matches!(
+        run.outcome,
+        Outcome::Succeeded | Outcome::SucceededWithFailures
+    ) && !run.partial
+}
+
+/// The newest runs, the oldest first.
+fn runs(store: &Store<'_>, state: &State) -> Result<Vec<RunRecord>, Failure> {
+    let mut ids = store.runs(state)?;
+    ids.sort_unstable();
+    let first = ids.len().saturating_sub(MOST_RUNS);
+    let mut runs = Vec::with_capacity(ids.len() - first);
+    for id in &ids[first..] {
+        runs.extend(store.run(state, id)?);
+    }
+    Ok(runs)
+}
+
+/// The way back to a commit, of which a plan was made.
+///
+/// # Errors
+///
+/// The records cannot be read.
+pub fn way_back(
+    (store, state): (&Store<'_>, &State),
+    target: CommitId,
+    plan: &Plan,
+    guards: &Guards,
+) -> Result<WayBack, Failure> {
+    let runs = runs(store, state)?;
+    let revision = target.to_string();
+    let applied = runs.iter().rposition(|run| *run.revision == *revision);
+    let since = &runs[applied.map_or(0, |last| last + 1)..];
+    let mut losses = Vec::new();
+    for run in since {
+        let Some(report) = RunReport::of(store, state, run)? else {
+            continue;
+        };
+        let touched = report
+            .nodes
+            .iter()
+            .filter(|node| node.completion() != Completion::NotStarted);
+        let touched: BTreeSet<&NodeName> = touched.map(|node| &node.node).collect();
+        let ended = run.ended.clone().unwrap_or_else(|| run.started.clone());
+        let by = (run.run.clone(), ended);
+        let done = plan_of_run(store, state, &run.run)?;
+        let lost = destroyed(&done, guards, |node| touched.contains(node));
+        losses.extend(lost.map(|(node, what)| Loss {
+            node,
+            what,
+            by: Some(by.clone()),
+        }));
+    }
+    let ahead = destroyed(plan, guards, |_| true);
+    losses.extend(ahead.map(|(node, what)| Loss {
+        node,
+        what,
+        by: None,
+    }));
+    losses.sort();
+    Ok(WayBack {
+        target,
+        undone: since.iter().map(|run| run.run.clone()).collect(),
+        was_applied: applied.is_some(),
+        losses,
+    })
+}
+
+/// The losses of some machines by a plan.
+fn destroyed<'a>(
+    plan: &'a Plan,
+    guards: &'a Guards,
+    is_meant: impl Fn(&NodeName) -> bool + 'a,
+) -> impl Iterator<Item = (NodeName, String)> + 'a {
+    let changes = plan.changes.iter();
+    let changes = changes.filter(move |change| {
+        change.destructive && !change.excluded && !change.shown_only && is_meant(&change.node)
+    });
+    changes.map(move |change| {
+        let mut what = Vec::new();
+        if !change.disks.is_empty() {
+            what.push(format!(
+                "the data of {}, with all local data of pods",
+                change.disks.join(", ")
+            ));
+        }
+        what.push("the UID of its Kubernetes node".to_owned());
+        let clusters = guards.etcd_clusters.iter();
+        let clusters =
+            clusters.filter(|cluster| cluster.members.iter().any(|it| it.node == change.node));
+        what.extend(clusters.map(|cluster| format!("its member of etcd cluster {}", cluster.name)));
+        (change.node.clone(), what.join("; "))
+    })
+}
+
+/// Commits the site's files as of a revision on top of `HEAD`; the guards stay as they are now. The commit, and the files that it changes;
+/// `None`: the files are the same.
+///
+/// # Errors
+///
+/// Files of the site, or the index, have changes that are not committed; a file cannot be written.
+pub fn commit_way_back(
+    checkout: &Checkout<'_>,
+    target: CommitId,
+    with_guards: bool,
+    author: &Signature,
+    message: &str,
+) -> Result<Option<(CommitId, Vec<String>)>, Failure> {
+    let repository = checkout.repository;
+    let (old, new) = (checkout.head()?, target);
+    let dirty = repository.dirty(&checkout.location.selection, LARGEST)?;
+    if let Some(first) = dirty.first() {
+        let message = format!("`{}` has changes that are not committed", first.path);
+        return Err(Failure::new(FailureKind::Guard, message).hint("commit or stash them first"));
+    }
+    if let Some(staged) = repository.staged()? {
+        let message = format!("`{staged}` is staged, and would be in the commit");
+        return Err(Failure::new(FailureKind::Guard, message)
+            .hint("commit it, or `git restore --staged` it, first"));
+    }
+    let mut guarding = BTreeSet::new();
+    let mut files: BTreeMap<Arc<str>, [Option<crate::repository::BlobId>; 2]> = BTreeMap::new();
+    for (side, commit) in [old, new].into_iter().enumerate() {
+        let location = checkout.location_at(At::Commit(commit))?;
+        let mut loader = checkout.loader()?;
+        for entry in loader.tree(&location, At::Commit(commit))?.entries {
+            if repository.entry_at(commit, &entry.path)?.is_some() {
+                files.entry(entry.path.clone()).or_default()[side] = entry.blob;
+            }
+        }
+        if !with_guards {
+            guarding.extend(guard_files(&mut loader, &location, commit)?);
+        }
+    }
+    files.retain(|path, [old, new]| old != new && !guarding.contains(path));
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let mut paths = Vec::with_capacity(files.len());
+    for (path, [_, new]) in &files {
+        let place = repository.root().join(&**path);
+        let failed = |error: std::io::Error| {
+            Failure::error(format!("`{path}` could not be written: {error}"))
+        };
+        match new {
+            Some(blob) => {
+                let bytes = repository.read_blob(*blob)?;
+                if let Some(folder) = place.parent() {
+                    std::fs::create_dir_all(folder).map_err(failed)?;
+                }
+                let file = repository.create_file(&place);
+                file.and_then(|mut file| file.write_all(&bytes))
+                    .map_err(failed)?;
+            }
+            None => std::fs::remove_file(&place).map_err(failed)?,
+        }
+        paths.push(path.to_string());
+    }
+    let commit = repository.commit_paths(author, message, &paths)?;
+    Ok(Some((commit, paths)))
+}
+
+/// The files that hold a document which guards the site.
+fn guard_files(
+    loader: &mut Loader<'_>,
+    location: &crate::site::Location,
+    commit: CommitId,
+) -> Result<BTreeSet<Arc<str>>, Failure> {
+    let settings = Settings {
+        detail: Detail::Documents,
+        ..AS_APPLIED
+    };
+    let site = loader.load(location, At::Commit(commit), settings)?;
+    let guards = site.documents.iter();
+    let guards = guards.filter(|document| GUARDS.contains(&&*document.id.schema));
+    let sources = loader.sources();
+    Ok(guards
+        .map(|document| sources.path(document.mark.source))
+        .collect())
+}

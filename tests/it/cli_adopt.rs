@@ -1,0 +1,326 @@
+//! `trueup adopt`: the documents of what runs, and the way from there to an empty plan.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::dice::Dice;
+use super::fixture::{Ended, Fixture};
+
+/// Sites that are adopted where no number is given.
+const SEEDS: u64 = 4;
+
+/// The documents of a random simulated site, and the labels of each machine.
+fn drawn(dice: &mut Dice) -> (String, BTreeMap<String, BTreeMap<String, String>>) {
+    let mut text = "schema: trueup/Backends/v1\nmetadata: {name: backends}\ndata:\n  hardware: {kind: sim, sim: {clock: virtual}}\n"
+        .to_owned();
+    let mut labels = BTreeMap::new();
+    let count = 1 + dice.below(12);
+    let members = dice.pick(&[0, 0, 1, 3]).min(count);
+    for number in 0..count {
+        let mut own = BTreeMap::new();
+        for (key, values) in [
+            ("zone", &["a", "b", "1.0"][..]),
+            ("example.org/role", &["worker", "true"]),
+            ("node-role.kubernetes.io/control-plane", &[""]),
+        ] {
+            if dice.chance(60) {
+                own.insert(key.to_owned(), dice.pick(values).to_owned());
+            }
+        }
+        let name = format!("n{number:02}");
+        let shown: Vec<String> = own
+            .iter()
+            .map(|(key, value)| format!("{key}: '{value}'"))
+            .collect();
+        let _ = write!(
+            text,
+            "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: {name}}}\ndata:\n  metadata: {{owner_data: {{{}}}}}\n",
+            shown.join(", ")
+        );
+        labels.insert(name, own);
+    }
+    if members > 0 {
+        text.push_str(
+            "---\nschema: promenade/EtcdClusters/v1\nmetadata: {name: etcd}\ndata:\n  clusters:\n    - name: main\n      members:\n",
+        );
+        for number in 0..members {
+            let _ = writeln!(
+                text,
+                "        - {{node: n{number:02}, name: n{number:02}, peer_url: 'https://10.0.0.{number}:2380', client_url: \
+                 'https://10.0.0.{number}:2379'}}"
+            );
+        }
+    }
+    (text, labels)
+}
+
+/// A repository that knows nothing of the site that runs, but where its machines are simulated.
+fn next_to(running: &Fixture) -> Fixture {
+    let fresh = Fixture::empty(running.site());
+    let state = fresh.simulated_site();
+    std::fs::create_dir_all(state.parent().unwrap()).unwrap();
+    std::fs::copy(running.simulated_site(), &state).unwrap();
+    fresh
+}
+
+/// The YAML files of a folder, by name.
+fn documents(folder: &Path) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.path().is_file());
+    let files = files.map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(entry.path()).unwrap())
+    });
+    files.collect()
+}
+
+fn adopt(fixture: &Fixture, more: &[&str]) -> Ended {
+    fixture.run(&[&["adopt", "-o", fixture.site()], more].concat())
+}
+
+/// The rendered designs of machines, as `nodes` lists them for scripts.
+fn designs(fixture: &Fixture) -> Vec<serde_json::Value> {
+    let listed = fixture.run(&["nodes", "--format", "json"]).with(0).json();
+    match listed {
+        serde_json::Value::Array(all) => all,
+        other => other["nodes"].as_array().unwrap().clone(),
+    }
+}
+
+fn round_trip(seed: u64) {
+    let mut dice = Dice(seed);
+    let (text, labels) = drawn(&mut dice);
+    let running = Fixture::empty("drawn");
+    running.checkout.write(
+        "site-definition.yaml",
+        "schema: pegleg/SiteDefinition/v1\nmetadata: {name: drawn}\ndata: {}\n",
+    );
+    running.checkout.write("site.yaml", text.clone());
+    running.commit_and_apply("The site as it runs", &[]).with(0);
+
+    let fresh = next_to(&running);
+    adopt(&fresh, &["--from", "sim"]).with(0);
+    let folder = fresh.checkout.path().join("drawn");
+    let first = documents(&folder);
+    fresh.checkout.commit("Adopt what runs");
+    // The designs are those of the site that runs, as far as a machine shows them.
+    let rows = designs(&fresh);
+    assert_eq!(rows.len(), labels.len(), "seed {seed}: {rows:#?}");
+    let rendered = fresh.run(&["render", "--format", "json"]).with(0).stdout;
+    for (name, labels) in &labels {
+        assert!(
+            rendered.contains(&format!("\"{name}\"")),
+            "seed {seed}: {name}"
+        );
+        for key in labels.keys() {
+            assert!(
+                rendered.contains(&format!("\"{key}\"")),
+                "seed {seed}: {key}"
+            );
+        }
+    }
+    // All of it is an adoption, which asks the machines for nothing.
+    let before = fresh.ledger();
+    let planned = fresh.planned(&[]);
+    assert_eq!(planned.len(), labels.len(), "seed {seed}");
+    assert!(
+        planned.values().all(|kind| kind == "adopt"),
+        "seed {seed}: {planned:?}"
+    );
+    fresh.run(&["apply", "--yes", "--adopt", "all"]).with(0);
+    assert_eq!(fresh.ledger(), before, "seed {seed}");
+    assert_eq!(fresh.planned(&[]), BTreeMap::new(), "seed {seed}");
+    // The labels are all that is to be kept: without one of them the plan relabels.
+    if let Some((_, labels)) = labels.iter().find(|(_, labels)| !labels.is_empty()) {
+        let key = labels.keys().next().unwrap();
+        let is_designed = first.values().any(|text| text.contains(key));
+        assert!(is_designed, "seed {seed}: {key}");
+    }
+    adopt(&fresh, &[]).with(0).saying("no file was written");
+    assert_eq!(documents(&folder), first, "seed {seed}");
+    // The machines and their profiles, against what was written by hand for the same.
+    let length = |name: &str| first.get(name).map_or(0, String::len);
+    let written = length("nodes.yaml") + length("profiles.yaml");
+    let by_hand: usize = text
+        .split("---\n")
+        .filter(|document| document.contains("BaremetalNode"))
+        .map(|document| document.len() + 4)
+        .sum();
+    assert!(
+        written <= by_hand + by_hand / 5 + 400,
+        "seed {seed}: {written} for {by_hand}"
+    );
+}
+
+#[test]
+fn a_site_that_runs_is_adopted_and_its_plan_is_then_empty() {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    match number("TRUEUP_TEST_SEED") {
+        Some(seed) => round_trip(seed),
+        None => (0..number("TRUEUP_TEST_SEEDS").unwrap_or(SEEDS).min(1000)).for_each(round_trip),
+    }
+}
+
+#[test]
+fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own() {
+    let running = Fixture::one_rack();
+    running.run(&["apply", "--yes"]).with(0);
+    let before = documents(running.checkout.path());
+    running
+        .run(&["adopt"])
+        .with(0)
+        .saying("no file was written");
+    // One machine is taken out of the documents, and its record is lost.
+    let nodes = "nodes/time.yaml";
+    let text = running.read(nodes);
+    std::fs::remove_file(running.checkout.path().join(nodes)).unwrap();
+    running.run(&["adopt"]).with(0).saying("Wrote ");
+    let after = documents(running.checkout.path());
+    for (name, text) in &before {
+        assert_eq!(after.get(name), Some(text), "{name}");
+    }
+    let new: Vec<&str> = after
+        .keys()
+        .filter(|name| !before.contains_key(*name))
+        .map(String::as_str)
+        .collect();
+    assert!(
+        new.contains(&"nodes.yaml") && new.contains(&"ADOPTED.md"),
+        "{new:?}"
+    );
+    assert!(!new.contains(&"strategy.yaml"), "{new:?}");
+    assert!(
+        text.contains(
+            after["nodes.yaml"]
+                .split("metadata: {name: ")
+                .nth(1)
+                .unwrap()
+                .split('}')
+                .next()
+                .unwrap()
+        )
+    );
+}
+
+#[test]
+fn flags_that_do_not_fit_are_refused_before_anything_is_written() {
+    let fixture = Fixture::empty("new");
+    for (arguments, said) in [
+        (&["adopt", "-o", "new"][..], "--from KIND"),
+        (
+            &["adopt", "-o", "new", "--from", "ironic"],
+            "needs `--url URL`",
+        ),
+        (
+            &["adopt", "-o", "new", "--from", "redfish"],
+            "needs `--range CIDR`",
+        ),
+        (
+            &[
+                "adopt",
+                "-o",
+                "new",
+                "--from",
+                "redfish",
+                "--range",
+                "10.0.0.0/24",
+            ],
+            "needs `--username NAME --credentials REF`",
+        ),
+        (
+            &[
+                "adopt",
+                "-o",
+                "new",
+                "--from",
+                "maas",
+                "--url",
+                "https://maas.example.org",
+            ],
+            "needs `--credentials REF`",
+        ),
+        (
+            &["adopt", "-o", "new", "--from", "metal3"],
+            "needs `--kubeconfig REF`",
+        ),
+        (
+            &["adopt", "-o", "a b", "--from", "sim"],
+            "becomes the name of the site",
+        ),
+        (
+            &[
+                "adopt",
+                "-o",
+                "new",
+                "--from",
+                "maas",
+                "--url",
+                "https://m",
+                "--credentials",
+                "hunter2",
+            ],
+            "by reference",
+        ),
+        (
+            &["adopt", "-o", "new", "--from", "sim", "--etcd", "x"],
+            "NAME=URL",
+        ),
+    ] {
+        let ended = fixture.run(arguments).with(64);
+        assert!(
+            ended.stderr.contains(said),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+        assert!(
+            !fixture.checkout.path().join("new").exists(),
+            "{arguments:?}"
+        );
+    }
+    fixture
+        .checkout
+        .write("machines.csv", "name,rack\na b,r1\n,r2\n");
+    fixture
+        .run(&[
+            "adopt",
+            "-o",
+            "new",
+            "--from",
+            "sim",
+            "--machines",
+            "machines.csv",
+        ])
+        .with(1)
+        .saying("line 2: ")
+        .saying("line 3: ");
+    assert!(!fixture.checkout.path().join("new").exists());
+}
+
+#[test]
+fn nothing_is_asked_of_an_address_that_is_not_trusted() {
+    let fixture = Fixture::empty("far");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let arguments = [
+        "adopt",
+        "-o",
+        "far",
+        "--from",
+        "ironic",
+        "--url",
+        &url,
+        "--credentials",
+        "env:TOKEN",
+    ];
+    let ended = fixture.run(&arguments).with(4);
+    assert!(ended.stderr.contains("trueup trust"), "{}", ended.stderr);
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "it was contacted");
+    // What it would ask stands in documents now, which `trust` shows and the next call takes.
+    let trust = fixture.run(&["trust", "-C", "far"]);
+    assert!(trust.stdout.contains(&url), "{}", trust.stdout);
+    adopt(&fixture, &["--from", "ironic", "--url", &url])
+        .with(64)
+        .saying("leave `--from` out");
+}

@@ -1,0 +1,261 @@
+//! `trueup plan --to`: the way back to a revision of the past, and what does not return with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::dice::Dice;
+use super::fixture::{Fixture, copy_folder};
+use super::git::Checkout;
+
+const NODES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
+
+/// The example `edge`, applied.
+fn applied() -> Fixture {
+    let fixture = Fixture::of(Checkout::new(), "edge");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    copy_folder(&root.join("site-examples/edge"), fixture.checkout.path());
+    fixture
+        .commit_and_apply("The site as it begins", &[])
+        .with(0);
+    fixture
+}
+
+/// Another image, on all machines.
+fn image(fixture: &Fixture, from: &str, to: &str) {
+    fixture.edit(
+        "profiles.yaml",
+        &format!("image: {from}"),
+        &format!("image: {to}"),
+    );
+    fixture
+        .commit_and_apply(&format!("Image {to}"), &["--allow-redeploy", "all"])
+        .with(0);
+}
+
+fn head(fixture: &Fixture) -> String {
+    fixture
+        .checkout
+        .git(&["rev-parse", "HEAD"])
+        .trim()
+        .to_owned()
+}
+
+/// The machines of a list that `plan --to` prints.
+fn listed(text: &str, title: &str) -> BTreeSet<String> {
+    let lines = text
+        .lines()
+        .skip_while(|line| !line.starts_with(title))
+        .skip(1);
+    let lines = lines.take_while(|line| line.starts_with("  "));
+    lines
+        .map(|line| line.trim().split(':').next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn the_way_back_names_what_is_gone_and_what_goes_and_changes_nothing() {
+    let fixture = applied();
+    image(&fixture, "ubuntu-24.04", "ubuntu-24.10");
+    let before = (
+        head(&fixture),
+        fixture.ledger(),
+        fixture.read("profiles.yaml"),
+    );
+    let ended = fixture
+        .run(&["plan", "--to", "successful-site-action~1"])
+        .with(0);
+    let told = &ended.stderr;
+    assert!(told.contains("undoes 1 run: "), "{told}");
+    let all: BTreeSet<String> = NODES.map(str::to_owned).into();
+    assert_eq!(listed(told, "Gone already"), all, "{told}");
+    assert_eq!(listed(told, "Lost by going back"), all, "{told}");
+    assert!(
+        told.contains("edge-1: the data of sda, sdb, with all local data of pods"),
+        "{told}"
+    );
+    assert!(
+        told.contains("`trueup plan --to successful-site-action~1 --write`"),
+        "{told}"
+    );
+    assert!(
+        ended.stdout.contains("ubuntu-24.10 → ubuntu-24.04"),
+        "{}",
+        ended.stdout
+    );
+    assert_eq!(
+        (
+            head(&fixture),
+            fixture.ledger(),
+            fixture.read("profiles.yaml")
+        ),
+        before
+    );
+    // By the run, and by its tag, it is the same way.
+    let tags = fixture.tag_names();
+    let run = tags[0].rsplit('/').next().unwrap();
+    for word in [run, tags[0].as_str()] {
+        fixture
+            .run(&["plan", "--to", word])
+            .with(0)
+            .saying("undoes 1 run: ");
+    }
+}
+
+#[test]
+fn the_commit_has_the_files_of_then_and_the_guards_of_now() {
+    let fixture = applied();
+    let first = fixture.read("profiles.yaml");
+    let old_guards = fixture.read("backends.yaml");
+    let guards = format!("{old_guards}# a remark of now\n");
+    fixture.checkout.write("backends.yaml", &guards);
+    fixture.checkout.write("new.yaml", "# a file of now\n");
+    image(&fixture, "ubuntu-24.04", "ubuntu-24.10");
+    let base = head(&fixture);
+    // A file of somebody else's, which is no document of the site.
+    fixture.checkout.write(".scratch/notes.txt", "mine");
+    let back = ["plan", "--to", "successful-site-action~1", "--write"];
+    fixture.run(&back).with(0).saying("Committed ");
+    assert_eq!(fixture.checkout.git(&["rev-parse", "HEAD~1"]).trim(), base);
+    assert_eq!(fixture.read("profiles.yaml"), first);
+    assert_eq!(fixture.read("backends.yaml"), guards);
+    assert!(!fixture.checkout.path().join("new.yaml").exists());
+    let status = fixture.checkout.git(&["status", "--short"]);
+    assert_eq!(status.trim(), "?? .scratch/");
+    let message = fixture.checkout.git(&["log", "-1", "--format=%B"]);
+    assert!(
+        message.starts_with("Go back to ") && message.contains("Lost by going back:"),
+        "{message}"
+    );
+    // Going back once more to the same has nothing to commit.
+    fixture.run(&back).with(0).saying("nothing was committed");
+    fixture
+        .run(&["apply", "--yes", "--allow-redeploy", "all"])
+        .with(0);
+    assert_eq!(fixture.planned(&[]), BTreeMap::new());
+    // With the guards, it is all as it was.
+    let first = fixture
+        .checkout
+        .git(&["rev-list", "--max-parents=0", "HEAD"]);
+    fixture
+        .run(&["plan", "--to", first.trim(), "--write", "--with-guards"])
+        .with(0);
+    assert_eq!(fixture.read("backends.yaml"), old_guards);
+}
+
+#[test]
+fn what_returns_in_place_loses_nothing() {
+    let fixture = applied();
+    fixture.edit("profiles.yaml", "role: worker}", "role: other}");
+    fixture.commit_and_apply("Another label", &[]).with(0);
+    let ended = fixture
+        .run(&["plan", "--to", "successful-site-action~1"])
+        .with(0);
+    assert!(ended.stderr.contains("Nothing is lost"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_cannot_be_committed_safely_is_refused_and_changes_nothing() {
+    let fixture = applied();
+    image(&fixture, "ubuntu-24.04", "ubuntu-24.10");
+    let base = head(&fixture);
+    let back = ["plan", "--to", "successful-site-action~1", "--write"];
+    let profiles = fixture.read("profiles.yaml");
+    fixture
+        .checkout
+        .write("profiles.yaml", format!("{profiles}# edited\n"));
+    fixture.run(&back).with(4).saying("not committed");
+    fixture.checkout.write("profiles.yaml", &profiles);
+    fixture.checkout.write("README.txt", "staged");
+    fixture.checkout.git(&["add", "README.txt"]);
+    fixture.run(&back).with(4).saying("is staged");
+    assert_eq!(
+        (head(&fixture), fixture.read("profiles.yaml")),
+        (base, profiles)
+    );
+    for (word, code) in [
+        ("successful-site-action~7", 1),
+        ("successful-site-action~x", 64),
+        ("worktree", 64),
+        ("no-such", 1),
+    ] {
+        let ended = fixture.run(&["plan", "--to", word]);
+        assert_eq!(ended.code, code, "{word}: {}", ended.stderr);
+    }
+    fixture
+        .run(&["plan", "drain", "edge-1", "--to", "HEAD~1"])
+        .with(64);
+}
+
+/// Edits of the documents; the second of two values needs a redeploy or not.
+const EDITS: [(&str, &[&str]); 3] = [
+    ("image: ", &["ubuntu-24.04", "ubuntu-24.10", "ubuntu-26.04"]),
+    ("kernel: ", &["generic", "hwe"]),
+    ("edge.example.org/role: ", &["worker", "idle", "other"]),
+];
+
+/// Sets one value of the profile.
+fn set(text: &str, name: &str, value: &str) -> String {
+    let at = text.find(name).unwrap() + name.len();
+    let end = at + text[at..].find(['\n', '}']).unwrap();
+    format!("{}{value}{}", &text[..at], &text[end..])
+}
+
+#[test]
+fn a_way_back_that_is_applied_leaves_all_as_it_was_but_for_what_was_listed() {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    for seed in 0..number("TRUEUP_TEST_SEEDS").unwrap_or(3).min(1000) {
+        let mut dice = Dice(seed);
+        let fixture = applied();
+        let mut texts = vec![fixture.read("profiles.yaml")];
+        for step in 0..1 + dice.below(3) {
+            let (name, values) = dice.pick(&EDITS);
+            let text = set(texts.last().unwrap(), name, dice.pick(values));
+            fixture.checkout.write("profiles.yaml", &text);
+            fixture.checkout.git(&[
+                "commit",
+                "-q",
+                "--allow-empty",
+                "-am",
+                &format!("Edit {step}"),
+            ]);
+            fixture
+                .run(&["apply", "--yes", "--allow-redeploy", "all"])
+                .with(0);
+            texts.push(text);
+        }
+        let back = dice.below(texts.len());
+        let commit = fixture
+            .checkout
+            .git(&["rev-parse", &format!("HEAD~{back}")]);
+        let before = fixture.ledger();
+        let told = fixture
+            .run(&["plan", "--to", commit.trim(), "--write"])
+            .with(0)
+            .stderr;
+        assert_eq!(fixture.ledger(), before, "seed {seed}");
+        let wanted = &texts[texts.len() - 1 - back];
+        assert_eq!(&fixture.read("profiles.yaml"), wanted, "seed {seed}");
+        fixture
+            .run(&["apply", "--yes", "--allow-redeploy", "all"])
+            .with(0);
+        assert_eq!(fixture.planned(&[]), BTreeMap::new(), "seed {seed}");
+        // The machines that were wiped are those that were listed, and no others.
+        let wiped = |node: &str| {
+            let count = |ledger: &BTreeMap<String, usize>| {
+                let key = format!("{node} deployed");
+                ledger.get(&key).copied().unwrap_or_default()
+            };
+            count(&fixture.ledger()) > count(&before)
+        };
+        let lost: BTreeSet<String> = NODES
+            .iter()
+            .filter(|node| wiped(node))
+            .map(|node| (*node).to_owned())
+            .collect();
+        assert_eq!(
+            listed(&told, "Lost by going back"),
+            lost,
+            "seed {seed}: {told}"
+        );
+    }
+}
