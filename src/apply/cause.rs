@@ -371,11 +371,11 @@ impl<'a, 'f> WhatIf<'a, 'f> {
             target,
             target_ran: false,
         };
-        let Ok(()) = what_if.to_its_end();
+        let Ok(()) = what_if.run_to_end();
         Some(what_if)
     }
 
-    fn to_its_end(&mut self) -> Result<(), Infallible> {
+    fn run_to_end(&mut self) -> Result<(), Infallible> {
         loop {
             self.decide_ready()?;
             if self.schedule.has_free_place_for_waiting() {
@@ -414,7 +414,11 @@ impl<'a> Driver<'a> for WhatIf<'a, '_> {
             StepOutcome::Failed { .. } if is_refused && !self.failing.contains(&index) => {
                 StepOutcome::Succeeded
             }
-            _ => outcome,
+            StepOutcome::Succeeded
+            | StepOutcome::Failed { .. }
+            | StepOutcome::Unknown { .. }
+            | StepOutcome::Skipped { .. }
+            | StepOutcome::NotNeeded => outcome,
         };
         let is_well = matches!(outcome, StepOutcome::Succeeded | StepOutcome::NotNeeded);
         self.target_ran |= index == self.target && is_well;

@@ -4,7 +4,6 @@
 //! state, which is nowhere else, is in it as the snapshot that `plan --save-observed` writes. A replay is made in a clone
 //! of its own in the temporary folder, which has no remote that is asked and no machine that is reached.
 
-use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -113,11 +112,9 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         plan: text_of(&planned.plan)?,
     };
     let path = context.directory().join(&command.out);
-    let written = repository.create_file(&path).and_then(|file| {
-        let mut file = BufWriter::new(file);
-        serde_json::to_writer(&mut file, &bundle)?;
-        file.write_all(b"\n")?;
-        file.flush()
+    let written = repository.replace_file(&path, |out| {
+        serde_json::to_writer(&mut *out, &bundle)?;
+        out.write_all(b"\n")
     });
     let shown = command.out.display();
     written

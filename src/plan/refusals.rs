@@ -89,19 +89,7 @@ impl Plan {
             );
         }
         if self.approvals.is_missing_any() && self.options.break_glass.is_none() {
-            let needed = self.approvals.needed.iter().filter(|rule| rule.missing > 0);
-            let rules: Vec<String> = needed
-                .map(|rule| match rule.of.is_empty() {
-                    true => format!("{} of `{}`", rule.missing, rule.rule),
-                    false => format!(
-                        "{} of `{}`, by {}",
-                        rule.missing,
-                        rule.rule,
-                        rule.of.join(", ")
-                    ),
-                })
-                .collect();
-            let reason = format!("approvals are missing: {}", rules.join("; "));
+            let reason = self.missing_approvals();
             add(
                 reason,
                 "those who may approve: `trueup approve PLAN`, of the saved plan",
@@ -109,5 +97,22 @@ impl Plan {
             );
         }
         found
+    }
+
+    /// The rules whose approvals are missing, in a sentence.
+    fn missing_approvals(&self) -> String {
+        let needed = self.approvals.needed.iter().filter(|rule| rule.missing > 0);
+        let rules: Vec<String> = needed
+            .map(|rule| match rule.of.is_empty() {
+                true => format!("{} of `{}`", rule.missing, rule.rule),
+                false => format!(
+                    "{} of `{}`, by {}",
+                    rule.missing,
+                    rule.rule,
+                    rule.of.join(", ")
+                ),
+            })
+            .collect();
+        format!("approvals are missing: {}", rules.join("; "))
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Repository;
 
@@ -88,8 +88,7 @@ fn open(path: &Path, links: Links) -> Result<File, ReadError> {
 }
 
 impl Repository {
-    /// Writes a file as a whole ([`replace_file`]). Links of the checkout are not followed: every change of the design can
-    /// make them lead to any file.
+    /// Writes a file as a whole ([`replace_file`]), and not through a link of the checkout ([`Self::unlinked`]).
     ///
     /// # Errors
     ///
@@ -99,12 +98,21 @@ impl Repository {
         path: &Path,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<()> {
+        replace_file(&self.unlinked(path)?, write)
+    }
+
+    /// A path to be written to. Links of the checkout are refused: every change of the design can make them lead to any file.
+    ///
+    /// # Errors
+    ///
+    /// A part of the path below the root of the checkout is a link.
+    pub fn unlinked(&self, path: &Path) -> io::Result<PathBuf> {
         let root = self.root.canonicalize()?;
         let below = [&root, &self.root]
             .into_iter()
             .find_map(|root| path.strip_prefix(root).ok());
         let Some(below) = below else {
-            return replace_file(path, write);
+            return Ok(path.to_owned());
         };
         let mut reached = root;
         for part in below.components() {
@@ -114,7 +122,7 @@ impl Repository {
                 return Err(io::Error::other(text));
             }
         }
-        replace_file(&reached, write)
+        Ok(reached)
     }
 }
 

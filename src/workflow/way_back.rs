@@ -1,7 +1,6 @@
 //! The way back to a revision: the commit that it is, the runs that it undoes, and what does not return with it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::sync::Arc;
 
 use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run};
@@ -242,19 +241,19 @@ pub fn commit_way_back(
     }
     let mut paths = Vec::with_capacity(files.len());
     for (path, [_, new]) in &files {
-        let place = repository.root().join(&**path);
         let failed = |error: std::io::Error| {
             Failure::error(format!("`{path}` could not be written: {error}"))
         };
+        let place = repository.unlinked(&repository.root().join(&**path));
+        let place = place.map_err(failed)?;
         match new {
             Some(blob) => {
                 let bytes = repository.read_blob(*blob)?;
                 if let Some(folder) = place.parent() {
                     std::fs::create_dir_all(folder).map_err(failed)?;
                 }
-                let file = repository.create_file(&place);
-                file.and_then(|mut file| file.write_all(&bytes))
-                    .map_err(failed)?;
+                let written = repository.replace_file(&place, |out| out.write_all(&bytes));
+                written.map_err(failed)?;
             }
             None => std::fs::remove_file(&place).map_err(failed)?,
         }

@@ -6,7 +6,6 @@
 //! has its value, and no other machine's design has changed, or all files are as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::sync::Arc;
 
 use super::{Checkout, Client, Failure, FailureKind, Planned, sound};
@@ -436,8 +435,8 @@ fn write(
 
 fn put(checkout: &Checkout<'_>, path: &str, text: &str) -> Result<(), Failure> {
     let repository = checkout.repository;
-    let file = repository.create_file(&repository.root().join(path));
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    let place = repository.root().join(path);
+    let written = repository.replace_file(&place, |out| out.write_all(text.as_bytes()));
     written.map_err(|error| Failure::error(format!("`{path}` could not be written: {error}")))
 }
 

@@ -149,6 +149,54 @@ fn of_others(command: &str) -> &'static [Example] {
             ),
             ("Compare two revisions", "trueup diff HEAD~3 HEAD"),
         ],
+        "etcd" => &[("Show the health of all etcd clusters", "trueup etcd")],
+        "policy" | "policy test" => &[(
+            "Judge a saved plan by the rules in a folder of the repository",
+            "trueup policy test site.plan --rules policies",
+        )],
+        "sites" => &[(
+            "List the sites that are on the branch of the remote",
+            "trueup sites --rev origin/main",
+        )],
+        "export" => &[
+            (
+                "Write a saved plan as a DAG for eight workers",
+                "trueup export airflow site.plan --out dags --workers 8 --pool bmc",
+            ),
+            (
+                "Write a DAG that plans all sites each hour",
+                "trueup export airflow --all-sites --out dags --schedule @hourly",
+            ),
+        ],
+        "accept" => &[
+            (
+                "Record the board that replaced another",
+                "trueup accept node-7 --identity",
+            ),
+            (
+                "Write the image that a machine has into its documents",
+                "trueup accept node-7 --write --field platform.image",
+            ),
+        ],
+        "abort" => &[("Abort an interrupted run", "trueup abort 01K8")],
+        "unlock" => &[(
+            "Release the lock of a run whose process is dead",
+            "trueup unlock 01K8 --take-over-dead",
+        )],
+        "migrate" => &[
+            (
+                "Move the records to the branch that `trueup.stateBranch` names",
+                "trueup migrate",
+            ),
+            ("Move them back", "trueup migrate --back"),
+        ],
+        _ => of_views(command),
+    }
+}
+
+/// Those of commands that show what is, and why.
+fn of_views(command: &str) -> &'static [Example] {
+    match command {
         "log" => &[
             ("List the last ten runs", "trueup log -n 10"),
             ("Show how each run left a node", "trueup log edge-1"),
@@ -198,47 +246,6 @@ fn of_others(command: &str) -> &'static [Example] {
             "Print the names of the nodes of a group",
             "trueup nodes --group workers --format names",
         )],
-        "etcd" => &[("Show the health of all etcd clusters", "trueup etcd")],
-        "policy" | "policy test" => &[(
-            "Judge a saved plan by the rules in a folder of the repository",
-            "trueup policy test site.plan --rules policies",
-        )],
-        "sites" => &[(
-            "List the sites that are on the branch of the remote",
-            "trueup sites --rev origin/main",
-        )],
-        "export" => &[
-            (
-                "Write a saved plan as a DAG for eight workers",
-                "trueup export airflow site.plan --out dags --workers 8 --pool bmc",
-            ),
-            (
-                "Write a DAG that plans all sites each hour",
-                "trueup export airflow --all-sites --out dags --schedule @hourly",
-            ),
-        ],
-        "accept" => &[
-            (
-                "Record the board that replaced another",
-                "trueup accept node-7 --identity",
-            ),
-            (
-                "Write the image that a machine has into its documents",
-                "trueup accept node-7 --write --field platform.image",
-            ),
-        ],
-        "abort" => &[("Abort an interrupted run", "trueup abort 01K8")],
-        "unlock" => &[(
-            "Release the lock of a run whose process is dead",
-            "trueup unlock 01K8 --take-over-dead",
-        )],
-        "migrate" => &[
-            (
-                "Move the records to the branch that `trueup.stateBranch` names",
-                "trueup migrate",
-            ),
-            ("Move them back", "trueup migrate --back"),
-        ],
         _ => of_workers(command),
     }
 }
