@@ -371,11 +371,11 @@ impl<'a, 'f> WhatIf<'a, 'f> {
             target,
             target_ran: false,
         };
-        let Ok(()) = what_if.to_its_end();
+        let Ok(()) = what_if.play();
         Some(what_if)
     }
 
-    fn to_its_end(&mut self) -> Result<(), Infallible> {
+    fn play(&mut self) -> Result<(), Infallible> {
         loop {
             self.decide_ready()?;
             if self.schedule.has_free_place_for_waiting() {

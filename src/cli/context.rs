@@ -216,7 +216,7 @@ impl Context {
         Self::new(&global).ok()
     }
 
-    /// The same for a site in another folder, from where nothing else is taken.
+    /// Returns the context of a command in another folder, about this site.
     pub(super) fn in_folder(&self, folder: &Path, site: &str) -> Self {
         Self {
             site: Some(site.to_owned()),

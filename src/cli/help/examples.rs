@@ -141,32 +141,6 @@ fn of_others(command: &str) -> &'static [Example] {
                 "trueup show 01K8 --plan --format markdown",
             ),
         ],
-        "bundle" => &[(
-            "Write what the plan of the site is made of, for a report",
-            "trueup bundle -o site.bundle",
-        )],
-        "replay" => &[(
-            "Make the plan of a bundle again",
-            "trueup replay site.bundle",
-        )],
-        "explain" => &[
-            (
-                "Explain the code of a diagnostic",
-                "trueup explain rule-cidr",
-            ),
-            (
-                "Explain a field of a kind of document",
-                "trueup explain drydock/HostProfile.storage",
-            ),
-            (
-                "Explain why a node changes or is blocked",
-                "trueup explain edge-1",
-            ),
-            (
-                "Explain why a step of a run waits or was skipped",
-                "trueup explain deploy/workers/edge-1 01K8",
-            ),
-        ],
         "status" => &[(
             "Show the nodes of a rack that differ from the design",
             "trueup status --rack rack1 --differing",
@@ -210,7 +184,7 @@ fn of_others(command: &str) -> &'static [Example] {
             ),
             ("Move them back", "trueup migrate --back"),
         ],
-        _ => of_workers(command),
+        _ => of_questions(command),
     }
 }
 
@@ -283,6 +257,39 @@ fn of_surroundings(command: &str) -> &'static [Example] {
             "trueup man --out /usr/local/share/man/man1",
         )],
         _ => &[],
+    }
+}
+
+/// The examples of commands that explain and compare.
+fn of_questions(command: &str) -> &'static [Example] {
+    match command {
+        "bundle" => &[(
+            "Write what the plan of the site is made of, for a report",
+            "trueup bundle -o site.bundle",
+        )],
+        "replay" => &[(
+            "Make the plan of a bundle again",
+            "trueup replay site.bundle",
+        )],
+        "explain" => &[
+            (
+                "Explain the code of a diagnostic",
+                "trueup explain rule-cidr",
+            ),
+            (
+                "Explain a field of a kind of document",
+                "trueup explain drydock/HostProfile.storage",
+            ),
+            (
+                "Explain why a node changes or is blocked",
+                "trueup explain edge-1",
+            ),
+            (
+                "Explain why a step of a run waits or was skipped",
+                "trueup explain deploy/workers/edge-1 01K8",
+            ),
+        ],
+        _ => of_workers(command),
     }
 }
 
