@@ -88,31 +88,27 @@ impl Plan {
                 None,
             );
         }
-        if self.approvals.is_missing_any() && self.options.break_glass.is_none() {
-            let reason = self.missing_approvals();
-            add(
-                reason,
-                "those who may approve: `trueup approve PLAN`, of the saved plan",
-                None,
-            );
+        if let Some(reason) = self.missing_approvals() {
+            let who = "those who may approve: `trueup approve PLAN`, of the saved plan";
+            add(reason, who, None);
         }
         found
     }
 
-    /// The rules whose approvals are missing, in a sentence.
-    fn missing_approvals(&self) -> String {
+    fn missing_approvals(&self) -> Option<String> {
+        if !self.approvals.is_missing_any() || self.options.break_glass.is_some() {
+            return None;
+        }
         let needed = self.approvals.needed.iter().filter(|rule| rule.missing > 0);
         let rules: Vec<String> = needed
-            .map(|rule| match rule.of.is_empty() {
-                true => format!("{} of `{}`", rule.missing, rule.rule),
-                false => format!(
-                    "{} of `{}`, by {}",
-                    rule.missing,
-                    rule.rule,
-                    rule.of.join(", ")
-                ),
+            .map(|rule| {
+                let by = match rule.of.is_empty() {
+                    true => String::new(),
+                    false => format!(", by {}", rule.of.join(", ")),
+                };
+                format!("{} of `{}`{by}", rule.missing, rule.rule)
             })
             .collect();
-        format!("approvals are missing: {}", rules.join("; "))
+        Some(format!("approvals are missing: {}", rules.join("; ")))
     }
 }

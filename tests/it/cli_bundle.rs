@@ -7,7 +7,7 @@ use super::fixture::Fixture;
 
 /// A site that was applied, and has a change that is committed since.
 fn changed() -> Fixture {
-    let fixture = example("control-plane");
+    let fixture = example("edge");
     fixture.checkout.commit("The site");
     fixture.run(&["apply", "--yes"]).with(0);
     fixture.edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
@@ -45,7 +45,7 @@ fn a_plan_is_made_again_byte_for_byte_after_the_site_has_moved_on() {
     assert_eq!((fixture.ledger(), fixture.tags()), (before, tags));
     // An action on nodes, and a site that was not observed.
     fixture
-        .run(&["bundle", "drain", "worker-1", "-o", "drain.bundle"])
+        .run(&["bundle", "drain", "edge-1", "-o", "drain.bundle"])
         .with(0);
     replay("drain.bundle").with(0);
     fixture
