@@ -76,7 +76,12 @@ fn inline_value(value: &Value) -> String {
 #[must_use]
 pub fn replacement(text: &str, start: usize, old: &Value, new: &Value) -> Option<Edit> {
     let rest = text.get(start..)?;
-    let old = old.scalar_text()?;
+    let old = old.scalar_text().filter(|old| !old.contains('\n'))?;
+    // The value of a block begins behind the line with its sign.
+    let before = text[..start].trim_end().rsplit(char::is_whitespace).next();
+    if before.is_some_and(|word| word.starts_with(['|', '>'])) {
+        return None;
+    }
     let quote = rest
         .chars()
         .next()
@@ -250,6 +255,8 @@ mod tests {
             ("a:\n  b", "a", "c", Some("a:\n  c")),
             ("a: 0x1f\n", "a", "c", None),
             ("a: |\n  b\n", "a", "c", None),
+            ("a: |-\n  b\n", "a", "c", None),
+            ("a: >-\n  b\n", "a", "c", None),
             ("a: &x b\nc: *x\n", "c", "d", None),
             ("a: b\n  c\n", "a", "d", None),
             ("a: ''\n", "a", "d", Some("a: 'd'\n")),

@@ -36,8 +36,8 @@ pub(super) fn guide(input: &AdoptInput<'_>, machines: &[Machine<'_>], adopted: &
     let control = machines.iter().filter(|it| it.is_control_plane).count();
     let _ = writeln!(
         text,
-        "{} of the backend {}: {control} of the control plane, {} with labels of a Kubernetes node. Nothing was asked for but \
-         reads.\n",
+        "{} of the backend {}: {control} of the control plane, {} with labels of a Kubernetes node. Nothing was \
+         changed on them.\n",
         counted(machines.len(), "machine", "machines"),
         code(input.backend),
         machines.iter().filter(|it| !it.labels.is_empty()).count(),
