@@ -79,7 +79,7 @@ impl<'a> RunProgress<'a> {
             Some(StepOutcome::Skipped { .. }) => StepStanding::Skipped,
             None if self.schedule.begun[index] => StepStanding::Begun,
             None if !self.has_begun => StepStanding::Planned,
-            None if self.waits_for(index).is_empty() => StepStanding::Ready,
+            None if self.open_needs(index).next().is_none() => StepStanding::Ready,
             None => StepStanding::Waiting,
         }
     }
