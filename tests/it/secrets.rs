@@ -334,6 +334,8 @@ fn read_in_every_way(fixture: &Fixture) {
         run(fixture, &["sites", "--format", format]);
     }
     // What was seen, and a plan that is made of it in the short way, from what is kept of the documents.
+    run(fixture, &["adopt"]);
+    run(fixture, &["plan", "--to", "HEAD"]);
     run(fixture, &["plan", "--save-observed", "seen.json"]);
     if fixture.checkout.path().join("seen.json").exists() {
         unseen("the snapshot", &fixture.read("seen.json"));
