@@ -2,7 +2,7 @@
 //!
 //! Only machines in use become documents, since a plan would deploy the others. What is observed is written; what
 //! cannot be observed is left out, and named as a question in `ADOPTED.md`. Facts that machines share stand in profiles
-//! ([`layers`]). Documents that are there stay as they are: a machine, a profile or a cluster of a known name is not written
+//! (`layers`). Documents that are there stay as they are: a machine, a profile or a cluster of a known name is not written
 //! again, and each of the files is a new one.
 
 mod documents;
