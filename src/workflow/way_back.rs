@@ -146,7 +146,18 @@ pub fn way_back(
         let touched: BTreeSet<&NodeName> = touched.map(|node| &node.node).collect();
         let ended = run.ended.clone().unwrap_or_else(|| run.started.clone());
         let by = (run.run.clone(), ended);
-        let done = plan_of_run(store, state, &run.run)?;
+        let done = match plan_of_run(store, state, &run.run) {
+            Ok(done) => done,
+            Err(failure) => {
+                // One of another version, for example: what it has destroyed cannot be told, and is not taken for nothing.
+                losses.extend(touched.into_iter().map(|node| Loss {
+                    node: node.clone(),
+                    what: format!("all that the run may have destroyed: {}", failure.message),
+                    by: Some(by.clone()),
+                }));
+                continue;
+            }
+        };
         let lost = destroyed(&done, guards, |node| touched.contains(node));
         losses.extend(lost.map(|(node, what)| Loss {
             node,

@@ -47,7 +47,7 @@ pub(crate) const ROWS: [Row; 10] = [
     Row {
         strict: "max_unavailable: {total: 1}",
         ends: Ends::Refused,
-        says: "wave",
+        says: "can be away at the same time",
         for_actions: false,
     },
     Row {
