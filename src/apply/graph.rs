@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use super::Error;
-use crate::step::{Step, StepKind, Wait};
+use crate::step::{Step, Wait};
 
 /// The edges of a plan, turned round, and what each step still waits for.
 #[derive(Clone)]
@@ -107,22 +107,4 @@ impl Graph {
             .iter()
             .map(|(step, _)| *step as usize)
     }
-}
-
-/// For each step that a wave begins with, and those of the same node after it, that wave.
-pub(super) fn waves(steps: &[Step]) -> Vec<Option<u32>> {
-    let mut waves: Vec<Option<u32>> = Vec::with_capacity(steps.len());
-    for step in steps {
-        let wave = step.needs.iter().find_map(|need| {
-            let index = need.step.0 as usize;
-            let other = &steps.get(index)?.id;
-            if other.kind == StepKind::StartWave && step.id.node.is_some() {
-                return Some(need.step.0);
-            }
-            let is_own = other.node.is_some() && other.node == step.id.node;
-            waves.get(index).copied().flatten().filter(|_| is_own)
-        });
-        waves.push(wave);
-    }
-    waves
 }

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Error;
-use super::graph::{self, Graph};
+use super::graph::Graph;
 use super::request::parallelism;
 use super::tally::Tally;
-use crate::plan::{Plan, PlannedGroup};
+use crate::plan::{self, Plan, PlannedGroup};
 use crate::run::{self, EventKind};
 use crate::step::{Step, StepIndex, StepKind};
 
@@ -75,7 +75,7 @@ impl<'a> Schedule<'a> {
         let group_of: Vec<_> = plan.steps.iter().map(|step| tally.group_of(step)).collect();
         let node_of: Vec<_> = plan.steps.iter().map(|step| tally.node_of(step)).collect();
         let gate_of = gates(plan, &group_of, &tally);
-        let wave_of = graph::waves(&plan.steps);
+        let wave_of = plan::waves_of_steps(&plan.steps);
         let steps = plan.steps.len();
         let tags = plan.steps.iter();
         let tags = tags.filter(|step| step.id.kind == StepKind::Tag).count();

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::etcd::Clusters;
+use super::graph::waves_of_steps;
 use super::item::Item;
 use crate::design::{ClusterName, NodeName};
 use crate::guard::quorum;
@@ -126,7 +127,7 @@ pub(super) fn of(
     forecast
         .nodes
         .sort_by(|one, other| one.node.cmp(&other.node));
-    let waves = waves(steps);
+    let waves = waves_of_steps(steps);
     for watched in clusters.all() {
         let standing = watched
             .seen
@@ -136,7 +137,7 @@ pub(super) fn of(
         };
         let name = &watched.cluster.name;
         // By wave, those that come back; and all that do not.
-        let (mut by_wave, mut gone) = (FxHashMap::<Option<usize>, usize>::default(), 0);
+        let (mut by_wave, mut gone) = (FxHashMap::<Option<u32>, usize>::default(), 0);
         for (step, wave) in steps.iter().zip(&waves) {
             let parameters = step.parameters.as_ref();
             let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
@@ -164,22 +165,4 @@ pub(super) fn of(
         }
     }
     forecast
-}
-
-/// For each step of a node, the wave that its first step waits for.
-fn waves(steps: &[Step]) -> Vec<Option<usize>> {
-    let mut waves: Vec<Option<usize>> = Vec::with_capacity(steps.len());
-    for step in steps {
-        let wave = step.needs.iter().find_map(|need| {
-            let index = need.step.0 as usize;
-            let other = &steps.get(index)?.id;
-            if other.kind == StepKind::StartWave {
-                return Some(index);
-            }
-            let is_own = other.node.is_some() && other.node == step.id.node;
-            waves[index].filter(|_| is_own)
-        });
-        waves.push(wave);
-    }
-    waves
 }

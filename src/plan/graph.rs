@@ -3,7 +3,7 @@
 use petgraph::graph::{DiGraph, NodeIndex};
 
 use super::Plan;
-use crate::step::{Step, StepIndex, Wait};
+use crate::step::{Step, StepIndex, StepKind, Wait};
 
 /// The graph of a plan: an edge goes from a step to each that waits for it, and says for what. Node `i`
 /// of the graph is step `i` of the plan.
@@ -21,6 +21,25 @@ pub fn graph(plan: &Plan) -> DiGraph<StepIndex, Wait> {
         }
     }
     graph
+}
+
+/// For each step that a wave begins with, and those of the same node after it, that wave.
+#[must_use]
+pub fn waves_of_steps(steps: &[Step]) -> Vec<Option<u32>> {
+    let mut waves: Vec<Option<u32>> = Vec::with_capacity(steps.len());
+    for step in steps {
+        let wave = step.needs.iter().find_map(|need| {
+            let index = need.step.0 as usize;
+            let other = &steps.get(index)?.id;
+            if other.kind == StepKind::StartWave && step.id.node.is_some() {
+                return Some(need.step.0);
+            }
+            let is_own = other.node.is_some() && other.node == step.id.node;
+            waves.get(index).copied().flatten().filter(|_| is_own)
+        });
+        waves.push(wave);
+    }
+    waves
 }
 
 /// The longest way through the steps by their timeouts, in seconds. A step that stands by takes the

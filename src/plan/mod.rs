@@ -76,7 +76,7 @@ pub use explanation::{
 pub use fact::{FactName, FactSubject};
 pub use facts::{Sources, sources};
 pub use forecast::{EtcdForecast, Forecast, NodeForecast, StepTimes, TimeForecast};
-pub use graph::graph;
+pub use graph::{graph, waves_of_steps};
 pub use groups::in_order;
 pub use guards::{GuardBasis, Loosened, PlanGuards};
 pub use input::{Error, Input, NoReasons};

@@ -1,9 +1,8 @@
 //! Run clean steps.
 
 use super::facts::{
-    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, manageable,
 };
-use crate::record::NodeRecord;
 
 pub(super) const FACTS: Facts = Facts {
     name: "clean",
@@ -20,12 +19,5 @@ pub(super) const FACTS: Facts = Facts {
     notes: Notes::None,
     failure: None,
     parameters: &["clean_steps", "disks"],
-    record,
+    record: manageable,
 };
-
-/// The machine is manageable, and no clean step holds it any more.
-fn record(mut record: NodeRecord, _: &RecordContext<'_>) -> Option<NodeRecord> {
-    record.clean_step = None;
-    record.manageable = true;
-    Some(record)
-}

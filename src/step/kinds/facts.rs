@@ -203,3 +203,16 @@ pub(super) fn put_digests(record: &mut NodeRecord, digests: &Digests, revision: 
 pub(super) fn unchanged(record: NodeRecord, _: &RecordContext<'_>) -> Option<NodeRecord> {
     Some(record)
 }
+
+/// The record has the design of now.
+pub(super) fn as_designed(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
+    of.take_digests(&mut record);
+    Some(record)
+}
+
+/// The machine is manageable, and no clean step holds it any more.
+pub(super) fn manageable(mut record: NodeRecord, _: &RecordContext<'_>) -> Option<NodeRecord> {
+    record.clean_step = None;
+    record.manageable = true;
+    Some(record)
+}

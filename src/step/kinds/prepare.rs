@@ -1,9 +1,9 @@
 //! Identify, boot check, inspect.
 
 use super::facts::{
-    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, as_designed,
 };
-use crate::record::{NodeRecord, Phase};
+use crate::record::Phase;
 
 pub(super) const FACTS: Facts = Facts {
     name: "prepare",
@@ -20,11 +20,5 @@ pub(super) const FACTS: Facts = Facts {
     notes: Notes::None,
     failure: None,
     parameters: &["clean_steps", "disks", "preserve_local_storage", "refused"],
-    record,
+    record: as_designed,
 };
-
-/// The record has the design that the machine is to get.
-fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
-    of.take_digests(&mut record);
-    Some(record)
-}

@@ -1,9 +1,9 @@
 //! Bring the record up to date; touches no machine.
 
 use super::facts::{
-    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, as_designed,
 };
-use crate::record::{NodeRecord, Phase};
+use crate::record::Phase;
 
 pub(super) const FACTS: Facts = Facts {
     name: "record",
@@ -20,11 +20,5 @@ pub(super) const FACTS: Facts = Facts {
     notes: Notes::None,
     failure: None,
     parameters: &[],
-    record,
+    record: as_designed,
 };
-
-/// The record has the design of now.
-fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
-    of.take_digests(&mut record);
-    Some(record)
-}
