@@ -193,17 +193,19 @@ impl<'a> Rules<'a> {
         let only_recorded = |section: &Section| section.class() == Class::Record;
         item.work.record = unfinished || outdated || sections.iter().any(only_recorded);
         if kind == ChangeKind::AwaitReady {
-            // Nothing makes its record one of a finished machine before that has joined.
-            item.work.record = false;
+            // Once it has joined, its record is one of a finished machine by that alone.
+            item.work.record = outdated || sections.iter().any(only_recorded);
             item.work.rejoins = Some(self.joins.wait(after));
             if unfinished {
                 item.change.counts_as = Standing::Failed;
             }
         }
-        if kind == ChangeKind::Relabel && item.work.relabel.is_none() {
+        if sections.contains(&Section::Labels) && item.work.relabel.is_none() {
             // The cluster has them already; only the record does not.
             item.work.record = true;
-            item.change.kind = ChangeKind::Record;
+            if kind == ChangeKind::Relabel {
+                item.change.kind = ChangeKind::Record;
+            }
         }
         let is_renewed = item.work.record || item.work.relabel.is_some();
         if accepting.is_some() && (accepting.is_new() || is_renewed) {

@@ -63,29 +63,44 @@ pub(super) struct Abandoned {
     pub(super) aborted: Aborted,
 }
 
-/// Tells which of the deploys that had begun are done, by an observation of their machines; each is given with its notes.
-pub type LookAtDeploys<'a> = dyn Fn(&BTreeMap<StepId, Vec<Arc<str>>>) -> BTreeSet<StepId> + 'a;
+/// Steps that had begun, or may have, and whose end is not known; each with its notes.
+pub type OpenSteps = BTreeMap<StepId, Vec<Arc<str>>>;
+
+/// The end of a step that had begun, or may have, as its machine shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It is done.
+    Done,
+    /// Nothing was asked for.
+    NotBegun,
+}
+
+/// Tells how such steps ended, by an observation of their machines; those are left out of which that cannot be told.
+pub type Look<'a> = dyn Fn(&OpenSteps) -> BTreeMap<StepId, Seen> + 'a;
 
 /// Writes that a run was aborted, and tags it. The lock is held.
 pub(super) fn abandon(
     process: Process<'_>,
     (store, state): (&Store<'_>, &State),
     mut record: RunRecord,
-    look: &LookAtDeploys<'_>,
+    look: &Look<'_>,
 ) -> Result<Abandoned, Error> {
     let site = process.site;
     let files = RunFiles::of(site.repository, &site.name, &record.run);
+    let plan = plan_of(store, state, &record.run);
     let mut known = KnownRun::gather(site, (store, state), &record, &files)?;
-    let begun = known.begun_deploys();
-    let done = match begun.is_empty() {
-        true => BTreeSet::new(),
-        false => look(&begun),
+    if let Some(plan) = &plan {
+        known.suspect(plan);
+    }
+    let open = known.open_to_see();
+    let seen = match open.is_empty() {
+        true => BTreeMap::new(),
+        false => look(&open),
     };
-    known.prove(&done);
+    known.settle(&seen);
     let mut nodes = store
         .nodes(state)
         .map_err(error::records("read the records of the nodes"))?;
-    let plan = plan_of(store, state, &record.run);
     let seconds = process.time.seconds();
     let changed = take_in(&known, &mut nodes, &record, plan.as_ref(), seconds);
     let left = left_behind(&known, &nodes, &record, plan.as_ref());
@@ -117,7 +132,13 @@ pub(super) fn abandon(
             run: record.run.clone(),
             half_done: left.half_done,
             left_cordoned: left.left_cordoned,
-            found_deployed: done.into_iter().filter_map(|step| step.node).collect(),
+            found_deployed: seen
+                .into_iter()
+                .filter(|(step, seen)| {
+                    *seen == Seen::Done && step.kind.facts().reaches == Some(Phase::Deployed)
+                })
+                .filter_map(|(step, _)| step.node)
+                .collect(),
             tag: record.tag.clone(),
             unsigned,
         },

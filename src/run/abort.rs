@@ -1,6 +1,6 @@
 //! Aborts an interrupted run.
 
-use super::abandon::{Aborted, LookAtDeploys, abandon};
+use super::abandon::{Aborted, Look, abandon};
 use super::error::Error;
 use super::interrupted::{find_interrupted, named};
 use super::process::{Held, Process};
@@ -19,7 +19,7 @@ pub fn abort(
     process: Process<'_>,
     run: &RunId,
     how: TakeOver,
-    look: &LookAtDeploys<'_>,
+    look: &Look<'_>,
 ) -> Result<Aborted, Error> {
     let found = find_interrupted(process.site, Some(run))?;
     let held = take_over(process, &found, how)?;
@@ -31,7 +31,7 @@ pub(super) fn abort_held(
     process: Process<'_>,
     run: &RunId,
     held: &Held,
-    look: &LookAtDeploys<'_>,
+    look: &Look<'_>,
 ) -> Result<Aborted, Error> {
     let site = process.site;
     let store = site.store()?;

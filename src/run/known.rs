@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::abandon::{OpenSteps, Seen};
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
@@ -22,7 +23,7 @@ use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
 
-use crate::step::{StepId, StepKind};
+use crate::step::{Actor, Effect, StepId, StepKind};
 
 /// The known facts of a run that was interrupted.
 pub(super) struct KnownRun {
@@ -37,6 +38,10 @@ pub(super) struct KnownRun {
     /// Whether the journal is whole, and the run was not resumed since it was written.
     pub(super) is_newest: bool,
     is_incomplete: bool,
+    /// Whether workers carry it out: of the steps of a part that is open each has its beginning among the entries.
+    is_divided: bool,
+    /// Steps that count as begun because nothing is known of them.
+    suspected: FxHashSet<StepId>,
     /// The damage of the journal, for messages.
     pub(super) damage: Vec<String>,
 }
@@ -53,6 +58,8 @@ impl KnownRun {
                 id: None,
                 journal: parts.entries.len(),
                 is_incomplete: !parts.open.is_empty(),
+                is_divided: true,
+                suspected: FxHashSet::default(),
                 entries: parts.entries,
                 recorded: BTreeSet::new(),
                 is_newest: true,
@@ -80,6 +87,8 @@ impl KnownRun {
             return Ok(Self {
                 journal: found.entries.len(),
                 is_incomplete: found.incomplete,
+                is_divided: false,
+                suspected: FxHashSet::default(),
                 id: found.id,
                 entries: found.entries,
                 recorded: BTreeSet::new(),
@@ -98,6 +107,8 @@ impl KnownRun {
             recorded: told.ends.keys().cloned().collect(),
             is_newest: false,
             is_incomplete: true,
+            is_divided: false,
+            suspected: FxHashSet::default(),
             damage,
         };
         known.merge(found.entries, told);
@@ -185,7 +196,11 @@ impl KnownRun {
         for entry in &self.entries[..self.journal] {
             let (step, seen) = match entry {
                 Entry::Intent { step } => {
-                    let message = Arc::from(format!("{step} had begun"));
+                    let had = match self.suspected.contains(step) {
+                        true => "may have",
+                        false => "had",
+                    };
+                    let message = Arc::from(format!("{step} {had} begun"));
                     (step, Some((Phase::Unknown, Some(message))))
                 }
                 Entry::Ended { step, outcome, .. } => (step, reached(step.kind, outcome)),
@@ -226,33 +241,83 @@ impl KnownRun {
         decided.filter_map(|(step, _)| step.node.as_ref()).collect()
     }
 
-    /// The deploys that had begun and have not ended, each with its notes.
-    pub(super) fn begun_deploys(&self) -> BTreeMap<StepId, Vec<Arc<str>>> {
+    /// Counts the steps as begun of which nothing is known here, and that may have begun elsewhere: those that destroy
+    /// or build a machine.
+    pub(super) fn suspect(&mut self, plan: &Plan) {
+        if !self.is_incomplete || self.is_divided {
+            return;
+        }
+        let known: FxHashSet<&StepId> = self.entries.iter().filter_map(Entry::step).collect();
+        // Nothing more begins on a machine once a step of it has failed.
+        let stopped = self.entries.iter().filter_map(|entry| match entry {
+            Entry::Ended { step, outcome, .. } => match outcome {
+                StepOutcome::Succeeded | StepOutcome::NotNeeded => None,
+                StepOutcome::Failed { .. }
+                | StepOutcome::Unknown { .. }
+                | StepOutcome::Skipped { .. } => step.node.as_ref(),
+            },
+            Entry::Opened { .. } | Entry::Intent { .. } | Entry::Note { .. } => None,
+        });
+        let stopped: FxHashSet<&NodeName> = stopped.collect();
+        let steps = plan.steps.iter().map(|step| &step.id);
+        let suspected = steps.filter(|step| {
+            let is_stopped = step
+                .node
+                .as_ref()
+                .is_some_and(|node| stopped.contains(node));
+            changes_machine(step.kind) && !known.contains(step) && !is_stopped
+        });
+        let suspected: Vec<StepId> = suspected.cloned().collect();
+        let intents = suspected
+            .iter()
+            .map(|step| Entry::Intent { step: step.clone() });
+        let intents: Vec<Entry> = intents.collect();
+        self.entries.splice(self.journal..self.journal, intents);
+        self.journal += suspected.len();
+        self.suspected = suspected.into_iter().collect();
+    }
+
+    /// The steps whose machines tell how they ended, each with its notes: those that destroy or build one, and that had
+    /// begun, or may have.
+    pub(super) fn open_to_see(&self) -> OpenSteps {
         let view = self.view();
-        let deploys = view
-            .open()
-            .filter(|(step, _)| step.kind == StepKind::Deploy);
-        deploys
-            .map(|(step, view)| (step.clone(), view.notes().cloned().collect()))
+        let open = view.open().filter(|(step, _)| changes_machine(step.kind));
+        open.map(|(step, view)| (step.clone(), view.notes().cloned().collect()))
             .collect()
     }
 
-    /// Takes in that steps that had begun are done.
-    pub(super) fn prove(&mut self, done: &BTreeSet<StepId>) {
-        let is_begun =
-            |entry: &Entry| matches!(entry, Entry::Intent { step } if done.contains(step));
+    /// Takes in how steps ended that had begun, or may have.
+    pub(super) fn settle(&mut self, seen: &BTreeMap<StepId, Seen>) {
         let told = self.entries.split_off(self.journal);
-        self.entries.retain(|entry| !is_begun(entry));
-        self.entries.extend(done.iter().map(|step| Entry::Ended {
-            step: step.clone(),
-            outcome: StepOutcome::Succeeded,
-            attempted: true,
-            duration_ms: 0,
-        }));
-        self.journal = self.entries.len();
+        let settled = |entry: Entry| match &entry {
+            Entry::Intent { step } => match seen.get(step) {
+                Some(Seen::Done) => Some(Entry::Ended {
+                    step: step.clone(),
+                    outcome: StepOutcome::Succeeded,
+                    attempted: true,
+                    duration_ms: 0,
+                }),
+                Some(Seen::NotBegun) => None,
+                None => Some(entry),
+            },
+            Entry::Opened { .. } | Entry::Ended { .. } | Entry::Note { .. } => Some(entry),
+        };
+        self.entries = self.entries.drain(..).filter_map(settled).collect();
+        // What only checkpoints told is told by this clone now: they have the beginning, and not the end.
+        let (settled_now, told): (Vec<Entry>, Vec<Entry>) = told
+            .into_iter()
+            .partition(|entry| matches!(entry, Entry::Intent { step } if seen.contains_key(step)));
         self.entries
-            .extend(told.into_iter().filter(|entry| !is_begun(entry)));
+            .extend(settled_now.into_iter().filter_map(settled));
+        self.journal = self.entries.len();
+        self.entries.extend(told);
     }
+}
+
+/// Whether a step destroys or builds a machine by itself, so that the machine shows whether it did.
+const fn changes_machine(kind: StepKind) -> bool {
+    let facts = kind.facts();
+    matches!(facts.actor, Actor::Hardware) && matches!(facts.effect, Effect::Destructive)
 }
 
 /// The content of the checkpoints of a run.
@@ -422,6 +487,8 @@ mod tests {
             recorded: BTreeSet::new(),
             is_newest: true,
             is_incomplete: false,
+            is_divided: false,
+            suspected: FxHashSet::default(),
             damage: Vec::new(),
         };
         let run = RunId::from("R1");

@@ -52,7 +52,7 @@ mod unfinished;
 mod view;
 mod vouch;
 
-pub use abandon::{Aborted, HalfDone, LookAtDeploys};
+pub use abandon::{Aborted, HalfDone, Look, OpenSteps, Seen};
 pub use abort::abort;
 pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};

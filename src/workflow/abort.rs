@@ -1,4 +1,4 @@
-//! Aborts an interrupted run, after an observation of the machines whose deploys had begun.
+//! Aborts an interrupted run, after an observation of the machines that it had begun to destroy or to build, or may have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,9 +9,12 @@ use futures_util::StreamExt as _;
 use super::client::driven;
 use super::equip::in_history;
 use super::{AS_APPLIED, Checkout, Client, Equipped, Error, Failure, Purpose, equip, plan_of};
-use crate::backend::{self, Hardware as _, Order, Probe, Reporter};
-use crate::design::{Guards, RunId};
-use crate::run::{self, Aborted, Interrupted, Process, TakeOver, find_interrupted};
+use crate::backend::{self, Backends, Hardware as _, Order, Probe, Reporter};
+use crate::design::{Guards, NodeName, RunId};
+use crate::record::Phase;
+use crate::run::{
+    self, Aborted, Interrupted, OpenSteps, Process, Seen, TakeOver, find_interrupted,
+};
 use crate::site::{At, Loader, locate_at};
 use crate::step::StepId;
 
@@ -33,8 +36,9 @@ pub struct AbortRequest<'a> {
     pub take_over_dead: bool,
 }
 
-/// Aborts an interrupted run; what its last request may still bring about is waited out, and machines whose deploys had
-/// begun are probed: those that are built are recorded so, and of each is taken back what its deploy set for its own time.
+/// Aborts an interrupted run; what its last request may still bring about is waited out, and machines that it had begun to
+/// destroy or to build, or may have, are probed: those that are built are recorded so, those of which nothing was asked stay
+/// as they were, and of each whose deploy had begun is taken back what that set for its own time.
 ///
 /// # Errors
 ///
@@ -46,7 +50,7 @@ pub fn abort(process: Process<'_>, request: AbortRequest<'_>) -> Result<Aborted,
         dead: request.take_over_dead,
         longest_request: backend::longest_request(&guards),
     };
-    let look = |begun: &Begun| request.look(process, &found, begun);
+    let look = |open: &OpenSteps| request.look(process, &found, open);
     Ok(run::abort(process, request.run, take_over, &look)?)
 }
 
@@ -62,26 +66,31 @@ pub fn abort_run(
 ) -> Result<Aborted, Error> {
     let guards = guards_of(process, interrupted, request.checkout)?;
     let longest = backend::longest_request(&guards);
-    let look = |begun: &Begun| request.look(process, interrupted, begun);
+    let look = |open: &OpenSteps| request.look(process, interrupted, open);
     Ok(run::abort_run(process, interrupted, longest, &look)?)
 }
 
-/// Deploys that had begun, each with its notes.
-type Begun = BTreeMap<StepId, Vec<Arc<str>>>;
-
 impl AbortRequest<'_> {
-    /// The deploys that are done, as the machines show. Where none can be asked, that is told, and none is.
-    fn look(&self, process: Process<'_>, found: &Interrupted, begun: &Begun) -> BTreeSet<StepId> {
+    /// How steps that had begun, or may have, ended, as the machines show. Where none can be asked, that is told, and of none
+    /// is known.
+    fn look(
+        &self,
+        process: Process<'_>,
+        found: &Interrupted,
+        open: &OpenSteps,
+    ) -> BTreeMap<StepId, Seen> {
         let equipped = in_history(self.checkout, found.commit).and_then(|()| {
             let plan = plan_of(found)?;
             let site = process.site;
             equip(self.client, self.checkout, site, found, plan, Purpose::End)
         });
         match equipped {
-            Ok(equipped) => self.done(&equipped, found, begun),
+            Ok(equipped) => self.seen(&equipped, found, open),
             Err(why) => {
-                self.untold(&why, begun.len());
-                BTreeSet::new()
+                let machines: BTreeSet<_> =
+                    open.keys().filter_map(|step| step.node.as_ref()).collect();
+                self.untold(&why, machines.len());
+                BTreeMap::new()
             }
         }
     }
@@ -89,54 +98,95 @@ impl AbortRequest<'_> {
     fn untold(&self, why: &Failure, machines: usize) {
         let machines = crate::diagnostic::counted(machines, "machine", "machines");
         self.client.tell(&format!(
-            "warning: {machines} whose deploy had begun could not be observed, and count as half-done: {why}"
+            "warning: {machines} that the run had begun to change, or may have, could not be observed, and count as half-done: {why}"
         ));
     }
 
-    fn done(&self, equipped: &Equipped, found: &Interrupted, begun: &Begun) -> BTreeSet<StepId> {
+    fn seen(
+        &self,
+        equipped: &Equipped,
+        found: &Interrupted,
+        open: &OpenSteps,
+    ) -> BTreeMap<StepId, Seen> {
         let (plan, hardware) = (&equipped.plan, &equipped.hardware);
-        let positions = plan.positions();
-        let orders = begun.iter().filter_map(|(id, notes)| {
-            let step = &plan.steps[*positions.get(id)?];
-            Some(Order {
+        // Each machine's in the order of the plan.
+        let mut orders: BTreeMap<&NodeName, Vec<Order>> = BTreeMap::new();
+        for step in &plan.steps {
+            let (Some(notes), Some(node)) = (open.get(&step.id), &step.id.node) else {
+                continue;
+            };
+            orders.entry(node).or_default().push(Order {
                 leaving: Arc::default(),
                 run: found.record.run.clone(),
                 step: Arc::new(step.clone()),
-                node: equipped.guarded.nodes.get(id.node.as_ref()?).cloned(),
+                node: equipped.guarded.nodes.get(node).cloned(),
                 notes: notes.clone(),
                 reporter: Reporter::default(),
-            })
-        });
-        let looks = orders.map(|order| async move {
-            let probe = tokio::time::timeout(LONGEST_LOOK, hardware.probe(&order)).await;
+            });
+        }
+        let looks = orders
+            .into_values()
+            .map(|orders| look_at_machine(hardware, orders));
+        let asks = async {
+            let looks = futures_util::stream::iter(looks).buffer_unordered(LOOKS_AT_ONCE);
+            let found: Vec<MachineLook> = hardware.in_time(looks.collect()).await;
+            found
+        };
+        let mut seen = BTreeMap::new();
+        for look in driven(self.client, &equipped.runtime, asks) {
+            if let Some((id, left)) = look.not_taken_back {
+                self.client.tell(&format!(
+                    "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
+                     anew at its next start; `trueup apply power on` takes them back first: {left}"
+                ));
+            }
+            seen.extend(look.seen);
+        }
+        seen
+    }
+}
+
+/// The result of a look at a machine.
+#[derive(Default)]
+struct MachineLook {
+    seen: Vec<(StepId, Seen)>,
+    /// The deploy of which something stays that was set for its own time, and why.
+    not_taken_back: Option<(StepId, String)>,
+}
+
+/// Probes the open steps of a machine, in the order of the plan. A step is only asked for where the one before is done: of a
+/// machine that still runs what was built before, no probe could tell that from what would have been built.
+async fn look_at_machine(hardware: &Backends, orders: Vec<Order>) -> MachineLook {
+    let mut look = MachineLook::default();
+    let mut is_untouched = false;
+    for order in orders {
+        if is_untouched {
+            look.seen.push((order.step.id.clone(), Seen::NotBegun));
+            continue;
+        }
+        let probe = tokio::time::timeout(LONGEST_LOOK, hardware.probe(&order)).await;
+        let seen = match probe {
+            Ok(Probe::Done) => Some(Seen::Done),
+            Ok(Probe::NotBegun) => Some(Seen::NotBegun),
+            Ok(Probe::UnderWay | Probe::Ambiguous(_)) | Err(_) => None,
+        };
+        is_untouched = seen == Some(Seen::NotBegun);
+        let id = &order.step.id;
+        if !is_untouched && id.kind.facts().reaches == Some(Phase::Deployed) {
             let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(&order)).await;
             let left = match taken {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error.to_string()),
                 Err(_) => Some(format!("no answer in {} s", LONGEST_LOOK.as_secs())),
             };
-            (order.step.id.clone(), probe == Ok(Probe::Done), left)
-        });
-        let asks = async {
-            let looks = futures_util::stream::iter(looks).buffer_unordered(LOOKS_AT_ONCE);
-            let found: Vec<(StepId, bool, Option<String>)> =
-                hardware.in_time(looks.collect()).await;
-            found
-        };
-        let mut done = BTreeSet::new();
-        for (id, is_done, left) in driven(self.client, &equipped.runtime, asks) {
-            if let Some(left) = left {
-                self.client.tell(&format!(
-                    "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
-                     anew at its next start; `trueup apply power on` takes them back first: {left}"
-                ));
-            }
-            if is_done {
-                done.insert(id);
-            }
+            look.not_taken_back = left.map(|left| (id.clone(), left));
         }
-        done
+        look.seen.extend(seen.map(|seen| (id.clone(), seen)));
+        if seen.is_none() {
+            break;
+        }
     }
+    look
 }
 
 /// The guards that the documents of the commit of a run say.

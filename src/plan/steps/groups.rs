@@ -293,6 +293,8 @@ impl<'g> OpenGroup<'g> {
         let written = written(self.ground, StepKind::AwaitReady, item, leave, &place);
         let step = draft.add(written.success(before.into_iter().flatten()));
         self.ends.push(step);
+        let name = item.subject.name.clone();
+        draft.joins.entry(name).or_insert(step);
         Some(step)
     }
 

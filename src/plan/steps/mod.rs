@@ -47,6 +47,8 @@ pub(super) struct StepList {
     unset_retired: FxHashMap<NodeName, StepIndex>,
     /// The first relabel of each node.
     relabels: FxHashMap<NodeName, StepIndex>,
+    /// The steps that wait until a node has joined its clusters.
+    joins: FxHashMap<NodeName, StepIndex>,
     /// Teardowns that must end before a group begins that holds a node with one of their addresses.
     early: FxHashMap<NodeName, Vec<StepIndex>>,
     /// Nodes that left the design and have their teardown already.

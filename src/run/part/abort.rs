@@ -6,7 +6,7 @@ use super::known::KnownParts;
 use super::refs::{PartRefs, is_moved};
 use super::status::{PartState, PartStatus};
 use crate::repository::Holder;
-use crate::run::abandon::{Aborted, LookAtDeploys};
+use crate::run::abandon::{Aborted, Look};
 use crate::run::abort::abort_held;
 use crate::run::error::{self, Error};
 use crate::run::interrupted::Interrupted;
@@ -29,7 +29,7 @@ pub fn abort_run(
     process: Process<'_>,
     interrupted: &Interrupted,
     longest_request: Duration,
-    look: &LookAtDeploys<'_>,
+    look: &Look<'_>,
 ) -> Result<Aborted, Error> {
     let mut held = super::end::take(process, interrupted)?;
     let fenced = fence(process, interrupted)

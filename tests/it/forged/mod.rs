@@ -9,7 +9,7 @@ mod honest;
 mod order;
 mod runs;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,7 +172,7 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
     let process = Process::new(&site, &actor, &Now);
     if let Ok(before) = find_interrupted(&site, None) {
         abort(process, &before.record.run, TakeOver::default(), &|_| {
-            BTreeSet::new()
+            BTreeMap::new()
         })
         .unwrap();
     }

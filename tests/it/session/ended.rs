@@ -1,6 +1,6 @@
 //! How runs end: records, tags, and what keeps a run from beginning.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -262,7 +262,7 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
         longest_request: MINUTE,
     };
     let process = Process::new(&site, &actor, &elsewhere);
-    let aborted = abort(process, &run, take_over, &|_| BTreeSet::new()).unwrap();
+    let aborted = abort(process, &run, take_over, &|_| BTreeMap::new()).unwrap();
     assert_eq!(
         (aborted.half_done.len(), aborted.tag),
         (0, None),

@@ -1,6 +1,6 @@
 //! Runs that were killed, gone on with or given up.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_do
         Process::new(&site, &actor, &time),
         &run,
         TakeOver::default(),
-        &|_| BTreeSet::new(),
+        &|_| BTreeMap::new(),
     )
     .unwrap();
     let said: Vec<_> = aborted
@@ -150,7 +150,7 @@ fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_do
     let refused = apply(&site, &time, &order, &[]).unwrap_err();
     assert!(matches!(refused, Error::Unfinished { .. }), "{refused}");
     let process = Process::new(&site, &actor, &time);
-    abort(process, &second, TakeOver::default(), &|_| BTreeSet::new()).unwrap();
+    abort(process, &second, TakeOver::default(), &|_| BTreeMap::new()).unwrap();
     let (report, _) = apply(&site, &time, &order, &[]).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(tags(&checkout).contains(&format!("site-action-failure/one/{second}")));

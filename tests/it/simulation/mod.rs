@@ -18,6 +18,7 @@ mod model;
 mod processes;
 mod seeds;
 mod sites;
+mod storms;
 mod workers;
 mod workers_kinds;
 
