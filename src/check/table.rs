@@ -42,6 +42,7 @@ rules! {
     design::disks: "check-disks", Shape, Plan, "disks that are erased are shown, and local storage that is preserved is kept";
     failures::behind_a_check: "check-wave-start", Failures, Plan, "each wave stands behind a check at the act";
     claims::summary: "check-summary", Claims, Plan, "the counts of the summary are those of the changes";
+    claims::rungs: "check-rung", Claims, Plan, "a change goes no further with its machine than it says";
     claims::longest_path: "check-longest-path", Claims, Plan, "the longest way takes as long as the summary says";
     claims::waves: "check-wave-size", Claims, Plan, "no wave is larger than the plan says";
     quorum::quorum: "check-quorum", Interleaving, Site, "whichever members are away together, each etcd cluster keeps its quorum and its threshold";

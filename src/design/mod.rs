@@ -64,7 +64,7 @@ pub use recent::Recent;
 pub(crate) use rules::RESERVED_LABELS;
 pub use rules::Size;
 pub use schema::SchemaCache;
-pub use section::{Class, Section};
+pub use section::{Class, Rung, Section};
 pub use strategy::DEFAULT_STRATEGY;
 pub use time_zone::SiteTimeZone;
 

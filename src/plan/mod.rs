@@ -57,7 +57,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
+use crate::design::{Digest, GroupName, NodeName, RunId, Rung, SiteName, SuccessCriteria};
 use crate::guard::{GroupSize, WaveSize};
 use crate::record::{Phase, Unproven};
 use crate::step::{Cleaning, Step, StepId, StepIndex};
@@ -197,6 +197,9 @@ pub struct Change {
     pub node: NodeName,
     /// The kind of change.
     pub kind: ChangeKind,
+    /// How far it goes with a machine that is in service; `None`: the machine is not in service yet, or nothing is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
     /// The action, for an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub does: Option<Arc<str>>,
@@ -295,6 +298,19 @@ pub struct PlannedGroup {
 }
 
 impl Change {
+    /// The lowest rung that brings all fields true that differ and are not accepted.
+    #[must_use]
+    pub fn lowest_rung(&self) -> Option<Rung> {
+        let open = self.fields.iter().filter(|field| field.accepted.is_none());
+        open.map(|field| field.section.lowest_rung()).max()
+    }
+
+    /// Whether data is destroyed, or a machine in service is taken out of it or restarted.
+    #[must_use]
+    pub fn is_disruptive(&self) -> bool {
+        self.destructive || self.rung.is_some_and(Rung::is_disruptive)
+    }
+
     /// Whether all that differs was accepted, as its record lists already.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
@@ -462,6 +478,9 @@ pub struct Summary {
     pub changes: BTreeMap<ChangeKind, usize>,
     /// By kind of change, those that are blocked.
     pub blocked: BTreeMap<ChangeKind, usize>,
+    /// The highest rung of the changes that are carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest_rung: Option<Rung>,
     /// Disks that are erased or written on machines that had something on them.
     pub wiped_disks: usize,
     /// Machines that are not known to be as designed, though nothing shows that they are not.
@@ -591,6 +610,7 @@ impl Summary {
                 *self.blocked.entry(change.kind).or_default() += 1;
             } else if !change.shown_only {
                 *self.changes.entry(change.kind).or_default() += 1;
+                self.highest_rung = self.highest_rung.max(change.rung);
                 if change.destructive {
                     self.wiped_disks += change.disks.len();
                 }

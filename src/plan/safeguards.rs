@@ -86,6 +86,7 @@ impl<'a> Rules<'a> {
         if !item.work.destroy || !self.leaving.preserve_local_storage {
             return item;
         }
+        item.preserves = true;
         match item.subject.system_disk() {
             Some(disk) => item.change.disks = vec![disk],
             None => item.block(

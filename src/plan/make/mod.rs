@@ -219,7 +219,12 @@ fn sum_up(
         )
     };
     let unproven = settled.notes.unproven();
-    let (input, items) = (terms.input, settled.items);
+    let (input, mut items) = (terms.input, settled.items);
+    for item in &mut items {
+        if !item.change.excluded {
+            item.change.rung = item.rung();
+        }
+    }
     let changed: FxHashSet<&NodeName> = items
         .iter()
         .filter(|item| item.subject.after.is_some())

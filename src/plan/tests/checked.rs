@@ -3,7 +3,7 @@
 use super::leaving::{clustered, with_etcd};
 use super::*;
 use crate::check::RULES;
-use crate::design::{Retirement, Share};
+use crate::design::{Retirement, Rung, Share};
 use crate::document::{SecretOrigin, node_from_json};
 use crate::identity::Proof;
 use crate::plan::{Block, Cause, GivenApproval, NeededApproval};
@@ -153,6 +153,10 @@ const BROKEN: &[(&str, Breaks)] = &[
         waits_for(plan, "drain/control/c1", &["start/control"])
     }),
     ("check-summary", |_, plan| plan.summary.wiped_disks += 1),
+    ("check-rung", |_, plan| {
+        change(plan, "c1").rung = Some(Rung::Restart);
+        plan.summary.highest_rung = Some(Rung::Restart);
+    }),
     ("check-longest-path", |_, plan| {
         plan.summary.longest_path += 1
     }),

@@ -13,6 +13,7 @@ mod order;
 mod parts;
 mod properties;
 mod renamed;
+mod rungs;
 pub(crate) mod saved;
 mod stale;
 mod tightened;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
-use crate::design::SuccessCriteria;
+use crate::design::{Rung, SuccessCriteria};
 use crate::diff::Link;
 use crate::guard::{WaveReason, WaveSize};
 use crate::plan::{
@@ -116,9 +116,12 @@ pub(super) fn outlook(kind: ChangeKind) -> &'static str {
     }
 }
 
-/// Verb, disks and whether it is carried out: `redeploy, wipes sda, sdb, BLOCKED`.
+/// Verb, rung, disks and whether it is carried out: `redeploy [wipe], wipes sda, sdb, BLOCKED`.
 pub(super) fn headline(change: &Change) -> String {
     let mut text = verb(change);
+    if let Some(rung) = change.rung.filter(|rung| *rung > Rung::Record) {
+        let _ = write!(text, " [{rung}]");
+    }
     if !change.disks.is_empty() {
         let disks: Vec<String> = change.disks.iter().map(|disk| visible(disk)).collect();
         let does = if change.destructive {
