@@ -89,11 +89,11 @@ fn rung_of_step(step: &Step) -> Rung {
     let all = step.parameters.as_deref();
     let own = facts_of(step.id.kind).rung;
     let erases = all.is_some_and(|all| all.clean_steps.iter().any(|step| step.erases));
-    match step.id.kind {
-        StepKind::Destroy if all.is_some_and(|all| all.preserve_local_storage) => Rung::Reinstall,
-        StepKind::Destroy => own,
-        _ if erases => Rung::Wipe,
-        _ => own,
+    let preserves = all.is_some_and(|all| all.preserve_local_storage);
+    match (step.id.kind == StepKind::Destroy, preserves) {
+        (true, true) => Rung::Reinstall,
+        (false, _) if erases => Rung::Wipe,
+        (true | false, _) => own,
     }
 }
 

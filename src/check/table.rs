@@ -30,6 +30,7 @@ rules! {
     shape::effects: "check-effect", Shape, Plan, "a step has the effect of its kind";
     shape::destructive: "check-destructive", Shape, Plan, "what destroys is in a change that is shown as destructive";
     shape::allowed: "check-allowed", Shape, Plan, "what destroys is allowed by flag, approval or Policy";
+    shape::disruption: "check-disruption", Shape, Plan, "no change goes further with its machine than flags and Policy allow";
     shape::narrowed: "check-targets", Shape, Plan, "no step is on a node that is not targeted, or excluded";
     node_order::order: "check-node-order", Order, Plan, "the steps of a node wait for each other in the order of airship-node-teardown";
     teardown::complete: "check-teardown", Order, Plan, "no step of a teardown is left out";

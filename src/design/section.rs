@@ -53,6 +53,12 @@ impl Rung {
         Self::Wipe,
     ];
 
+    /// The rung of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rung| rung.as_str() == name)
+    }
+
     /// Whether a machine does not serve meanwhile.
     #[must_use]
     pub fn is_disruptive(self) -> bool {
@@ -115,6 +121,14 @@ impl Section {
 
     /// Sections that nearly every machine has for itself.
     pub const OWN: [Self; 3] = [Self::Network, Self::OutOfBand, Self::Inventory];
+
+    /// The section of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|section| section.as_str() == name)
+    }
 
     /// The lowest rung that can bring a difference in this section true.
     ///

@@ -51,13 +51,15 @@ mod unavailable;
 mod unblock;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Digest, GroupName, NodeName, RunId, Rung, SiteName, SuccessCriteria};
+use crate::design::{
+    Digest, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SiteName, SuccessCriteria,
+};
 use crate::guard::{GroupSize, WaveSize};
 use crate::record::{Phase, Unproven};
 use crate::step::{Cleaning, Step, StepId, StepIndex};
@@ -298,11 +300,26 @@ pub struct PlannedGroup {
 }
 
 impl Change {
+    /// Whether flags or a policy allow it as far as it goes.
+    #[must_use]
+    pub fn is_within(&self, options: &Options, policy: &DisruptionPolicy) -> bool {
+        self.rung.is_none_or(|rung| {
+            rung <= policy.most(self.open_sections(), rung) || options.allow_rung(rung, &self.node)
+        })
+    }
+
+    /// The sections of the fields that differ and are not accepted.
+    #[must_use]
+    pub fn open_sections(&self) -> BTreeSet<Section> {
+        let open = self.fields.iter().filter(|field| field.accepted.is_none());
+        open.map(|field| field.section).collect()
+    }
+
     /// The lowest rung that brings all fields true that differ and are not accepted.
     #[must_use]
     pub fn lowest_rung(&self) -> Option<Rung> {
-        let open = self.fields.iter().filter(|field| field.accepted.is_none());
-        open.map(|field| field.section.lowest_rung()).max()
+        let open = self.open_sections().into_iter();
+        open.map(Section::lowest_rung).max()
     }
 
     /// Whether data is destroyed, or a machine in service is taken out of it or restarted.

@@ -330,6 +330,8 @@ fn rules<'a>(
         records: input.records,
         renames: input.renames,
         reasons: input.reasons,
+        allow_restart: allowed("--allow-restart", &options.allow_restart)?,
+        allow_reinstall: allowed("--allow-reinstall", &options.allow_reinstall)?,
         allow_redeploy: allowed("--allow-redeploy", &options.allow_redeploy)?,
         allow_destroy: allowed("--allow-destroy", &options.allow_destroy)?,
         adopt: allowed("--adopt", &options.adopt)?,

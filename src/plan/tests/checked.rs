@@ -117,6 +117,9 @@ const BROKEN: &[(&str, Breaks)] = &[
         change(plan, "c1").destructive = false
     }),
     ("check-allowed", |_, plan| {
+        plan.options.allow_destroy = Allowance::default()
+    }),
+    ("check-disruption", |_, plan| {
         plan.options.allow_redeploy = Allowance::default()
     }),
     ("check-targets", |_, plan| {

@@ -1,7 +1,7 @@
-//! How far each change goes with its machine.
+//! How far each change goes with its machine, and how far it may.
 
 use super::*;
-use crate::design::Rung;
+use crate::design::{DisruptionPolicy, Rung};
 use crate::plan::{Action, PlanEffect};
 
 /// A node for each kind of change of a site, with its rung.
@@ -105,4 +105,137 @@ fn an_action_has_the_rung_of_its_step() {
         let plan = site.plan();
         assert_eq!(rungs(&plan), [("n", rung)], "{action}");
     }
+}
+
+/// A site with a node that differs in some sections, under a policy.
+fn held_to(default: Rung, by_class: &[(Section, Rung)], differs: &[Section]) -> PlanFixture {
+    let mut site = PlanFixture::settled(&["n"]);
+    for section in differs {
+        site.edit("n", *section);
+    }
+    site.shown = Section::ALL.to_vec();
+    site.guards.policy.disruption = DisruptionPolicy {
+        default,
+        by_class: by_class.iter().copied().collect(),
+    };
+    site.old_guards = site.guards.clone();
+    site
+}
+
+/// The flag that a change waits for; `None`: it is carried out.
+fn flag(plan: &Plan) -> Option<&str> {
+    let block = plan.changes[0].blocked.as_ref();
+    block.map(|block| block.flag.as_deref().unwrap_or_default())
+}
+
+#[test]
+fn a_change_that_goes_further_than_its_policy_waits_for_the_flag_of_its_rung() {
+    use Rung as R;
+    use Section as S;
+    type Row = (
+        Rung,
+        &'static [(Section, Rung)],
+        &'static [Section],
+        Option<&'static str>,
+    );
+    let table: [Row; 9] = [
+        (
+            R::Live,
+            &[],
+            &[S::OperatingSystem],
+            Some("--allow-redeploy n"),
+        ),
+        (
+            R::Live,
+            &[(S::OperatingSystem, R::Wipe)],
+            &[S::OperatingSystem],
+            None,
+        ),
+        (
+            R::Live,
+            &[(S::OperatingSystem, R::Reinstall)],
+            &[S::OperatingSystem],
+            Some("--allow-redeploy n"),
+        ),
+        (R::Wipe, &[], &[S::Storage], None),
+        (
+            R::Wipe,
+            &[(S::Storage, R::Live)],
+            &[S::Storage],
+            Some("--allow-redeploy n"),
+        ),
+        // The lowest of what differs counts.
+        (
+            R::Live,
+            &[(S::OperatingSystem, R::Wipe)],
+            &[S::OperatingSystem, S::Storage],
+            Some("--allow-redeploy n"),
+        ),
+        (
+            R::Live,
+            &[(S::OperatingSystem, R::Wipe)],
+            &[S::OperatingSystem, S::Inventory],
+            None,
+        ),
+        (R::Record, &[], &[S::Labels], Some("--allow-restart n")),
+        (R::Record, &[], &[S::Inventory], None),
+    ];
+    for (default, by_class, differs, expected) in table {
+        let plan = held_to(default, by_class, differs).plan();
+        assert_eq!(flag(&plan), expected, "{default} {by_class:?} {differs:?}");
+    }
+    let plan = held_to(R::Live, &[(S::Storage, R::Restart)], &[S::Storage]).plan();
+    let block = plan.changes[0].blocked.as_ref().unwrap();
+    assert_eq!(
+        &*block.reason,
+        "it would be torn down and built again, and Policy `disruption` allows `restart`"
+    );
+}
+
+#[test]
+fn a_difference_that_cannot_be_shown_is_held_to_the_lowest_rung() {
+    let allowed = [(Section::OperatingSystem, Rung::Wipe)];
+    let mut site = held_to(Rung::Live, &allowed, &[Section::OperatingSystem]);
+    assert_eq!(flag(&site.plan()), None);
+    site.shown.clear();
+    assert_eq!(flag(&site.plan()), Some("--allow-redeploy n"));
+}
+
+#[test]
+fn a_flag_allows_its_rung_and_those_below_and_none_above() {
+    type OfOptions = fn(&mut Options) -> &mut Allowance;
+    let differs = [Section::OperatingSystem];
+    let flags: [(OfOptions, Rung); 3] = [
+        (|options| &mut options.allow_restart, Rung::Restart),
+        (|options| &mut options.allow_reinstall, Rung::Reinstall),
+        (|options| &mut options.allow_redeploy, Rung::Wipe),
+    ];
+    for (allowance, most) in flags {
+        for (keeps, rung) in [(true, Rung::Reinstall), (false, Rung::Wipe)] {
+            let mut site = held_to(Rung::Live, &[], &differs);
+            let disks = "{storage: {physical_devices: {sda: {labels: {bootdrive: true}}}}}";
+            let disks = Arc::new(crate::design::fixture::value(disks));
+            let old = Arc::make_mut(site.old.nodes.get_mut("n").unwrap());
+            old.sections.insert(Section::Storage, disks);
+            site.options.leaving.preserve_local_storage = keeps;
+            *allowance(&mut site.options) = all();
+            let plan = site.plan();
+            assert_eq!(plan.changes[0].rung, Some(rung));
+            assert_eq!(
+                plan.changes[0].blocked.is_none(),
+                rung <= most,
+                "{rung} {most}"
+            );
+        }
+        let mut site = held_to(Rung::Record, &[], &[Section::Labels]);
+        *allowance(&mut site.options) = all();
+        assert_eq!(flag(&site.plan()), None);
+    }
+}
+
+#[test]
+fn a_policy_that_allows_a_rung_tears_nothing_down_that_has_left_the_design() {
+    let mut site = held_to(Rung::Wipe, &[], &[]);
+    site.leave("n");
+    assert_eq!(flag(&site.plan()), Some("--allow-destroy n"));
 }

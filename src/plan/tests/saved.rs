@@ -263,6 +263,7 @@ pub(crate) fn full() -> Plan {
     }));
     plan.changes[0].machine = Some(Box::new(machine()));
     plan.options.as_of_given = true;
+    (plan.options.allow_restart, plan.options.allow_reinstall) = (all(), all());
     plan.options.leaving.drain_timeout = Some(60);
     plan.options.remediation.attempts = Some(3);
     plan.request.nodes = these(&["n1"]);

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use serde_json::Value;
 
 use crate::design::{Rung, SuccessCriteria};
 use crate::diff::Link;
@@ -351,7 +352,15 @@ pub(super) fn flags(plan: &Plan) -> Option<String> {
     flags.extend(named("--exclude", &options.excludes));
     flags.extend(options.canary.then(|| "--canary".to_owned()));
     flags.extend(options.allowances());
-    let flags = visible(&flags.join(" "));
+    let mut parts = vec![flags.join(" ")];
+    if let Some(Value::Object(rungs)) = plan.guards.values.get("disruption") {
+        let rungs = rungs.iter();
+        let rungs = rungs.map(|(of, rung)| format!("{of}: {}", rung.as_str().unwrap_or_default()));
+        let rungs: Vec<String> = rungs.collect();
+        parts.push(format!("Policy disruption {{{}}}", rungs.join(", ")));
+    }
+    parts.retain(|part| !part.is_empty());
+    let flags = visible(&parts.join("; "));
     (!flags.is_empty()).then(|| format!("In force: {flags}"))
 }
 
