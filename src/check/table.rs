@@ -2,8 +2,8 @@
 
 use super::rule::{Family, Rule, Sees};
 use super::{
-    claims, design, failures, groups, guards, interleaving, node_order, quorum, shape, site_order,
-    teardown, world,
+    blast, claims, design, failures, groups, guards, interleaving, node_order, quorum, shape,
+    site_order, teardown, world,
 };
 
 /// Writes the rules, one a line: its function and code, what it is about, what it has to see, and the sentence that it holds.
@@ -52,6 +52,7 @@ rules! {
     failures::back_before: "check-back-before", Failures, Site, "no wave starts before what a cluster stands on is back";
     guards::protected: "check-protected", Guards, Site, "no protected machine is taken away";
     world::retired: "check-retired", World, Site, "a retired machine is left alone";
+    blast::radius: "check-blast-radius", Guards, Site, "what reaches more than one commit may is shown with it";
     guards::forbidden: "check-forbidden-flags", Guards, Site, "no flag is used that the policy forbids";
     guards::loosened: "check-loosened", Guards, Site, "a flag that loosens a guard is shown with it";
     guards::values: "check-guards", Guards, Site, "the guards of the plan are those that are resolved";

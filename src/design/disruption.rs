@@ -1,8 +1,9 @@
-//! How far a change of the documents may go with a machine in service before a flag has to allow it.
+//! How far a change of the documents may go with a machine in service before a flag has to allow it, and how many machines
+//! one commit may reach.
 
 use std::collections::BTreeMap;
 
-use super::read::text;
+use super::read::{number, text};
 use super::{Rung, Section};
 use crate::document::{Map, Node};
 
@@ -85,6 +86,46 @@ impl DisruptionPolicy {
         Self {
             default: self.default.min(other.default),
             by_class: sections.map(lower).collect(),
+        }
+    }
+}
+
+/// The most that one plan of the documents reaches on a rung and above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlastRadius {
+    /// Machines.
+    pub machines: Option<u64>,
+    /// Racks that they stand in.
+    pub racks: Option<u64>,
+    /// Members of etcd clusters that run on them.
+    pub etcd_members: Option<u64>,
+}
+
+impl BlastRadius {
+    /// Reads the field of a Policy. A rung that is none is an error of its document.
+    pub(super) fn read_all(data: &Node) -> BTreeMap<Rung, Self> {
+        let of_rungs = data.get("blast_radius").and_then(Node::as_map);
+        let of_rungs = of_rungs.into_iter().flat_map(Map::iter);
+        let of_rungs = of_rungs.filter_map(|(key, field)| {
+            let limit = |name| number(&field.node, name);
+            let radius = Self {
+                machines: limit("machines"),
+                racks: limit("racks"),
+                etcd_members: limit("etcd_members"),
+            };
+            Some((Rung::named(&key.text)?, radius))
+        });
+        of_rungs.collect()
+    }
+
+    /// The limits of both.
+    #[must_use]
+    pub fn lower(self, other: Self) -> Self {
+        let least = |one: Option<u64>, other: Option<u64>| one.into_iter().chain(other).min();
+        Self {
+            machines: least(self.machines, other.machines),
+            racks: least(self.racks, other.racks),
+            etcd_members: least(self.etcd_members, other.etcd_members),
         }
     }
 }

@@ -55,7 +55,7 @@ pub use build::{Checking, Nodes, Others, alone, build, build_among, check, check
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
-pub use disruption::DisruptionPolicy;
+pub use disruption::{BlastRadius, DisruptionPolicy};
 pub use guards::{Documented, GuardOrigin, Guards};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
@@ -499,6 +499,8 @@ pub struct Policy {
     pub redeploy_on_change: RedeployPolicy,
     /// How far a change goes that needs no flag.
     pub disruption: DisruptionPolicy,
+    /// The most that one plan of the documents reaches, by rung.
+    pub blast_radius: BTreeMap<Rung, BlastRadius>,
     /// How failed machines are brought back.
     pub remediation: RemediationPolicy,
     /// Changes of fields that need a redeploy, and are accepted as they are instead; the first that applies counts.

@@ -7,7 +7,7 @@ use super::approvals::{ApprovalPolicy, BreakGlassPolicy};
 use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
-    BackendKind, Backends, CleaningPolicy, DefaultLimits, DisruptionPolicy, Guards,
+    BackendKind, Backends, BlastRadius, CleaningPolicy, DefaultLimits, DisruptionPolicy, Guards,
     HardwareBackend, IgnoredChanges, JoinMode, MaintenanceWindow, MaxUnavailable, NodeName,
     RedeployPolicy, RemediationPolicy, Retirement, Selector, Share, SiteTimeZone, WindowList,
     WipePolicy, kind,
@@ -145,6 +145,7 @@ fn read_policy(data: &Node, guards: &mut Guards) {
         .get("disruption")
         .map(DisruptionPolicy::read)
         .unwrap_or_default();
+    policy.blast_radius = BlastRadius::read_all(data);
     policy.parallelism = size(data, "parallelism");
     policy.rego = text(data, "rego");
     policy.state_branch = text(data, "state_branch");

@@ -116,7 +116,7 @@ const CLEANING: &[StepKind] = &[
 ];
 
 /// All guards.
-pub static TABLE: [Guard; 27] = [
+pub static TABLE: [Guard; 28] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -209,6 +209,28 @@ pub static TABLE: [Guard; 27] = [
             Value::Object(std::iter::once(default).chain(own).collect())
         },
         order: Order::Rungs,
+    },
+    Guard {
+        name: "blast_radius",
+        fields: &[(kind::POLICY, "blast_radius")],
+        join: Join::Both(join::blast_radius),
+        value: |subject| {
+            let limits = subject.guards.policy.blast_radius.iter();
+            let limits = limits.map(|(rung, most)| {
+                let value = json!({
+                    "machines": most.machines,
+                    "racks": most.racks,
+                    "etcd_members": most.etcd_members,
+                });
+                (rung.to_string(), value)
+            });
+            Value::Object(limits.collect())
+        },
+        order: Order::Each(&Order::Fields(&[
+            ("machines", Order::AtMost),
+            ("racks", Order::AtMost),
+            ("etcd_members", Order::AtMost),
+        ])),
     },
     Guard {
         name: "wipe",

@@ -9,6 +9,7 @@ mod action;
 mod allowance;
 mod approvals;
 mod asked;
+mod blast_radius;
 mod change;
 mod cleaning;
 mod cluster;
@@ -67,6 +68,7 @@ use crate::step::{Cleaning, Step, StepId, StepIndex};
 pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
 pub use approvals::{Approvals, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval};
+pub use blast_radius::Exceeded;
 pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
@@ -650,6 +652,12 @@ impl Plan {
         loosened.next().is_some() && self.approvals.is_empty() && !self.options.allow_loosening
     }
 
+    /// Whether it is refused since it reaches more than the policy lets one commit reach, and no approval can lift that.
+    #[must_use]
+    pub fn is_refused_for_reach(&self) -> bool {
+        !self.guards.exceeded.is_empty() && self.approvals.is_empty()
+    }
+
     /// Whether it is not applied as it stands, whatever approvals it gets.
     #[must_use]
     pub fn is_refused(&self) -> bool {
@@ -657,6 +665,7 @@ impl Plan {
             || self.is_denied()
             || self.is_refused_for_commits()
             || self.is_refused_for_loosening()
+            || self.is_refused_for_reach()
     }
 
     /// Whether a rule of the site denies it.

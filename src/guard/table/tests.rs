@@ -25,7 +25,13 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 19] = [
+const PAIRS: [(&str, &str, &str, &str); 20] = [
+    (
+        "blast_radius",
+        kind::POLICY,
+        "blast_radius: {restart: {machines: 20, racks: 1}}",
+        "blast_radius: {restart: {machines: 20, racks: 2}}",
+    ),
     (
         "disruption",
         kind::POLICY,

@@ -23,7 +23,7 @@ use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
 use super::{
     Approvals, Forecast, Options, Plan, PlanGuards, PlannedGroup, Precondition, Summary, Verdicts,
-    forecast, graph, groups, preconditions, remedy, steps,
+    blast_radius, forecast, graph, groups, preconditions, remedy, steps,
 };
 use crate::design::{Digest, FieldPattern, NoPattern, NodeName};
 use crate::guard::{self, Guarded, Machines, WaveSize};
@@ -207,7 +207,7 @@ fn sum_up(
     built: Built,
     consequences: Consequences,
 ) -> Plan {
-    let guards = {
+    let mut guards = {
         let input = terms.input;
         let action = input.request.action;
         PlanGuards::of(
@@ -252,6 +252,7 @@ fn sum_up(
     let mut changes: Vec<super::Change> = items.into_iter().map(|item| item.change).collect();
     // They stand where the work stood that went with them, and a large plan is kept for hours.
     changes.shrink_to_fit();
+    guards.exceeded = blast_radius::exceeded(input.request.action, &changes, input.after.guards());
     Plan {
         site: input.after.site.clone(),
         request: input.request.clone(),

@@ -185,6 +185,13 @@ const BROKEN: &[(&str, Breaks)] = &[
     ("check-retired", |site, _| {
         site.guards.retirements.push(retirement("w1"))
     }),
+    ("check-blast-radius", |site, _| {
+        let most = crate::design::BlastRadius {
+            machines: Some(1),
+            ..Default::default()
+        };
+        site.guards.policy.blast_radius = [(Rung::Wipe, most)].into();
+    }),
     ("check-forbidden-flags", |site, _| {
         site.guards.policy.forbidden_flags = these(&["allow-redeploy"]);
     }),

@@ -1,7 +1,7 @@
 //! How far each change goes with its machine, and how far it may.
 
 use super::*;
-use crate::design::{DisruptionPolicy, Rung};
+use crate::design::{BlastRadius, DisruptionPolicy, Rung};
 use crate::plan::{Action, PlanEffect};
 
 /// A node for each kind of change of a site, with its rung.
@@ -238,4 +238,45 @@ fn a_policy_that_allows_a_rung_tears_nothing_down_that_has_left_the_design() {
     let mut site = held_to(Rung::Wipe, &[], &[]);
     site.leave("n");
     assert_eq!(flag(&site.plan()), Some("--allow-destroy n"));
+}
+
+#[test]
+fn a_commit_that_reaches_more_than_it_may_is_refused() {
+    let mut site = PlanFixture::settled(&["a", "b", "c", "d"]);
+    for (name, rack) in [("a", "r1"), ("b", "r1"), ("c", "r2")] {
+        site.edit(name, Section::OperatingSystem);
+        site.designed(name).rack = Some(Arc::from(rack));
+    }
+    site.edit("d", Section::Labels);
+    site.options.allow_redeploy = all();
+    let reached = |site: &mut PlanFixture, rung, machines, racks| {
+        let most = BlastRadius {
+            machines,
+            racks,
+            etcd_members: None,
+        };
+        site.guards.policy.blast_radius = [(rung, most)].into();
+        let plan = site.plan();
+        assert_eq!(
+            plan.is_refused_for_reach(),
+            !plan.guards.exceeded.is_empty()
+        );
+        let exceeded = plan.guards.exceeded.iter().map(ToString::to_string);
+        exceeded.collect::<Vec<String>>()
+    };
+    assert_eq!(reached(&mut site, Rung::Wipe, Some(3), Some(2)), [""; 0]);
+    assert_eq!(
+        reached(&mut site, Rung::Restart, Some(2), Some(1)),
+        [
+            "3 machines on rung `restart` or above, and at most 2",
+            "2 racks on rung `restart` or above, and at most 1"
+        ]
+    );
+    assert_eq!(
+        reached(&mut site, Rung::Live, Some(3), None),
+        ["4 machines on rung `live` or above, and at most 3"]
+    );
+    // What is left out is not reached.
+    site.options.excludes = these(&["d"]);
+    assert_eq!(reached(&mut site, Rung::Live, Some(3), None), [""; 0]);
 }

@@ -147,6 +147,12 @@ fn full_guards() -> crate::plan::PlanGuards {
             flag: Some(Arc::from("outside-windows")),
             how: Arc::from("not only by night"),
         }],
+        exceeded: vec![crate::plan::Exceeded {
+            rung: crate::design::Rung::Wipe,
+            limit: Arc::from("machines"),
+            reached: 2,
+            most: 1,
+        }],
         values: [(Arc::from("max_failures"), serde_json::json!(2))].into(),
     }
 }
