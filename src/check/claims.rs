@@ -6,15 +6,19 @@ use super::antichain;
 use super::away::{self, most_by_series};
 use super::failures::wave_of;
 use super::interval::Away;
+use super::kinds::{facts_of, rung_of_section};
 use super::rule::Found;
 use super::view::View;
+use crate::design::Rung;
 use crate::plan::{Action, ChangeKind};
+use crate::step::{Step, StepKind};
 
 /// The counts of the summary are those of the changes.
 pub(super) fn summary(view: &View<'_>, found: &mut Found<'_, '_>) {
     let summary = &view.plan.summary;
     let (mut done, mut blocked) = (BTreeMap::new(), BTreeMap::new());
     let (mut excluded, mut wiped) = (0, 0);
+    let mut highest = None;
     for change in &view.plan.changes {
         let count: &mut BTreeMap<ChangeKind, usize> = match (change.excluded, &change.blocked) {
             (true, _) => {
@@ -26,6 +30,9 @@ pub(super) fn summary(view: &View<'_>, found: &mut Found<'_, '_>) {
             (false, None) => &mut done,
         };
         *count.entry(change.kind).or_default() += 1;
+        if change.blocked.is_none() {
+            highest = highest.max(change.rung);
+        }
         if change.blocked.is_none() && change.destructive {
             wiped += change.disks.len();
         }
@@ -35,9 +42,58 @@ pub(super) fn summary(view: &View<'_>, found: &mut Found<'_, '_>) {
         (blocked == summary.blocked, "what is blocked"),
         (excluded == summary.excluded, "what is excluded"),
         (wiped == summary.wiped_disks, "the disks that are wiped"),
+        (highest == summary.highest_rung, "the highest rung"),
     ];
     for (_, what) in table.iter().filter(|(is_same, _)| !is_same) {
         found.add([], format!("the summary does not count {what}"));
+    }
+}
+
+/// A change goes as far as its steps and the fields that it brings true, and no further than it says.
+pub(super) fn rungs(view: &View<'_>, found: &mut Found<'_, '_>) {
+    for (change, steps) in view.worked_on() {
+        let in_service = match change.kind {
+            ChangeKind::Create | ChangeKind::Unknown | ChangeKind::None => false,
+            ChangeKind::Adopt
+            | ChangeKind::Record
+            | ChangeKind::AwaitReady
+            | ChangeKind::Rename
+            | ChangeKind::Relabel
+            | ChangeKind::Redeploy
+            | ChangeKind::Destroy
+            | ChangeKind::Retire
+            | ChangeKind::Unretire
+            | ChangeKind::Operation
+            | ChangeKind::Drift
+            | ChangeKind::Accept => true,
+        };
+        let is_built = view.has(change.node.as_str(), StepKind::Deploy);
+        let fields = change.fields.iter();
+        let fields = fields.filter(|field| is_built && field.accepted.is_none());
+        let of_fields = fields.map(|field| rung_of_section(field.section)).max();
+        let of_steps = steps.iter().map(|at| rung_of_step(view.step(*at))).max();
+        let rung = of_steps.max(of_fields).filter(|_| in_service);
+        if change.rung != rung {
+            let [says, does] = [change.rung, rung].map(|rung| rung.map_or("nothing", Rung::as_str));
+            let what = format!(
+                "`{}` says `{says}`, and goes as far as `{does}`",
+                change.node
+            );
+            found.add(steps.iter().copied(), what);
+        }
+    }
+}
+
+/// How far a step goes: cleaning that erases takes all disks, and a teardown that keeps local storage one.
+fn rung_of_step(step: &Step) -> Rung {
+    let all = step.parameters.as_deref();
+    let own = facts_of(step.id.kind).rung;
+    let erases = all.is_some_and(|all| all.clean_steps.iter().any(|step| step.erases));
+    let preserves = all.is_some_and(|all| all.preserve_local_storage);
+    match (step.id.kind == StepKind::Destroy, preserves) {
+        (true, true) => Rung::Reinstall,
+        (false, _) if erases => Rung::Wipe,
+        (true | false, _) => own,
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::rule::Found;
 use super::view::View;
-use crate::design::{ApprovalScope, Guards, Policy, Share};
+use crate::design::{ApprovalScope, Guards, Policy, Rung, Share};
 use crate::guard::{PARALLELISM, REMEDIATIONS};
 use crate::plan::{Action, Allowance, ChangeKind, Options};
 use crate::step::{Effect, OnDrainTimeout, StepKind};
@@ -54,7 +54,13 @@ const fn is_more(asked: Share, own: Option<Share>) -> bool {
 }
 
 /// The flags.
-static FLAGS: [Flag; 16] = [
+static FLAGS: [Flag; 18] = [
+    allows("allow-restart", |options, _| {
+        is_given(&options.allow_restart)
+    }),
+    allows("allow-reinstall", |options, _| {
+        is_given(&options.allow_reinstall)
+    }),
     allows("allow-redeploy", |options, _| {
         is_given(&options.allow_redeploy)
     }),
@@ -208,6 +214,12 @@ fn read(view: &View<'_>, guards: &Guards) -> Vec<(&'static str, Value)> {
         let value = json!({"minimum_healthy": cluster.minimum_healthy, "members": members});
         (cluster.name.to_string(), value)
     });
+    let disruption = &policy.disruption;
+    let says_nothing = disruption.by_class.is_empty() && disruption.default == Rung::Live;
+    let rungs = disruption.by_class.iter();
+    let rungs = rungs.map(|(section, rung)| (section.to_string(), json!(rung.as_str())));
+    let default = ("default".to_owned(), json!(disruption.default.as_str()));
+    let rungs = rungs.chain([default]).collect();
     let mut all = vec![
         (
             "maintenance_windows",
@@ -223,6 +235,7 @@ fn read(view: &View<'_>, guards: &Guards) -> Vec<(&'static str, Value)> {
             }),
         ),
         ("max_failures", json!(policy.max_failures)),
+        ("disruption", nothing_or(Value::Object(rungs), says_nothing)),
         (
             "parallelism",
             json!(policy.parallelism.unwrap_or(PARALLELISM)),
@@ -316,7 +329,8 @@ impl Scale {
             match (is_built, is_taken) {
                 (true, _) => scale.redeployed += 1,
                 (false, true) => scale.taken_away += 1,
-                (false, false) => {}
+                (false, false) if change.destructive || change.rung < Some(Rung::Restart) => {}
+                (false, false) => scale.redeployed += 1,
             }
         }
         scale

@@ -1,5 +1,6 @@
 //! The tables of the specifications that rules read: the kinds of step, and the steps of each change.
 
+use crate::design::{Rung, Section};
 use crate::plan::{Action, ChangeKind};
 use crate::step::{Effect, StepKind};
 
@@ -17,6 +18,8 @@ pub(super) enum Place {
 pub(super) struct KindFacts {
     pub(super) place: Place,
     pub(super) effect: Effect,
+    /// How far it goes with a machine that is in service.
+    pub(super) rung: Rung,
     /// The machine is not in service any more once it begins.
     pub(super) takes_away: bool,
     /// A machine, or what moves it, is asked for something.
@@ -63,8 +66,66 @@ pub(super) const fn facts_of(kind: StepKind) -> KindFacts {
     KindFacts {
         place,
         effect,
+        rung: rung_of(kind),
         takes_away,
         acts,
+    }
+}
+
+/// The rung of a kind of step ("Rungs").
+const fn rung_of(kind: StepKind) -> Rung {
+    use StepKind as S;
+    match kind {
+        S::VerifySite
+        | S::CriticalCheck
+        | S::Tag
+        | S::StartGroup
+        | S::StartWave
+        | S::GatePrepared
+        | S::GateDeployed
+        | S::CheckEtcd
+        | S::Record
+        | S::Adopt
+        | S::Rename
+        | S::Forget
+        | S::AcceptIdentity
+        | S::AcceptDifferences => Rung::Record,
+        S::PrepareSite
+        | S::Drain
+        | S::Uncordon
+        | S::ShutdownKubelet
+        | S::ClearLabels
+        | S::RemoveEtcd
+        | S::RemoveFromCluster
+        | S::AwaitReady
+        | S::Relabel
+        | S::PowerOn
+        | S::Lock
+        | S::SetRetired
+        | S::UnsetRetired
+        | S::Manage
+        | S::Provide
+        | S::SetMaintenance
+        | S::UnsetMaintenance
+        | S::SetOutOfService
+        | S::UnsetOutOfService
+        | S::RestoreNode => Rung::Live,
+        // Its machine is switched off, or boots something else.
+        S::PowerOff | S::Remediate | S::Prepare => Rung::Restart,
+        S::Deploy => Rung::Reinstall,
+        S::Destroy | S::Clean => Rung::Wipe,
+    }
+}
+
+/// The lowest rung that brings a section true ("Rungs").
+pub(super) const fn rung_of_section(section: Section) -> Rung {
+    match section {
+        Section::OutOfBand | Section::Inventory => Rung::Record,
+        Section::Labels => Rung::Live,
+        Section::Hardware | Section::OperatingSystem | Section::Network | Section::BootActions => {
+            Rung::Reinstall
+        }
+        Section::Storage => Rung::Wipe,
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod antichain;
 mod away;
+mod blast;
 mod claims;
 mod design;
 mod failures;

@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashSet;
 
-use super::kinds::{Place, facts_of, is_made_by, steps_of};
+use super::kinds::{Place, facts_of, is_made_by, rung_of_section, steps_of};
 use super::rule::Found;
 use super::view::{Names, View};
+use crate::design::Rung;
 use crate::plan::{Action, Change, ChangeKind};
 use crate::step::{Effect, OnDrainTimeout, Step, StepId, StepKind};
 
@@ -201,18 +202,18 @@ pub(super) fn destructive(view: &View<'_>, found: &mut Found<'_, '_>) {
 /// A step that destroys was allowed by a flag, which an approval covers, or by the action that names the node.
 pub(super) fn allowed(view: &View<'_>, found: &mut Found<'_, '_>) {
     let options = &view.plan.options;
-    let redeploy = Names::of(&options.allow_redeploy);
     let destroy = Names::of(&options.allow_destroy);
     let adopt = Names::of(&options.adopt);
     let unverified = Names::of(&options.allow_unverified);
     let by_documents = view.plan.request.action == Action::Update;
     for (change, steps) in view.worked_on() {
         let names: Option<(&Names<'_>, &str)> = match change.kind {
-            ChangeKind::Redeploy => Some((&redeploy, "--allow-redeploy")),
             // What is left of a machine that was torn down before holds nothing.
             ChangeKind::Destroy if change.destructive => Some((&destroy, "--allow-destroy")),
             ChangeKind::Adopt => Some((&adopt, "--adopt")),
-            ChangeKind::Destroy
+            // How far a redeploy may go is a rule of its own.
+            ChangeKind::Redeploy
+            | ChangeKind::Destroy
             | ChangeKind::None
             | ChangeKind::Create
             | ChangeKind::Unknown
@@ -249,6 +250,59 @@ pub(super) fn allowed(view: &View<'_>, found: &mut Found<'_, '_>) {
                 let what = format!("`{name}` is unverified, and nothing allows that");
                 found.add(steps.iter().copied(), what);
             }
+        }
+    }
+}
+
+/// A change that the documents ask for goes no further with its machine than a flag that names it, or the guard `disruption`
+/// of the plan for what differs. Without the guard that is `live`.
+pub(super) fn disruption(view: &View<'_>, found: &mut Found<'_, '_>) {
+    if view.plan.request.action != Action::Update {
+        return;
+    }
+    let options = &view.plan.options;
+    let flags = [
+        (Rung::Restart, Names::of(&options.allow_restart)),
+        (Rung::Reinstall, Names::of(&options.allow_reinstall)),
+        (Rung::Wipe, Names::of(&options.allow_redeploy)),
+    ];
+    let row = view.plan.guards.values.get("disruption");
+    let of_row = |name: &str| row.and_then(|row| row.get(name)?.as_str());
+    let parse = |word: &str| Rung::ALL.into_iter().find(|rung| rung.as_str() == word);
+    let default = of_row("default").map_or(Some(Rung::Live), parse);
+    let default = default.unwrap_or(Rung::Record);
+    let rung_of = |word: &str| parse(word).unwrap_or(Rung::Record);
+    let lowest = row.and_then(|row| row.as_object()).into_iter().flatten();
+    let lowest = lowest.map(|(_, word)| word.as_str().map_or(Rung::Record, rung_of));
+    let lowest = lowest.min().unwrap_or(default).min(default);
+    for (change, steps) in view.worked_on() {
+        let Some(rung) = change.rung else { continue };
+        // What has left the design has a flag of its own.
+        if change.kind == ChangeKind::Destroy {
+            continue;
+        }
+        let fields = change.fields.iter();
+        let fields = fields.filter(|field| field.accepted.is_none());
+        let sections = fields
+            .map(|field| field.section)
+            .filter(|section| rung_of_section(*section) > Rung::Record);
+        let of_sections = sections
+            .map(|section| of_row(section.as_str()).map_or(default, rung_of))
+            .min();
+        let by_policy = of_sections.unwrap_or(if rung >= Rung::Restart {
+            lowest
+        } else {
+            default
+        });
+        let by_flag = flags
+            .iter()
+            .any(|(most, names)| rung <= *most && names.contain(&change.node));
+        if rung > by_policy && !by_flag {
+            let what = format!(
+                "`{}` goes as far as `{rung}`, and no flag allows more than `{by_policy}`",
+                change.node
+            );
+            found.add(steps.iter().copied(), what);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::rule::{Family, Rule, Sees};
 use super::{
-    claims, design, failures, groups, guards, interleaving, node_order, quorum, shape, site_order,
-    teardown, world,
+    blast, claims, design, failures, groups, guards, interleaving, node_order, quorum, shape,
+    site_order, teardown, world,
 };
 
 /// Writes the rules, one a line: its function and code, what it is about, what it has to see, and the sentence that it holds.
@@ -30,6 +30,7 @@ rules! {
     shape::effects: "check-effect", Shape, Plan, "a step has the effect of its kind";
     shape::destructive: "check-destructive", Shape, Plan, "what destroys is in a change that is shown as destructive";
     shape::allowed: "check-allowed", Shape, Plan, "what destroys is allowed by flag, approval or Policy";
+    shape::disruption: "check-disruption", Shape, Plan, "no change goes further with its machine than flags and Policy allow";
     shape::narrowed: "check-targets", Shape, Plan, "no step is on a node that is not targeted, or excluded";
     node_order::order: "check-node-order", Order, Plan, "the steps of a node wait for each other in the order of airship-node-teardown";
     teardown::complete: "check-teardown", Order, Plan, "no step of a teardown is left out";
@@ -42,6 +43,7 @@ rules! {
     design::disks: "check-disks", Shape, Plan, "disks that are erased are shown, and local storage that is preserved is kept";
     failures::behind_a_check: "check-wave-start", Failures, Plan, "each wave stands behind a check at the act";
     claims::summary: "check-summary", Claims, Plan, "the counts of the summary are those of the changes";
+    claims::rungs: "check-rung", Claims, Plan, "a change goes no further with its machine than it says";
     claims::longest_path: "check-longest-path", Claims, Plan, "the longest way takes as long as the summary says";
     claims::waves: "check-wave-size", Claims, Plan, "no wave is larger than the plan says";
     quorum::quorum: "check-quorum", Interleaving, Site, "whichever members are away together, each etcd cluster keeps its quorum and its threshold";
@@ -50,6 +52,7 @@ rules! {
     failures::back_before: "check-back-before", Failures, Site, "no wave starts before what a cluster stands on is back";
     guards::protected: "check-protected", Guards, Site, "no protected machine is taken away";
     world::retired: "check-retired", World, Site, "a retired machine is left alone";
+    blast::radius: "check-blast-radius", Guards, Site, "what reaches more than one commit may is shown with it";
     guards::forbidden: "check-forbidden-flags", Guards, Site, "no flag is used that the policy forbids";
     guards::loosened: "check-loosened", Guards, Site, "a flag that loosens a guard is shown with it";
     guards::values: "check-guards", Guards, Site, "the guards of the plan are those that are resolved";

@@ -72,9 +72,8 @@ impl Kind {
         }
         match argument.get_long()? {
             "exclude" | "no-etcd-here" | "node-is-gone" | "target" => Some(Self::Words),
-            "adopt" | "allow-destroy" | "allow-redeploy" | "allow-unverified" => {
-                Some(Self::WordsOrAll)
-            }
+            "adopt" | "allow-destroy" | "allow-redeploy" | "allow-reinstall" | "allow-restart"
+            | "allow-unverified" => Some(Self::WordsOrAll),
             "group" => Some(Self::Groups),
             "rack" => Some(Self::Racks),
             "tag" => Some(Self::Tags),

@@ -20,7 +20,7 @@ pub(super) const CODES: [(u8, &str); 11] = [
     (2, "with `--detailed-exitcode`: changes"),
     (
         3,
-        "with `--detailed-exitcode`: changes, some of them destructive",
+        "with `--detailed-exitcode`: changes, some of them destructive, or on rung `restart` and above",
     ),
     (
         4,
@@ -56,7 +56,7 @@ pub(super) fn is_failure(code: u8) -> bool {
     code != 0 && !OF_PLANS.contains(&code)
 }
 
-/// The codes of plans with `--detailed-exitcode`: changes, and changes of which some are destructive.
+/// The codes of plans with `--detailed-exitcode`: changes, and changes of which some are disruptive.
 const OF_PLANS: [u8; 2] = [2, 3];
 
 /// The exit code of a command about several sites, each of which alone would have one of these: the least of those that

@@ -379,7 +379,7 @@ fn save_observed(
     written.map_err(|error| unsaved(&error))
 }
 
-/// 0: no changes, or such as were accepted before; 2: changes; 3: some of them destructive.
+/// 0: no changes, or such as were accepted before; 2: changes; 3: some of them destructive or disruptive.
 pub(super) fn detailed(plan: &Plan) -> u8 {
     let mut shown = plan
         .changes
@@ -388,7 +388,7 @@ pub(super) fn detailed(plan: &Plan) -> u8 {
     if plan
         .changes
         .iter()
-        .any(|change| change.destructive && !change.excluded)
+        .any(|change| change.is_disruptive() && !change.excluded)
     {
         3
     } else if shown.any(|change| !change.excluded) || plan.unfinished.is_some() {

@@ -11,7 +11,7 @@ use super::revision::ReadArguments;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::cli::value::{at_least_one, day, number, share_of_at_least_one};
-use crate::design::Share;
+use crate::design::{Rung, Share};
 use crate::plan::{Allowance, Options, Request};
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
@@ -27,6 +27,15 @@ pub(in crate::cli) struct PlanArguments {
     /// Not these
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     exclude: Vec<String>,
+    /// Change machines as far as a rung: restart, reinstall or wipe, all or these nodes (wipe: --allow-redeploy)
+    #[arg(long, value_name = "RUNG[=NODE,…]", value_parser = rung_of_nodes)]
+    allow: Vec<(Rung, Vec<String>)>,
+    /// Restart these nodes where the design asks for it, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    allow_restart: Vec<String>,
+    /// Install the system of these nodes again and keep their other disks, or `all`
+    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    allow_reinstall: Vec<String>,
     /// Redeploy these nodes where the design asks for it, or `all`
     #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
     allow_redeploy: Vec<String>,
@@ -243,6 +252,9 @@ impl PlanArguments {
         let of_update = [
             ("--target", !self.target.is_empty()),
             ("--exclude", !self.exclude.is_empty()),
+            ("--allow", !self.allow.is_empty()),
+            ("--allow-restart", !self.allow_restart.is_empty()),
+            ("--allow-reinstall", !self.allow_reinstall.is_empty()),
             ("--allow-redeploy", !self.allow_redeploy.is_empty()),
             ("--allow-destroy", !self.allow_destroy.is_empty()),
             ("--adopt", !self.adopt.is_empty()),
@@ -276,6 +288,13 @@ impl PlanArguments {
         }
     }
 
+    /// The nodes on which a rung is allowed, by its own flag and by `--allow`.
+    fn up_to(&self, rung: Rung, own: &[String]) -> Allowance {
+        let by_rung = self.allow.iter().filter(|(of, _)| *of == rung);
+        let words = by_rung.flat_map(|(_, words)| words).chain(own);
+        allowance(&words.cloned().collect::<Vec<String>>())
+    }
+
     fn given(&self) -> Options {
         let day = self.as_of.map(|day| Arc::from(day.to_string()));
         Options {
@@ -283,7 +302,9 @@ impl PlanArguments {
             as_of: day.unwrap_or_default(),
             targets: set(&self.target),
             excludes: set(&self.exclude),
-            allow_redeploy: allowance(&self.allow_redeploy),
+            allow_restart: self.up_to(Rung::Restart, &self.allow_restart),
+            allow_reinstall: self.up_to(Rung::Reinstall, &self.allow_reinstall),
+            allow_redeploy: self.up_to(Rung::Wipe, &self.allow_redeploy),
             allow_destroy: allowance(&self.allow_destroy),
             adopt: allowance(&self.adopt),
             allow_unverified: allowance(&self.allow_unverified),
@@ -301,6 +322,30 @@ impl PlanArguments {
             leaving: self.action.leaving(),
             remediation: self.action.remediation(),
         }
+    }
+}
+
+/// A rung, and the nodes on which it is allowed: `restart`, `reinstall=n1,n2`. What writes disks names its nodes.
+fn rung_of_nodes(text: &str) -> Result<(Rung, Vec<String>), String> {
+    let (name, nodes) = match text.split_once('=') {
+        Some((name, nodes)) => (name, Some(nodes)),
+        None => (text, None),
+    };
+    let rung = Rung::named(name).filter(|rung| *rung >= Rung::Restart);
+    let rung = rung.ok_or("the rungs that a flag allows are `restart`, `reinstall` and `wipe`")?;
+    let nodes = match (nodes, rung) {
+        (Some(nodes), _) => nodes,
+        (None, Rung::Restart) => "all",
+        (None, _) => {
+            return Err(format!(
+                "name the nodes: `--allow {rung}=NODE,…`, or `{rung}=all`"
+            ));
+        }
+    };
+    let words: Vec<String> = nodes.split(',').map(str::to_owned).collect();
+    match words.iter().any(String::is_empty) {
+        true => Err("a name of a node is empty".to_owned()),
+        false => Ok((rung, words)),
     }
 }
 

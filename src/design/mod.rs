@@ -11,6 +11,7 @@ mod canonical;
 mod catalog;
 mod cluster;
 mod digests;
+mod disruption;
 mod exposed;
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -54,6 +55,7 @@ pub use build::{Checking, Nodes, Others, alone, build, build_among, check, check
 pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
+pub use disruption::{BlastRadius, DisruptionPolicy};
 pub use guards::{Documented, GuardOrigin, Guards};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
@@ -64,7 +66,7 @@ pub use recent::Recent;
 pub(crate) use rules::RESERVED_LABELS;
 pub use rules::Size;
 pub use schema::SchemaCache;
-pub use section::{Class, Section};
+pub use section::{Class, Rung, Section};
 pub use strategy::DEFAULT_STRATEGY;
 pub use time_zone::SiteTimeZone;
 
@@ -495,6 +497,10 @@ pub struct Policy {
     pub max_failures: Option<u64>,
     /// The requirement of a change that needs a redeploy.
     pub redeploy_on_change: RedeployPolicy,
+    /// How far a change goes that needs no flag.
+    pub disruption: DisruptionPolicy,
+    /// The most that one plan of the documents reaches, by rung.
+    pub blast_radius: BTreeMap<Rung, BlastRadius>,
     /// How failed machines are brought back.
     pub remediation: RemediationPolicy,
     /// Changes of fields that need a redeploy, and are accepted as they are instead; the first that applies counts.

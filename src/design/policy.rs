@@ -7,9 +7,10 @@ use super::approvals::{ApprovalPolicy, BreakGlassPolicy};
 use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
-    BackendKind, Backends, CleaningPolicy, DefaultLimits, Guards, HardwareBackend, IgnoredChanges,
-    JoinMode, MaintenanceWindow, MaxUnavailable, NodeName, RedeployPolicy, RemediationPolicy,
-    Retirement, Selector, Share, SiteTimeZone, WindowList, WipePolicy, kind,
+    BackendKind, Backends, BlastRadius, CleaningPolicy, DefaultLimits, DisruptionPolicy, Guards,
+    HardwareBackend, IgnoredChanges, JoinMode, MaintenanceWindow, MaxUnavailable, NodeName,
+    RedeployPolicy, RemediationPolicy, Retirement, Selector, Share, SiteTimeZone, WindowList,
+    WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
 use crate::document::{Map, Node, Seconds};
@@ -140,6 +141,11 @@ fn read_policy(data: &Node, guards: &mut Guards) {
         Some("never") => RedeployPolicy::Never,
         _ => RedeployPolicy::Ask,
     };
+    policy.disruption = data
+        .get("disruption")
+        .map(DisruptionPolicy::read)
+        .unwrap_or_default();
+    policy.blast_radius = BlastRadius::read_all(data);
     policy.parallelism = size(data, "parallelism");
     policy.rego = text(data, "rego");
     policy.state_branch = text(data, "state_branch");

@@ -27,6 +27,63 @@ pub enum Section {
     Inventory,
 }
 
+/// How far a change goes with a machine that is in service, from nothing to the loss of all disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rung {
+    /// Nothing happens to the machine.
+    Record,
+    /// It is changed while it runs.
+    Live,
+    /// It is restarted, and no disk is touched.
+    Restart,
+    /// The disk of its system is written again, and the other disks are kept.
+    Reinstall,
+    /// All its disks are erased.
+    Wipe,
+}
+
+impl Rung {
+    /// All rungs, the lowest first.
+    pub const ALL: [Self; 5] = [
+        Self::Record,
+        Self::Live,
+        Self::Restart,
+        Self::Reinstall,
+        Self::Wipe,
+    ];
+
+    /// The rung of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rung| rung.as_str() == name)
+    }
+
+    /// Whether a machine does not serve meanwhile.
+    #[must_use]
+    pub fn is_disruptive(self) -> bool {
+        self >= Self::Restart
+    }
+
+    /// The name as it stands in plans and policies.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Record => "record",
+            Self::Live => "live",
+            Self::Restart => "restart",
+            Self::Reinstall => "reinstall",
+            Self::Wipe => "wipe",
+        }
+    }
+}
+
+impl std::fmt::Display for Rung {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// The consequence of a change in a section for the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -65,17 +122,36 @@ impl Section {
     /// Sections that nearly every machine has for itself.
     pub const OWN: [Self; 3] = [Self::Network, Self::OutOfBand, Self::Inventory];
 
+    /// The section of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|section| section.as_str() == name)
+    }
+
+    /// The lowest rung that can bring a difference in this section true.
+    ///
+    /// A backend that cannot keep the disks beside that of the system erases them all.
+    #[must_use]
+    pub fn lowest_rung(self) -> Rung {
+        match self {
+            Self::Storage => Rung::Wipe,
+            Self::Hardware | Self::OperatingSystem | Self::Network | Self::BootActions => {
+                Rung::Reinstall
+            }
+            Self::Labels => Rung::Live,
+            Self::OutOfBand | Self::Inventory => Rung::Record,
+        }
+    }
+
     /// The consequence of a change in this section.
     #[must_use]
     pub fn class(self) -> Class {
-        match self {
-            Self::Hardware
-            | Self::OperatingSystem
-            | Self::Storage
-            | Self::Network
-            | Self::BootActions => Class::Redeploy,
-            Self::Labels => Class::Relabel,
-            Self::OutOfBand | Self::Inventory => Class::Record,
+        match self.lowest_rung() {
+            Rung::Record => Class::Record,
+            Rung::Live => Class::Relabel,
+            Rung::Restart | Rung::Reinstall | Rung::Wipe => Class::Redeploy,
         }
     }
 

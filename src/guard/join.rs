@@ -105,6 +105,18 @@ pub(super) fn redeploy_on_change(guards: &mut Guards, _: &Design, other: &Docume
     }
 }
 
+pub(super) fn disruption(guards: &mut Guards, _: &Design, other: &Documented) {
+    let policy = &mut guards.policy.disruption;
+    *policy = policy.lower(&other.guards.policy.disruption);
+}
+
+pub(super) fn blast_radius(guards: &mut Guards, _: &Design, other: &Documented) {
+    for (rung, other) in &other.guards.policy.blast_radius {
+        let own = guards.policy.blast_radius.entry(*rung).or_default();
+        *own = own.lower(*other);
+    }
+}
+
 pub(super) fn wipe(guards: &mut Guards, _: &Design, other: &Documented) {
     if other.guards.policy.wipe == WipePolicy::Require {
         guards.policy.wipe = WipePolicy::Require;

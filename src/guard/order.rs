@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::windows;
-use crate::design::{MaintenanceWindow, Share, SiteTimeZone, WindowList};
+use crate::design::{DisruptionPolicy, MaintenanceWindow, Rung, Share, SiteTimeZone, WindowList};
 
 /// How the values of a guard, or of a part of one, are ordered.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub(super) enum Order {
     Rules(&'static Self),
     /// Whose consent counts: a set, less is stricter; the empty one is all.
     People,
+    /// Rungs by section, with a default: lower is stricter, and without any they are the defaults.
+    Rungs,
     /// Times in which changes may be made.
     Times,
     /// A way out: none is stricter; else these fields.
@@ -124,6 +126,23 @@ impl Order {
                     (false, false) => add(format!("newly {}", some_of(&more))),
                 }
             }
+            Self::Rungs => {
+                let rung = |value: &Value, section: &str| {
+                    let own = value.get(section).or_else(|| value.get("default"));
+                    let own = own.and_then(Value::as_str).and_then(Rung::named);
+                    own.unwrap_or(DisruptionPolicy::default().default)
+                };
+                let sections = [old, new].into_iter().filter_map(Value::as_object);
+                let sections: BTreeSet<&str> =
+                    sections.flatten().map(|(key, _)| key.as_str()).collect();
+                for section in sections {
+                    let (before, now) = (rung(old, section), rung(new, section));
+                    if now > before {
+                        let how = format!("`{now}` instead of `{before}`");
+                        found.push((below(path, section), how));
+                    }
+                }
+            }
             Self::Times => {
                 if !windows::all_within(&times(new), &times(old)) {
                     add(format!(
@@ -211,6 +230,7 @@ impl Order {
             | Self::AtLeastMachines
             | Self::AtMostThese
             | Self::People
+            | Self::Rungs
             | Self::Times
             | Self::Any
             | Self::Free => {}

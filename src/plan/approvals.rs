@@ -95,7 +95,11 @@ impl NeededApproval {
             missing: rule.count,
         });
         let needed = needed.chain(Self::of_loosening(policy, plan));
-        needed.collect()
+        let reach = match plan.guards.exceeded.is_empty() {
+            true => Vec::new(),
+            false => Self::of_all(policy, "blast-radius", false),
+        };
+        needed.chain(reach).collect()
     }
 
     /// Every rule, whatever it is about, if the plan makes a guard weaker: no rule that was added takes their say from
@@ -104,15 +108,22 @@ impl NeededApproval {
         if plan.guards.loosened.is_empty() {
             return Vec::new();
         }
+        let recovers = plan.request.action == Action::Guards;
+        Self::of_all(policy, "loosening", recovers)
+    }
+
+    /// The most that the rules ask of the same people, for what is under no rule of its own. `recovers`: the keys for
+    /// recovery count in their place.
+    fn of_all(policy: &ApprovalPolicy, rule: &str, recovers: bool) -> Vec<Self> {
         let mut most: BTreeMap<&[Arc<str>], u64> = BTreeMap::new();
         for rule in &policy.rules {
             let count = most.entry(&rule.of).or_default();
             *count = rule.count.max(*count);
         }
         let recovery = policy.recovery.as_ref();
-        let recovery = recovery.filter(|_| plan.request.action == Action::Guards);
+        let recovery = recovery.filter(|_| recovers);
         let needed = most.into_iter().map(|(of, count)| Self {
-            rule: Arc::from("loosening"),
+            rule: Arc::from(rule),
             count,
             of: of.to_vec(),
             recovery: recovery.map(|rule| RecoveryApproval {

@@ -20,9 +20,6 @@ use crate::identity::Proof;
 use crate::observed::{Capability, Fact};
 use crate::record::{NodeRecord, Phase};
 
-/// Why a redeploy is blocked until it is allowed.
-const TORN_DOWN: &str = "it would be torn down and built again";
-
 impl<'a> Rules<'a> {
     /// The change of a node; `None`: none.
     pub(super) fn judge(&self, subject: Subject<'a>, retired: Retired<'a>) -> Option<Item<'a>> {
@@ -36,7 +33,9 @@ impl<'a> Rules<'a> {
             return Some(self.renamed(subject, after, old));
         }
         match retired {
-            Retired::By(entry) => return retire(subject, entry),
+            Retired::By(entry) => {
+                return retire(subject, entry).map(|item| self.keep_to_rung(item, &[]));
+            }
             Retired::ByHand => return drift_of_retired(subject),
             Retired::No | Retired::NoLonger => {}
         }
@@ -125,11 +124,10 @@ impl<'a> Rules<'a> {
              `trueup accept {name} --as-is --reason WHY`"
         ));
         item.redeploy();
-        if self.allow_redeploy.contains(name) {
+        let mut item = self.keep_to_rung(item, &[]);
+        if item.change.blocked.is_none() {
             // Its wave may be a later one: until then the gates before may hold.
             item.promise(Standing::Prepared);
-        } else {
-            item.block(TORN_DOWN, Some("--allow-redeploy"));
         }
         item
     }
@@ -138,10 +136,9 @@ impl<'a> Rules<'a> {
     fn deployed(&self, subject: Subject<'a>, after: &'a NodeDesign) -> Option<Item<'a>> {
         let sections = subject.differing().unwrap_or_default();
         let accepting = Accepting::of(self, subject, after, &sections);
-        let open = sections
-            .iter()
-            .filter(|section| !accepting.covers(**section));
-        let worst = open.map(|section| section.class()).max();
+        let open = sections.iter().copied();
+        let open: Vec<Section> = open.filter(|section| !accepting.covers(*section)).collect();
+        let worst = open.iter().map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
         let outdated = subject.is_outdated();
         let unfinished = subject
@@ -182,10 +179,8 @@ impl<'a> Rules<'a> {
             item.redeploy();
             if self.guards.policy.redeploy_on_change == RedeployPolicy::Never {
                 item.block(NO_REDEPLOYS, None);
-            } else if !self.allow_redeploy.contains(subject.name) {
-                item.block(TORN_DOWN, Some("--allow-redeploy"));
             }
-            return Some(item);
+            return Some(self.keep_to_rung(item, &open));
         }
         item.work.power_on = drift.off;
         item.work.lock = drift.unlocked;
@@ -216,7 +211,7 @@ impl<'a> Rules<'a> {
         {
             item.show_only();
         }
-        Some(item)
+        Some(self.keep_to_rung(item, &open))
     }
 
     /// The fields that differ: from what is on the machine, and for the rest from what was recorded last.

@@ -32,7 +32,17 @@ enum Does {
 }
 
 /// All of them.
-static FLAGS: [Flag; 20] = [
+static FLAGS: [Flag; 22] = [
+    Flag {
+        name: "allow-restart",
+        value: |options| nodes(&options.allow_restart),
+        does: Does::Allow,
+    },
+    Flag {
+        name: "allow-reinstall",
+        value: |options| nodes(&options.allow_reinstall),
+        does: Does::Allow,
+    },
     Flag {
         name: "allow-redeploy",
         value: |options| nodes(&options.allow_redeploy),

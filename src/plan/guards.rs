@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::{Action, Options};
+use super::{Action, Exceeded, Options};
 use crate::design::NodeName;
 use crate::diagnostic::short_id;
 use crate::guard::{self, GuardFiles, Guarded, Subject};
@@ -28,6 +28,9 @@ pub struct PlanGuards {
     /// The guards that become weaker.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loosened: Vec<Loosened>,
+    /// The limits on what one commit reaches that it exceeds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exceeded: Vec<Exceeded>,
     /// The resolved guards by name, as far as they are about nodes that have steps.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<Arc<str>, Value>,
@@ -99,6 +102,7 @@ impl PlanGuards {
                 false => basis.stricter_in_force.clone(),
             },
             loosened,
+            exceeded: Vec::new(),
             values: guard::values(&subject),
         }
     }
@@ -108,7 +112,11 @@ impl PlanGuards {
         guards: &&Self,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        (guards.changes, &guards.loosened, &guards.values).serialize(serializer)
+        let (loosened, exceeded) = (&guards.loosened, &guards.exceeded);
+        match exceeded.is_empty() {
+            true => (guards.changes, loosened, &guards.values).serialize(serializer),
+            false => (guards.changes, loosened, &guards.values, exceeded).serialize(serializer),
+        }
     }
 
     /// The guards that its documents make weaker.
@@ -144,6 +152,14 @@ impl PlanGuards {
             Some(flag) => format!("`--{flag}` loosens guard `{}`: {}", each.guard, each.how),
             None => format!("the documents loosen guard `{}`: {}", each.guard, each.how),
         });
-        weaker.chain(more).collect()
+        let known = |each: &&Exceeded| {
+            let mut known = other.exceeded.iter();
+            known.any(|old| {
+                (old.rung, &old.limit) == (each.rung, &each.limit) && old.reached >= each.reached
+            })
+        };
+        let further = self.exceeded.iter().filter(|each| !known(each));
+        let further = further.map(|each| format!("it reaches {each}"));
+        weaker.chain(more).chain(further).collect()
     }
 }

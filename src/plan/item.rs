@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::subject::Subject;
 use super::work::NodeWork;
 use super::{Block, Cause, Change, ChangeKind, Standing};
+use crate::design::Rung;
 use crate::observed::Fact;
 use crate::step::{Effect, StepKind};
 
@@ -17,6 +18,8 @@ pub(super) struct Item<'a> {
     pub(super) work: NodeWork,
     /// It is torn down though its backend cannot erase its disks.
     pub(super) unwiped: bool,
+    /// The disks beside that of its system are kept where it is torn down.
+    pub(super) preserves: bool,
 }
 
 impl<'a> Item<'a> {
@@ -26,6 +29,7 @@ impl<'a> Item<'a> {
             change: Change {
                 node: subject.name.clone(),
                 kind,
+                rung: None,
                 does: None,
                 group: None,
                 rack: subject.rack().cloned(),
@@ -43,6 +47,7 @@ impl<'a> Item<'a> {
             },
             work: NodeWork::default(),
             unwiped: false,
+            preserves: false,
         }
     }
 
@@ -102,6 +107,27 @@ impl<'a> Item<'a> {
         });
     }
 
+    /// How far it goes with a machine that is in service, by its work and by what differs.
+    pub(super) fn rung(&self) -> Option<Rung> {
+        // Not in service yet.
+        if matches!(
+            self.change.kind,
+            ChangeKind::Create | ChangeKind::Unknown | ChangeKind::None
+        ) {
+            return None;
+        }
+        let cleaning = self.work.cleaning.as_deref();
+        let erases = cleaning.is_some_and(|cleaning| cleaning.erases() && !self.work.destroy);
+        let of_cleaning = erases.then_some(Rung::Wipe);
+        let of_fields = self
+            .work
+            .deploy
+            .then(|| self.change.lowest_rung())
+            .flatten();
+        let rung = self.work.rung(self.preserves).max(of_cleaning);
+        rung.max(of_fields)
+    }
+
     /// Shows it without ever carrying it out.
     pub(super) fn show_only(&mut self) {
         self.change.shown_only = true;
@@ -114,6 +140,7 @@ impl<'a> Item<'a> {
     /// Leaves it out.
     pub(super) fn exclude(&mut self) {
         self.change.excluded = true;
+        self.change.rung = self.rung();
         self.change.blocked = None;
         self.rest();
     }

@@ -9,6 +9,7 @@ mod action;
 mod allowance;
 mod approvals;
 mod asked;
+mod blast_radius;
 mod change;
 mod cleaning;
 mod cluster;
@@ -51,13 +52,15 @@ mod unavailable;
 mod unblock;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::design::{Digest, GroupName, NodeName, RunId, SiteName, SuccessCriteria};
+use crate::design::{
+    Digest, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SiteName, SuccessCriteria,
+};
 use crate::guard::{GroupSize, WaveSize};
 use crate::record::{Phase, Unproven};
 use crate::step::{Cleaning, Step, StepId, StepIndex};
@@ -65,6 +68,7 @@ use crate::step::{Cleaning, Step, StepId, StepIndex};
 pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
 pub use approvals::{Approvals, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval};
+pub use blast_radius::Exceeded;
 pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
@@ -197,6 +201,9 @@ pub struct Change {
     pub node: NodeName,
     /// The kind of change.
     pub kind: ChangeKind,
+    /// How far it goes with a machine that is in service; `None`: the machine is not in service yet, or nothing is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rung: Option<Rung>,
     /// The action, for an operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub does: Option<Arc<str>>,
@@ -295,6 +302,34 @@ pub struct PlannedGroup {
 }
 
 impl Change {
+    /// Whether flags or a policy allow it as far as it goes.
+    #[must_use]
+    pub fn is_within(&self, options: &Options, policy: &DisruptionPolicy) -> bool {
+        self.rung.is_none_or(|rung| {
+            rung <= policy.most(self.open_sections(), rung) || options.allow_rung(rung, &self.node)
+        })
+    }
+
+    /// The sections of the fields that differ and are not accepted.
+    #[must_use]
+    pub fn open_sections(&self) -> BTreeSet<Section> {
+        let open = self.fields.iter().filter(|field| field.accepted.is_none());
+        open.map(|field| field.section).collect()
+    }
+
+    /// The lowest rung that brings all fields true that differ and are not accepted.
+    #[must_use]
+    pub fn lowest_rung(&self) -> Option<Rung> {
+        let open = self.open_sections().into_iter();
+        open.map(Section::lowest_rung).max()
+    }
+
+    /// Whether data is destroyed, or a machine in service is taken out of it or restarted.
+    #[must_use]
+    pub fn is_disruptive(&self) -> bool {
+        self.destructive || self.rung.is_some_and(Rung::is_disruptive)
+    }
+
     /// Whether all that differs was accepted, as its record lists already.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
@@ -462,6 +497,9 @@ pub struct Summary {
     pub changes: BTreeMap<ChangeKind, usize>,
     /// By kind of change, those that are blocked.
     pub blocked: BTreeMap<ChangeKind, usize>,
+    /// The highest rung of the changes that are carried out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub highest_rung: Option<Rung>,
     /// Disks that are erased or written on machines that had something on them.
     pub wiped_disks: usize,
     /// Machines that are not known to be as designed, though nothing shows that they are not.
@@ -591,6 +629,7 @@ impl Summary {
                 *self.blocked.entry(change.kind).or_default() += 1;
             } else if !change.shown_only {
                 *self.changes.entry(change.kind).or_default() += 1;
+                self.highest_rung = self.highest_rung.max(change.rung);
                 if change.destructive {
                     self.wiped_disks += change.disks.len();
                 }
@@ -613,6 +652,12 @@ impl Plan {
         loosened.next().is_some() && self.approvals.is_empty() && !self.options.allow_loosening
     }
 
+    /// Whether it is refused since it reaches more than the policy lets one commit reach, and no approval can lift that.
+    #[must_use]
+    pub fn is_refused_for_reach(&self) -> bool {
+        !self.guards.exceeded.is_empty() && self.approvals.is_empty()
+    }
+
     /// Whether it is not applied as it stands, whatever approvals it gets.
     #[must_use]
     pub fn is_refused(&self) -> bool {
@@ -620,6 +665,7 @@ impl Plan {
             || self.is_denied()
             || self.is_refused_for_commits()
             || self.is_refused_for_loosening()
+            || self.is_refused_for_reach()
     }
 
     /// Whether a rule of the site denies it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Allowance;
-use crate::design::{MaxUnavailable, Policy, Share};
+use crate::design::{MaxUnavailable, NodeName, Policy, Rung, Share};
 use crate::remediation::Release;
 use crate::step::OnDrainTimeout;
 
@@ -23,6 +23,12 @@ pub struct Options {
     pub targets: BTreeSet<Arc<str>>,
     /// Not these.
     pub excludes: BTreeSet<Arc<str>>,
+    /// Machines that may be restarted.
+    #[serde(default, skip_serializing_if = "Allowance::is_none")]
+    pub allow_restart: Allowance,
+    /// Machines whose system may be installed again, their other disks being kept.
+    #[serde(default, skip_serializing_if = "Allowance::is_none")]
+    pub allow_reinstall: Allowance,
     /// Redeploys that may be carried out.
     pub allow_redeploy: Allowance,
     /// Destroys that may be carried out.
@@ -152,6 +158,8 @@ impl Options {
         let at_once = policy.remediation.max_at_once.unwrap_or(1);
         let failures = policy.max_failures.unwrap_or(u64::MAX);
         Self {
+            allow_restart: self.allow_restart.allowed_by(&given.allow_restart),
+            allow_reinstall: self.allow_reinstall.allowed_by(&given.allow_reinstall),
             allow_redeploy: self.allow_redeploy.allowed_by(&given.allow_redeploy),
             allow_destroy: self.allow_destroy.allowed_by(&given.allow_destroy),
             adopt: self.adopt.allowed_by(&given.adopt),
@@ -213,9 +221,27 @@ fn within<N: Ord + Copy>(asked: Option<N>, given: Option<N>, own: N) -> Option<N
 }
 
 impl Options {
-    /// The allowances of some nodes, each with its flag.
-    pub(super) fn allowances_mut(&mut self) -> [(&'static str, &mut Allowance); 4] {
+    /// The flags that allow a rung on some nodes, the lowest first.
+    fn allowed_rungs(&self) -> [(Rung, &Allowance); 3] {
         [
+            (Rung::Restart, &self.allow_restart),
+            (Rung::Reinstall, &self.allow_reinstall),
+            (Rung::Wipe, &self.allow_redeploy),
+        ]
+    }
+
+    /// Whether a flag allows a rung on a node: one that allows a higher rung does.
+    #[must_use]
+    pub fn allow_rung(&self, rung: Rung, node: &NodeName) -> bool {
+        let mut flags = self.allowed_rungs().into_iter();
+        flags.any(|(most, allowance)| rung <= most && allowance.names(node))
+    }
+
+    /// The allowances of some nodes, each with its flag.
+    pub(super) fn allowances_mut(&mut self) -> [(&'static str, &mut Allowance); 6] {
+        [
+            ("--allow-restart", &mut self.allow_restart),
+            ("--allow-reinstall", &mut self.allow_reinstall),
             ("--allow-redeploy", &mut self.allow_redeploy),
             ("--allow-destroy", &mut self.allow_destroy),
             ("--adopt", &mut self.adopt),

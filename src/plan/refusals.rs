@@ -76,6 +76,16 @@ impl Plan {
             let command = "trueup plan --allow-loosening";
             add(reason, "the operator, by a flag", Some(command));
         }
+        if self.is_refused_for_reach() {
+            let exceeded = self.guards.exceeded.iter().map(ToString::to_string);
+            let exceeded: Vec<String> = exceeded.collect();
+            let reason = format!(
+                "it reaches more than Policy `blast_radius` lets one commit reach: {}",
+                exceeded.join("; ")
+            );
+            let who = "the operator: narrow it by `--target`, part by part";
+            add(reason, who, None);
+        }
         if self.is_denied() {
             let denied = self.policies.denied.iter();
             let rules: Vec<String> = denied

@@ -17,6 +17,8 @@ pub(super) struct Rules<'a> {
     pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,
     pub(super) renames: &'a Renames,
     pub(super) reasons: &'a dyn Reasons,
+    pub(super) allow_restart: Allowed<'a>,
+    pub(super) allow_reinstall: Allowed<'a>,
     pub(super) allow_redeploy: Allowed<'a>,
     pub(super) allow_destroy: Allowed<'a>,
     pub(super) adopt: Allowed<'a>,

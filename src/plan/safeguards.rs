@@ -1,9 +1,10 @@
 //! Rules above all flags: a machine that is held, protection, proof of identity, the capabilities of a backend.
 
+use super::allowance::Allowed;
 use super::item::Item;
 use super::rules::Rules;
 use super::{ChangeKind, deploy_steps};
-use crate::design::WipePolicy;
+use crate::design::{Rung, Section, WipePolicy};
 use crate::identity::Proof;
 use crate::observed::Capability;
 
@@ -41,6 +42,51 @@ impl<'a> Rules<'a> {
     /// Adds what a deploy runs, what the backend cannot do, and how the machine is cleaned.
     pub(super) fn complete(&self, item: Item<'a>) -> Item<'a> {
         self.clean(self.able(deploy_steps::take(item)))
+    }
+
+    /// Blocks a change of the documents that goes further than the policy and the flags allow; `sections`: those that it
+    /// brings true. What has left the design has a flag of its own.
+    pub(super) fn keep_to_rung(&self, mut item: Item<'a>, sections: &[Section]) -> Item<'a> {
+        item.preserves = self.leaving.preserve_local_storage;
+        let Some(rung) = item.rung() else {
+            return item;
+        };
+        let policy = &self.guards.policy.disruption;
+        // A section whose fields cannot be shown is held to the lowest rung of all: no reader could tell which one counts.
+        let shown = item.change.open_sections();
+        let on_machine = sections
+            .iter()
+            .filter(|each| each.lowest_rung() > Rung::Record);
+        let is_shown = on_machine.clone().all(|section| shown.contains(section));
+        let shown = shown.into_iter().filter(|_| is_shown);
+        let by_policy = policy.most(shown, rung);
+        let flags = [
+            (Rung::Restart, &self.allow_restart),
+            (Rung::Reinstall, &self.allow_reinstall),
+            (Rung::Wipe, &self.allow_redeploy),
+        ];
+        let is_given = |allowed: &Allowed<'_>| allowed.contains(item.subject.name);
+        let mut flags = flags.into_iter();
+        if rung <= by_policy || flags.any(|(most, allowed)| rung <= most && is_given(allowed)) {
+            return item;
+        }
+        let (does, flag) = match rung {
+            Rung::Record | Rung::Live => ("it would be changed while it runs", "--allow-restart"),
+            Rung::Restart => ("it would be restarted", "--allow-restart"),
+            Rung::Reinstall => (
+                "its system would be installed again, and its other disks kept",
+                "--allow-reinstall",
+            ),
+            Rung::Wipe => ("it would be torn down and built again", "--allow-redeploy"),
+        };
+        match policy.is_default() {
+            true => item.block(does, Some(flag)),
+            false => item.block(
+                &format!("{does}, and Policy `disruption` allows `{by_policy}`"),
+                Some(flag),
+            ),
+        }
+        item
     }
 
     /// Blocks what would change a machine that is another one than is meant, or of which nothing proves that
@@ -86,6 +132,7 @@ impl<'a> Rules<'a> {
         if !item.work.destroy || !self.leaving.preserve_local_storage {
             return item;
         }
+        item.preserves = true;
         match item.subject.system_disk() {
             Some(disk) => item.change.disks = vec![disk],
             None => item.block(

@@ -83,7 +83,8 @@ fn steps(plan: &Plan, now: &GuardsNow<'_>, wipe_is_stricter: bool) -> BTreeMap<u
     let changes: FxHashMap<_, _> = changes.collect();
     let takes_away = |node: &NodeName| -> Option<&'static str> {
         let designs = [now.design.nodes.get(node), now.applied.get(node)];
-        let kind = changes.get(node)?.kind;
+        let change = changes.get(node)?;
+        let kind = change.kind;
         let is_for_change = !plan.request.action.is_targeted() && kind == ChangeKind::Redeploy;
         let policy = &now.design.guards().policy;
         match () {
@@ -96,6 +97,9 @@ fn steps(plan: &Plan, now: &GuardsNow<'_>, wipe_is_stricter: bool) -> BTreeMap<u
             }
             () if is_for_change && policy.redeploy_on_change == RedeployPolicy::Never => {
                 Some(NO_REDEPLOYS)
+            }
+            () if is_for_change && !change.is_within(&plan.options, &policy.disruption) => {
+                Some("the policy does not allow it to go as far any more (`disruption`)")
             }
             () if wipe_is_stricter && policy.wipe == WipePolicy::Require => {
                 Some("the policy asks for `wipe: require` now, and the plan was made without")
@@ -163,9 +167,10 @@ mod tests {
     use crate::guard::TABLE;
 
     /// Guards that this module applies to a run that has begun, or names to its caller.
-    const HERE: [&str; 12] = [
+    const HERE: [&str; 13] = [
         "allowed_signers",
         "approvals",
+        "disruption",
         "forbidden_flags",
         "max_failures",
         "max_unavailable",
@@ -190,7 +195,8 @@ mod tests {
     ];
 
     /// Guards of the revision that is applied, which a run goes through as its plan has them.
-    const AS_PLANNED: [&str; 7] = [
+    const AS_PLANNED: [&str; 8] = [
+        "blast_radius",
         "break_glass",
         "clean_steps",
         "clean_steps_left_out",

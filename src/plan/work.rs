@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::leave::Leave;
-use crate::design::{AcceptedDesign, NodeName};
+use crate::design::{AcceptedDesign, NodeName, Rung};
 use crate::observed::Capability;
 use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
 
@@ -92,6 +92,35 @@ impl NodeWork {
             || self.power_on
             || self.relabel.is_some()
             || self.rejoins.is_some()
+    }
+
+    /// How far it goes with a machine that is in service; `None`: it does nothing. `preserves`: the disks beside that of the
+    /// system are kept where it is torn down.
+    pub(super) fn rung(&self, preserves: bool) -> Option<Rung> {
+        let of = |kind: StepKind| kind.facts().rung;
+        let destroys = match preserves {
+            true => Rung::Reinstall,
+            false => of(StepKind::Destroy),
+        };
+        let leave = self.leave.as_deref().filter(|leave| !leave.only_judged);
+        let only = leave.map(|leave| leave.only.map_or(of(StepKind::Drain), of));
+        let sets_flag = self.set_retired.is_some() || self.unset_retired;
+        let records = self.record || self.accept.is_some() || self.renamed_from.is_some();
+        let table = [
+            (self.destroy, destroys),
+            (self.deploy, of(StepKind::Deploy)),
+            (self.prepare, of(StepKind::Prepare)),
+            (self.power_on, of(StepKind::PowerOn)),
+            (self.lock, of(StepKind::Lock)),
+            (self.relabel.is_some(), of(StepKind::Relabel)),
+            (self.rejoins.is_some(), of(StepKind::AwaitReady)),
+            (sets_flag, of(StepKind::SetRetired)),
+            (records || self.adopt, of(StepKind::Record)),
+        ];
+        let done = table.into_iter().filter(|(is_done, _)| *is_done);
+        let rungs = done.map(|(_, rung)| rung);
+        let single = self.single.as_deref().map(|single| of(single.kind));
+        rungs.chain(single).chain(only).max()
     }
 
     /// Whether the node is taken out of service.

@@ -124,17 +124,21 @@ impl Beyond {
     /// Leaves out the machines that are in the middle of what was allowed: nothing of them is in service.
     fn without_half_done(mut self, plan: &Plan, planned: &Planned, allowed: &Options) -> Self {
         let changes = plan.changes.iter();
-        let changes: FxHashMap<_, _> = changes.map(|change| (&change.node, change.kind)).collect();
+        let changes: FxHashMap<_, _> = changes.map(|change| (&change.node, change)).collect();
         let action = plan.request.action;
         self.nodes.retain(|node, differences| {
             let designed = planned.guarded.nodes.contains_key(node);
-            let (is_allowed, most) = match changes.get(node) {
-                Some(ChangeKind::Create) => (designed, EffectPart::Data),
-                Some(ChangeKind::Redeploy) => (
-                    designed && (action.is_targeted() || allowed.allow_redeploy.names(node)),
+            let change = changes.get(node).copied();
+            let (is_allowed, most) = match change.map(|change| (change, change.kind)) {
+                Some((_, ChangeKind::Create)) => (designed, EffectPart::Data),
+                Some((change, ChangeKind::Redeploy)) => (
+                    designed
+                        && (action.is_targeted()
+                            || change
+                                .is_within(allowed, &planned.guarded.guards().policy.disruption)),
                     EffectPart::Teardown,
                 ),
-                Some(ChangeKind::Destroy) => (
+                Some((_, ChangeKind::Destroy)) => (
                     action.is_targeted() || (!designed && allowed.allow_destroy.names(node)),
                     EffectPart::Teardown,
                 ),

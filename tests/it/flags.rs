@@ -10,12 +10,15 @@ use super::fixture::Fixture;
 const BY_HAND: &[&str] = &[
     "adopt",
     "all",
+    "allow",
     "allow-destroy",
     "allow-duplicate-keys",
     "allow-intermediate-commits",
     "allow-loosening",
     "allow-missing-sources",
     "allow-redeploy",
+    "allow-reinstall",
+    "allow-restart",
     "allow-unverified",
     "as-is",
     "attempts",
@@ -143,7 +146,9 @@ fn a_variable_for_a_flag_that_allows_something_has_no_effect() {
     for command in [&mut apply, &mut plan] {
         for flag in BY_HAND {
             let value = match *flag {
-                "adopt" | "allow-destroy" | "allow-redeploy" => "all",
+                "adopt" | "allow-destroy" | "allow-redeploy" | "allow-reinstall"
+                | "allow-restart" => "all",
+                "allow" => "restart",
                 _ => "1",
             };
             command.env(variable(flag), value);

@@ -143,6 +143,7 @@ transcripts! {
     doctor_checks
     diff_of_revisions
     label_change
+    disruption
     image_change
     network_change
     removed_node

@@ -306,6 +306,7 @@ impl Site {
                 Change {
                     node: name.into(),
                     kind,
+                    rung: None,
                     does: None,
                     group: None,
                     rack: None,

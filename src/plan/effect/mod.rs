@@ -21,7 +21,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::fact::FactName;
 use super::{Action, Change, ChangeKind, CoveredMachine, Plan, PlanGuards};
-use crate::design::{Digest, GroupName, NodeName, OutOfBand, Section, Share, SiteName};
+use crate::design::{Digest, GroupName, NodeName, OutOfBand, Rung, Section, Share, SiteName};
 use crate::step::{Effect, Facts, LeavingRole, Loss, Step, StepKind};
 use parameters::Covered;
 
@@ -64,7 +64,7 @@ struct EffectLimits {
 pub struct EffectScale {
     /// All that something is done to.
     pub nodes: usize,
-    /// Those that are erased and built again.
+    /// Those that are erased and built again, or restarted.
     pub redeployed: usize,
     /// Those that are taken away, their data, their etcd members or their records with them.
     pub taken_away: usize,
@@ -75,6 +75,8 @@ pub struct EffectScale {
 struct NodeEffect<'p> {
     node: &'p NodeName,
     change: ChangeKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rung: Option<Rung>,
     destructive: bool,
     /// Nothing proves that it is the machine that is meant.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -407,6 +409,9 @@ impl<'p> PlanEffect<'p> {
                 _ if node.destructive || node.kinds().meets(taking) => {
                     scale.taken_away += 1;
                 }
+                // The name of an action tells what it does, and its rules are of their own.
+                ChangeKind::Operation => {}
+                _ if node.rung.is_some_and(Rung::is_disruptive) => scale.redeployed += 1,
                 _ => {}
             }
         }
@@ -488,6 +493,7 @@ impl<'p> NodeEffect<'p> {
         Self {
             node: &change.node,
             change: change.kind,
+            rung: change.rung,
             destructive: change.destructive,
             unverified: change.unverified,
             machine: change.machine.as_deref(),
@@ -541,6 +547,13 @@ impl<'p> NodeEffect<'p> {
             add(
                 EffectPart::Teardown,
                 format!("disk `{disk}` is erased or written"),
+            );
+        }
+        if let Some(rung) = self.rung.filter(|rung| Some(*rung) > before.rung) {
+            let then = before.rung.map_or("none", Rung::as_str);
+            add(
+                EffectPart::Teardown,
+                format!("it goes as far as `{rung}`, not `{then}`"),
             );
         }
         if self.destructive && !before.destructive {

@@ -23,7 +23,7 @@ use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
 use super::{
     Approvals, Forecast, Options, Plan, PlanGuards, PlannedGroup, Precondition, Summary, Verdicts,
-    forecast, graph, groups, preconditions, remedy, steps,
+    blast_radius, forecast, graph, groups, preconditions, remedy, steps,
 };
 use crate::design::{Digest, FieldPattern, NoPattern, NodeName};
 use crate::guard::{self, Guarded, Machines, WaveSize};
@@ -207,7 +207,7 @@ fn sum_up(
     built: Built,
     consequences: Consequences,
 ) -> Plan {
-    let guards = {
+    let mut guards = {
         let input = terms.input;
         let action = input.request.action;
         PlanGuards::of(
@@ -219,7 +219,12 @@ fn sum_up(
         )
     };
     let unproven = settled.notes.unproven();
-    let (input, items) = (terms.input, settled.items);
+    let (input, mut items) = (terms.input, settled.items);
+    for item in &mut items {
+        if !item.change.excluded {
+            item.change.rung = item.rung();
+        }
+    }
     let changed: FxHashSet<&NodeName> = items
         .iter()
         .filter(|item| item.subject.after.is_some())
@@ -247,6 +252,7 @@ fn sum_up(
     let mut changes: Vec<super::Change> = items.into_iter().map(|item| item.change).collect();
     // They stand where the work stood that went with them, and a large plan is kept for hours.
     changes.shrink_to_fit();
+    guards.exceeded = blast_radius::exceeded(input.request.action, &changes, input.after.guards());
     Plan {
         site: input.after.site.clone(),
         request: input.request.clone(),
@@ -325,6 +331,8 @@ fn rules<'a>(
         records: input.records,
         renames: input.renames,
         reasons: input.reasons,
+        allow_restart: allowed("--allow-restart", &options.allow_restart)?,
+        allow_reinstall: allowed("--allow-reinstall", &options.allow_reinstall)?,
         allow_redeploy: allowed("--allow-redeploy", &options.allow_redeploy)?,
         allow_destroy: allowed("--allow-destroy", &options.allow_destroy)?,
         adopt: allowed("--adopt", &options.adopt)?,

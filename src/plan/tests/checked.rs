@@ -3,7 +3,7 @@
 use super::leaving::{clustered, with_etcd};
 use super::*;
 use crate::check::RULES;
-use crate::design::{Retirement, Share};
+use crate::design::{Retirement, Rung, Share};
 use crate::document::{SecretOrigin, node_from_json};
 use crate::identity::Proof;
 use crate::plan::{Block, Cause, GivenApproval, NeededApproval};
@@ -117,6 +117,9 @@ const BROKEN: &[(&str, Breaks)] = &[
         change(plan, "c1").destructive = false
     }),
     ("check-allowed", |_, plan| {
+        plan.options.allow_destroy = Allowance::default()
+    }),
+    ("check-disruption", |_, plan| {
         plan.options.allow_redeploy = Allowance::default()
     }),
     ("check-targets", |_, plan| {
@@ -153,6 +156,10 @@ const BROKEN: &[(&str, Breaks)] = &[
         waits_for(plan, "drain/control/c1", &["start/control"])
     }),
     ("check-summary", |_, plan| plan.summary.wiped_disks += 1),
+    ("check-rung", |_, plan| {
+        change(plan, "c1").rung = Some(Rung::Restart);
+        plan.summary.highest_rung = Some(Rung::Restart);
+    }),
     ("check-longest-path", |_, plan| {
         plan.summary.longest_path += 1
     }),
@@ -177,6 +184,13 @@ const BROKEN: &[(&str, Breaks)] = &[
     }),
     ("check-retired", |site, _| {
         site.guards.retirements.push(retirement("w1"))
+    }),
+    ("check-blast-radius", |site, _| {
+        let most = crate::design::BlastRadius {
+            machines: Some(1),
+            ..Default::default()
+        };
+        site.guards.policy.blast_radius = [(Rung::Wipe, most)].into();
     }),
     ("check-forbidden-flags", |site, _| {
         site.guards.policy.forbidden_flags = these(&["allow-redeploy"]);

@@ -13,6 +13,7 @@ mod order;
 mod parts;
 mod properties;
 mod renamed;
+mod rungs;
 pub(crate) mod saved;
 mod stale;
 mod tightened;
@@ -55,6 +56,8 @@ struct PlanFixture {
     site_digest: Digest,
     /// The fields that differ, of every node.
     values: Vec<ValueDifference>,
+    /// The sections of which a field is shown where they differ.
+    shown: Vec<Section>,
 }
 
 impl Reasons for PlanFixture {
@@ -63,9 +66,20 @@ impl Reasons for PlanFixture {
         _: &NodeName,
         _: Option<&NodeDesign>,
         _: &NodeDesign,
-        _: &[Section],
+        sections: &[Section],
     ) -> Vec<FieldChange> {
-        Vec::new()
+        let shown = sections
+            .iter()
+            .filter(|section| self.shown.contains(section));
+        let shown = shown.map(|section| FieldChange {
+            section: *section,
+            path: Arc::from("field"),
+            before: None,
+            after: Some(Arc::from("new")),
+            chain: Vec::new(),
+            accepted: None,
+        });
+        shown.collect()
     }
 
     fn values(&self, _: &NodeDesign, _: &NodeDesign, section: Section) -> Vec<ValueDifference> {
@@ -99,6 +113,7 @@ impl PlanFixture {
             }),
             site_digest: Arc::from("same"),
             values: Vec::new(),
+            shown: Vec::new(),
         };
         for name in names {
             let node = Arc::new(node(name));

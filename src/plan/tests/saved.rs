@@ -147,6 +147,12 @@ fn full_guards() -> crate::plan::PlanGuards {
             flag: Some(Arc::from("outside-windows")),
             how: Arc::from("not only by night"),
         }],
+        exceeded: vec![crate::plan::Exceeded {
+            rung: crate::design::Rung::Wipe,
+            limit: Arc::from("machines"),
+            reached: 2,
+            most: 1,
+        }],
         values: [(Arc::from("max_failures"), serde_json::json!(2))].into(),
     }
 }
@@ -263,6 +269,7 @@ pub(crate) fn full() -> Plan {
     }));
     plan.changes[0].machine = Some(Box::new(machine()));
     plan.options.as_of_given = true;
+    (plan.options.allow_restart, plan.options.allow_reinstall) = (all(), all());
     plan.options.leaving.drain_timeout = Some(60);
     plan.options.remediation.attempts = Some(3);
     plan.request.nodes = these(&["n1"]);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::identity::Proof;
 use crate::plan::{Action, GuardBasis, GuardsNow, PlanGuards, Tightened};
+use crate::step::StepKind;
 
 /// Judges a plan that was made before by the guards of the fixture as they are by now.
 fn judged(fixture: &PlanFixture, plan: &Plan) -> Tightened {
@@ -53,6 +54,30 @@ fn a_run_goes_on_with_the_smaller_limits_of_now() {
     fixture.guards.policy.max_failures = None;
     fixture.guards.policy.parallelism = Some(9);
     assert_eq!(judged(&fixture, &plan).options, plan.options);
+}
+
+#[test]
+fn a_machine_is_not_taken_further_than_the_policy_of_now_allows() {
+    use crate::design::{DisruptionPolicy, Rung};
+    let mut fixture = PlanFixture::settled(&["n1"]);
+    fixture.edit("n1", Section::OperatingSystem);
+    fixture.shown = vec![Section::OperatingSystem];
+    let most = |fixture: &mut PlanFixture, rung| {
+        fixture.guards.policy.disruption = DisruptionPolicy {
+            default: rung,
+            ..DisruptionPolicy::default()
+        };
+    };
+    most(&mut fixture, Rung::Wipe);
+    let plan = fixture.plan();
+    assert!(judged(&fixture, &plan).steps.is_empty());
+    most(&mut fixture, Rung::Reinstall);
+    let tightened = judged(&fixture, &plan);
+    let refused = tightened.steps.keys().map(|at| plan.steps[*at].id.kind);
+    let refused: Vec<StepKind> = refused.collect();
+    assert!(refused.contains(&StepKind::Destroy), "{refused:?}");
+    // One that was taken away is built again.
+    assert!(!refused.contains(&StepKind::Deploy), "{refused:?}");
 }
 
 #[test]

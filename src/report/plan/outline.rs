@@ -125,8 +125,9 @@ pub(super) fn gather_by<'a>(
 /// The kind of a change and the fields it is about, whatever their values, as a key.
 pub(super) fn kinship(change: &Change) -> String {
     let mut key = format!(
-        "{:?}{}{}{}\u{1f}{:?}",
+        "{:?}{:?}{}{}{}\u{1f}{:?}",
         change.kind,
+        change.rung,
         change.excluded,
         change.shown_only,
         change.destructive,
@@ -169,8 +170,8 @@ pub(super) fn likeness(change: &Change) -> String {
     };
     part(change.kind.sign());
     part(&format!(
-        "{:?}{}{}{}",
-        change.kind, change.excluded, change.shown_only, change.destructive
+        "{:?}{:?}{}{}{}",
+        change.kind, change.rung, change.excluded, change.shown_only, change.destructive
     ));
     if let Some(block) = &change.blocked {
         part(&block.reason);

@@ -59,6 +59,18 @@ pub fn summary(plan: &Plan) -> Vec<String> {
             "LOOSENING: {guards} weaker; nothing is applied without `--allow-loosening`."
         ));
     }
+    if !plan.guards.exceeded.is_empty() {
+        let exceeded = plan.guards.exceeded.iter().map(ToString::to_string);
+        let exceeded: Vec<String> = exceeded.collect();
+        let way_out = match plan.is_refused_for_reach() {
+            true => "nothing is applied until it is narrowed by `--target`",
+            false => "approvals lift that",
+        };
+        lines.push(format!(
+            "BLAST RADIUS: {} by the policy; {way_out}.",
+            exceeded.join("; ")
+        ));
+    }
     if plan.is_denied() {
         let denied = plan.policies.denied.iter();
         let rules: BTreeSet<&str> = denied.map(|verdict| &*verdict.rule).collect();

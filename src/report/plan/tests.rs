@@ -21,6 +21,7 @@ pub(super) fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Chang
     Change {
         node: node.into(),
         kind,
+        rung: None,
         does: None,
         group: group.map(Into::into),
         rack: None,
@@ -205,6 +206,7 @@ pub(super) fn plan() -> Plan {
         ]),
         blocked: BTreeMap::from([(ChangeKind::Redeploy, 3)]),
         unproven: crate::record::Unproven::default(),
+        highest_rung: None,
         wiped_disks: 4,
         retired: 2,
         waves: None,

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use serde_json::Value;
 
-use crate::design::SuccessCriteria;
+use crate::design::{Rung, SuccessCriteria};
 use crate::diff::Link;
 use crate::guard::{WaveReason, WaveSize};
 use crate::plan::{
@@ -116,9 +117,12 @@ pub(super) fn outlook(kind: ChangeKind) -> &'static str {
     }
 }
 
-/// Verb, disks and whether it is carried out: `redeploy, wipes sda, sdb, BLOCKED`.
+/// Verb, rung, disks and whether it is carried out: `redeploy [wipe], wipes sda, sdb, BLOCKED`.
 pub(super) fn headline(change: &Change) -> String {
     let mut text = verb(change);
+    if let Some(rung) = change.rung.filter(|rung| *rung > Rung::Record) {
+        let _ = write!(text, " [{rung}]");
+    }
     if !change.disks.is_empty() {
         let disks: Vec<String> = change.disks.iter().map(|disk| visible(disk)).collect();
         let does = if change.destructive {
@@ -348,7 +352,15 @@ pub(super) fn flags(plan: &Plan) -> Option<String> {
     flags.extend(named("--exclude", &options.excludes));
     flags.extend(options.canary.then(|| "--canary".to_owned()));
     flags.extend(options.allowances());
-    let flags = visible(&flags.join(" "));
+    let mut parts = vec![flags.join(" ")];
+    if let Some(Value::Object(rungs)) = plan.guards.values.get("disruption") {
+        let rungs = rungs.iter();
+        let rungs = rungs.map(|(of, rung)| format!("{of}: {}", rung.as_str().unwrap_or_default()));
+        let rungs: Vec<String> = rungs.collect();
+        parts.push(format!("Policy disruption {{{}}}", rungs.join(", ")));
+    }
+    parts.retain(|part| !part.is_empty());
+    let flags = visible(&parts.join("; "));
     (!flags.is_empty()).then(|| format!("In force: {flags}"))
 }
 

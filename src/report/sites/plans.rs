@@ -9,7 +9,7 @@ use super::{
     Columns, FORMAT_VERSION, ReportedSite, SHOWN_SECTIONS, heading, left_out, nothing, number,
 };
 use crate::diagnostic::{Diagnostics, Sources};
-use crate::plan::{ChangeKind, Plan, saved};
+use crate::plan::{Change, ChangeKind, Plan, saved};
 use crate::report::diagnostics::summary;
 use crate::report::escape::{markdown_code, markdown_text};
 use crate::report::json::{self, Escaped};
@@ -56,7 +56,7 @@ impl PlanState {
         let mut shown = plan.changes.iter().filter(|change| !change.excluded);
         if plan.is_blocked() {
             Self::Blocked
-        } else if shown.clone().any(|change| change.destructive) {
+        } else if shown.clone().any(Change::is_disruptive) {
             Self::Destructive
         } else if shown.any(|change| change.kind != ChangeKind::None) || plan.unfinished.is_some() {
             Self::Changes

@@ -66,6 +66,8 @@ impl Asked {
             options: Options {
                 targets: set(&order.targets),
                 excludes: set(&order.excludes),
+                allow_restart: allowance(&order.allow_restart),
+                allow_reinstall: allowance(&order.allow_reinstall),
                 allow_redeploy: allowance(&order.allow_redeploy),
                 allow_destroy: allowance(&order.allow_destroy),
                 adopt: allowance(&order.adopt),
@@ -106,6 +108,8 @@ impl PlanOrder {
         let of_update = [
             ("targets", &self.targets),
             ("excludes", &self.excludes),
+            ("allow_restart", &self.allow_restart),
+            ("allow_reinstall", &self.allow_reinstall),
             ("allow_redeploy", &self.allow_redeploy),
             ("allow_destroy", &self.allow_destroy),
             ("adopt", &self.adopt),

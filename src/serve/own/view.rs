@@ -181,6 +181,10 @@ pub(in crate::serve) struct PlanOrder {
     pub(in crate::serve) targets: Vec<String>,
     /// Leaves these nodes out of `update`.
     pub(in crate::serve) excludes: Vec<String>,
+    /// The nodes that may be restarted: names and globs, or `all`.
+    pub(in crate::serve) allow_restart: Vec<String>,
+    /// The nodes whose system may be installed again, their other disks being kept.
+    pub(in crate::serve) allow_reinstall: Vec<String>,
     /// The nodes whose redeploy is allowed: names and globs, or `all`.
     pub(in crate::serve) allow_redeploy: Vec<String>,
     /// The nodes whose destruction is allowed.

@@ -3,12 +3,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
-use crate::design::DIGEST_VERSION;
+use crate::design::{DIGEST_VERSION, Rung};
 use crate::record::{Accepted, AcceptedDifference, NodeRecord, Phase};
 
 pub(super) const FACTS: Facts = Facts {
     name: "accept-differences",
     effect: Effect::None,
+    rung: Rung::Record,
     attempts: 1,
     actor: Actor::Dispatcher,
     typical: 0,

@@ -3,12 +3,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
-use crate::design::Section;
+use crate::design::{Rung, Section};
 use crate::record::{Adopted, Known, NodeRecord, Phase};
 
 pub(super) const FACTS: Facts = Facts {
     name: "adopt",
     effect: Effect::None,
+    rung: Rung::Record,
     attempts: 1,
     actor: Actor::Dispatcher,
     typical: 0,

@@ -4,11 +4,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
+use crate::design::Rung;
 use crate::record::{Join, NodeRecord, Phase};
 
 pub(super) const FACTS: Facts = Facts {
     name: "await-ready",
     effect: Effect::Reversible,
+    rung: Rung::Live,
     attempts: 3,
     actor: Actor::Cluster,
     typical: 300,

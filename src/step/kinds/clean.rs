@@ -3,10 +3,12 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, manageable,
 };
+use crate::design::Rung;
 
 pub(super) const FACTS: Facts = Facts {
     name: "clean",
     effect: Effect::Destructive,
+    rung: Rung::Wipe,
     attempts: 3,
     actor: Actor::Hardware,
     typical: 1800,

@@ -6,13 +6,14 @@ use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
     put_digests,
 };
-use crate::design::{Digests, Section};
+use crate::design::{Digests, Rung, Section};
 use crate::record::{Adopted, Join, Known, NodeRecord, Phase};
 use crate::step::DECIDED_DONE;
 
 pub(super) const FACTS: Facts = Facts {
     name: "deploy",
     effect: Effect::Destructive,
+    rung: Rung::Reinstall,
     attempts: 3,
     actor: Actor::Hardware,
     typical: 1500,

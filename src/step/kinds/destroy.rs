@@ -3,11 +3,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
+use crate::design::Rung;
 use crate::record::{NodeRecord, Phase};
 
 pub(super) const FACTS: Facts = Facts {
     name: "destroy",
     effect: Effect::Destructive,
+    rung: Rung::Wipe,
     attempts: 3,
     actor: Actor::Hardware,
     typical: 600,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{AcceptedDesign, DIGEST_VERSION, Digests, NodeDesign, RunId, Section};
+use crate::design::{AcceptedDesign, DIGEST_VERSION, Digests, NodeDesign, RunId, Rung, Section};
 use crate::identity::Identity;
 use crate::record::{NodeRecord, Phase};
 use crate::step::FailureReason;
@@ -16,6 +16,8 @@ pub struct Facts {
     pub name: &'static str,
     /// How much harm it can do.
     pub effect: Effect,
+    /// How far it goes with a machine that is in service, at most.
+    pub rung: Rung,
     /// Attempts in all, when the failure can pass and the probe shows that nothing was begun.
     pub attempts: u32,
     /// Its executor.

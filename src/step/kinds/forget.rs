@@ -3,11 +3,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
+use crate::design::Rung;
 use crate::record::NodeRecord;
 
 pub(super) const FACTS: Facts = Facts {
     name: "forget",
     effect: Effect::None,
+    rung: Rung::Record,
     attempts: 1,
     actor: Actor::Dispatcher,
     typical: 0,

@@ -3,10 +3,12 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
 };
+use crate::design::Rung;
 
 pub(super) const FACTS: Facts = Facts {
     name: "gate-deployed",
     effect: Effect::None,
+    rung: Rung::Record,
     attempts: 1,
     actor: Actor::Dispatcher,
     typical: 0,

@@ -3,11 +3,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, as_designed,
 };
+use crate::design::Rung;
 use crate::record::Phase;
 
 pub(super) const FACTS: Facts = Facts {
     name: "prepare",
     effect: Effect::Reversible,
+    rung: Rung::Restart,
     attempts: 3,
     actor: Actor::Hardware,
     typical: 600,

@@ -3,12 +3,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
-use crate::design::{Class, DIGEST_VERSION};
+use crate::design::{Class, DIGEST_VERSION, Rung};
 use crate::record::NodeRecord;
 
 pub(super) const FACTS: Facts = Facts {
     name: "relabel",
     effect: Effect::Reversible,
+    rung: Rung::Live,
     attempts: 3,
     actor: Actor::Hardware,
     typical: 5,

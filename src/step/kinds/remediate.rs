@@ -3,11 +3,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
+use crate::design::Rung;
 use crate::record::NodeRecord;
 
 pub(super) const FACTS: Facts = Facts {
     name: "remediate",
     effect: Effect::Destructive,
+    rung: Rung::Restart,
     attempts: 5,
     actor: Actor::Both,
     typical: 900,

@@ -3,11 +3,13 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
 };
+use crate::design::Rung;
 use crate::step::FailureReason;
 
 pub(super) const FACTS: Facts = Facts {
     name: "remove-etcd",
     effect: Effect::Destructive,
+    rung: Rung::Live,
     attempts: 3,
     actor: Actor::Cluster,
     typical: 10,

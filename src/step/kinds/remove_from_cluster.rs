@@ -3,12 +3,14 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
+use crate::design::Rung;
 use crate::record::{NodeRecord, Phase};
 use crate::step::FailureReason;
 
 pub(super) const FACTS: Facts = Facts {
     name: "remove-from-cluster",
     effect: Effect::Destructive,
+    rung: Rung::Live,
     attempts: 3,
     actor: Actor::Cluster,
     typical: 10,

@@ -3,10 +3,12 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
 };
+use crate::design::Rung;
 
 pub(super) const FACTS: Facts = Facts {
     name: "set-out-of-service",
     effect: Effect::Reversible,
+    rung: Rung::Live,
     attempts: 3,
     actor: Actor::Cluster,
     typical: 60,

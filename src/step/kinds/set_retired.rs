@@ -5,11 +5,13 @@ use std::sync::Arc;
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
+use crate::design::Rung;
 use crate::record::NodeRecord;
 
 pub(super) const FACTS: Facts = Facts {
     name: "set-retired",
     effect: Effect::Reversible,
+    rung: Rung::Live,
     attempts: 3,
     actor: Actor::Hardware,
     typical: 5,

@@ -3,10 +3,12 @@
 use super::facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, unchanged,
 };
+use crate::design::Rung;
 
 pub(super) const FACTS: Facts = Facts {
     name: "verify-site",
     effect: Effect::None,
+    rung: Rung::Record,
     attempts: 3,
     actor: Actor::Hardware,
     typical: 5,

@@ -269,6 +269,9 @@ impl Gate {
         if self.rules.is_empty() && plan.is_refused_for_loosening() {
             return Err(loosens(plan));
         }
+        if self.rules.is_empty() && plan.is_refused_for_reach() {
+            return Err(reaches_too_far(plan));
+        }
         self.can_sign(approving, plan)?;
         Ok(Clearance {
             approvals: assessment.counted,
@@ -425,6 +428,15 @@ fn loosens(plan: &Plan) -> Failure {
     Failure::new(FailureKind::Guard, text)
         .details(lines)
         .hint("plan or apply with `--allow-loosening`")
+}
+
+/// The failure of a plan that reaches more than the policy lets one commit reach, where no rule has an approval lift that.
+fn reaches_too_far(plan: &Plan) -> Failure {
+    let lines = plan.guards.exceeded.iter().map(ToString::to_string);
+    let text = "the plan reaches more than Policy `blast_radius` lets one commit reach:";
+    Failure::new(FailureKind::Guard, text)
+        .details(lines)
+        .hint("narrow it by `--target`, and apply it part by part")
 }
 
 /// The failure that lists the missing approvals, and why those that were found do not count.

@@ -110,7 +110,7 @@ fn what_a_plan_allows_itself_is_found_where_nothing_gave_it() {
     assert_eq!(found(&honest, &site), [""; 0]);
     let mut forged = honest.clone();
     forged.options.allow_redeploy = Default::default();
-    finds(&forged, &site, "check-allowed");
+    finds(&forged, &site, "check-disruption");
     let mut forged = honest.clone();
     change(&mut forged, ChangeKind::Redeploy).destructive = false;
     finds(&forged, &site, "check-destructive");

@@ -49,10 +49,12 @@ fn a_destroy_that_is_added_with_its_change_is_shown_and_not_done() {
     plan["options"]["allow_destroy"] = json!({"all": true, "nodes": []});
     let change = &mut plan["changes"][0];
     change["kind"] = json!("destroy");
+    change["rung"] = json!("wipe");
     change["destructive"] = json!(true);
     change["group"] = json!(null);
     change["disks"] = json!(["sda"]);
     plan["summary"]["changes"] = json!({"destroy": 1});
+    plan["summary"]["highest_rung"] = json!("wipe");
     plan["summary"]["wiped_disks"] = json!(1);
     let relabel = step(&mut plan, "relabel");
     let node = relabel["node"].as_str().unwrap().to_owned();

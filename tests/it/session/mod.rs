@@ -165,6 +165,7 @@ fn plan(nodes: &[&str]) -> Plan {
         does: None,
         node: NodeName::from(*node),
         kind: ChangeKind::Create,
+        rung: None,
         group: Some(GroupName::from("g")),
         rack: None,
         blocked: None,

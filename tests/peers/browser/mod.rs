@@ -133,6 +133,7 @@ impl Draft<'_> {
         let change = Change {
             node: node.clone(),
             kind,
+            rung: None,
             does: None,
             group: Some(group.clone()),
             rack: Some(self.text(&format!("rack-{}", number / 40))),

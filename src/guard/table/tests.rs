@@ -1,0 +1,339 @@
+//! Each guard as its documents have it, how two hold together, and which one is weaker.
+
+use super::*;
+use crate::design::fixture::{document, site};
+use crate::guard::MergeFor;
+use crate::guard::merge::merge_guards;
+
+fn documented(documents: &[(&str, &str)]) -> Documented {
+    let machines = ["n1", "n2", "n3"].map(|name| document(kind::NODE, name, "{}"));
+    let others = documents.iter().enumerate();
+    let others = others.map(|(number, (kind, data))| match *kind == kind::STRATEGY {
+        true => document(kind, crate::design::DEFAULT_STRATEGY, data),
+        false => document(kind, &format!("d{number}"), data),
+    });
+    let text: Vec<String> = machines.into_iter().chain(others).collect();
+    let site = site(&text.concat());
+    Documented {
+        design: Arc::new(site.design),
+        guards: Arc::new(site.guards),
+    }
+}
+
+fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
+    values(&Subject::of(site, &GuardFiles::default()))
+}
+
+/// For each guard a stricter and a weaker document.
+const PAIRS: [(&str, &str, &str, &str); 20] = [
+    (
+        "blast_radius",
+        kind::POLICY,
+        "blast_radius: {restart: {machines: 20, racks: 1}}",
+        "blast_radius: {restart: {machines: 20, racks: 2}}",
+    ),
+    (
+        "disruption",
+        kind::POLICY,
+        "disruption: {default: restart, by_class: {storage: record}}",
+        "disruption: {default: restart, by_class: {storage: wipe}}",
+    ),
+    (
+        "clean_steps",
+        kind::CLEANING,
+        "priorities: {bios.reset_bios: 120}",
+        "priorities: {bios.reset_bios: 120}\nselectors: [{node_names: [n1]}]",
+    ),
+    (
+        "break_glass",
+        kind::POLICY,
+        "break_glass: {machines: 1, by: [a]}",
+        "break_glass: {machines: 2, by: [a]}",
+    ),
+    (
+        "protected",
+        kind::POLICY,
+        "protected: [{node_names: [n1, n2]}]",
+        "protected: [{node_names: [n1]}]",
+    ),
+    (
+        "unverified",
+        kind::POLICY,
+        "unverified: [{node_names: [n1]}]",
+        "unverified: [{node_names: [n1, n2]}]",
+    ),
+    (
+        "maintenance_windows",
+        kind::POLICY,
+        "maintenance_windows: [{from: '22:00', to: '02:00'}]",
+        "maintenance_windows: [{from: '21:00', to: '02:00'}]",
+    ),
+    (
+        "max_unavailable",
+        kind::POLICY,
+        "max_unavailable: {total: 2, per_rack: 1}",
+        "max_unavailable: {total: 3}",
+    ),
+    (
+        "max_unavailable",
+        kind::POLICY,
+        "{}",
+        "max_unavailable: {total: 30}",
+    ),
+    (
+        "parallelism",
+        kind::POLICY,
+        "parallelism: 3",
+        "parallelism: 20",
+    ),
+    ("max_failures", kind::POLICY, "max_failures: 1", "{}"),
+    (
+        "redeploy_on_change",
+        kind::POLICY,
+        "redeploy_on_change: never",
+        "{}",
+    ),
+    ("wipe", kind::POLICY, "{}", "wipe: skip"),
+    (
+        "remediation",
+        kind::POLICY,
+        "remediation: {attempts: 1, backoff: 90}",
+        "remediation: {max_at_once: 2}",
+    ),
+    ("signed_runs", kind::POLICY, "signed_runs: required", "{}"),
+    (
+        "forbidden_flags",
+        kind::POLICY,
+        "flags: {forbid: [adopt, forget]}",
+        "flags: {forbid: [adopt]}",
+    ),
+    (
+        "etcd_clusters",
+        kind::ETCD_CLUSTERS,
+        "clusters: [{name: c, members: [{node: n1, name: a, peer_url: 'https://10.0.0.1:2380', client_url: 'https://10.0.0.1:2379'}, {node: n2, name: b, peer_url: 'https://10.0.0.2:2380', client_url: 'https://10.0.0.2:2379'}, {node: n3, name: c, peer_url: 'https://10.0.0.3:2380', client_url: 'https://10.0.0.3:2379'}]}]",
+        "clusters: [{name: c, members: [{node: n1, name: a, peer_url: 'https://10.0.0.1:2380', client_url: 'https://10.0.0.1:2379'}]}]",
+    ),
+    (
+        "allow_plain_http",
+        kind::BACKENDS,
+        "hardware: {kind: sim}",
+        "hardware: {kind: sim}\nallow_plain_http: true",
+    ),
+    (
+        "uncleaned",
+        kind::CLEANING,
+        "automated: true",
+        "automated: false",
+    ),
+    (
+        "clean_steps_left_out",
+        kind::CLEANING,
+        "{}",
+        "priorities: {deploy.erase_devices: 0}",
+    ),
+];
+
+#[test]
+fn of_two_revisions_each_guard_holds_as_the_stricter_has_it_whichever_is_the_newest() {
+    for (name, kind, stricter, weaker) in PAIRS {
+        let (stricter, weaker) = (
+            documented(&[(kind, stricter)]),
+            documented(&[(kind, weaker)]),
+        );
+        let found = super::weaker(&of(&stricter), &of(&weaker));
+        assert!(
+            found.iter().all(|(guard, _)| *guard == name) && !found.is_empty(),
+            "{name}: {found:?}"
+        );
+        assert_eq!(super::weaker(&of(&weaker), &of(&weaker)), [], "{name}");
+        let guard = TABLE.iter().find(|guard| guard.name == name).unwrap();
+        if matches!(guard.join, Join::Newest | Join::AtOnce(_)) {
+            continue;
+        }
+        for (newest, other) in [(&stricter, &weaker), (&weaker, &stricter)] {
+            let mut both = newest.clone();
+            merge_guards(
+                Arc::make_mut(&mut both.guards),
+                newest,
+                other,
+                MergeFor::Action,
+            );
+            let policy = &both.guards.policy.max_unavailable;
+            let has_defaults = policy.has_default() && policy.has_control_plane_default();
+            match name == "max_unavailable"
+                && stricter.guards.policy.max_unavailable.total.is_none()
+            {
+                // A default has no number, and holds beside one.
+                true => assert!(has_defaults, "{name}"),
+                false => assert_eq!(super::weaker(&of(&stricter), &of(&both)), [], "{name}"),
+            }
+        }
+    }
+    // Of all others both revisions have to hold.
+    let newest_alone = TABLE
+        .iter()
+        .filter(|guard| matches!(guard.join, Join::Newest | Join::AtOnce(_)))
+        .map(|guard| guard.name);
+    assert_eq!(
+        newest_alone.collect::<BTreeSet<_>>(),
+        BTreeSet::from([
+            "allowed_signers",
+            "approvals",
+            "break_glass",
+            "clean_steps",
+            "clean_steps_left_out",
+            "groups",
+            "ignore_changes",
+            "reach",
+            "rego",
+            "times",
+            "trusting_backends",
+            "uncleaned"
+        ])
+    );
+    let tested: BTreeSet<&str> = PAIRS.iter().map(|(name, ..)| *name).collect();
+    // What is read of other files, and guards of no order, have tests of its own.
+    let elsewhere = [
+        "allowed_signers",
+        "approvals",
+        "groups",
+        "rego",
+        "trusting_backends",
+    ];
+    for guard in &TABLE {
+        let is_free = matches!(guard.order, Order::Free);
+        assert!(
+            is_free || tested.contains(guard.name) || elsewhere.contains(&guard.name),
+            "{} has no pair",
+            guard.name
+        );
+    }
+}
+
+#[test]
+fn a_retirement_counts_in_either_revision_but_for_what_sets_it() {
+    let retired = documented(&[(
+        kind::RETIREMENT,
+        "retirements: [{node_names: [n1], reason: old}]",
+    )]);
+    let plain = documented(&[]);
+    for (kind, expected) in [(MergeFor::Action, 1), (MergeFor::Update, 0)] {
+        let mut both = plain.clone();
+        merge_guards(Arc::make_mut(&mut both.guards), &plain, &retired, kind);
+        assert_eq!(both.guards.retired(&both, "2030-01-01").len(), expected);
+    }
+}
+
+#[test]
+fn groups_whose_machines_are_watched_otherwise_or_gone_loosen_nothing() {
+    let groups = |groups: &str| documented(&[(kind::STRATEGY, groups)]);
+    let one = "groups: [{name: a, critical: true, depends_on: [], selectors: [{node_names: [n1]}], success_criteria: {percent_successful_nodes: 100}}]";
+    let old = groups(one);
+    let ways = |new: &Documented| {
+        let files = GuardFiles::default();
+        let old = values(&Subject {
+            against: Some(new),
+            ..Subject::of(&old, &files)
+        });
+        super::weaker(&old, &values(&Subject::of(new, &files))).len()
+    };
+    assert_eq!(ways(&groups(one)), 0);
+    assert_eq!(
+        ways(&groups(&one.replace("name: a", "name: b"))),
+        0,
+        "renamed"
+    );
+    assert_eq!(
+        ways(&groups(&one.replace("critical: true", "critical: false"))),
+        1
+    );
+    assert_eq!(ways(&groups(&one.replace(": 100", ": 90"))), 1);
+    let renamed = one.replace("name: a", "name: b");
+    assert_eq!(
+        ways(&groups(&renamed.replace(": 100", ": 10"))),
+        1,
+        "renamed and loosened"
+    );
+    assert_eq!(
+        ways(&groups(
+            &one.replace("[n1]", "[n9]").replace("name: a", "name: b")
+        )),
+        1
+    );
+}
+
+/// The leaves of a schema, as paths.
+fn leaves(schema: &Value, of: &Value, path: &str, found: &mut Vec<String>) {
+    let defs = &schema["$defs"];
+    let of = match of["$ref"].as_str() {
+        Some(name) => &defs[name.rsplit('/').next().unwrap()],
+        None => of,
+    };
+    let before = found.len();
+    let dot = if path.is_empty() { "" } else { "." };
+    for (name, below) in of["properties"].as_object().into_iter().flatten() {
+        leaves(schema, below, &format!("{path}{dot}{name}"), found);
+    }
+    for (_, below) in of["patternProperties"].as_object().into_iter().flatten() {
+        leaves(schema, below, &format!("{path}{dot}*"), found);
+    }
+    if of["items"].is_object() {
+        leaves(schema, &of["items"], &format!("{path}[]"), found);
+    }
+    if of["additionalProperties"].is_object() {
+        leaves(
+            schema,
+            &of["additionalProperties"],
+            &format!("{path}{dot}*"),
+            found,
+        );
+    }
+    if found.len() == before {
+        found.push(path.to_owned());
+    }
+}
+
+#[test]
+fn every_field_of_the_documents_that_guard_a_site_has_a_row() {
+    let kinds = [
+        kind::BACKENDS,
+        kind::CLEANING,
+        kind::CONFIGURATION,
+        kind::ETCD_CLUSTERS,
+        kind::POLICY,
+        kind::RETIREMENT,
+        kind::STRATEGY,
+    ];
+    for kind in kinds {
+        let file = format!(
+            "{}/schemas/{}.json",
+            env!("CARGO_MANIFEST_DIR"),
+            kind.replace('/', ".")
+        );
+        let schema: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        let mut found = Vec::new();
+        leaves(&schema, &schema, "", &mut found);
+        assert!(found.len() > 2, "{kind}");
+        let rows = || {
+            TABLE
+                .iter()
+                .flat_map(|guard| guard.fields)
+                .filter(|(of, _)| *of == kind)
+        };
+        for leaf in &found {
+            let has_row = rows().any(|(_, field)| {
+                let rest = leaf.strip_prefix(field);
+                rest.is_some_and(|rest| {
+                    field.is_empty() || rest.is_empty() || rest.starts_with(['.', '['])
+                })
+            });
+            assert!(has_row, "{kind}: {leaf}");
+        }
+        for (_, field) in rows() {
+            let parts: Vec<&str> = field.split('*').collect();
+            let is_there =
+                |leaf: &String| leaf.starts_with(parts[0]) && leaf.contains(parts[parts.len() - 1]);
+            assert!(found.iter().any(is_there), "{kind} has no {field}");
+        }
+    }
+}
