@@ -148,7 +148,7 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
     match view.format {
         PlanFormat::Text => {
             let view = view.text(printer.out);
-            printer.stream(|out| report::plan::text(out, plan, view))
+            printer.stream_text(|out| report::plan::text(out, plan, view))
         }
         PlanFormat::Json => {
             printer.stream_bytes(|out| saved::write_to(plan, &mut Escaped::new(out)))?;

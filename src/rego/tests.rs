@@ -148,6 +148,7 @@ fn schema() -> Value {
         "policies",
         "records_digest",
         "digest",
+        "applicability",
         "checked",
     ] {
         properties.remove(of_file).unwrap();

@@ -124,6 +124,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "format",
             "full",
             "max-bytes",
+            "no-pager",
             "number",
             "out",
             "plan",

@@ -179,6 +179,9 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
     if let Some(run) = &plan.unfinished {
         let _ = writeln!(out, "> **Warning:** {}\n", markdown_text(&unfinished(run)));
     }
+    if let Some(refusal) = words::refusal(plan) {
+        let _ = writeln!(out, "> **{}**\n", markdown_text(&refusal));
+    }
     for line in summary(plan) {
         let _ = writeln!(out, "**{}**\n", markdown_text(&line));
     }

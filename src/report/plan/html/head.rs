@@ -82,16 +82,20 @@ fn of_plan(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         idle => format!(", {idle} more blocked or left out"),
     };
     let grave = if all > 0 { " class=\"grave\"" } else { "" };
-    let refused = plan.is_refused();
-    let (class, state) = match (refused, plan.is_empty()) {
-        (true, _) => ("pill stop", "Refused as it stands"),
-        (false, true) => ("pill", "Nothing to apply"),
-        (false, false) => ("pill go", "Can be applied"),
+    let refusal = words::refusal(plan);
+    let (class, state) = match (&refusal, plan.is_empty()) {
+        (Some(_), _) => ("pill stop", "Refused as it stands"),
+        (None, true) => ("pill", "Nothing to apply"),
+        (None, false) => ("pill go", "Can be applied"),
     };
     writeln!(
         out,
         "<h1{grave}>{verdict}{more}</h1>\n<p><span class=\"{class}\">{state}</span></p>"
-    )
+    )?;
+    match refusal {
+        Some(refusal) => writeln!(out, "<p class=\"note warn\">{}</p>", xml(&refusal)),
+        None => Ok(()),
+    }
 }
 
 fn of_run(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
