@@ -189,7 +189,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 59] = [
+pub const SETTABLE: [&str; 61] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -233,6 +233,7 @@ pub const SETTABLE: [&str; 59] = [
     "pushes-per-minute",
     "queue",
     "rack",
+    "rehearse",
     "remote",
     "remove-etcd-timeout",
     "rendered",
@@ -240,6 +241,7 @@ pub const SETTABLE: [&str; 59] = [
     "rev",
     "save-observed",
     "schedule",
+    "seed",
     "site",
     "steps",
     "stop-after",

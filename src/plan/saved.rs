@@ -359,6 +359,10 @@ pub fn write_to(plan: &Plan, out: &mut dyn Write) -> io::Result<Digest> {
         out.write_all(b",\"checked\":")?;
         serde_json::to_writer(&mut *out, checked)?;
     }
+    if let Some(rehearsal) = &plan.rehearsal {
+        out.write_all(b",\"rehearsal\":")?;
+        serde_json::to_writer(&mut *out, rehearsal)?;
+    }
     out.write_all(b",\"applicability\":")?;
     serde_json::to_writer(&mut *out, &Applicability::of(plan))?;
     writeln!(out, ",\"digest\":\"{digest}\"}}")?;
@@ -451,6 +455,9 @@ struct ReadFile {
     /// Whether it could be applied when it was written, which is judged again by what it holds.
     #[serde(default, rename = "applicability")]
     _applicability: Option<IgnoredAny>,
+    /// The rehearsal by the program that wrote the file.
+    #[serde(default, rename = "rehearsal")]
+    _rehearsal: Option<IgnoredAny>,
     digest: Digest,
 }
 
@@ -584,6 +591,7 @@ impl ReadFile {
             summary: self.summary,
             forecast: self.forecast,
             checked: None,
+            rehearsal: None,
         })
     }
 }

@@ -150,6 +150,7 @@ fn schema() -> Value {
         "digest",
         "applicability",
         "checked",
+        "rehearsal",
     ] {
         properties.remove(of_file).unwrap();
     }

@@ -114,6 +114,7 @@ fn the_outputs_of_commands_are_valid_by_their_schemas() {
     look("show", &["show"]);
     look("diff", &["diff", "HEAD", "worktree"]);
     look("plan", &["plan"]);
+    look("plan", &["plan", "--rehearse", "20"]);
     look("plan", &["show", "--plan"]);
     assert_eq!(found, Vec::<String>::new());
 }

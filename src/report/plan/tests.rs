@@ -173,6 +173,7 @@ pub(super) fn empty() -> Plan {
             ..Forecast::default()
         },
         checked: None,
+        rehearsal: None,
     }
 }
 

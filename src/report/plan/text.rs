@@ -7,7 +7,7 @@ use super::fold::Piece;
 use super::forecast;
 use super::outline::{self, Alike, OutlinePart, Stage, outline, shown};
 use super::summary::summary;
-use super::{View, fold, steps, words};
+use super::{View, fold, rehearsal, steps, words};
 use crate::diff::FieldChange;
 use crate::plan::{Change, ChangeKind, Plan};
 use crate::report::{Palette, Role, Visible, counted, unfinished};
@@ -55,6 +55,12 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     }
     for line in expected {
         writeln!(out, "  {line}")?;
+    }
+    if let Some((title, lines)) = rehearsal::lines(plan) {
+        writeln!(out, "\n{}", view.palette.paint(Role::Strong, title))?;
+        for line in lines {
+            writeln!(out, "  {line}")?;
+        }
     }
     steps::write(out, plan, view)?;
     guards(out, plan, view.palette)?;

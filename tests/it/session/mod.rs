@@ -223,6 +223,7 @@ fn plan(nodes: &[&str]) -> Plan {
         summary: Summary::default(),
         forecast: trueup::plan::Forecast::default(),
         checked: None,
+        rehearsal: None,
     }
 }
 

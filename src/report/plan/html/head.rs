@@ -7,7 +7,7 @@ use super::model::Model;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::Outcome;
 use crate::report::escape::xml;
-use crate::report::plan::{forecast, outline, summary, words};
+use crate::report::plan::{forecast, outline, rehearsal, summary, words};
 use crate::report::run::{requested, signature_words, words as outcome_words};
 use crate::report::{Role, counted, unfinished};
 
@@ -287,6 +287,17 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         writeln!(
             out,
             "<section aria-labelledby=\"h-workloads\"><h2 id=\"h-workloads\">Workloads</h2><ul class=\"columns\">"
+        )?;
+        for line in lines {
+            writeln!(out, "<li>{}</li>", xml(&line))?;
+        }
+        writeln!(out, "</ul></section>")?;
+    }
+    if let Some((title, lines)) = rehearsal::lines(plan) {
+        writeln!(
+            out,
+            "<section aria-labelledby=\"h-rehearsal\"><h2 id=\"h-rehearsal\">Rehearsal</h2><p>{}</p><ul>",
+            xml(&title)
         )?;
         for line in lines {
             writeln!(out, "<li>{}</li>", xml(&line))?;
