@@ -133,17 +133,49 @@ fn simulated(
     times: Option<&mut [StepTimes]>,
     duration: &mut dyn FnMut(usize) -> u64,
 ) -> u64 {
+    played(schedule, running, times, &mut AllSucceed(duration)).0
+}
+
+/// Decides how the steps of a simulated run go.
+pub(super) trait Play {
+    /// A step begins; gives how long it takes, in milliseconds.
+    fn begin(&mut self, index: usize) -> u64;
+
+    /// A step ends.
+    fn end(&mut self, index: usize) -> StepOutcome;
+}
+
+/// Steps that all succeed, each after its duration.
+struct AllSucceed<'d>(&'d mut dyn FnMut(usize) -> u64);
+
+impl Play for AllSucceed<'_> {
+    fn begin(&mut self, index: usize) -> u64 {
+        (self.0)(index)
+    }
+
+    fn end(&mut self, _: usize) -> StepOutcome {
+        StepOutcome::Succeeded
+    }
+}
+
+/// Simulates a run as it is played; gives how long it takes, and how its steps stand at the end.
+pub(super) fn played<'a>(
+    schedule: Schedule<'a>,
+    running: &[(usize, u64)],
+    times: Option<&mut [StepTimes]>,
+    play: &mut dyn Play,
+) -> (u64, Schedule<'a>) {
     let ends = running.iter().map(|(index, left)| Reverse((*left, *index)));
     let mut simulation = Simulation {
         schedule,
         now: 0,
         ends: ends.collect(),
         times,
-        duration,
+        play,
     };
     let Ok(()) = simulation.run();
     simulation.tag();
-    simulation.now
+    (simulation.now, simulation.schedule)
 }
 
 /// A run for which time is a number.
@@ -153,7 +185,7 @@ struct Simulation<'a, 'd> {
     /// When each running step ends.
     ends: BinaryHeap<Reverse<(u64, usize)>>,
     times: Option<&'d mut [StepTimes]>,
-    duration: &'d mut dyn FnMut(usize) -> u64,
+    play: &'d mut dyn Play,
 }
 
 /// Milliseconds as whole seconds.
@@ -193,8 +225,8 @@ impl Simulation<'_, '_> {
             {
                 self.ends.pop();
                 self.schedule.stopped(index);
-                self.schedule
-                    .take_in(index, &StepOutcome::Succeeded, true, 0);
+                let outcome = self.play.end(index);
+                self.schedule.take_in(index, &outcome, true, 0);
             }
         }
     }
@@ -215,7 +247,7 @@ impl<'a> Driver<'a> for Simulation<'a, '_> {
 
     fn begin(&mut self, index: usize) -> Result<(), Infallible> {
         self.schedule.started(index);
-        let end = self.now.saturating_add((self.duration)(index));
+        let end = self.now.saturating_add(self.play.begin(index));
         self.note(index, end);
         self.ends.push(Reverse((end, index)));
         Ok(())
@@ -262,6 +294,12 @@ impl Random {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         Self(hash)
+    }
+
+    /// The numbers of one of many, which do not depend on those of the others.
+    pub(super) fn of(seed: u64, number: u64) -> Self {
+        let mut first = Self(seed);
+        Self(first.next() ^ Self(number).next())
     }
 
     fn next(&mut self) -> u64 {

@@ -2,10 +2,11 @@
 
 use super::Error;
 use super::dispatcher::{Dispatcher, Message, milliseconds};
+use super::schedule::Schedule;
 use super::tally::{NodeTally, under_way};
 use crate::plan::Standing;
 use crate::record::{Counts, Outcome, Phase};
-use crate::run::{Completion, Finished, NodeResult, RunListener};
+use crate::run::{Completion, Finished, GroupResult, NodeResult, RunListener};
 
 impl Dispatcher<'_> {
     /// Reports the steps that were still running, and sums up.
@@ -65,17 +66,9 @@ impl Dispatcher<'_> {
         let standings = self.schedule.tally.nodes.iter();
         let standings = standings.map(|node| (node.name.clone(), node.standing));
         let critical_failed = self.schedule.critical_failures().next().is_some();
-        // Whatever the criteria say, a run of which no node succeeded is none.
-        let none_succeeded = counts.failed > 0 && counts.succeeded == 0;
-        let site_failed = self.schedule.site_failed.is_some() || self.schedule.halted;
-        let outcome = if interrupted {
-            Outcome::Interrupted
-        } else if critical_failed || site_failed || none_succeeded {
-            Outcome::Failed
-        } else if self.schedule.step_failed || groups.iter().any(|group| !group.succeeded) {
-            Outcome::SucceededWithFailures
-        } else {
-            Outcome::Succeeded
+        let outcome = match interrupted {
+            true => Outcome::Interrupted,
+            false => self.schedule.outcome(&groups, counts),
         };
         Finished {
             outcome,
@@ -98,8 +91,25 @@ impl Dispatcher<'_> {
     }
 }
 
+impl Schedule<'_> {
+    /// The outcome of a run whose steps have all ended.
+    pub(super) fn outcome(&self, groups: &[GroupResult], counts: Counts) -> Outcome {
+        let critical_failed = self.critical_failures().next().is_some();
+        // Whatever the criteria say, a run of which no node succeeded is none.
+        let none_succeeded = counts.failed > 0 && counts.succeeded == 0;
+        let site_failed = self.site_failed.is_some() || self.halted;
+        if critical_failed || site_failed || none_succeeded {
+            Outcome::Failed
+        } else if self.step_failed || groups.iter().any(|group| !group.succeeded) {
+            Outcome::SucceededWithFailures
+        } else {
+            Outcome::Succeeded
+        }
+    }
+}
+
 /// How the nodes ended that the plan changes, sorted by name, and their counts.
-fn node_results(tallies: &[NodeTally]) -> (Vec<NodeResult>, Counts) {
+pub(super) fn node_results(tallies: &[NodeTally]) -> (Vec<NodeResult>, Counts) {
     let mut counts = Counts::default();
     let mut nodes = Vec::new();
     for node in tallies.iter().filter(|node| !node.view.planned.is_empty()) {

@@ -17,6 +17,7 @@ mod expected;
 mod finish;
 mod graph;
 mod preconditions;
+mod rehearse;
 mod replay;
 mod request;
 mod runner;
@@ -32,6 +33,7 @@ pub use dispatch::execute;
 pub use estimate::{Estimate, estimate};
 pub use expected::ExpectedDurations;
 pub use preconditions::PreconditionChecker;
+pub use rehearse::rehearse;
 pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, PartScope, Preconditions};
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ fn show(context: &Context, plan: &Plan) -> Result<(), Failure> {
     };
     context
         .printer
-        .stream(|out| report::plan::text(out, plan, view))
+        .stream_text(|out| report::plan::text(out, plan, view))
 }
 
 /// Asks whether to sign, unless `--yes` was given.

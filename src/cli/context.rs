@@ -8,11 +8,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::backend::Looks;
-use crate::report::{Palette, Role, Visible};
+use crate::report::{Palette, Role, Visible, Wrapped};
 use crate::repository::{self, OtherRepository, Repository};
 use crate::workflow::Checkout;
 
-use super::{ColorChoice, Failure, FailureKind, GlobalArguments, environment, exit};
+use super::{ColorChoice, Failure, FailureKind, GlobalArguments, environment, exit, pager};
 
 /// Bytes that are written at once.
 const PIECE: usize = 1 << 16;
@@ -39,6 +39,10 @@ pub(super) struct Printer {
     pub(super) out: Palette,
     /// Colours of stderr.
     pub(super) err: Palette,
+    /// Columns of the terminal that stdout is.
+    out_columns: Option<usize>,
+    /// Columns of the terminal that stderr is.
+    err_columns: Option<usize>,
 }
 
 impl Printer {
@@ -55,12 +59,15 @@ impl Printer {
         Self {
             out: palette(colored(std::io::stdout().is_terminal())),
             err: palette(colored(std::io::stderr().is_terminal())),
+            out_columns: columns(std::io::stdout()),
+            err_columns: columns(std::io::stderr()),
         }
     }
 
     /// Writes the requested output to stdout. A closed pipe (`| head`) is no failure, here and
     /// below.
     pub(super) fn print(&self, text: &str) -> Result<(), Failure> {
+        pager::begin();
         let mut out = std::io::stdout().lock();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         unread(written)
@@ -71,6 +78,7 @@ impl Printer {
         &self,
         write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result,
     ) -> Result<(), Failure> {
+        pager::begin();
         let mut text = Text {
             out: BufWriter::with_capacity(PIECE, std::io::stdout().lock()),
             error: None,
@@ -85,11 +93,27 @@ impl Printer {
         }
     }
 
+    /// Streams text for people: on a terminal its lines end at words.
+    pub(super) fn stream_text(
+        &self,
+        write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result,
+    ) -> Result<(), Failure> {
+        match self.out_columns {
+            Some(columns) => self.stream(|out| {
+                let mut text = Wrapped::new(out, columns);
+                write(&mut text)?;
+                text.finish()
+            }),
+            None => self.stream(write),
+        }
+    }
+
     /// Streams bytes.
     pub(super) fn stream_bytes<T>(
         &self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<T>,
     ) -> Result<(), Failure> {
+        pager::begin();
         let mut out = BufWriter::with_capacity(PIECE, std::io::stdout().lock());
         let written = write(&mut out).and_then(|_| out.flush());
         // What is left in the buffer goes nowhere else.
@@ -99,6 +123,19 @@ impl Printer {
 
     /// Writes something for people to stderr.
     pub(super) fn tell(&self, text: &str) {
+        let mut wrapped = String::new();
+        let text = match self
+            .err_columns
+            .map(|columns| Wrapped::new(&mut wrapped, columns))
+        {
+            // Writing to memory does not fail.
+            Some(mut lines) => {
+                let _ = fmt::Write::write_str(&mut lines, text);
+                let _ = lines.finish();
+                &wrapped
+            }
+            None => text,
+        };
         let mut err = std::io::stderr().lock();
         // A failure here cannot be reported any more.
         let _ = err.write_all(text.as_bytes());
@@ -137,6 +174,19 @@ impl Printer {
         }
         exit::code(failure)
     }
+}
+
+/// The columns of a stream that is a terminal, where it knows them.
+#[cfg(unix)]
+fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    // Narrower ones tell more of who started the program than of who reads it.
+    Some(usize::from(size.ws_col)).filter(|columns| *columns >= 40)
+}
+
+#[cfg(not(unix))]
+fn columns(_: impl IsTerminal) -> Option<usize> {
+    None
 }
 
 /// The result of a write to stdout, which may be closed.
@@ -211,6 +261,7 @@ impl Context {
             repository: Vec::new(),
             color: ColorChoice::Never,
             backends_from: None,
+            no_pager: true,
             verbose: 0,
         };
         Self::new(&global).ok()

@@ -113,7 +113,7 @@ pub(super) fn run(context: &mut Context, command: &DiffCommand) -> Result<u8, Fa
     let (printer, sources) = (&context.printer, loader.sources());
     match command.format {
         DiffFormat::Text => {
-            printer.stream(|out| {
+            printer.stream_text(|out| {
                 report::diff::text(out, &difference, sources, reached, printer.out)
             })?;
         }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use crate::design::schema;
+use crate::design::{name_problem, schema};
+use crate::report::Visible;
 use crate::repository::{Repository, Signature};
 
 use super::apply::actor;
@@ -187,11 +188,18 @@ const MAAS: Example = Example {
 const SCHEMAS_OF_EXAMPLE: &str = "../../schemas/";
 const SCHEMAS: &str = ".schemas/";
 
+/// The file in which an example names itself.
+const SITE_DEFINITION: &str = "site-definition.yaml";
+
+/// The files of a checkout that are no part of a site: each belongs to one moment, and may name all that the site has.
+const IGNORED: &str = "# Saved plans, observed states and bundles: each belongs to one moment.\n\
+                       *.plan\n*.observed\n*.bundle\n";
+
 #[derive(Debug, Args)]
 pub(super) struct InitCommand {
-    /// An empty or new folder
-    #[arg(value_name = "DIR", default_value = ".")]
-    folder: PathBuf,
+    /// The site: an empty or new folder, whose name the site gets [default: the current folder, and the example's name]
+    #[arg(value_name = "NAME")]
+    folder: Option<PathBuf>,
     /// Site to write
     #[arg(long, value_enum, value_name = "NAME", default_value_t = ExampleName::Edge)]
     example: ExampleName,
@@ -221,18 +229,20 @@ impl ExampleName {
 }
 
 pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Failure> {
-    let folder = context.directory().join(&command.folder);
     let example = command.example.example();
+    let site = site_name(command.folder.as_deref(), example)?;
+    let folder = command.folder.as_deref().unwrap_or(Path::new("."));
+    let folder = context.directory().join(folder);
     // A repository inside another one would be an accident.
     let existing = folder.ancestors().find(|folder| folder.is_dir());
     let around = existing.and_then(|folder| Repository::discover(folder).ok());
     let (committed, next) = match around {
         Some(_) => {
-            write_files(&folder, example)?;
+            write_files(&folder, example, &site)?;
             ("in the repository around it", "  git add . && git commit\n")
         }
         None => {
-            write_site(context, &folder, example)?;
+            write_named(context, &folder, example, &site)?;
             ("committed to git", "")
         }
     };
@@ -249,8 +259,7 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
         false => shown.unwrap_or(&folder),
     };
     context.printer.tell(&format!(
-        "Wrote the site `{}` to {}: {}, {committed}.\n\nTry it:\n{}{next}  trueup validate\n{}",
-        example.name,
+        "Wrote the site `{site}` to {}: {}, {committed}.\n\nTry it:\n{}{next}  trueup validate\n{}",
         shown.display(),
         example.summary,
         match is_here {
@@ -266,20 +275,49 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
     Ok(0)
 }
 
+/// The name of the site: that of its folder, where one is given.
+fn site_name(folder: Option<&Path>, example: &Example) -> Result<String, Failure> {
+    let Some(folder) = folder.filter(|folder| *folder != Path::new(".")) else {
+        return Ok(example.name.to_owned());
+    };
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    match name_problem(&name) {
+        None => Ok(name.into_owned()),
+        Some(problem) => {
+            let message = format!(
+                "`{}` cannot be the name of a site: it {problem}",
+                Visible(&name)
+            );
+            Err(Failure::new(FailureKind::Usage, message)
+                .hint("name a folder by letters, digits, `-`, `_` and `.`; the site gets its name"))
+        }
+    }
+}
+
 /// Writes an example and commits it.
 pub(super) fn write_site(
     context: &Context,
     folder: &Path,
     example: &Example,
 ) -> Result<Repository, Failure> {
-    write_files(folder, example)?;
+    write_named(context, folder, example, example.name)
+}
+
+/// Writes an example as the site of another name, and commits it.
+fn write_named(
+    context: &Context,
+    folder: &Path,
+    example: &Example,
+    site: &str,
+) -> Result<Repository, Failure> {
+    write_files(folder, example, site)?;
     let repository = Repository::init(folder)?;
     commit(context, &repository, example.message)?;
     Ok(repository)
 }
 
 /// Writes the files of an example into a new or empty folder.
-fn write_files(folder: &Path, example: &Example) -> Result<(), Failure> {
+fn write_files(folder: &Path, example: &Example, site: &str) -> Result<(), Failure> {
     let writing = |path: &Path, error: std::io::Error| {
         Failure::error(format!(
             "`{}` could not be written: {error}",
@@ -300,8 +338,19 @@ fn write_files(folder: &Path, example: &Example) -> Result<(), Failure> {
         std::fs::write(&path, text).map_err(|error| writing(&path, error))
     };
     for (name, text) in example.files {
-        write(name, &text.replace(SCHEMAS_OF_EXAMPLE, SCHEMAS))?;
+        let text = text.replace(SCHEMAS_OF_EXAMPLE, SCHEMAS);
+        match *name == SITE_DEFINITION {
+            true => write(
+                name,
+                &text.replace(
+                    &format!("metadata: {{name: {}}}", example.name),
+                    &format!("metadata: {{name: {site}}}"),
+                ),
+            )?,
+            false => write(name, &text)?,
+        }
     }
+    write(".gitignore", IGNORED)?;
     let schemas = folder.join(SCHEMAS);
     std::fs::create_dir(&schemas).map_err(|error| writing(&schemas, error))?;
     for (name, text) in schema::files() {

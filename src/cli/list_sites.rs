@@ -44,7 +44,7 @@ pub(super) fn run(context: &mut Context, command: &ListSitesCommand) -> Result<u
     let sites: Vec<ListedSite> = sites.collect();
     let printer = &context.printer;
     match command.format {
-        ListSitesFormat::Text => printer.stream(|out| list(out, &sites, printer.out))?,
+        ListSitesFormat::Text => printer.stream_text(|out| list(out, &sites, printer.out))?,
         ListSitesFormat::Json => printer.stream(|out| list_json(out, &sites))?,
         ListSitesFormat::Names => {
             let names = sites.iter().map(|site| &*site.name);

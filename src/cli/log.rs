@@ -111,7 +111,7 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
         record.outcome = outcome_now(record, unfinished);
     }
     match command.format {
-        LogFormat::Text => printer.stream(|out| report::run::log(out, &runs, printer.out))?,
+        LogFormat::Text => printer.stream_text(|out| report::run::log(out, &runs, printer.out))?,
         LogFormat::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,
     }
     interrupted::tell_unfinished(context, unfinished);
@@ -145,7 +145,7 @@ fn history(
     let printer = &context.printer;
     match format {
         LogFormat::Text => {
-            printer.stream(|out| report::run::node_history(out, &found, printer.out))?;
+            printer.stream_text(|out| report::run::node_history(out, &found, printer.out))?;
         }
         LogFormat::Json => {
             printer.stream(|out| report::run::node_history_json(out, node, &found))?;
@@ -327,7 +327,7 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         printer.stream(|out| report::plan::html(out, &plan, Some(page)))?;
     } else {
         let full = command.view.full;
-        printer.stream(|out| report::run::show(out, &row, ending, printer.out, full))?;
+        printer.stream_text(|out| report::run::show(out, &row, ending, printer.out, full))?;
     }
     Ok(0)
 }

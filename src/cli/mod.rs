@@ -32,6 +32,7 @@ mod manual;
 mod migrate;
 mod nodes;
 mod observing;
+mod pager;
 mod plan;
 mod plan_sites;
 mod planning;
@@ -93,6 +94,9 @@ pub struct GlobalArguments {
     /// Take Backends, Policy, EtcdClusters, NodeRetirement and CleaningPolicy from this revision, and trust it: a commit id, a full ref, or a remote's branch such as `origin/main`
     #[arg(long, value_name = "REV", global = true)]
     backends_from: Option<String>,
+    /// Print long output as it is, also on a terminal, instead of by `TRUEUP_PAGER`, `PAGER` or `less`
+    #[arg(long, global = true)]
+    no_pager: bool,
     /// Log progress to stderr; twice: also every request; three times: also every file and wait
     #[arg(short = 'v', long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
@@ -185,7 +189,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 58] = [
+pub const SETTABLE: [&str; 61] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -215,6 +219,7 @@ pub const SETTABLE: [&str; 58] = [
     "max-bytes",
     "max-failures",
     "max-tasks",
+    "no-pager",
     "nodes-per-part",
     "number",
     "observed",
@@ -228,6 +233,7 @@ pub const SETTABLE: [&str; 58] = [
     "pushes-per-minute",
     "queue",
     "rack",
+    "rehearse",
     "remote",
     "remove-etcd-timeout",
     "rendered",
@@ -235,6 +241,7 @@ pub const SETTABLE: [&str; 58] = [
     "rev",
     "save-observed",
     "schedule",
+    "seed",
     "site",
     "steps",
     "stop-after",
@@ -330,7 +337,10 @@ fn print_usage(error: &clap::Error) {
 
 fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let command = command();
+    let command = match arguments.iter().any(|word| word == "-h") {
+        true => help::first_screen(command()),
+        false => command(),
+    };
     let mut words = arguments.iter().skip(1).take_while(|word| *word != "--");
     let one_dash = words.find_map(|word| {
         let word = word.to_str()?;
@@ -380,12 +390,16 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     for warning in foreign::misspelt(std::env::vars_os().map(|(name, _)| name)) {
         context.printer.tell(&warning);
     }
+    if parsed.command.is_paged() && !parsed.global.no_pager {
+        pager::want();
+    }
     let telemetry = Telemetry::begin(name, context.printer, parsed.command.stays());
     let result = parsed.command.run(&mut context);
     let (code, message) = match &result {
         Ok(code) => (*code, None),
         Err(failure) => (context.printer.fail(failure), Some(&*failure.message)),
     };
+    pager::end();
     if let Some(telemetry) = telemetry {
         telemetry.end(code, message);
     }
@@ -412,6 +426,22 @@ impl Command {
             Self::Apply(command) => command.stays(),
             _ => false,
         }
+    }
+
+    /// Whether it prints what may be longer than a screen, and asks nothing.
+    fn is_paged(&self) -> bool {
+        matches!(
+            self,
+            Self::Actions
+                | Self::Diff(_)
+                | Self::Explain(_)
+                | Self::Log(_)
+                | Self::Nodes(_)
+                | Self::Plan(_)
+                | Self::Render(_)
+                | Self::Show(_)
+                | Self::Status(_)
+        )
     }
 
     fn run(self, context: &mut Context) -> Result<u8, Failure> {

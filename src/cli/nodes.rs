@@ -83,13 +83,15 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
                 printer.stream(|out| report::run::clean_steps_json(out, &steps))?
             }
             NodesFormat::Text | NodesFormat::Names => {
-                printer.stream(|out| report::run::clean_steps(out, &steps, printer.out))?;
+                printer.stream_text(|out| report::run::clean_steps(out, &steps, printer.out))?;
             }
         }
         return Ok(0);
     }
     match command.format {
-        NodesFormat::Text => printer.stream(|out| report::run::nodes(out, &rows, printer.out))?,
+        NodesFormat::Text => {
+            printer.stream_text(|out| report::run::nodes(out, &rows, printer.out))?
+        }
         NodesFormat::Json => printer.stream(|out| report::run::nodes_json(out, &rows))?,
         NodesFormat::Names => {
             let names = rows.iter().map(|row| row.design.name.as_str());

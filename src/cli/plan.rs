@@ -20,7 +20,7 @@ use super::context::Context;
 use super::interrupted;
 use super::planning::{PlanArguments, resolve};
 use super::sites::SitesArguments;
-use super::value::size;
+use super::value::{rehearsals, size};
 use super::{Failure, FailureKind};
 use crate::design::RunId;
 use crate::plan::Request;
@@ -55,6 +55,12 @@ pub(super) struct PlanCommand {
     /// Save the observed state of the site, for `--observed` elsewhere
     #[arg(long, value_name = "FILE", conflicts_with_all = ["observed", "all_sites", "affected_by"])]
     save_observed: Option<PathBuf>,
+    /// Simulate the run so many times, in each of which some steps go wrong, and show what fails how often
+    #[arg(long, value_name = "RUNS", value_parser = rehearsals, conflicts_with_all = ["all_sites", "affected_by"])]
+    rehearse: Option<usize>,
+    /// The seed of the first simulated run: the same seed is the same run
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "rehearse")]
+    seed: u64,
     /// Exit with 2 where there are changes, 3 where some are destructive
     #[arg(long)]
     pub(super) detailed_exitcode: bool,
@@ -148,7 +154,7 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
     match view.format {
         PlanFormat::Text => {
             let view = view.text(printer.out);
-            printer.stream(|out| report::plan::text(out, plan, view))
+            printer.stream_text(|out| report::plan::text(out, plan, view))
         }
         PlanFormat::Json => {
             printer.stream_bytes(|out| saved::write_to(plan, &mut Escaped::new(out)))?;
@@ -212,6 +218,10 @@ fn conclude(
     planned: Planned,
 ) -> Result<u8, Failure> {
     let repository = checkout.repository;
+    let mut planned = planned;
+    if let Some(runs) = command.rehearse {
+        planned.rehearse(command.seed, runs)?;
+    }
     let mut plan = planned.into_plan();
     plan.unfinished = interrupted::unfinished(checkout, connection)?;
     let plan = &plan;

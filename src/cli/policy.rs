@@ -50,7 +50,7 @@ pub(super) fn run(context: &mut Context, command: &PolicyCommand) -> Result<u8, 
     let (printer, verdicts) = (&context.printer, &plan.policies);
     match command.format {
         PolicyFormat::Text => {
-            printer.stream(|out| report::plan::verdicts(out, verdicts, printer.out))?;
+            printer.stream_text(|out| report::plan::verdicts(out, verdicts, printer.out))?;
         }
         PolicyFormat::Json => printer.stream(|out| report::plan::verdicts_json(out, verdicts))?,
     }

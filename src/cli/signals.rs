@@ -57,6 +57,17 @@ pub(super) fn until_signal(runtime: &Runtime, asks: Asking<'_>) -> Option<u8> {
     ended
 }
 
+/// Leaves Ctrl-C to another program on the terminal, as long as the handler lives. `None`: it cannot be left.
+#[cfg(unix)]
+pub(super) fn leave_interrupts() -> Option<Handler> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+    let _entered = runtime.enter();
+    // From the first time that it is listened to, it does not end the process any more.
+    drop(signal(SignalKind::interrupt()).ok()?);
+    Some(Handler::new())
+}
+
 /// Ends the process.
 #[expect(clippy::exit, reason = "as the signal does by default")]
 pub(super) fn exit(code: u8) -> ! {

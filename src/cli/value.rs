@@ -31,6 +31,11 @@ pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
+/// The number of simulated runs of a plan.
+pub(super) fn rehearsals(text: &str) -> Result<usize, String> {
+    within(text, &(1..=10_000))
+}
+
 /// A number within bounds.
 pub(super) fn within<N: TryFrom<u64>>(
     text: &str,

@@ -36,6 +36,7 @@ mod options;
 mod parts;
 mod preconditions;
 mod refusals;
+mod rehearsal;
 mod remediate;
 mod remedy;
 mod renamed;
@@ -88,6 +89,7 @@ pub use make::{make, named};
 pub use options::{Leaving, Options, Remediation};
 pub use parts::{Part, PartKind, Parts, TASKS_BESIDE};
 pub use preconditions::records_digest;
+pub use rehearsal::{Rehearsal, RehearsedCluster, RehearsedGroup, WorstRun};
 pub use remedy::breaker_of;
 pub use renamed::Renames;
 pub use saved::digest;
@@ -617,6 +619,8 @@ pub struct Plan {
     pub forecast: Forecast,
     /// The verdict of the checker of this process; not part of the digest, and never read back.
     pub checked: Option<CheckSummary>,
+    /// Its rehearsal, where that was asked for; not part of the digest, and never read back.
+    pub rehearsal: Option<Rehearsal>,
 }
 
 impl Summary {

@@ -1,7 +1,27 @@
 //! Why a plan as a whole is not applied: every reason, and who can end it.
 
-use super::{Lineage, Plan, PlanRefusal};
+use serde::Serialize;
+
+use super::{Lineage, Plan, PlanRefusal, RunState};
 use crate::diagnostic::counted;
+
+/// The answer to whether a plan can be applied as it stands, as its JSON has it.
+#[derive(Serialize)]
+pub(super) struct Applicability {
+    can_be_applied: bool,
+    refusals: Vec<PlanRefusal>,
+}
+
+impl Applicability {
+    /// The answer for a plan.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let refusals = plan.refusals();
+        Self {
+            can_be_applied: refusals.is_empty(),
+            refusals,
+        }
+    }
+}
 
 impl Plan {
     /// Returns every reason for which it is not applied as it stands; empty where it can be applied. All of them have to
@@ -26,6 +46,22 @@ impl Plan {
                 "the operator, by a plan of today",
                 Some("trueup plan"),
             );
+        }
+        if let Some(run) = &self.unfinished {
+            let run_id = &run.run;
+            let (reason, who, command) = match run.state {
+                RunState::Running => (
+                    format!("run {run_id} is running"),
+                    "the run, by its end",
+                    None,
+                ),
+                RunState::Interrupted => (
+                    format!("run {run_id} was interrupted"),
+                    "the operator: resume or abort it",
+                    Some("trueup apply --resume"),
+                ),
+            };
+            add(reason, who, command);
         }
         if !self.target.dirty.is_empty() && !self.request.action.is_targeted() {
             let files = self.target.dirty.len();
@@ -76,33 +112,40 @@ impl Plan {
             let command = "trueup plan --allow-loosening";
             add(reason, "the operator, by a flag", Some(command));
         }
-        if self.is_refused_for_reach() {
-            let exceeded = self.guards.exceeded.iter().map(ToString::to_string);
-            let exceeded: Vec<String> = exceeded.collect();
-            let reason = format!(
-                "it reaches more than Policy `blast_radius` lets one commit reach: {}",
-                exceeded.join("; ")
-            );
+        if let Some(reason) = self.reach() {
             let who = "the operator: narrow it by `--target`, part by part";
             add(reason, who, None);
         }
-        if self.is_denied() {
-            let denied = self.policies.denied.iter();
-            let rules: Vec<String> = denied
-                .map(|each| format!("{} ({})", each.message, each.rule))
-                .collect();
-            let reason = format!("rules of the site deny it: {}", rules.join("; "));
-            add(
-                reason,
-                "the author of the change or of the rule, by a commit",
-                None,
-            );
+        if let Some(reason) = self.denials() {
+            let who = "the author of the change or of the rule, by a commit";
+            add(reason, who, None);
         }
         if let Some(reason) = self.missing_approvals() {
             let who = "those who may approve: `trueup approve PLAN`, of the saved plan";
             add(reason, who, None);
         }
         found
+    }
+
+    fn reach(&self) -> Option<String> {
+        let exceeded = self.guards.exceeded.iter().map(ToString::to_string);
+        let exceeded: Vec<String> = exceeded.collect();
+        self.is_refused_for_reach().then(|| {
+            format!(
+                "it reaches more than Policy `blast_radius` lets one commit reach: {}",
+                exceeded.join("; ")
+            )
+        })
+    }
+
+    fn denials(&self) -> Option<String> {
+        let denied = self.policies.denied.iter();
+        let rules: Vec<String> = denied
+            .map(|each| format!("{} ({})", each.message, each.rule))
+            .collect();
+        let rules = rules.join("; ");
+        self.is_denied()
+            .then(|| format!("rules of the site deny it: {rules}"))
     }
 
     fn missing_approvals(&self) -> Option<String> {

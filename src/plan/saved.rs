@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
 use super::fact::{FactName, FactSubject};
+use super::refusals::Applicability;
 use super::{
     Action, Approvals, Base, Change, CommitHistory, Expectation, FORMAT_VERSION, Forecast,
     IntermediateCommit, Options, Plan, PlanEffect, PlanGuards, PlannedGroup, Precondition,
@@ -333,7 +334,8 @@ pub fn digest(plan: &Plan) -> Digest {
     body_into(plan, io::sink()).map_or_else(|_| Digest::default(), |(digest, _)| digest)
 }
 
-/// The plan as one line of JSON, its forecast and the verdict on it, which the digest is not about, and the digest.
+/// The plan as one line of JSON; its forecast, the verdict on it and whether it can be applied, which the digest is not about;
+/// and the digest.
 #[must_use]
 pub fn write(plan: &Plan) -> Vec<u8> {
     let mut text = Vec::new();
@@ -357,6 +359,12 @@ pub fn write_to(plan: &Plan, out: &mut dyn Write) -> io::Result<Digest> {
         out.write_all(b",\"checked\":")?;
         serde_json::to_writer(&mut *out, checked)?;
     }
+    if let Some(rehearsal) = &plan.rehearsal {
+        out.write_all(b",\"rehearsal\":")?;
+        serde_json::to_writer(&mut *out, rehearsal)?;
+    }
+    out.write_all(b",\"applicability\":")?;
+    serde_json::to_writer(&mut *out, &Applicability::of(plan))?;
     writeln!(out, ",\"digest\":\"{digest}\"}}")?;
     Ok(digest)
 }
@@ -444,6 +452,12 @@ struct ReadFile {
     /// The verdict of the program that wrote the file, which does not count here.
     #[serde(default, rename = "checked")]
     _checked: Option<IgnoredAny>,
+    /// Whether it could be applied when it was written, which is judged again by what it holds.
+    #[serde(default, rename = "applicability")]
+    _applicability: Option<IgnoredAny>,
+    /// The rehearsal by the program that wrote the file.
+    #[serde(default, rename = "rehearsal")]
+    _rehearsal: Option<IgnoredAny>,
     digest: Digest,
 }
 
@@ -577,6 +591,7 @@ impl ReadFile {
             summary: self.summary,
             forecast: self.forecast,
             checked: None,
+            rehearsal: None,
         })
     }
 }

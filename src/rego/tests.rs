@@ -148,7 +148,9 @@ fn schema() -> Value {
         "policies",
         "records_digest",
         "digest",
+        "applicability",
         "checked",
+        "rehearsal",
     ] {
         properties.remove(of_file).unwrap();
     }

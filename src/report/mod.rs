@@ -21,6 +21,7 @@ pub mod run;
 pub mod sites;
 mod table;
 mod unfinished;
+mod wrap;
 
 pub use crate::diagnostic::{counted, short_id};
 pub(crate) use escape::xml;
@@ -28,3 +29,4 @@ pub use escape::{Visible, names};
 pub(crate) use html::{Look, page};
 pub use palette::{Painted, Palette, Role};
 pub use unfinished::unfinished;
+pub use wrap::Wrapped;

@@ -145,6 +145,22 @@ impl Outlook {
 }
 
 impl Planned {
+    /// Simulates the run of the plan so many times, in each of which some steps go wrong, and adds what it came to.
+    ///
+    /// # Errors
+    ///
+    /// The steps are no graph that can be run.
+    pub fn rehearse(&mut self, first_seed: u64, runs: usize) -> Result<(), Failure> {
+        let Some(outlook) = self.outlook.as_ref().filter(|_| !self.plan.is_empty()) else {
+            return Ok(());
+        };
+        let expected = expected_of(&self.plan, &outlook.guarded, &outlook.durations);
+        let rehearsal = apply::rehearse(&self.plan, &expected, first_seed, runs);
+        let rehearsal = rehearsal.map_err(|error| Failure::error(error.to_string()))?;
+        self.plan.rehearsal = Some(rehearsal);
+        Ok(())
+    }
+
     /// The plan alone, for a process that ends soon: taking everything else apart piece by piece would only cost time.
     pub fn into_plan(self) -> Plan {
         let Self {
@@ -271,6 +287,7 @@ impl<'a> Planner<'a> {
         let mut planned = self.made_of(&mut loader, site, ground, head, snapshot?)?;
         if let Some(outlook) = planned.outlook.take() {
             outlook.add_to(&mut planned.plan)?;
+            planned.outlook = Some(outlook);
         }
         Ok(planned)
     }
@@ -694,13 +711,18 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// How long the steps of a plan may take.
+fn expected_of(plan: &Plan, site: &Guarded, durations: &Durations) -> ExpectedDurations {
+    let declared = |kind| backend::declared_duration(site.guards(), kind);
+    ExpectedDurations::of(plan, &site.nodes, durations, &declared)
+}
+
 /// How long a run of a plan takes; the same plan and durations give the same.
 fn estimate(plan: &Plan, site: &Guarded, durations: &Durations) -> Option<Estimate> {
     if plan.is_empty() {
         return None;
     }
-    let declared = |kind| backend::declared_duration(site.guards(), kind);
-    let expected = ExpectedDurations::of(plan, &site.nodes, durations, &declared);
+    let expected = expected_of(plan, site, durations);
     // Steps that are no graph are an error where they are carried out.
     apply::estimate(plan, &expected, &plan::digest(plan)).unwrap_or_default()
 }

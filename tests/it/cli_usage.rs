@@ -197,12 +197,21 @@ fn init_writes_the_example_that_is_asked_for() {
     let told = fixture
         .run(&["init", "--example", "control-plane", folder])
         .with(0);
-    assert!(
-        told.stderr.contains("Wrote the site `control-plane`"),
-        "{told:?}"
-    );
+    assert!(told.stderr.contains("Wrote the site `new`"), "{told:?}");
     let told = fixture.run(&["-C", folder, "validate"]).with(0).stdout;
+    assert!(told.contains("site `new` is valid"), "{told}");
     assert!(told.contains("5 nodes"), "{told}");
+    // A saved plan is nothing that the next commit takes with it.
+    fixture
+        .run(&["-C", folder, "plan", "-o", "first.plan"])
+        .with(0);
+    let mut status = std::process::Command::new("git");
+    let status = status.args(["-C", folder, "status", "--porcelain"]);
+    assert_eq!(status.output().unwrap().stdout, b"");
+    fixture
+        .run(&["init", "../a site"])
+        .with(64)
+        .saying("cannot be the name of a site");
     fixture.run(&["init", "--example", "none", folder]).with(64);
 }
 

@@ -182,6 +182,7 @@ impl Fixture {
             .env("HOME", self.checkout.outside())
             .env("LC_ALL", "C")
             .env("NO_COLOR", "1")
+            .env("PAGER", "cat")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env(
                 "GIT_CONFIG_GLOBAL",

@@ -153,3 +153,86 @@ fn controllers_that_take_long_to_answer_are_counted_meanwhile() {
     assert!(asked.shown.contains("of 13 machines"), "{}", asked.shown);
     drop(listener);
 }
+
+/// Runs a command on a terminal of 80 columns, with a pager that marks each line, and gives what is shown.
+fn paged(fixture: &Fixture, arguments: &[&str], pager: Option<&str>) -> String {
+    let own = fixture.command(arguments);
+    let words = std::iter::once(own.get_program()).chain(own.get_args());
+    let words: Vec<&str> = words.map(|word| word.to_str().unwrap()).collect();
+    let line = format!("stty cols 80 rows 24; '{}'", words.join("' '"));
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", &line])
+        .current_dir(fixture.checkout.path());
+    command.env_clear().envs(
+        own.get_envs()
+            .filter_map(|(key, value)| Some((key, value?))),
+    );
+    command.env("PAGER", "sed s/^/common:/");
+    if let Some(pager) = pager {
+        command.env("TRUEUP_PAGER", pager);
+    }
+    let asked = answered(command, "");
+    assert_eq!(asked.code, 0, "{}", asked.shown);
+    asked.shown.replace('\r', "")
+}
+
+#[test]
+fn long_output_on_a_terminal_goes_to_the_pager() {
+    if !has_terminals() {
+        return;
+    }
+    let fixture = Fixture::one_rack();
+    let marked =
+        |shown: &str, mark: &str| shown.lines().filter(|line| line.starts_with(mark)).count();
+    let common = paged(&fixture, &["nodes"], None);
+    assert!(marked(&common, "common:") > 3, "{common}");
+    let own = paged(&fixture, &["nodes"], Some("sed 's/^/own:/'"));
+    assert_eq!(marked(&own, "own:"), own.lines().count(), "{own}");
+    for (arguments, pager) in [
+        (&["nodes", "--no-pager"][..], None),
+        (&["nodes"], Some("")),
+        (&["nodes"], Some("no-such-pager-is-installed")),
+        // It asks, and shows progress.
+        (&["apply", "--yes"], None),
+    ] {
+        let plain = paged(&fixture, arguments, pager);
+        assert_eq!(marked(&plain, "common:"), 0, "{arguments:?}: {plain}");
+        assert!(plain.lines().count() > 3, "{arguments:?}: {plain}");
+    }
+    // Without a terminal there is none.
+    let mut command = fixture.command(&["nodes"]);
+    let shown = command.env("PAGER", "sed s/^/common:/").output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.starts_with("NODE"), "{shown}");
+}
+
+#[test]
+fn no_word_is_broken_on_a_terminal_of_eighty_columns() {
+    if !has_terminals() {
+        return;
+    }
+    let fixture = Fixture::one_rack();
+    fixture.run(&["apply", "--yes"]).with(0);
+    for arguments in [
+        &["plan", "redeploy", "compute11", "--steps"][..],
+        &["log"],
+        &["log", "compute11"],
+        &["show"],
+        &["status"],
+        &["nodes"],
+    ] {
+        let shown = paged(
+            &fixture,
+            &[arguments, &["--color", "never", "--no-pager"]].concat(),
+            None,
+        );
+        let plain = fixture.run(arguments).with(0).stdout;
+        let words =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        assert_eq!(words(&shown), words(&plain), "{arguments:?}");
+        for line in shown.lines().filter(|line| line.chars().count() > 80) {
+            assert_eq!(line.split_whitespace().count(), 1, "{arguments:?}: {line}");
+        }
+    }
+}

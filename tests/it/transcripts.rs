@@ -148,6 +148,7 @@ transcripts! {
     network_change
     removed_node
     drift
+    rehearsal
     rollback
     way_back
     written_back

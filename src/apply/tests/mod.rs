@@ -8,6 +8,7 @@ mod fixture;
 mod leaving;
 mod model;
 mod plans;
+mod rehearse;
 mod stop;
 
 use std::cell::Cell;

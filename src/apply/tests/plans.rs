@@ -251,6 +251,7 @@ impl Site {
             summary: Summary::default(),
             forecast: Forecast::default(),
             checked: None,
+            rehearsal: None,
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn run(context: &mut Context, command: &DoctorCommand) -> Result<u8, 
     }
     let (printer, checks) = (&context.printer, checks.into_list());
     match command.format {
-        DoctorFormat::Text => printer.stream(|out| doctor::text(out, &checks, printer.out))?,
+        DoctorFormat::Text => printer.stream_text(|out| doctor::text(out, &checks, printer.out))?,
         DoctorFormat::Json => printer.stream(|out| doctor::json(out, &checks))?,
     }
     let has_failed = checks.iter().any(|check| check.state == CheckState::Fail);

@@ -53,7 +53,7 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
     if let Some(code) = report::code(word) {
         match command.format {
             ExplainFormat::Text => {
-                printer.stream(|out| report::write_code(out, &code, printer.out))?;
+                printer.stream_text(|out| report::write_code(out, &code, printer.out))?;
             }
             ExplainFormat::Json => printer.stream(|out| report::write_code_json(out, &code))?,
         }
@@ -82,7 +82,7 @@ fn field(context: &Context, command: &ExplainCommand) -> Result<u8, Failure> {
     let example = example.as_ref();
     match command.format {
         ExplainFormat::Text => {
-            printer.stream(|out| report::write_field(out, &field, example, printer.out))?;
+            printer.stream_text(|out| report::write_field(out, &field, example, printer.out))?;
         }
         ExplainFormat::Json => {
             printer.stream(|out| report::write_field_json(out, &field, example))?;
@@ -342,7 +342,7 @@ fn shown(
     let printer = context.printer;
     match command.format {
         ExplainFormat::Text => {
-            printer.stream(|out| report::write_thing(out, &explanation, printer.out))?;
+            printer.stream_text(|out| report::write_thing(out, &explanation, printer.out))?;
         }
         ExplainFormat::Json => {
             printer.stream(|out| report::write_thing_json(out, &explanation))?;

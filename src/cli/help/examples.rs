@@ -52,6 +52,10 @@ pub(in crate::cli) fn examples(command: &str) -> &'static [Example] {
             ),
             ("Plan an action on nodes", "trueup plan teardown 'old-*'"),
             (
+                "Rehearse the run two hundred times, with steps that go wrong",
+                "trueup plan --rehearse 200",
+            ),
+            (
                 "Plan the way back to the success before the last one",
                 "trueup plan --to successful-site-action~1",
             ),

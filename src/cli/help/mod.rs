@@ -6,6 +6,7 @@
 mod examples;
 mod groups;
 mod page;
+mod short;
 
 use std::fmt::Write as _;
 
@@ -14,6 +15,7 @@ use anstyle::{Effects, Style};
 use super::action;
 use examples::{examples, takes_actions};
 pub(super) use page::page;
+pub(super) use short::first_screen;
 
 /// The parts of `--help`, in their order.
 const TEMPLATE: &str =
@@ -22,6 +24,7 @@ const TEMPLATE: &str =
 /// Puts the help of a command and of those below it together.
 pub(super) fn arrange(command: clap::Command) -> clap::Command {
     let name = command.get_name().to_owned();
+    let command = short::fold_global(command);
     arrange_one(command, &name).mut_subcommands(|below| {
         let name = below.get_name().to_owned();
         arrange_below(below, &name)
@@ -54,12 +57,14 @@ fn arrange_one(command: clap::Command, name: &str) -> clap::Command {
         "" => command,
         text => command.before_long_help(text.to_owned()),
     };
-    command
-        .help_template(TEMPLATE)
-        .mut_args(|argument| match groups::heading(&argument) {
-            Some(heading) => argument.help_heading(heading),
-            None => argument,
-        })
+    let command =
+        command
+            .help_template(TEMPLATE)
+            .mut_args(|argument| match groups::heading(&argument) {
+                Some(heading) => argument.help_heading(heading),
+                None => argument,
+            });
+    short::fold(command)
 }
 
 /// A heading, as those of clap look.

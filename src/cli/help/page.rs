@@ -9,8 +9,12 @@ use super::examples::{examples, takes_actions};
 use crate::cli::{action, exit};
 
 /// Variables that every command reads.
-const VARIABLES: [(&str, &str); 6] = [
+const VARIABLES: [(&str, &str); 7] = [
     ("NO_COLOR", "Do not colour output, where it is not empty."),
+    (
+        "TRUEUP_PAGER, PAGER",
+        "The program that shows long output on a terminal, the first that is set; less by default, none where it is empty.",
+    ),
     (
         "TRUEUP_TRUST_FILE",
         "The file in which trust in backends is kept, outside of the checkout.",

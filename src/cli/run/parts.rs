@@ -112,7 +112,7 @@ pub(super) fn run(context: &mut Context, command: &PartsCommand) -> Result<u8, F
     let printer = &context.printer;
     match command.format {
         PartsFormat::Text => {
-            printer.stream(|out| report::plan::parts(out, &plan, &parts, printer.out))?;
+            printer.stream_text(|out| report::plan::parts(out, &plan, &parts, printer.out))?;
         }
         PartsFormat::Json => printer.stream(|out| report::plan::parts_json(out, &plan, &parts))?,
     }

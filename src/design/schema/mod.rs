@@ -112,7 +112,7 @@ struct Compiled {
 }
 
 /// The schema files for editors and other programs: name and text. Among them are `document.json`, which refers to those of the
-/// kinds, `plan.json`, `policy-input.json`, `parts.json` and `explanation.json`.
+/// kinds, `plan.json`, `policy-input.json`, `parts.json`, `explanation.json`, and one for what each of some commands prints.
 pub fn files() -> impl Iterator<Item = (String, &'static str)> {
     own::OWN
         .iter()
@@ -124,6 +124,7 @@ pub fn files() -> impl Iterator<Item = (String, &'static str)> {
             ("parts.json".to_owned(), own::PARTS),
             ("explanation.json".to_owned(), own::EXPLANATION),
         ])
+        .chain(own::OUTPUTS.map(|(name, text)| (name.to_owned(), text)))
 }
 
 /// Validates rendered documents on up to `threads` threads. The result is in the order of the

@@ -108,5 +108,14 @@ pub(super) const PARTS: &str = include_str!("../../../schemas/parts.json");
 /// The schema of an explanation.
 pub(super) const EXPLANATION: &str = include_str!("../../../schemas/explanation.json");
 
+/// The schemas of what commands print as JSON, by their file.
+pub(super) const OUTPUTS: [(&str, &str); 5] = [
+    ("diff.json", include_str!("../../../schemas/diff.json")),
+    ("log.json", include_str!("../../../schemas/log.json")),
+    ("nodes.json", include_str!("../../../schemas/nodes.json")),
+    ("show.json", include_str!("../../../schemas/show.json")),
+    ("status.json", include_str!("../../../schemas/status.json")),
+];
+
 /// The schema of an editor's whole document.
 pub(super) const DOCUMENT: &str = include_str!("../../../schemas/document.json");

@@ -275,6 +275,7 @@ fn sum_up(
         summary,
         forecast: consequences.forecast,
         checked: None,
+        rehearsal: None,
         options: terms.options.clone(),
     }
 }

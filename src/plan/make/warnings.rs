@@ -281,13 +281,6 @@ impl<'a> Notes<'a> {
             &self.unwiped,
             "are torn down without their disks being erased (`wipe: skip`), since their backend cannot",
         );
-        if !input.target.dirty.is_empty() {
-            warnings.push(format!(
-                "planned from a worktree with changes in {} of the site's files; it cannot be applied \
-                 before they are committed",
-                input.target.dirty.len()
-            ));
-        }
         warnings.into_iter().map(Arc::from).collect()
     }
 }

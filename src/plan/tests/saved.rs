@@ -26,6 +26,49 @@ fn a_plan_comes_back_as_it_was_written_and_its_digest_is_in_it() {
     assert_eq!(value["steps"][1]["needs"][0]["wait"], "success");
 }
 
+/// A rehearsal with all that it may have.
+fn rehearsal() -> crate::plan::Rehearsal {
+    crate::plan::Rehearsal {
+        runs: 3,
+        first_seed: 1,
+        faults: 8,
+        failed: 1,
+        groups: vec![crate::plan::RehearsedGroup {
+            group: GroupName::from("g"),
+            critical: true,
+            failed: 1,
+            seed: Some(2),
+        }],
+        etcd: vec![crate::plan::RehearsedCluster {
+            cluster: crate::design::ClusterName::from("kubernetes"),
+            now: 3,
+            fewest: 2,
+            seed: 1,
+            left_short: 1,
+        }],
+        most_away: 1,
+        most_away_seed: 1,
+        median: 60,
+        longest: 90,
+        longest_seed: 3,
+        worst: Some(crate::plan::WorstRun {
+            seed: 2,
+            undone: 1,
+            failures: vec!["deploy/g/n1 fails for good".to_owned()],
+            more: 0,
+        }),
+    }
+}
+
+#[test]
+fn a_rehearsal_in_a_file_is_no_part_of_its_digest_and_is_never_read_back() {
+    let mut plan = rich();
+    let digest_before = digest(&plan);
+    plan.rehearsal = Some(rehearsal());
+    assert_eq!(digest(&plan), digest_before);
+    assert_eq!(read(&write(&plan)).unwrap().rehearsal, None);
+}
+
 #[test]
 fn the_verdict_in_a_file_is_no_part_of_its_digest_and_is_never_read_back() {
     let mut plan = rich();
@@ -235,6 +278,7 @@ pub(crate) fn full() -> Plan {
     };
     plan.guards = full_guards();
     plan.checked = Some(VERDICT);
+    plan.rehearsal = Some(rehearsal());
     plan.options.allow_loosening = true;
     plan.options.outside_windows = true;
     plan.options.break_glass = Some(Arc::from("the site is down"));
@@ -337,6 +381,22 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         keys(&schema["properties"]["checked"]["properties"]),
         keys(&value["checked"])
     );
+    let of_file = &schema["properties"]["rehearsal"]["properties"];
+    let rehearsed = &value["rehearsal"];
+    for (schema, value) in [
+        (of_file, rehearsed),
+        (
+            &of_file["groups"]["items"]["properties"],
+            &rehearsed["groups"][0],
+        ),
+        (
+            &of_file["etcd"]["items"]["properties"],
+            &rehearsed["etcd"][0],
+        ),
+        (&of_file["worst"]["properties"], &rehearsed["worst"]),
+    ] {
+        assert_eq!(keys(schema), keys(value));
+    }
     for (name, value) in table {
         assert_eq!(
             keys(&schema["$defs"][name]["properties"]),

@@ -10,7 +10,7 @@ use std::fmt::{self, Write};
 use super::fold::{self, Piece};
 use super::forecast;
 use super::outline::{self, Alike, OutlinePart, Stage, gather_by, outline, shown};
-use super::{summary, words};
+use super::{rehearsal, summary, words};
 use crate::plan::{Change, Plan};
 use crate::report::escape::{markdown_code, markdown_text, visible};
 use crate::report::{counted, unfinished};
@@ -81,6 +81,7 @@ pub fn markdown(out: &mut dyn Write, plan: &Plan, comment: &Comment<'_>) -> fmt:
     let space = page.space().saturating_sub(foot.len() + RESERVE);
     blocked_and_warnings(&mut page.text, plan, space);
     expected(&mut page, plan, foot.len());
+    rehearsed(&mut page, plan, foot.len());
     covers(&mut page, plan, foot.len());
     details(&mut page, plan, foot.len());
     picture(&mut page, plan, foot.len());
@@ -109,6 +110,20 @@ fn expected(page: &mut Page, plan: &Plan, reserved: usize) {
         let _ = writeln!(text, "- … and {} more", all - shown);
     }
     if shown > 0 {
+        page.text.push_str(&text);
+    }
+}
+
+/// The rehearsal, where all of it has space.
+fn rehearsed(page: &mut Page, plan: &Plan, reserved: usize) {
+    let Some((title, lines)) = rehearsal::lines(plan) else {
+        return;
+    };
+    let mut text = format!("\n**{}**\n\n", markdown_text(&title));
+    for line in lines {
+        let _ = writeln!(text, "- {}", markdown_text(&line));
+    }
+    if text.len() <= page.space().saturating_sub(reserved + RESERVE) {
         page.text.push_str(&text);
     }
 }
@@ -178,6 +193,9 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
     }
     if let Some(run) = &plan.unfinished {
         let _ = writeln!(out, "> **Warning:** {}\n", markdown_text(&unfinished(run)));
+    }
+    if let Some(refusal) = words::refusal(plan) {
+        let _ = writeln!(out, "> **{}**\n", markdown_text(&refusal));
     }
     for line in summary(plan) {
         let _ = writeln!(out, "**{}**\n", markdown_text(&line));

@@ -11,6 +11,7 @@ mod html;
 mod markdown;
 mod outline;
 mod parts;
+mod rehearsal;
 mod steps;
 mod summary;
 #[cfg(test)]

@@ -174,6 +174,7 @@ pub(super) fn empty() -> Plan {
             ..Forecast::default()
         },
         checked: None,
+        rehearsal: None,
     }
 }
 
@@ -268,6 +269,11 @@ fn as_markdown(plan: &Plan, max_bytes: usize) -> String {
 fn text_shows_what_changes_why_in_which_order_and_what_is_blocked() {
     assert_snapshot!(as_text(&plan(), false, false), @r"
     Site x: update 222222222222 → 111111111111, as of 2026-11-21
+    Cannot be applied as it stands: the changes of `n2` and 2 more are blocked
+
+    2 machines are wiped or taken away
+      -/+ redeploy, wipes sda, sdb: n1
+        - destroy: gone
 
       + deploy   -/+ tear down and build again   - tear down   ! drifted
 
@@ -366,6 +372,8 @@ fn the_comment_has_everything_destructive_before_the_first_fold() {
     assert_snapshot!(as_markdown(&plan(), DEFAULT_MAX_BYTES), @r#"
     <!-- trueup:plan site=x -->
     ### Plan for `x`: update
+
+    > **Cannot be applied as it stands: the changes of \`n2\` and 2 more are blocked**
 
     **Plan: 2 to deploy, 0 to relabel, 1 to redeploy, 1 to destroy, 1 drifted, wipes 4 disks in all, 2 retired left out, 40 unchanged.**
 

@@ -7,7 +7,7 @@ use super::fold::Piece;
 use super::forecast;
 use super::outline::{self, Alike, OutlinePart, Stage, outline, shown};
 use super::summary::summary;
-use super::{View, fold, steps, words};
+use super::{View, fold, rehearsal, steps, words};
 use crate::diff::FieldChange;
 use crate::plan::{Change, ChangeKind, Plan};
 use crate::report::{Palette, Role, Visible, counted, unfinished};
@@ -16,6 +16,8 @@ use crate::report::{Palette, Role, Visible, counted, unfinished};
 const MOST_NAMES: usize = 8;
 /// Nodes that a fold names where their data is lost.
 const MOST_DESTRUCTIVE_NAMES: usize = 40;
+/// Lines of machines that lose data, each for those that lose the same.
+const MOST_DESTRUCTIVE_LINES: usize = 10;
 /// Groups without work that are named.
 const MOST_IDLE: usize = 20;
 /// Reasons for which changes are blocked that are shown.
@@ -34,6 +36,7 @@ const MOST_LINES: usize = 5;
 /// Only where `out` fails.
 pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     heading(out, plan, view)?;
+    destroyed(out, plan, view)?;
     let parts = outline(plan);
     if shown(plan).next().is_some() {
         writeln!(out, "\n{}", legend(plan, view.palette))?;
@@ -52,6 +55,12 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     }
     for line in expected {
         writeln!(out, "  {line}")?;
+    }
+    if let Some((title, lines)) = rehearsal::lines(plan) {
+        writeln!(out, "\n{}", view.palette.paint(Role::Strong, title))?;
+        for line in lines {
+            writeln!(out, "  {line}")?;
+        }
     }
     steps::write(out, plan, view)?;
     guards(out, plan, view.palette)?;
@@ -157,10 +166,9 @@ fn heading(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         let message = format!("warning: {}", unfinished(run));
         writeln!(out, "{}", view.palette.paint(Role::Warning, message))?;
     }
-    if !plan.target.dirty.is_empty() {
-        let files = counted(plan.target.dirty.len(), "file differs", "files differ");
-        let message = format!("{files} from the commit; commit before applying");
-        writeln!(out, "{}", view.palette.paint(Role::Warning, message))?;
+    if let Some(refusal) = words::refusal(plan) {
+        let line = view.palette.paint(Role::Warning, Visible(&refusal));
+        writeln!(out, "{line}")?;
     }
     if let Some(flags) = words::flags(plan) {
         writeln!(out, "{flags}")?;
@@ -193,6 +201,46 @@ fn history(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         }
     }
     Ok(())
+}
+
+/// The machines that lose data or are taken away, before all else that is done.
+fn destroyed(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
+    let is_done = |change: &&Change| {
+        change.destructive && change.blocked.is_none() && !change.excluded && !change.shown_only
+    };
+    let all = outline::gather_by(shown(plan).filter(is_done), |change| {
+        format!("{:?}{}", change.kind, words::headline(change))
+    });
+    let nodes: usize = all.iter().map(|alike| alike.changes.len()).sum();
+    if nodes == 0 {
+        return Ok(());
+    }
+    let palette = view.palette;
+    let machines = counted(nodes, "machine is wiped", "machines are wiped");
+    let title = format!("{machines} or taken away");
+    writeln!(out, "\n{}", palette.paint(Role::Destructive, title))?;
+    let lines = match view.full {
+        true => all.len(),
+        false => MOST_DESTRUCTIVE_LINES,
+    };
+    for alike in all.iter().take(lines) {
+        let Some(first) = alike.first() else {
+            continue;
+        };
+        let most = match view.full {
+            true => alike.changes.len(),
+            false => MOST_DESTRUCTIVE_NAMES,
+        };
+        let changes = alike.changes.iter().copied();
+        let names = words::names(changes, most, |name| Visible(name).to_string());
+        let sign = palette.paint(role(first.kind), first.kind.sign());
+        writeln!(out, "  {sign:>3} {}: {names}", words::headline(first))?;
+    }
+    let rest = all.iter().skip(lines).flat_map(|alike| &alike.changes);
+    match fold::sum(rest.copied()) {
+        sum if sum.is_empty() => Ok(()),
+        sum => writeln!(out, "  … and {sum}; --full shows all"),
+    }
 }
 
 /// The signs that occur in a plan, with their meaning.

@@ -281,6 +281,17 @@ pub(super) struct HistoryPart<'p> {
     pub(super) commits: &'p [IntermediateCommit],
 }
 
+/// Why it cannot be applied as it stands, as one sentence; `None` where it can.
+pub(super) fn refusal(plan: &Plan) -> Option<String> {
+    let reasons: Vec<String> = plan
+        .refusals()
+        .into_iter()
+        .map(|each| each.reason)
+        .collect();
+    let because = reasons.join("; ");
+    (!reasons.is_empty()).then(|| format!("Cannot be applied as it stands: {because}"))
+}
+
 /// The commits that lead to the target: how it stands to the last site action, and whether it is published.
 pub(super) fn history(plan: &Plan) -> Vec<HistoryPart<'_>> {
     let is_refused = plan.is_refused_for_commits();

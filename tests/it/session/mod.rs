@@ -224,6 +224,7 @@ fn plan(nodes: &[&str]) -> Plan {
         summary: Summary::default(),
         forecast: trueup::plan::Forecast::default(),
         checked: None,
+        rehearsal: None,
     }
 }
 

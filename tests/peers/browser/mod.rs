@@ -279,6 +279,7 @@ pub(super) fn plan(machines: usize, of_group: usize, name: &dyn Fn(&str) -> Stri
                 ..Forecast::default()
             },
             checked: None,
+            rehearsal: None,
         },
         name,
     };

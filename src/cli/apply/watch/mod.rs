@@ -398,8 +398,8 @@ fn host_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::ColorChoice;
     use crate::cli::apply::ProcessClock;
-    use crate::report::Palette;
     use crate::run::Timekeeper;
 
     #[test]
@@ -410,11 +410,8 @@ mod tests {
             ..Shared::default()
         };
         let hooks = Hooks(Some(Arc::new(shared)));
-        let clock = ProcessClock::new(Printer {
-            out: Palette::Plain,
-            err: Palette::Plain,
-        })
-        .stopped_by(hooks.process_stop());
+        let clock =
+            ProcessClock::new(Printer::new(ColorChoice::Never)).stopped_by(hooks.process_stop());
         assert!(!clock.is_stopped());
         stop.handle().stop();
         // Without the stop this would take a year.

@@ -7,7 +7,7 @@ use super::model::Model;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::Outcome;
 use crate::report::escape::xml;
-use crate::report::plan::{forecast, outline, summary, words};
+use crate::report::plan::{forecast, outline, rehearsal, summary, words};
 use crate::report::run::{requested, signature_words, words as outcome_words};
 use crate::report::{Role, counted, unfinished};
 
@@ -82,16 +82,20 @@ fn of_plan(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         idle => format!(", {idle} more blocked or left out"),
     };
     let grave = if all > 0 { " class=\"grave\"" } else { "" };
-    let refused = plan.is_refused();
-    let (class, state) = match (refused, plan.is_empty()) {
-        (true, _) => ("pill stop", "Refused as it stands"),
-        (false, true) => ("pill", "Nothing to apply"),
-        (false, false) => ("pill go", "Can be applied"),
+    let refusal = words::refusal(plan);
+    let (class, state) = match (&refusal, plan.is_empty()) {
+        (Some(_), _) => ("pill stop", "Refused as it stands"),
+        (None, true) => ("pill", "Nothing to apply"),
+        (None, false) => ("pill go", "Can be applied"),
     };
     writeln!(
         out,
         "<h1{grave}>{verdict}{more}</h1>\n<p><span class=\"{class}\">{state}</span></p>"
-    )
+    )?;
+    match refusal {
+        Some(refusal) => writeln!(out, "<p class=\"note warn\">{}</p>", xml(&refusal)),
+        None => Ok(()),
+    }
 }
 
 fn of_run(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
@@ -283,6 +287,17 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         writeln!(
             out,
             "<section aria-labelledby=\"h-workloads\"><h2 id=\"h-workloads\">Workloads</h2><ul class=\"columns\">"
+        )?;
+        for line in lines {
+            writeln!(out, "<li>{}</li>", xml(&line))?;
+        }
+        writeln!(out, "</ul></section>")?;
+    }
+    if let Some((title, lines)) = rehearsal::lines(plan) {
+        writeln!(
+            out,
+            "<section aria-labelledby=\"h-rehearsal\"><h2 id=\"h-rehearsal\">Rehearsal</h2><p>{}</p><ul>",
+            xml(&title)
         )?;
         for line in lines {
             writeln!(out, "<li>{}</li>", xml(&line))?;
