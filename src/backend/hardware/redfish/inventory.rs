@@ -92,7 +92,15 @@ impl Machine<'_> {
         let Some(power) = power_of(&system) else {
             return self.refuse("its controller does not say whether it is on (`PowerState`)");
         };
-        let drives = self.drives(&system).await;
+        let drives = match self.known_drives() {
+            Some(drives) => Ok(drives),
+            None => {
+                let drives = self.drives(&system).await;
+                let read = drives.as_ref().ok();
+                read.inspect(|drives| self.has_drives(drives));
+                drives
+            }
+        };
         let mut capabilities: Capabilities = [
             Capability::Prepare,
             Capability::Deploy,
@@ -251,6 +259,7 @@ impl Machine<'_> {
         if self.backend.settings.deploy.from == Source::VirtualMedia {
             self.drive_for_images().await?;
         }
+        self.try_boot(node, system.clone()).await?;
         if only_continuous(&system) {
             order.reporter.progress(
                 "its controller only keeps a boot override for every boot: it is taken back once the machine is on",
