@@ -60,6 +60,9 @@ const UNBOUNDED: Duration = Duration::from_secs(600);
 /// Noted before a machine is switched on to be deployed.
 const SWITCHED_ON: &str = "switched on to be deployed";
 
+/// The calls that each controller, by its address and port, still has capacity for.
+type Controllers = Mutex<HashMap<(Arc<str>, u16), Arc<Semaphore>>>;
+
 /// Moves machines by IPMI.
 pub(super) struct Ipmi {
     settings: Settings,
@@ -71,7 +74,7 @@ pub(super) struct Ipmi {
     identities: Arc<Registry>,
     looks: Arc<Looks>,
     passwords: tokio::sync::Mutex<BTreeMap<Reference, Secret>>,
-    controllers: Mutex<HashMap<(Arc<str>, u16), Arc<Semaphore>>>,
+    controllers: Controllers,
 }
 
 /// The next boot source of a machine.

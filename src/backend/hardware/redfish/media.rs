@@ -141,10 +141,10 @@ impl Machine<'_> {
     async fn look_for_drive(&self) -> Result<Option<Resource>, ActError> {
         let system = self.recent().await?;
         let mut usb = None;
-        if let Some(collection) = system.link("/VirtualMedia") {
-            if let Some(drive) = self.drive_of(collection, &mut usb).await? {
-                return Ok(Some(drive));
-            }
+        if let Some(collection) = system.link("/VirtualMedia")
+            && let Some(drive) = self.drive_of(collection, &mut usb).await?
+        {
+            return Ok(Some(drive));
         }
         for manager in system.links("/Links/ManagedBy") {
             let manager = self.controller.get_if_there(&manager).await?;
