@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Redfish;
 use super::controller::{Controller, Own, parts};
-use super::inventory::Drive;
+use super::drive::Drive;
 use super::resource::{Resource, last};
 use super::settings::{Sessions, parameter};
 use super::shapes::Make;
@@ -244,7 +244,7 @@ impl Machine<'_> {
     }
 
     /// Its drives as they were read last, where that was a short time ago, of the same machine, and a run is under way, which
-    /// looks at them before each step. What erases reads them anew.
+    /// observes them before each step. What erases reads them anew.
     pub(super) fn known_drives(&self) -> Option<Vec<Drive>> {
         if !self.backend.kept.is_run() {
             return None;
@@ -307,7 +307,7 @@ impl Machine<'_> {
         Ok(members.iter().any(|member| parts(member) == own))
     }
 
-    /// Something of it changes: what was read of it before says nothing any more.
+    /// Something of it changes: what was read of it before is of no use any more.
     pub(super) fn changes(&self) {
         *lock(&self.last) = None;
     }
