@@ -154,7 +154,10 @@ fn open(
         BackendKind::Sim => return Ok(simulators.open(backend)?),
         BackendKind::None => return Err(Error::NoBackends),
         BackendKind::Redfish => Arc::new(Redfish::open(backend, written.mark, site, context)?),
-        BackendKind::Ipmi => Arc::new(Ipmi::open(backend, site.guards().policy.wipe, context)?),
+        BackendKind::Ipmi => {
+            let about = (site.site.as_str(), site.guards().policy.wipe);
+            Arc::new(Ipmi::open(backend, about, context)?)
+        }
         BackendKind::Ironic => Arc::new(Ironic::open(site, backend, written, context)?),
         BackendKind::Metal3 => Arc::new(Metal3::open(site, backend, written, context)?),
         BackendKind::Maas => Arc::new(Maas::open(site, backend, written, context)?),

@@ -91,11 +91,13 @@ impl Controller {
             let last = text.trim_end_matches('/').rsplit('/').next();
             last.unwrap_or_default().to_lowercase()
         });
+        let has_port = is_redfish || backend.kind == BackendKind::Ipmi;
+        let port = own("port").filter(|_| has_port).and_then(text_of);
         let mut named = ["system", "address"].into_iter().filter_map(own);
         let field = named.next().or(oob);
         let controller = Self {
             address,
-            port: of("port").or_else(|| setting("port")),
+            port: port.or_else(|| setting("port")),
             system,
         };
         Some((controller, field.map_or(node.mark, |field| field.mark)))

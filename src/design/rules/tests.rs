@@ -633,6 +633,8 @@ fn policies() {
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn what_distinguishes_machines_is_named_once() {
     const BACKENDS: (&str, &str, &str) = (kind::BACKENDS, "b", "hardware: {kind: redfish}");
+    const IPMI: &str = "oob: {type: ipmi, network: oob, account: a, credential: b}\naddressing: [{network: oob, address: 10.0.0.1}]";
+    const IPMI_AT_PORT: &str = "oob: {type: ipmi, network: oob, account: a, credential: b, port: 6231}\naddressing: [{network: oob, address: 10.0.0.1}]";
     run(&[
         (
             "identities",
@@ -690,6 +692,21 @@ fn what_distinguishes_machines_is_named_once() {
             &[
                 "rule-controller-shared 20:52 `n1` and `n3` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
                 "rule-controller-shared 25:33 `n1` and `n4` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
+            ],
+        ),
+        (
+            "controllers over IPMI at one address",
+            vec![
+                (kind::BACKENDS, "b", "hardware: {kind: ipmi}"),
+                (kind::NETWORK, "oob", "cidr: 10.0.0.0/24"),
+                (kind::NODE, "n1", IPMI),
+                (kind::NODE, "n2", IPMI_AT_PORT),
+                (kind::NODE, "n3", IPMI),
+            ],
+            &[
+                "rule-address-repeated 22:40 `10.0.0.1` is also an address of `n1`",
+                "rule-controller-shared 27:8 `n1` and `n3` are reached by one controller",
+                "rule-address-repeated 28:40 `10.0.0.1` is also an address of `n1`",
             ],
         ),
         (

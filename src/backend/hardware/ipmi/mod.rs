@@ -23,6 +23,7 @@
 mod identity;
 mod program;
 mod settings;
+mod suites;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,7 @@ use crate::step::StepKind;
 use crate::threads::lock;
 use program::{LONGEST_PASSWORD, Program, Session};
 use settings::{Interface, Settings};
+use suites::Suites;
 
 /// How many calls go to one controller at once.
 const AT_ONCE: usize = 2;
@@ -58,6 +60,9 @@ const UNBOUNDED: Duration = Duration::from_secs(600);
 /// Noted before a machine is switched on to be deployed.
 const SWITCHED_ON: &str = "switched on to be deployed";
 
+/// The calls that each controller, by its address and port, still has capacity for.
+type Controllers = Mutex<HashMap<(Arc<str>, u16), Arc<Semaphore>>>;
+
 /// Moves machines by IPMI.
 pub(super) struct Ipmi {
     settings: Settings,
@@ -69,7 +74,7 @@ pub(super) struct Ipmi {
     identities: Arc<Registry>,
     looks: Arc<Looks>,
     passwords: tokio::sync::Mutex<BTreeMap<Reference, Secret>>,
-    controllers: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+    controllers: Controllers,
 }
 
 /// The next boot source of a machine.
@@ -87,13 +92,14 @@ impl Ipmi {
     /// A setting does not fit.
     pub(super) fn open(
         backend: &HardwareBackend,
-        wipe: WipePolicy,
+        (site, wipe): (&str, WipePolicy),
         context: &BackendContext,
     ) -> Result<Self, Error> {
         let settings = Settings::read(backend).map_err(Error::Settings)?;
+        let suites = Suites::of(&context.cache, site);
         let opened = Self::new(
             settings,
-            Program::found_in(context.secrets.search_path()),
+            Program::found_in(context.secrets.search_path(), suites),
             (context.secrets.clone(), context.identities.clone()),
             wipe == WipePolicy::Skip,
         );
@@ -161,9 +167,19 @@ impl Ipmi {
                 node.name
             )));
         }
+        let port = match port_of(node) {
+            None => self.settings.port,
+            Some(Ok(port)) => port,
+            Some(Err(text)) => {
+                return Err(permanent(format!(
+                    "`oob.port` of `{}` is no port: {text}",
+                    node.name
+                )));
+            }
+        };
         Ok(Session {
             address,
-            port: self.settings.port,
+            port,
             interface: self.settings.interface.as_str(),
             cipher_suite: self.settings.cipher_suite,
             username,
@@ -208,7 +224,7 @@ impl Ipmi {
 
     async fn place(&self, session: &Session) -> Option<OwnedSemaphorePermit> {
         let permits = lock(&self.controllers)
-            .entry(session.address.clone())
+            .entry((session.address.clone(), session.port))
             .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)))
             .clone();
         // It is never closed.
@@ -387,6 +403,15 @@ impl Ipmi {
     }
 }
 
+/// The port of a node's own controller; `Some(Err(_))`: the text is no port.
+fn port_of(node: &NodeDesign) -> Option<Result<u16, String>> {
+    let section = node.sections.get(&Section::OutOfBand)?;
+    let port = section.at(&["oob", "port"]);
+    let text = port.filter(|port| !port.is_null())?.scalar_text()?;
+    let port = text.parse::<u16>().ok().filter(|port| *port != 0);
+    Some(port.ok_or_else(|| text.into_owned()))
+}
+
 /// The awaited level, for the timeout's message.
 fn about(session: &Session, what: &str) -> String {
     format!(
@@ -455,6 +480,10 @@ impl Driver for Ipmi {
 
     fn is_kept_by_records(&self, order: &Order) -> bool {
         is_flag(order.step.id.kind)
+    }
+
+    async fn leave_all(&self) {
+        self.program.suites.save();
     }
 
     async fn probe_step(&self, order: &Order, node: &NodeDesign) -> Probe {

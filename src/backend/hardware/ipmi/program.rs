@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
+use super::suites::{Suites, TRIED, chosen, is_refused};
 use crate::backend::masked::masked;
 use crate::backend::{ActError, Secret, fence};
 
@@ -26,6 +27,8 @@ const MOST_WORDS: usize = 300;
 const RESEND: (&str, &str) = ("3", "4");
 /// Longer than the program waits for answers.
 const LIMIT: Duration = Duration::from_secs(45);
+/// The interface that has cipher suites.
+pub(super) const LANPLUS: &str = "lanplus";
 /// The longest password of IPMI 2.0, and of 1.5, in bytes.
 pub(super) const LONGEST_PASSWORD: (usize, usize) = (20, 16);
 
@@ -51,15 +54,18 @@ pub(super) struct Program {
     pub(super) limit: Duration,
     /// Where programs are looked for.
     pub(super) search_path: Option<OsString>,
+    /// The cipher suites that controllers took.
+    pub(super) suites: Arc<Suites>,
 }
 
 impl Program {
     /// The program as it is found.
-    pub(super) fn found_in(search_path: Option<OsString>) -> Self {
+    pub(super) fn found_in(search_path: Option<OsString>, suites: Suites) -> Self {
         Self {
             path: OsString::from("ipmitool"),
             limit: LIMIT,
             search_path,
+            suites: Arc::new(suites),
         }
     }
 
@@ -101,14 +107,46 @@ impl Program {
         }
     }
 
-    /// Calls it; gives what it printed, without the password.
+    /// Calls it with the suite that is set, or that the controller took before; where it refuses that, with others: no session
+    /// came about, so that nothing was done. What worked is remembered.
     async fn call(&self, session: &Session, request: &[&str]) -> Result<Said, ActError> {
+        if session.cipher_suite.is_some() || session.interface != LANPLUS {
+            return self.call_once(session, request, session.cipher_suite).await;
+        }
+        let (address, port) = (&session.address, session.port);
+        let known = self.suites.get(address, port);
+        let mut suite = known;
+        let mut said = self.call_once(session, request, suite).await?;
+        let mut others = TRIED.into_iter().filter(|other| Some(*other) != known);
+        while !said.success && is_refused(&said.err) {
+            self.suites.refused(address, port);
+            let Some(other) = others.next() else {
+                return Ok(said);
+            };
+            suite = Some(other);
+            said = self.call_once(session, request, suite).await?;
+        }
+        if said.success
+            && let Some(suite) = suite.or_else(|| chosen(&said.err))
+        {
+            self.suites.took(address, port, suite);
+        }
+        Ok(said)
+    }
+
+    /// Calls it; gives what it printed, without the password.
+    async fn call_once(
+        &self,
+        session: &Session,
+        request: &[&str],
+        suite: Option<u8>,
+    ) -> Result<Said, ActError> {
         let mut command = self.command();
         command
             .args(["-v", "-I", session.interface, "-H", &session.address])
             .args(["-p", &session.port.to_string(), "-U", &session.username])
             .args(["-E", "-N", RESEND.0, "-R", RESEND.1]);
-        if let Some(suite) = session.cipher_suite {
+        if let Some(suite) = suite {
             command.args(["-C", &suite.to_string()]);
         }
         command

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::program::LANPLUS;
 use crate::backend::hardware::written::{Account, or_default, settling_time};
 use crate::design::HardwareBackend;
 use crate::diagnostic::Diagnostic;
@@ -16,10 +17,10 @@ const CODE: &str = "schema-ipmi";
 pub(super) struct Settings {
     /// The account; absent: each node's own `oob.account` and `oob.credential`.
     pub(super) account: Option<Account>,
-    /// The UDP port.
+    /// The UDP port of nodes that have none of their own.
     pub(super) port: u16,
     pub(super) interface: Interface,
-    /// The cipher suite; absent: what ipmitool chooses.
+    /// The cipher suite; absent: the one that worked, or what ipmitool chooses.
     pub(super) cipher_suite: Option<u8>,
     /// How long a controller may take to show what was set.
     pub(super) settling: Duration,
@@ -39,7 +40,7 @@ pub(super) enum Interface {
 impl Interface {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Self::Lanplus => "lanplus",
+            Self::Lanplus => LANPLUS,
             Self::Lan => "lan",
         }
     }

@@ -50,6 +50,14 @@ fail:*) fail "Loading IANA PEN Registry...
 ${mode#fail:}
 Error: Unable to establish IPMI v2 / RMCP+ session" ;;
 esac
+if [ -e "$here/suites" ]; then
+case "$*" in
+*' -C '*) suite=${*##* -C }; suite=${suite%% *} ;;
+*) if [ -e "$here/best" ]; then suite=$(cat "$here/best"); echo "Using best available cipher suite $suite" >&2
+   else suite=3; echo 'Unable to Get Channel Cipher Suites' >&2; fi ;;
+esac
+grep -qx "$suite" "$here/suites" || fail 'Error in open session response message : no matching cipher suite'
+fi
 case "$*" in
 *' raw 0x06 0x37') [ -e "$here/guid" ] || fail 'Invalid command'; cat "$here/guid" ;;
 *' fru print 0') [ -e "$here/fru" ] || fail 'Invalid command'; cat "$here/fru" ;;
@@ -101,15 +109,20 @@ struct Machine {
 
 impl Machine {
     fn new(goes_unerased: bool) -> Self {
+        Self::of(SITE, goes_unerased)
+    }
+
+    fn of(text: &str, goes_unerased: bool) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("ipmitool");
         std::fs::write(&path, PROGRAM).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let site = site(SITE);
+        let site = site(text);
         let program = Program {
             path: path.into(),
             limit: Duration::from_secs(30),
             search_path: std::env::var_os("PATH"),
+            suites: Arc::default(),
         };
         let settings = Settings::read(&site.guards.backends.hardware).unwrap();
         let machine = Self {
@@ -447,4 +460,90 @@ async fn a_child_gets_its_password_and_nothing_else_of_the_environment() {
         "{environment}"
     );
     assert!(std::env::vars().count() > names.len());
+}
+
+#[tokio::test]
+async fn a_cipher_suite_that_worked_is_remembered_and_one_that_is_refused_is_left() {
+    let suites_of = |machine: &Machine| {
+        let calls = std::fs::read_to_string(machine.path("calls")).unwrap();
+        let suite = |line: &str| Some(line.split_once(" -C ")?.1.split(' ').next()?.to_owned());
+        calls.lines().map(suite).collect::<Vec<_>>()
+    };
+    let text = SITE.replace(", cipher_suite: 17", "");
+    // What is offered; what the controller says is best; the suites of the calls.
+    for (offered, best, first) in [
+        ("3\n17\n", Some("17"), vec![None, Some("17")]),
+        ("3\n", None, vec![None, Some("3")]),
+        // It names one that it refuses.
+        (
+            "3\n",
+            Some("17"),
+            vec![None, Some("17"), Some("3"), Some("3")],
+        ),
+        ("17\n", None, vec![None, Some("17"), Some("17")]),
+    ] {
+        let machine = Machine::of(&text, false);
+        machine.put("suites", offered);
+        if let Some(best) = best {
+            machine.put("best", best);
+        }
+        machine.act(StepKind::PowerOn).await.unwrap();
+        let found = suites_of(&machine);
+        let found: Vec<Option<&str>> = found.iter().map(Option::as_deref).collect();
+        assert_eq!(found[..first.len()], first, "{offered:?} {best:?}");
+        let last = first.last().unwrap();
+        assert!(
+            found[first.len()..].iter().all(|each| each == last),
+            "{found:?}"
+        );
+    }
+    // One that is not taken any more is left for another; where none is taken, that is the failure.
+    let machine = Machine::of(&text, false);
+    machine.put("suites", "17\n");
+    machine.put("best", "17");
+    machine.act(StepKind::PowerOn).await.unwrap();
+    machine.put("suites", "3\n");
+    machine.act(StepKind::PowerOff).await.unwrap();
+    assert_eq!(suites_of(&machine).last().unwrap().as_deref(), Some("3"));
+    machine.put("suites", "8\n");
+    let error = machine.act(StepKind::PowerOn).await.unwrap_err();
+    assert!(error.to_string().contains("set `cipher_suite`"), "{error}");
+}
+
+#[test]
+fn suites_are_written_for_the_next_process_and_are_those_of_a_site() {
+    let folder = TempDir::new().unwrap();
+    let cache = || crate::cache::Cache::new(folder.path(), b"test");
+    let (suites, address) = (Suites::of(&cache(), "one"), Arc::from("192.0.2.1"));
+    suites.took(&address, 623, 17);
+    suites.took(&address, 624, 3);
+    suites.refused(&address, 624);
+    suites.save();
+    let again = Suites::of(&cache(), "one");
+    assert_eq!(again.get(&address, 623), Some(17));
+    assert_eq!(again.get(&address, 624), None);
+    assert_eq!(Suites::of(&cache(), "two").get(&address, 623), None);
+}
+
+#[tokio::test]
+async fn a_node_has_a_port_of_its_own_where_its_document_says_so() {
+    let own = "oob: {port: 6240, uuid:";
+    let machine = Machine::of(&SITE.replace("oob: {uuid:", own), false);
+    machine.see().await;
+    let calls = std::fs::read_to_string(machine.path("calls")).unwrap();
+    assert!(
+        calls.lines().all(|call| call.contains(" -p 6240 ")),
+        "{calls}"
+    );
+    let machine = Machine::of(
+        &SITE.replace("oob: {uuid:", "oob: {port: many, uuid:"),
+        false,
+    );
+    let error = machine.act(StepKind::PowerOn).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("`oob.port` of `n1` is no port: many"),
+        "{error}"
+    );
 }

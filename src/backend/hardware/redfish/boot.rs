@@ -3,6 +3,7 @@
 //! The source is chosen from the values that the machine offers. A request is no proof: after each, also after one that
 //! failed, the override is read; where it is not as wanted, the next shape is tried, which does no harm to a level.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -200,17 +201,60 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Tries whether its controller takes a boot override, before anything is changed that a deploy cannot do without: those of
+    /// its make that took one are believed. Its disk is the source where that is offered, which installs nothing.
+    pub(super) async fn try_boot(
+        &self,
+        node: &NodeDesign,
+        system: Resource,
+    ) -> Result<(), ActError> {
+        if self.controller.has_taken(Operation::Boot) {
+            return Ok(());
+        }
+        let from = self.backend.settings.deploy.from;
+        let is_offered = system.texts(TARGETS).contains(&DISK);
+        let body = match is_offered {
+            true => json!({"BootSourceOverrideTarget": DISK}),
+            false => self.boot_body(node, target(&system, from).unwrap_or_default()),
+        };
+        self.override_boot(node, system, body).await?;
+        // That of the disk is set anew by the deploy, and harmless until then.
+        match is_offered {
+            true => Ok(()),
+            false => self.boot_as_usual().await,
+        }
+    }
+
     /// Has it boot from where it should the next time, and reads that back.
     pub(super) async fn boot_next(&self, node: &NodeDesign) -> Result<BootOverride, ActError> {
-        let settings = &self.backend.settings;
-        let system = self.sample().await?;
+        let system = self.recent().await?;
         self.check_boot(&system).await?;
-        let mode = settings.deploy.mode.or_else(|| profile_mode(node));
-        let target = target(&system, settings.deploy.from).unwrap_or_default();
+        let target = target(&system, self.backend.settings.deploy.from).unwrap_or_default();
+        let body = self.boot_body(node, target);
+        self.override_boot(node, system, body).await
+    }
+
+    /// The body of a boot override to what installs a node.
+    fn boot_body(&self, node: &NodeDesign, target: &str) -> Value {
+        let settings = &self.backend.settings;
         let mut body = json!({"BootSourceOverrideTarget": target});
         if let (Source::UefiHttp, Some(image)) = (settings.deploy.from, &settings.image) {
             body["HttpBootUri"] = json!(for_node(image, node));
         }
+        body
+    }
+
+    /// Sets a boot override in one shape after the other, until it is read back as it was set.
+    async fn override_boot(
+        &self,
+        node: &NodeDesign,
+        system: Resource,
+        body: Value,
+    ) -> Result<BootOverride, ActError> {
+        let target = body["BootSourceOverrideTarget"].as_str();
+        let target = &*target.unwrap_or_default().to_owned();
+        let mode = self.backend.settings.deploy.mode;
+        let mode = mode.or_else(|| profile_mode(node));
         let wanted_mode = mode.map(mode_text).or(mode_of(&system)).map(str::to_owned);
         let mut shapes = self
             .controller
@@ -288,6 +332,7 @@ impl Machine<'_> {
                     },
                 },
             };
+            self.changes();
             match self.controller.patch(&resource, body).await {
                 Ok(_) => return Ok(Ok(())),
                 Err(failure) if failure.status().is_some() && failure.class() != Class::Passing => {
@@ -357,8 +402,12 @@ impl Machine<'_> {
 
     /// Takes a boot override back where there is one that may install, and reads that back.
     pub(super) async fn boot_as_usual(&self) -> Result<(), ActError> {
+        let is_begun = &AtomicBool::new(false);
         let is_back = || async move {
-            let system = self.sample().await?;
+            let system = match is_begun.swap(true, Ordering::Relaxed) {
+                false => self.recent().await?,
+                true => self.sample().await?,
+            };
             let settings = self.settings_resource(&system).await?;
             let is_later = settings.is_some_and(|settings| installs_from(&settings).is_some());
             Ok::<_, ActError>(installs_from(&system).is_none() && !is_later)

@@ -120,6 +120,11 @@ impl Controller {
         Shapes::of(all, &self.make, operation, accepted.as_ref())
     }
 
+    /// Whether a controller of its make has taken something before.
+    pub(super) fn has_taken(&self, operation: Operation) -> bool {
+        self.remembered.shape(&self.make, operation).is_some()
+    }
+
     /// Remembers the shape in which it took something.
     pub(super) fn takes(&self, operation: Operation, shape: &Shape) {
         if self.remembered.keep(&self.make, operation, shape) {

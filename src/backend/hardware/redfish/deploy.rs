@@ -57,7 +57,7 @@ impl Machine<'_> {
         }
         let was_waited_for = state(order.notes_that_count(), WAITED) != RequestState::NotAsked;
         let can_come = evidence.is_proof() && !was_waited_for;
-        match can_come && self.power().await? == Power::On {
+        match can_come && matches!(self.power().await?, Power::On | Power::TurningOn) {
             true => Ok(Probe::UnderWay),
             false => Ok(unknown(node)),
         }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::clean::ERASE;
-use super::inventory::Drive;
+use super::drive::Drive;
 use super::machine::Machine;
 use super::notes::{Begun, Note, RequestState, erase_of, states};
 use crate::backend::{ActError, Order};

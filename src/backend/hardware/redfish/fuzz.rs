@@ -3,7 +3,8 @@
 use http::StatusCode;
 use serde_json::Value;
 
-use super::inventory::{Drive, disk};
+use super::drive::Drive;
+use super::inventory::disk;
 use super::powered::power_of;
 use super::resource::{Redfish, Resource};
 use super::task;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 
 use super::boot::{installs_from, only_continuous};
+use super::drive::Drive;
 use super::machine::{Machine, Sight};
 use super::powered::power_of;
 use super::resource::{Part, Resource};
@@ -27,41 +28,11 @@ const KEPT_BY_RECORDS: &str = "a management controller keeps no provision state;
 /// Said where the Kubernetes node would be.
 const NO_CLUSTER: &str = "not observable over a management controller";
 
-/// A drive of a machine.
-#[derive(Clone, Debug)]
-pub(super) struct Drive {
-    /// Its name: its id, with that of its storage where another drive has the same.
-    pub(super) name: Arc<str>,
-    pub(super) resource: Resource,
-}
-
 /// The maker and the firmware of a system, as it shows them.
 pub(super) fn built(system: &Resource) -> Built {
     Built {
         maker: system.text("/Manufacturer").map(Arc::from),
         firmware: system.text("/BiosVersion").map(Arc::from),
-    }
-}
-
-impl Drive {
-    pub(super) fn serial(&self) -> &str {
-        self.resource.text("/SerialNumber").unwrap_or_default()
-    }
-
-    pub(super) fn can_be_erased(&self) -> bool {
-        self.resource.action("Drive.SecureErase").is_some()
-    }
-
-    /// Whether it is called so: by its name, the controller's name for it, or its serial number.
-    pub(super) fn is_called(&self, name: &str) -> bool {
-        let own = [
-            Some(&*self.name),
-            Some(self.resource.id()),
-            self.resource.text("/Name"),
-        ];
-        let own = own.into_iter().flatten();
-        own.chain([self.serial()])
-            .any(|own| own.eq_ignore_ascii_case(name))
     }
 }
 
@@ -92,7 +63,15 @@ impl Machine<'_> {
         let Some(power) = power_of(&system) else {
             return self.refuse("its controller does not say whether it is on (`PowerState`)");
         };
-        let drives = self.drives(&system).await;
+        let drives = match self.known_drives() {
+            Some(drives) => Ok(drives),
+            None => {
+                let drives = self.drives(&system).await;
+                let read = drives.as_ref().ok();
+                read.inspect(|drives| self.has_drives(drives));
+                drives
+            }
+        };
         let mut capabilities: Capabilities = [
             Capability::Prepare,
             Capability::Deploy,
@@ -251,6 +230,7 @@ impl Machine<'_> {
         if self.backend.settings.deploy.from == Source::VirtualMedia {
             self.drive_for_images().await?;
         }
+        self.try_boot(node, system.clone()).await?;
         if only_continuous(&system) {
             order.reporter.progress(
                 "its controller only keeps a boot override for every boot: it is taken back once the machine is on",

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::Redfish;
 use super::controller::{Controller, Own, parts};
+use super::drive::Drive;
 use super::resource::{Resource, last};
 use super::settings::{Sessions, parameter};
 use super::shapes::Make;
@@ -22,6 +23,8 @@ use crate::threads::lock;
 const SYSTEMS: &str = "/redfish/v1/Systems";
 /// How long what was read of a machine is of use for a request that is read back.
 const RECENT: Duration = Duration::from_millis(500);
+/// How long the drives of a machine count as read for observations.
+const DRIVES_STAY: Duration = Duration::from_secs(30);
 /// Most systems of one controller that are read to find one by name.
 const MOST_READ: usize = 100;
 
@@ -45,6 +48,8 @@ pub(super) struct KnownController {
     macs: Option<(Identity, BTreeSet<String>)>,
     /// The path of the virtual drive that takes images.
     drive: Option<Arc<str>>,
+    /// The drives of the machine that it was, and when they were read.
+    drives: Option<(Instant, Option<Identity>, Vec<Drive>)>,
 }
 
 /// A machine that can be asked for something.
@@ -56,6 +61,8 @@ pub(super) struct Machine<'a> {
     pub(super) subject: Arc<str>,
     /// The path of its system.
     pub(super) system: Arc<str>,
+    /// The path of the collection in which its system is.
+    systems: Arc<str>,
     /// The path of the task service.
     pub(super) tasks: Option<Arc<str>>,
     /// How deep its controller writes out what is linked.
@@ -116,6 +123,7 @@ impl Redfish {
             node: node.name.clone(),
             subject,
             system: known.system,
+            systems: known.systems,
             tasks: known.tasks,
             expands: known.expands,
             identity: None,
@@ -156,6 +164,7 @@ impl Redfish {
             expands: root.expands(),
             macs: None,
             drive: None,
+            drives: None,
         }))
     }
 
@@ -234,6 +243,22 @@ impl Machine<'_> {
         self.fact(|known| known.drive.clone())
     }
 
+    /// Its drives as they were read last, where that was a short time ago, of the same machine, and a run is under way, which
+    /// observes them before each step. What erases reads them anew.
+    pub(super) fn known_drives(&self) -> Option<Vec<Drive>> {
+        if !self.backend.kept.is_run() {
+            return None;
+        }
+        let (at, of, drives) = self.fact(|known| known.drives.clone())?;
+        (at.elapsed() < DRIVES_STAY && of == self.identity).then_some(drives)
+    }
+
+    /// Keeps its drives for the next observations.
+    pub(super) fn has_drives(&self, drives: &[Drive]) {
+        let read = (Instant::now(), self.identity.clone(), drives.to_vec());
+        self.learn(|known| known.drives = Some(read));
+    }
+
     /// Reads the machine: the system that was asked for, and the machine that it was proven to be.
     pub(super) async fn read_system(&self) -> Result<Resource, ActError> {
         let system = self.controller.get(&self.system).await?;
@@ -272,9 +297,24 @@ impl Machine<'_> {
         self.is_own(system)
     }
 
+    /// Whether its controller lists its system, and does not show it.
+    pub(super) async fn is_hidden(&self) -> Result<bool, ActError> {
+        if self.controller.get_if_there(&self.system).await?.is_some() {
+            return Ok(false);
+        }
+        let members = self.controller.members(&self.systems).await?;
+        let own = parts(&self.system);
+        Ok(members.iter().any(|member| parts(member) == own))
+    }
+
+    /// Something of it changes: what was read of it before is of no use any more.
+    pub(super) fn changes(&self) {
+        *lock(&self.last) = None;
+    }
+
     /// The machine as it was read a moment ago, for what decides nothing by itself; else it is read.
     pub(super) async fn recent(&self) -> Result<Resource, ActError> {
-        let last = lock(&self.last).take();
+        let last = lock(&self.last).clone();
         match last {
             Some((at, system)) if at.elapsed() < RECENT => Ok(system),
             _ => self.sample().await,

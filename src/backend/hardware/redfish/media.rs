@@ -140,32 +140,53 @@ impl Machine<'_> {
 
     async fn look_for_drive(&self) -> Result<Option<Resource>, ActError> {
         let system = self.recent().await?;
-        let mut collections: Vec<Arc<str>> = Vec::new();
-        collections.extend(system.link("/VirtualMedia").map(Arc::from));
+        let mut usb = None;
+        if let Some(collection) = system.link("/VirtualMedia")
+            && let Some(drive) = self.drive_of(collection, &mut usb).await?
+        {
+            return Ok(Some(drive));
+        }
         for manager in system.links("/Links/ManagedBy") {
             let manager = self.controller.get_if_there(&manager).await?;
-            let link = manager
+            let collection = manager
                 .as_ref()
                 .and_then(|manager| manager.link("/VirtualMedia"));
-            collections.extend(link.map(Arc::from));
-        }
-        let mut usb = None;
-        for collection in collections {
-            let Some(members) = self.controller.get_if_there(&collection).await? else {
+            let Some(collection) = collection else {
                 continue;
             };
-            for path in members.links("/Members") {
-                let drive = self.controller.get(&path).await?;
-                let kinds = drive.texts("/MediaTypes");
-                if kinds.contains(&"CD") || kinds.contains(&"DVD") {
-                    return Ok(Some(drive));
-                }
-                if usb.is_none() && kinds.contains(&"USBStick") {
-                    usb = Some(drive);
-                }
+            if let Some(drive) = self.drive_of(collection, &mut usb).await? {
+                return Ok(Some(drive));
             }
         }
         Ok(usb)
+    }
+
+    /// The drive of a collection that takes images of discs; `usb`: the first that takes those of sticks.
+    async fn drive_of(
+        &self,
+        collection: &str,
+        usb: &mut Option<Resource>,
+    ) -> Result<Option<Resource>, ActError> {
+        let Some(members) = self.controller.get_if_there(collection).await? else {
+            return Ok(None);
+        };
+        let mut members = members.links("/Members");
+        // Most are called by what they take: the likely ones are read first.
+        members.sort_by_key(|path| {
+            let name = last(path).to_ascii_lowercase();
+            !["cd", "dvd"].iter().any(|kind| name.contains(kind))
+        });
+        for path in members {
+            let drive = self.controller.get(&path).await?;
+            let kinds = drive.texts("/MediaTypes");
+            if kinds.contains(&"CD") || kinds.contains(&"DVD") {
+                return Ok(Some(drive));
+            }
+            if usb.is_none() && kinds.contains(&"USBStick") {
+                *usb = Some(drive);
+            }
+        }
+        Ok(None)
     }
 
     /// The virtual drive that takes images.
@@ -188,6 +209,10 @@ impl Machine<'_> {
         let is_changed = self.eject_from(&drive).await?;
         let known = &Mutex::new((!is_changed).then(|| drive.clone()));
         let is_inserted = || async move {
+            // What was ejected, or was never in, is not the image: it was read just now.
+            if lock(known).is_some() {
+                return Ok(false);
+            }
             let drive = self.controller.get(path).await?;
             Ok::<_, ActError>(Medium::of(&drive).can_be(image))
         };

@@ -25,6 +25,7 @@ mod boot;
 mod clean;
 mod controller;
 mod deploy;
+mod drive;
 mod ending;
 mod erase;
 mod evidence;

@@ -2,8 +2,8 @@
 //!
 //! A machine is never told to restart: it is switched off, observed off, and switched on.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -16,6 +16,8 @@ use super::resource::{Resource, ResourceAction};
 use super::time_of;
 use crate::backend::hardware::level::{self, Pace};
 use crate::backend::{ActError, Order, Probe};
+use crate::step::StepKind;
+use crate::threads::lock;
 
 /// Resets that switch a machine on, best first; `ForceOn` is for systems that are stuck.
 const ON: &[&str] = &["On", "ForceOn", PUSH];
@@ -25,6 +27,10 @@ const OFF: &[&str] = &["ForceOff", "GracefulShutdown", PUSH];
 const PUSH: &str = "PushPowerButton";
 /// Resets that request a shutdown of the system.
 const GRACEFUL: &[&str] = &["GracefulShutdown"];
+
+/// How many settling times a controller that answers does not show a system that it lists until that is off, and the
+/// shortest such time.
+const HIDDEN: (u32, Duration) = (4, Duration::from_secs(1));
 
 impl Machine<'_> {
     /// How it is powered now; a controller that does not say it may say it the next time.
@@ -99,6 +105,16 @@ impl Machine<'_> {
         let pace = pace.reporting(&order.reporter);
         let is_noted = &AtomicBool::new(false);
         let is_pushed = &AtomicBool::new(false);
+        let is_sent = &AtomicBool::new(false);
+        let waited = &Waited::default();
+        let hides = wanted == Power::Off && order.step.id.kind == StepKind::Destroy;
+        let look = || async move {
+            if hides && is_sent.load(Ordering::Relaxed) {
+                self.power_or_hidden(waited, order).await
+            } else {
+                self.power_in_time(waited, order).await
+            }
+        };
         let begin = || async move {
             match note {
                 Some(note) if !is_noted.swap(true, Ordering::Relaxed) => {
@@ -118,11 +134,61 @@ impl Machine<'_> {
                     return Ok(());
                 }
             }
+            // It is on its way already: some begin anew with each request.
+            if wanted == Power::On && power_of(&system) == Some(Power::TurningOn) {
+                return Ok(());
+            }
             begin().await?;
-            self.send_reset(&offered, kind).await
+            self.send_reset(&offered, kind).await?;
+            is_sent.store(true, Ordering::Relaxed);
+            Ok(())
         };
-        level::bring(wanted, pace, || self.power(), ask).await?;
+        level::bring(wanted, pace, look, ask).await?;
         begin().await
+    }
+
+    /// How it is powered; one that has been turning on as long as firmware takes to boot is on: its controller calls it
+    /// nothing else.
+    async fn power_in_time(&self, waited: &Waited, order: &Order) -> Result<Power, ActError> {
+        // Before anything was asked for, what was read a moment ago is as good.
+        let system = match waited.is_begun.swap(true, Ordering::Relaxed) {
+            false => self.recent().await?,
+            true => self.sample().await?,
+        };
+        let power = power_of(&system).unwrap_or(Power::Unclear);
+        let time = self.backend.settings.deploy.boot_time;
+        match power {
+            Power::TurningOn if waited.turning_on.has_lasted(time) => {
+                waited.report(
+                    order,
+                    "its controller shows PoweringOn as long as it takes to boot: taken for on",
+                );
+                Ok(Power::On)
+            }
+            Power::TurningOn => Ok(power),
+            Power::On | Power::Off | Power::TurningOff | Power::Unclear => {
+                waited.turning_on.ends();
+                Ok(power)
+            }
+        }
+    }
+
+    /// How a machine is powered that was told to switch itself off to be torn down. Some controllers show no system that is
+    /// off: one that is listed, and is not found for some time while its controller answers, is off.
+    async fn power_or_hidden(&self, waited: &Waited, order: &Order) -> Result<Power, ActError> {
+        if !self.is_hidden().await? {
+            waited.hidden.ends();
+            return self.power_in_time(waited, order).await;
+        }
+        let time = HIDDEN.1.max(self.backend.settings.settling * HIDDEN.0);
+        if waited.hidden.has_lasted(time) {
+            waited.report(
+                order,
+                "its controller lists its system, and does not show it: taken for off",
+            );
+            return Ok(Power::Off);
+        }
+        Ok(Power::Unclear)
     }
 
     async fn can_shut_down(&self) -> Result<bool, ActError> {
@@ -140,6 +206,7 @@ impl Machine<'_> {
     }
 
     async fn send_reset(&self, offered: &Offered, kind: &str) -> Result<(), ActError> {
+        self.changes();
         // Whether the answer is a task or a plain yes: the level is read.
         self.controller
             .post(&offered.target, &json!({"ResetType": kind}))
@@ -179,6 +246,40 @@ impl Machine<'_> {
         });
         let values = of_kind.and_then(|parameter| parameter.get("AllowableValues")?.as_array());
         Ok(values.map(|values| own(values.iter().filter_map(|value| value.as_str()).collect())))
+    }
+}
+
+/// Answers that decide only once they have lasted for some time.
+#[derive(Debug, Default)]
+struct Waited {
+    is_begun: AtomicBool,
+    turning_on: Lasting,
+    hidden: Lasting,
+    is_reported: AtomicBool,
+}
+
+impl Waited {
+    /// Reports what was decided, once.
+    fn report(&self, order: &Order, text: &str) {
+        if !self.is_reported.swap(true, Ordering::Relaxed) {
+            order.reporter.progress(text.to_owned());
+        }
+    }
+}
+
+/// Since when something has been so without a break.
+#[derive(Debug, Default)]
+struct Lasting(Mutex<Option<Instant>>);
+
+impl Lasting {
+    /// It is so now: whether it has been so this long.
+    fn has_lasted(&self, time: Duration) -> bool {
+        let since = *lock(&self.0).get_or_insert_with(Instant::now);
+        since.elapsed() >= time
+    }
+
+    fn ends(&self) {
+        *lock(&self.0) = None;
     }
 }
 

@@ -8,8 +8,10 @@ use crate::lifecycle::PowerState;
 pub(super) enum Power {
     On,
     Off,
-    /// On its way from one to the other.
-    Between,
+    /// On its way to on; some controllers never call it on.
+    TurningOn,
+    /// On its way to off.
+    TurningOff,
     /// Not reported, or in a word that says neither.
     Unclear,
 }
@@ -19,7 +21,8 @@ pub(super) fn power_of(system: &Resource) -> Option<Power> {
     match &*system.text("/PowerState")?.to_ascii_lowercase() {
         "on" | "paused" => Some(Power::On),
         "off" => Some(Power::Off),
-        "poweringon" | "poweringoff" => Some(Power::Between),
+        "poweringon" => Some(Power::TurningOn),
+        "poweringoff" => Some(Power::TurningOff),
         _ => None,
     }
 }
@@ -29,7 +32,7 @@ impl From<Power> for PowerState {
     fn from(power: Power) -> Self {
         match power {
             Power::Off => Self::Off,
-            Power::On | Power::Between | Power::Unclear => Self::On,
+            Power::On | Power::TurningOn | Power::TurningOff | Power::Unclear => Self::On,
         }
     }
 }

@@ -70,6 +70,11 @@ impl SessionPool {
         self.is_run.store(true, Ordering::Relaxed);
     }
 
+    /// Whether steps are carried out.
+    pub(super) fn is_run(&self) -> bool {
+        self.is_run.load(Ordering::Relaxed)
+    }
+
     /// Ends all sessions.
     pub(super) async fn end(&self) {
         self.is_run.store(false, Ordering::Relaxed);
@@ -85,7 +90,7 @@ impl SessionPool {
 
     /// Keeps a session; gives back the one that is not to be kept.
     fn put(&self, session: Session) -> Option<Session> {
-        if !self.is_run.load(Ordering::Relaxed) {
+        if !self.is_run() {
             return Some(session);
         }
         let subject = session.subject.clone();

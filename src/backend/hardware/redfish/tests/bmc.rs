@@ -76,6 +76,13 @@ pub(super) struct State {
     pub(super) stays_off: bool,
     /// The image is shown by the name of its file alone.
     pub(super) shows_file: bool,
+    /// It calls a machine that is on on its way to that, for ever.
+    pub(super) is_never_on: bool,
+    /// It lists a system that was switched off, and does not show it.
+    pub(super) hides_off: bool,
+    /// It accepts a boot override, and stores none.
+    pub(super) ignores_boot: bool,
+    was_switched: bool,
     sessions: Vec<String>,
 }
 
@@ -155,6 +162,10 @@ impl Bmc {
             lacks: Vec::new(),
             stays_off: false,
             shows_file: false,
+            is_never_on: false,
+            hides_off: false,
+            ignores_boot: false,
+            was_switched: false,
             sessions: Vec::new(),
         }));
         let handled = state.clone();
@@ -214,6 +225,7 @@ impl State {
                 self.boot.0 = "Disabled".to_owned();
             }
             self.is_on = is_on;
+            self.was_switched = true;
         }
     }
 
@@ -374,6 +386,12 @@ impl State {
 
     fn read_system(&self) -> Reply {
         let mut system = self.system();
+        if self.hides_off && self.was_switched && !self.is_on {
+            return refusal(404, "There is no such resource.");
+        }
+        if self.is_never_on && self.is_on {
+            system["PowerState"] = json!("PoweringOn");
+        }
         if self.pending.is_some() {
             match self.between {
                 None => {}
@@ -439,6 +457,9 @@ impl State {
         let boot = &received.body["Boot"];
         if let Some(refusal) = self.refused(boot) {
             return refusal;
+        }
+        if self.ignores_boot {
+            return Reply::json(204, Value::Null);
         }
         match boot["BootSourceOverrideMode"].as_str() {
             Some(mode) => self.mode = Some(mode.to_owned()),

@@ -189,7 +189,10 @@ async fn a_prepare_asks_for_what_the_deploy_and_a_later_teardown_need() {
         habit(&mut bmc.state());
         let text = text(&[bmc.port()], more, "").replace("vendor: Example", profile);
         let prepared = opened(&text).act(StepKind::Prepare).await;
-        assert!(!bmc.changes().iter().any(|line| !line.contains("Session")));
+        let changes = bmc.changes();
+        let mut others = changes.iter().filter(|line| !line.contains("Session"));
+        // What can be taken back is tried last.
+        assert!(others.all(|line| prepared.is_ok() && line == "PATCH ~"));
         prepared
             .err()
             .map_or(String::new(), |error| error.to_string())
@@ -210,4 +213,71 @@ async fn a_prepare_asks_for_what_the_deploy_and_a_later_teardown_need() {
     assert!(error.contains("no virtual drive"), "{error}");
     let error = refused(|state| state.lacks = vec!["Actions"], "vendor: Example", "").await;
     assert!(error.contains("ComputerSystem.Reset"), "{error}");
+}
+
+#[tokio::test]
+async fn a_controller_that_takes_no_boot_override_is_refused_before_an_image_is_inserted() {
+    let (_system, more) = proven().await;
+    let habits: [(&str, Habit, &str); 2] = [
+        (
+            "ignored",
+            |state| state.ignores_boot = true,
+            "does not show it",
+        ),
+        (
+            "refused",
+            |state| state.refuses = vec!["Once", "Continuous"],
+            "is not known",
+        ),
+    ];
+    for (name, habit, expected) in habits {
+        let bmc = Bmc::start().await;
+        habit(&mut bmc.state());
+        let site = site(&[bmc.port()], &more, "");
+        let error = site.act(StepKind::Prepare).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+        let changes = bmc.changes();
+        let mut others = changes.iter().filter(|line| !line.contains("Session"));
+        assert!(others.all(|line| line == "PATCH ~"), "{name}: {changes:?}");
+    }
+    // Where a controller of the make took one, nothing is tried.
+    let bmc = Bmc::start().await;
+    let site = site(&[bmc.port()], &more, "");
+    let patches = || {
+        let changes = bmc.changes();
+        changes.iter().filter(|line| *line == "PATCH ~").count()
+    };
+    site.act(StepKind::Prepare).await.unwrap();
+    let tried = patches();
+    assert!(tried > 0);
+    site.act(StepKind::Prepare).await.unwrap();
+    assert_eq!(patches(), tried);
+}
+
+#[tokio::test]
+async fn a_machine_that_is_always_called_turning_on_is_on_once_it_has_had_the_time_to_boot() {
+    let bmc = Bmc::start().await;
+    bmc.state().is_never_on = true;
+    let site = site(&[bmc.port()], "deploy: {boot_time: 1}", "");
+    assert_eq!(site.act(StepKind::Deploy).await, Ok(()));
+    // It is on its way: it is not asked again.
+    let changes = bmc.changes();
+    assert_eq!(changes.iter().filter(|line| *line == "On").count(), 1);
+    // A teardown switches it off, and erases it.
+    assert_eq!(site.act(StepKind::Destroy).await, Ok(()));
+    assert!(!bmc.state().is_on);
+}
+
+#[tokio::test]
+async fn a_system_that_is_not_shown_once_it_is_off_is_off_for_a_teardown_alone() {
+    let bmc = Bmc::start().await;
+    bmc.state().is_on = true;
+    bmc.state().hides_off = true;
+    let site = site(&[bmc.port()], "", "");
+    assert_eq!(site.act(StepKind::Destroy).await, Ok(()));
+    assert!(!bmc.state().is_on);
+    assert_eq!(bmc.sessions(), 0);
+    // Elsewhere it is not known.
+    let seen = site.see().await.remove(0);
+    assert!(matches!(seen.power, Fact::Unknown(_)), "{seen:?}");
 }
