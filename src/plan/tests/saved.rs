@@ -279,8 +279,7 @@ pub(crate) fn full() -> Plan {
     plan.guards = full_guards();
     plan.checked = Some(VERDICT);
     plan.rehearsal = Some(rehearsal());
-    plan.options.allow_loosening = true;
-    plan.options.outside_windows = true;
+    (plan.options.allow_loosening, plan.options.outside_windows) = (true, true);
     plan.options.break_glass = Some(Arc::from("the site is down"));
     let place = crate::diagnostic::Place {
         path: Arc::from("site.yaml"),
