@@ -249,6 +249,7 @@ const fn steps_of_update(change: ChangeKind) -> ChangeSteps {
                 S::Lock,
                 S::AwaitReady,
                 S::Relabel,
+                S::Record,
                 S::AcceptDifferences,
             ],
             &[S::AwaitReady],

@@ -40,6 +40,8 @@ pub(super) const ORDER: &[Row] = {
     const PREPARED: &str = "a node that failed to be prepared is not deployed";
     const DEPLOYED: &str = "a machine is waited for once it was deployed";
     const UNRETIRED: &str = "the retired flag is taken off before all that the node is for";
+    const JOINED: &str =
+        "no record is one of a finished machine before that has joined its clusters";
     const RELABELLED: &str = "a record says that labels are set once they are";
     &[
         row(S::Drain, S::ClearLabels, Success, DRAINED),
@@ -74,6 +76,8 @@ pub(super) const ORDER: &[Row] = {
         row(S::UnsetRetired, S::Destroy, Success, UNRETIRED),
         row(S::UnsetRetired, S::Prepare, Success, UNRETIRED),
         row(S::UnsetRetired, S::Deploy, Success, UNRETIRED),
+        row(S::AwaitReady, S::Record, Success, JOINED),
+        row(S::AwaitReady, S::AcceptDifferences, Success, JOINED),
         row(S::Relabel, S::Record, Success, RELABELLED),
         row(S::Relabel, S::AcceptDifferences, Success, RELABELLED),
     ]

@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::error::{self, Error};
 use super::files::RunFiles;
-use super::known::{KnownRun, is_past_verification};
+use super::known::{KnownRun, OpenSteps, Seen, is_past_verification};
 use super::process::Process;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
@@ -63,19 +63,7 @@ pub(super) struct Abandoned {
     pub(super) aborted: Aborted,
 }
 
-/// Steps that had begun, or may have, and whose end is not known; each with its notes.
-pub type OpenSteps = BTreeMap<StepId, Vec<Arc<str>>>;
-
-/// The end of a step that had begun, or may have, as its machine shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// It is done.
-    Done,
-    /// Nothing was asked for.
-    NotBegun,
-}
-
-/// Tells how such steps ended, by an observation of their machines; those are left out of which that cannot be told.
+/// Tells how open steps ended, by an observation of their machines; those are left out of which that cannot be told.
 pub type Look<'a> = dyn Fn(&OpenSteps) -> BTreeMap<StepId, Seen> + 'a;
 
 /// Writes that a run was aborted, and tags it. The lock is held.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::abandon::{OpenSteps, Seen};
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
@@ -24,6 +23,18 @@ use crate::plan::Plan;
 use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
 
 use crate::step::{Actor, Effect, StepId, StepKind};
+
+/// Steps that had begun, or may have, and whose end is not known; each with its notes.
+pub type OpenSteps = BTreeMap<StepId, Vec<Arc<str>>>;
+
+/// The end of a step that had begun, or may have, as its machine shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It is done.
+    Done,
+    /// Nothing was asked for.
+    NotBegun,
+}
 
 /// The known facts of a run that was interrupted.
 pub(super) struct KnownRun {

@@ -52,7 +52,7 @@ mod unfinished;
 mod view;
 mod vouch;
 
-pub use abandon::{Aborted, HalfDone, Look, OpenSteps, Seen};
+pub use abandon::{Aborted, HalfDone, Look};
 pub use abort::abort;
 pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};
@@ -65,6 +65,7 @@ pub use finish::left_cordoned;
 pub use git_thread::{GitWork, with_heartbeat};
 pub use history::{History, intermediate_commits, since_success};
 pub use interrupted::{Interrupted, find_interrupted};
+pub use known::{OpenSteps, Seen};
 pub use lease::{GitTask, GitThread, LeaseHolder};
 pub use listener::RunListener;
 pub use migrate::{Migration, migrate};

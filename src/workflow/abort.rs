@@ -126,10 +126,10 @@ impl AbortRequest<'_> {
         }
         let looks = orders
             .into_values()
-            .map(|orders| look_at_machine(hardware, orders));
+            .map(|orders| probe_machine(hardware, orders));
         let asks = async {
             let looks = futures_util::stream::iter(looks).buffer_unordered(LOOKS_AT_ONCE);
-            let found: Vec<MachineLook> = hardware.in_time(looks.collect()).await;
+            let found: Vec<ProbedMachine> = hardware.in_time(looks.collect()).await;
             found
         };
         let mut seen = BTreeMap::new();
@@ -146,9 +146,9 @@ impl AbortRequest<'_> {
     }
 }
 
-/// The result of a look at a machine.
+/// The ends of steps that a machine shows.
 #[derive(Default)]
-struct MachineLook {
+struct ProbedMachine {
     seen: Vec<(StepId, Seen)>,
     /// The deploy of which something stays that was set for its own time, and why.
     not_taken_back: Option<(StepId, String)>,
@@ -156,8 +156,8 @@ struct MachineLook {
 
 /// Probes the open steps of a machine, in the order of the plan. A step is only asked for where the one before is done: of a
 /// machine that still runs what was built before, no probe could tell that from what would have been built.
-async fn look_at_machine(hardware: &Backends, orders: Vec<Order>) -> MachineLook {
-    let mut look = MachineLook::default();
+async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine {
+    let mut look = ProbedMachine::default();
     let mut is_untouched = false;
     for order in orders {
         if is_untouched {

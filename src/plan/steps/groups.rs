@@ -294,7 +294,7 @@ impl<'g> OpenGroup<'g> {
         let step = draft.add(written.success(before.into_iter().flatten()));
         self.ends.push(step);
         let name = item.subject.name.clone();
-        draft.joins.entry(name).or_insert(step);
+        draft.joins.entry(name).or_default().push(step);
         Some(step)
     }
 

@@ -48,7 +48,7 @@ pub(super) struct StepList {
     /// The first relabel of each node.
     relabels: FxHashMap<NodeName, StepIndex>,
     /// The steps that wait until a node has joined its clusters.
-    joins: FxHashMap<NodeName, StepIndex>,
+    joins: FxHashMap<NodeName, Vec<StepIndex>>,
     /// Teardowns that must end before a group begins that holds a node with one of their addresses.
     early: FxHashMap<NodeName, Vec<StepIndex>>,
     /// Nodes that left the design and have their teardown already.

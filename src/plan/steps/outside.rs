@@ -78,7 +78,7 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
                 let written = written(ground, StepKind::AwaitReady, item, wait, &OUTSIDE);
                 let step = draft.add(written.success(draft.verify_site));
                 draft.sinks.push(step);
-                draft.joins.insert((*name).clone(), step);
+                draft.joins.entry((*name).clone()).or_default().push(step);
             }
         }
         if work.lock {
@@ -112,7 +112,7 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
                 .success(draft.verify_site)
                 .success(draft.relabels.get(*name).copied())
                 // No record is one of a finished machine before that has joined.
-                .success(draft.joins.get(*name).copied());
+                .success(draft.joins.get(*name).into_iter().flatten().copied());
             let step = draft.add(written);
             draft.sinks.push(step);
         }
