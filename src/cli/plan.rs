@@ -20,7 +20,7 @@ use super::context::Context;
 use super::interrupted;
 use super::planning::{PlanArguments, resolve};
 use super::sites::SitesArguments;
-use super::value::{rehearsals, size};
+use super::value::{number, rehearsals, size};
 use super::{Failure, FailureKind};
 use crate::design::RunId;
 use crate::plan::Request;
@@ -59,7 +59,7 @@ pub(super) struct PlanCommand {
     #[arg(long, value_name = "RUNS", value_parser = rehearsals, conflicts_with_all = ["all_sites", "affected_by"])]
     rehearse: Option<usize>,
     /// The seed of the first simulated run: the same seed is the same run
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "rehearse")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number, requires = "rehearse")]
     seed: u64,
     /// Exit with 2 where there are changes, 3 where some are destructive
     #[arg(long)]

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use super::etcd::Clusters;
 use super::item::Item;
 use super::options::Leaving;
-use super::steps::before_machine;
 use super::subject::Membership;
 use crate::guard::{api_servers_left, has_control_plane_label};
 use crate::observed::{ClusterFacts, Fact};
@@ -118,7 +117,7 @@ fn steps_of(item: &Item<'_>) -> BTreeSet<StepKind> {
             Some(only) => drop(steps.insert(only)),
             None if leave.node_uid.is_none() => {}
             None => {
-                steps.extend(before_machine(leave));
+                steps.extend(leave.before_machine());
                 steps.extend(leave.delete.then_some(StepKind::RemoveFromCluster));
                 steps.extend(item.work.deploy.then_some(StepKind::AwaitReady));
             }

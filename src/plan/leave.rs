@@ -45,6 +45,27 @@ impl Leave {
         }
     }
 
+    /// The kinds of step before the machine is taken away, in order.
+    pub(super) fn before_machine(&self) -> impl Iterator<Item = StepKind> + use<> {
+        let in_cluster = self.node_uid.is_some();
+        let removes = !self.etcd.is_empty();
+        let checks = (self.is_member || self.awaits_etcd) && (removes || self.given_up.is_empty());
+        [
+            (in_cluster, StepKind::Drain),
+            (in_cluster, StepKind::ClearLabels),
+            (removes, StepKind::RemoveEtcd),
+            (checks, StepKind::CheckEtcd),
+            (in_cluster && !self.is_gone, StepKind::ShutdownKubelet),
+        ]
+        .into_iter()
+        .filter_map(|(wanted, kind)| wanted.then_some(kind))
+    }
+
+    /// Whether its Kubernetes node is deleted behind that.
+    pub(super) const fn deletes_node(&self) -> bool {
+        self.node_uid.is_some() && self.delete
+    }
+
     /// The common parameters of its steps.
     pub(super) fn parameters(&self) -> Parameters {
         Parameters {

@@ -103,7 +103,13 @@ impl NodeWork {
             false => of(StepKind::Destroy),
         };
         let leave = self.leave.as_deref().filter(|leave| !leave.only_judged);
-        let only = leave.map(|leave| leave.only.map_or(of(StepKind::Drain), of));
+        let leaving = leave.and_then(|leave| match leave.only {
+            Some(only) => Some(of(only)),
+            None => {
+                let deletes = leave.deletes_node().then_some(StepKind::RemoveFromCluster);
+                leave.before_machine().chain(deletes).map(of).max()
+            }
+        });
         let sets_flag = self.set_retired.is_some() || self.unset_retired;
         let records = self.record || self.accept.is_some() || self.renamed_from.is_some();
         let table = [
@@ -120,7 +126,7 @@ impl NodeWork {
         let done = table.into_iter().filter(|(is_done, _)| *is_done);
         let rungs = done.map(|(_, rung)| rung);
         let single = self.single.as_deref().map(|single| of(single.kind));
-        rungs.chain(single).chain(only).max()
+        rungs.chain(single).chain(leaving).max()
     }
 
     /// Whether the node is taken out of service.

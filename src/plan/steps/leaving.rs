@@ -132,22 +132,6 @@ pub(super) fn written(
         .parameters(parameters)
 }
 
-/// The kinds of step before the machine is taken away, in order.
-pub(in crate::plan) fn before_machine(leave: &Leave) -> impl Iterator<Item = StepKind> + use<> {
-    let in_cluster = leave.node_uid.is_some();
-    let removes = !leave.etcd.is_empty();
-    let checks = (leave.is_member || leave.awaits_etcd) && (removes || leave.given_up.is_empty());
-    [
-        (in_cluster, StepKind::Drain),
-        (in_cluster, StepKind::ClearLabels),
-        (removes, StepKind::RemoveEtcd),
-        (checks, StepKind::CheckEtcd),
-        (in_cluster && !leave.is_gone, StepKind::ShutdownKubelet),
-    ]
-    .into_iter()
-    .filter_map(|(wanted, kind)| wanted.then_some(kind))
-}
-
 /// Tears a node down: it leaves its clusters, its machine is destroyed, its Kubernetes node is deleted.
 /// `begin`: the steps that the first one waits for. Returns the last step, whose success the next ones need;
 /// `None` where there is nothing to be done.
@@ -166,7 +150,7 @@ pub(super) fn tear_down(
     let mut success = None;
     let mut kubelet = None;
     if let Some(leave) = &item.work.leave {
-        for kind in before_machine(leave) {
+        for kind in leave.before_machine() {
             let written = written(ground, kind, item, leave, place).success(success);
             let step = draft.add(first(written));
             if kind == StepKind::ShutdownKubelet {
@@ -185,8 +169,7 @@ pub(super) fn tear_down(
         success = Some(draft.add(first(written)));
     }
     if let Some(leave) = &item.work.leave
-        && leave.node_uid.is_some()
-        && leave.delete
+        && leave.deletes_node()
     {
         let written = written(ground, StepKind::RemoveFromCluster, item, leave, place)
             .success(success)

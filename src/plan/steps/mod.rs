@@ -10,8 +10,6 @@ mod groups;
 mod leaving;
 mod outside;
 
-pub(super) use leaving::before_machine;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

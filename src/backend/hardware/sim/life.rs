@@ -290,11 +290,13 @@ fn apply_to_node(cluster: &mut ClusterNode, pods: &mut Pods, effect: &Effect, at
         Effect::Uncordoned => {
             cluster.unschedulable = false;
             cluster.cordoned_by = None;
-            // What comes back are other pods.
-            *pods = Pods {
-                since: at,
-                ..Pods::default()
-            };
+            // What comes back are other pods; nothing is scheduled on a node that is not Ready.
+            if cluster.ready {
+                *pods = Pods {
+                    since: at,
+                    ..Pods::default()
+                };
+            }
         }
         Effect::NodeRestored(restored) => {
             let NodeRestored {
