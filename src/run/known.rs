@@ -13,7 +13,7 @@ use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
 use super::outcome::{NodeOutcome, decided};
-use super::part::collected;
+use super::part::{collected, possibly_begun};
 use super::records::Part;
 use super::site_repository::SiteRepository;
 use super::view::View;
@@ -258,7 +258,6 @@ impl KnownRun {
         if !self.is_incomplete || self.is_divided {
             return;
         }
-        let known: FxHashSet<&StepId> = self.entries.iter().filter_map(Entry::step).collect();
         // Nothing more begins on a machine once a step of it has failed.
         let stopped = self.entries.iter().filter_map(|entry| match entry {
             Entry::Ended { step, outcome, .. } => match outcome {
@@ -271,21 +270,17 @@ impl KnownRun {
         });
         let stopped: FxHashSet<&NodeName> = stopped.collect();
         let steps = plan.steps.iter().map(|step| &step.id);
-        let suspected = steps.filter(|step| {
+        let steps = steps.filter(|step| {
             let is_stopped = step
                 .node
                 .as_ref()
                 .is_some_and(|node| stopped.contains(node));
-            changes_machine(step.kind) && !known.contains(step) && !is_stopped
+            changes_machine(step.kind) && !is_stopped
         });
-        let suspected: Vec<StepId> = suspected.cloned().collect();
-        let intents = suspected
-            .iter()
-            .map(|step| Entry::Intent { step: step.clone() });
-        let intents: Vec<Entry> = intents.collect();
-        self.entries.splice(self.journal..self.journal, intents);
-        self.journal += suspected.len();
-        self.suspected = suspected.into_iter().collect();
+        let suspected = possibly_begun(steps, &self.entries);
+        self.suspected = suspected.iter().filter_map(Entry::step).cloned().collect();
+        self.entries.splice(self.journal..self.journal, suspected);
+        self.journal += self.suspected.len();
     }
 
     /// The steps whose machines tell how they ended, each with its notes: those that destroy or build one, and that had
@@ -299,7 +294,12 @@ impl KnownRun {
 
     /// Takes in how steps ended that had begun, or may have.
     pub(super) fn settle(&mut self, seen: &BTreeMap<StepId, Seen>) {
+        // What only checkpoints told is told by this clone now: they have the beginning, and not the end.
         let told = self.entries.split_off(self.journal);
+        let (begun, told): (Vec<Entry>, Vec<Entry>) = told
+            .into_iter()
+            .partition(|entry| matches!(entry, Entry::Intent { step } if seen.contains_key(step)));
+        self.entries.extend(begun);
         let settled = |entry: Entry| match &entry {
             Entry::Intent { step } => match seen.get(step) {
                 Some(Seen::Done) => Some(Entry::Ended {
@@ -314,12 +314,6 @@ impl KnownRun {
             Entry::Opened { .. } | Entry::Ended { .. } | Entry::Note { .. } => Some(entry),
         };
         self.entries = self.entries.drain(..).filter_map(settled).collect();
-        // What only checkpoints told is told by this clone now: they have the beginning, and not the end.
-        let (settled_now, told): (Vec<Entry>, Vec<Entry>) = told
-            .into_iter()
-            .partition(|entry| matches!(entry, Entry::Intent { step } if seen.contains_key(step)));
-        self.entries
-            .extend(settled_now.into_iter().filter_map(settled));
         self.journal = self.entries.len();
         self.entries.extend(told);
     }

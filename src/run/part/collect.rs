@@ -74,8 +74,11 @@ pub(in crate::run) fn collected(
     Ok(Some(collected))
 }
 
-/// Intents of the steps of a part that act and of which no entry tells.
-fn possibly_begun<'a>(steps: impl Iterator<Item = &'a StepId>, entries: &[Entry]) -> Vec<Entry> {
+/// Intents of those of some steps that act and of which no entry tells.
+pub(in crate::run) fn possibly_begun<'a>(
+    steps: impl Iterator<Item = &'a StepId>,
+    entries: &[Entry],
+) -> Vec<Entry> {
     let known: BTreeSet<&StepId> = entries.iter().filter_map(Entry::step).collect();
     let unknown = steps.filter(|step| step.kind.facts().touches_world() && !known.contains(step));
     unknown

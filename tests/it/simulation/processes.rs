@@ -16,27 +16,32 @@ use super::sites::{DEFINITION, Group, Machine, Text};
 use crate::fixture::{Ended, Fixture, wait_until};
 
 /// A folder of simulated sites, and the names of the machines at its site.
-struct Sites {
-    folder: TempDir,
+pub(super) struct Sites {
+    pub(super) folder: TempDir,
     names: Vec<String>,
 }
 
 impl Sites {
     fn new() -> Self {
+        Self::of((0..12).map(|number| format!("w{number:02}")).collect())
+    }
+
+    /// A site that has machines of these names, and that writes down what they are asked for.
+    pub(super) fn of(names: Vec<String>) -> Self {
         let sites = Self {
             folder: TempDir::new().unwrap(),
-            names: (0..12).map(|number| format!("w{number:02}")).collect(),
+            names,
         };
         std::fs::create_dir(sites.folder.path().join("stage")).unwrap();
         std::fs::write(sites.beside("requests"), "").unwrap();
         sites
     }
 
-    fn file(&self) -> PathBuf {
+    pub(super) fn file(&self) -> PathBuf {
         self.folder.path().join("stage/simulated-site.json")
     }
 
-    fn beside(&self, extension: &str) -> PathBuf {
+    pub(super) fn beside(&self, extension: &str) -> PathBuf {
         self.file().with_added_extension(extension)
     }
 
@@ -75,7 +80,7 @@ impl Sites {
     }
 
     /// All that happened, in the order in which it was written down.
-    fn history(&self) -> Vec<(NodeName, LedgerEntry)> {
+    pub(super) fn history(&self) -> Vec<(NodeName, LedgerEntry)> {
         let simulator = Simulator::open(&self.file(), Settings::default()).unwrap();
         let mut all = Vec::new();
         for name in self.names.iter().map(|name| NodeName::from(name.as_str())) {
@@ -97,7 +102,7 @@ impl Sites {
             .collect()
     }
 
-    fn requests(&self) -> Vec<MachineRequest> {
+    pub(super) fn requests(&self) -> Vec<MachineRequest> {
         let text = std::fs::read_to_string(self.beside("requests")).unwrap();
         let lines = text.lines();
         lines

@@ -6,17 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::process::Child;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tempfile::TempDir;
-use trueup::backend::hardware::sim::{Answer, Effect, LedgerEntry, MachineRequest};
+use trueup::backend::hardware::sim::{Answer, Effect};
 use trueup::record::NodeRecord;
 
 use super::claims;
+use super::processes::Sites;
 use super::sites::{DEFINITION, Machine, Text};
 use crate::dice::Dice;
 use crate::fixture::{Ended, Fixture};
@@ -45,7 +44,7 @@ const UPDATE: [&str; 5] = [
 struct Storm {
     number: u64,
     dice: Dice,
-    machines: TempDir,
+    machines: Sites,
     origin: Origin,
     clones: Vec<Fixture>,
     text: Text,
@@ -93,7 +92,7 @@ impl Storm {
         let mut storm = Self {
             number,
             dice: Dice(number),
-            machines: TempDir::new().unwrap(),
+            machines: Sites::of(NODES.map(String::from).into()),
             origin: Origin::new(),
             clones: Vec::new(),
             text: site(),
@@ -102,8 +101,6 @@ impl Storm {
             killed: 0,
             told: String::new(),
         };
-        std::fs::create_dir(storm.machines.path().join(SITE)).unwrap();
-        std::fs::write(storm.beside("requests"), "").unwrap();
         let first = Checkout::clone_of(&storm.origin.url(), &[]);
         first.write("site-definition.yaml", DEFINITION);
         first.write("site.yaml", storm.text.to_string());
@@ -113,17 +110,9 @@ impl Storm {
         storm
     }
 
-    fn file(&self) -> PathBuf {
-        self.machines.path().join(SITE).join("simulated-site.json")
-    }
-
-    fn beside(&self, extension: &str) -> PathBuf {
-        self.file().with_added_extension(extension)
-    }
-
     fn clone_anew(&self) -> Fixture {
         let clone = Fixture::of(Checkout::clone_of(&self.origin.url(), &[]), SITE);
-        let machines = self.machines.path().to_str().unwrap();
+        let machines = self.machines.folder.path().to_str().unwrap();
         clone
             .checkout
             .git(&["config", "trueup.simulatedSites", machines]);
@@ -135,32 +124,6 @@ impl Storm {
         if std::env::var_os("TRUEUP_TEST_STORM").is_some() {
             eprintln!("{words}");
         }
-    }
-
-    /// All requests to machines, and all that they have been through.
-    fn requests(&self) -> Vec<MachineRequest> {
-        let text = std::fs::read_to_string(self.beside("requests")).unwrap();
-        let lines = text.lines();
-        lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
-    }
-
-    fn effects(&self) -> Vec<(String, LedgerEntry)> {
-        use trueup::backend::hardware::sim::{Settings, Simulator};
-        if !self.file().exists() {
-            return Vec::new();
-        }
-        let simulator = Simulator::open(&self.file(), Settings::default()).unwrap();
-        let mut all = Vec::new();
-        for name in NODES {
-            let machine = simulator.machine(&name.into()).unwrap();
-            for entry in machine.iter().flat_map(|machine| machine.ledger.entries()) {
-                all.push((name.to_owned(), entry));
-            }
-        }
-        all.sort_by_key(|(_, entry)| entry.sequence);
-        all
     }
 
     /// Changes the design, and pushes that from a clone.
@@ -321,7 +284,9 @@ impl Storm {
 
     /// How much was asked of machines, in bytes.
     fn asked(&self) -> u64 {
-        std::fs::metadata(self.beside("requests")).unwrap().len()
+        std::fs::metadata(self.machines.beside("requests"))
+            .unwrap()
+            .len()
     }
 
     /// Waits for an instant of a process: at some request to a machine, a little later, or at any time.
@@ -341,6 +306,7 @@ impl Storm {
     /// Notes what the runs may destroy that have begun since.
     fn note_allowed(&mut self, wipes: &[&'static str]) {
         let runs: BTreeSet<String> = self
+            .machines
             .requests()
             .iter()
             .map(|request| request.run.to_string())
@@ -355,7 +321,7 @@ impl Storm {
     /// Nothing twice, nothing that was not allowed, nothing unseen, nothing claimed that is not so.
     fn check(&mut self) {
         let mut begun = BTreeMap::new();
-        for request in self.requests() {
+        for request in self.machines.requests() {
             if request.answer == Answer::Begun {
                 let step = (request.run.to_string(), request.step.to_string());
                 *begun.entry(step).or_insert(0) += 1;
@@ -365,11 +331,14 @@ impl Storm {
         assert!(twice.is_empty(), "twice: {twice:#?}\n{}", self.told);
 
         let mut built = BTreeSet::new();
-        for (node, entry) in self.effects() {
+        for (node, entry) in self.machines.history() {
             let run = entry.run.to_string();
             match &entry.effect {
                 Effect::Destroyed => {
-                    let may = self.allowed.get(&run).is_some_and(|of| of.contains(&node));
+                    let may = self
+                        .allowed
+                        .get(&run)
+                        .is_some_and(|of| of.contains(node.as_str()));
                     assert!(may, "{node} destroyed by {run}\n{}", self.told);
                     built.remove(&node);
                 }
@@ -416,7 +385,8 @@ impl Storm {
         }
         for (number, records) in claimed.iter().enumerate() {
             let told = &self.told;
-            let check = std::panic::AssertUnwindSafe(|| claims::check(&self.file(), records));
+            let check =
+                std::panic::AssertUnwindSafe(|| claims::check(&self.machines.file(), records));
             if let Err(panic) = std::panic::catch_unwind(check) {
                 eprintln!("a claim in clone {number} of storm {}\n{told}", self.number);
                 std::panic::resume_unwind(panic);
@@ -512,7 +482,7 @@ impl Storm {
             let away = self.dice.chance(8);
             let (here, there) = (
                 self.origin.path().to_owned(),
-                self.machines.path().join("away"),
+                self.machines.folder.path().join("away"),
             );
             if away {
                 self.tell(format_args!("the remote is away"));
