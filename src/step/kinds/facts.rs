@@ -52,6 +52,12 @@ impl Facts {
     pub const fn touches_world(&self) -> bool {
         !matches!(self.actor, Actor::Dispatcher)
     }
+
+    /// Whether a machine is destroyed or built by the step itself.
+    #[must_use]
+    pub const fn changes_machine(&self) -> bool {
+        matches!(self.actor, Actor::Hardware) && matches!(self.effect, Effect::Destructive)
+    }
 }
 
 /// The executor of a kind of step.
