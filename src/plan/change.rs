@@ -10,6 +10,7 @@ use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
+use super::service::FirmwareStanding;
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{
@@ -138,8 +139,12 @@ impl<'a> Rules<'a> {
         let accepting = Accepting::of(self, subject, after, &sections);
         let open = sections.iter().copied();
         let open: Vec<Section> = open.filter(|section| !accepting.covers(*section)).collect();
-        let worst = open.iter().map(|section| section.class()).max();
+        let is_other = |section: &&Section| section.class() != Class::Service;
+        let worst = open.iter().filter(is_other);
+        let worst = worst.map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
+        let firmware =
+            FirmwareStanding::of(subject, after, sections.contains(&Section::Firmware));
         let outdated = subject.is_outdated();
         let unfinished = subject
             .record
@@ -149,9 +154,12 @@ impl<'a> Rules<'a> {
             _ if drift.gone.is_some() => ChangeKind::Redeploy,
             Some(Class::Redeploy) => ChangeKind::Redeploy,
             _ if join == JoinWork::Await => ChangeKind::AwaitReady,
+            // What is off is switched on first.
+            _ if firmware.differs() && !drift.off => ChangeKind::Service,
             Some(Class::Relabel) => ChangeKind::Relabel,
             _ if drift.is_some() || join == JoinWork::Away => ChangeKind::Drift,
-            Some(Class::Record) => ChangeKind::Record,
+            Some(Class::Record | Class::Service) => ChangeKind::Record,
+            None if firmware.is_to_be_recorded() => ChangeKind::Record,
             None if unfinished => ChangeKind::Record,
             None if outdated && !accepting.is_some() => ChangeKind::Record,
             None if accepting.is_some() => ChangeKind::Accept,
@@ -186,10 +194,12 @@ impl<'a> Rules<'a> {
         item.work.lock = drift.unlocked;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
-        item.work.record = unfinished || outdated || sections.iter().any(only_recorded);
+        let is_renewed = sections.iter().any(only_recorded) || firmware.is_to_be_recorded();
+        item.work.record = unfinished || outdated || is_renewed;
+        item.work.verifies_firmware = firmware.is_to_be_recorded();
         if kind == ChangeKind::AwaitReady {
             // Once it has joined, its record is one of a finished machine by that alone.
-            item.work.record = outdated || sections.iter().any(only_recorded);
+            item.work.record = outdated || is_renewed;
             item.work.rejoins = Some(self.joins.wait(after));
             if unfinished {
                 item.change.counts_as = Standing::Failed;
@@ -211,6 +221,10 @@ impl<'a> Rules<'a> {
         {
             item.show_only();
         }
+        if let (ChangeKind::Service, FirmwareStanding::Differs(settings)) = (kind, firmware) {
+            item = self.service(item, after, settings);
+            return Some(self.keep_to_rung(item, &with_firmware(open)));
+        }
         Some(self.keep_to_rung(item, &open))
     }
 
@@ -231,6 +245,14 @@ impl<'a> Rules<'a> {
         fields.append(&mut of(subject.before, &rest));
         fields
     }
+}
+
+/// The sections that a service brings true, also where only the machine differs from them.
+fn with_firmware(mut sections: Vec<Section>) -> Vec<Section> {
+    if !sections.contains(&Section::Firmware) {
+        sections.push(Section::Firmware);
+    }
+    sections
 }
 
 /// Whether a machine, or its Kubernetes node, exists without a record of its deploy.

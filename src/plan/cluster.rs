@@ -119,7 +119,11 @@ fn steps_of(item: &Item<'_>) -> BTreeSet<StepKind> {
             None => {
                 steps.extend(leave.before_machine());
                 steps.extend(leave.delete.then_some(StepKind::RemoveFromCluster));
-                steps.extend(item.work.deploy.then_some(StepKind::AwaitReady));
+                let service = item.work.service.as_deref();
+                let comes_back = item.work.deploy || service.is_some();
+                steps.extend(comes_back.then_some(StepKind::AwaitReady));
+                let uncordons = service.is_some_and(|service| service.uncordons);
+                steps.extend(uncordons.then_some(StepKind::Uncordon));
             }
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::item::Item;
 use super::subject::{Membership, Subject, state_name};
-use crate::design::NodeDesign;
+use crate::design::{Class, NodeDesign};
 use crate::observed::{Fact, PartDrift};
 use crate::remediation::Backup;
 use crate::step::Parameters;
@@ -75,7 +75,10 @@ impl Drift {
             true => Vec::new(),
             false => subject.differing().unwrap_or_default(),
         };
-        let parts = parts.iter().filter(|part| !edited.contains(&part.section));
+        // That of firmware and settings is work of its own.
+        let parts = parts.iter().filter(|part| {
+            !edited.contains(&part.section) && part.section.class() != Class::Service
+        });
         Self {
             parts: parts.cloned().collect(),
             unlocked: deployed.is_some_and(|node| node.unlocked),
@@ -134,7 +137,8 @@ impl Drift {
         for part in &self.parts {
             item.because(part.to_string());
         }
-        if !self.parts.is_empty() {
+        let is_rebuilt = |part: &PartDrift| part.section.class() == Class::Redeploy;
+        if self.parts.iter().any(is_rebuilt) {
             item.because(format!(
                 "disks and interfaces of a deployed machine are only repaired by a redeploy: `trueup apply redeploy {}`",
                 item.subject.name

@@ -98,6 +98,9 @@ pub struct Parameters {
     /// The steps of a deploy besides its own, for deploy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deploy_steps: Vec<DeployStep>,
+    /// The values of firmware and settings to be set, for service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<HardwareSetting>,
 }
 
 impl Parameters {
@@ -133,6 +136,7 @@ impl Parameters {
             forget,
             clean_steps,
             deploy_steps,
+            settings,
         } = self;
         let rows = [
             ("set_labels", !set_labels.is_empty()),
@@ -163,10 +167,24 @@ impl Parameters {
             ("forget", *forget),
             ("clean_steps", !clean_steps.is_empty()),
             ("deploy_steps", !deploy_steps.is_empty()),
+            ("settings", !settings.is_empty()),
         ];
         let given = rows.into_iter().filter(|(_, is_given)| *is_given);
         given.map(|(name, _)| name)
     }
+}
+
+/// A value of a machine's firmware or settings that a service sets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HardwareSetting {
+    /// Its name (`firmware.bios`, `bios.ProcVirtualization`).
+    pub name: Arc<str>,
+    /// The value before, where it was observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Arc<str>>,
+    /// The value that it is to have.
+    pub value: Arc<str>,
 }
 
 /// The handling of pods that a drain could not evict in time.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::leaving::{OUTSIDE, written};
 use super::{Ground, NewStep, StepList};
-use crate::design::NodeDesign;
+use crate::design::{NodeDesign, Section};
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepKind};
 
@@ -97,6 +97,10 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
             let parameters = match kind {
                 StepKind::Adopt => draft.share(adopted(item)),
+                StepKind::Record if work.verifies_firmware => draft.share(Parameters {
+                    verified: vec![Section::Firmware],
+                    ..Parameters::default()
+                }),
                 StepKind::Rename => Some(Arc::new(Parameters {
                     renamed_from: work.renamed_from.clone(),
                     ..Parameters::default()
