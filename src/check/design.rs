@@ -118,8 +118,13 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                     Some(text_of(value) == *setting.value)
                 };
                 let settings = all.map_or(&[][..], |all| &all.settings);
-                if settings.is_empty() || settings.iter().any(|each| is_designed(each) != Some(true)) {
-                    found.add([*position], "sets values that no Hardware document enforces");
+                if settings.is_empty()
+                    || settings.iter().any(|each| is_designed(each) != Some(true))
+                {
+                    found.add(
+                        [*position],
+                        "sets values that no Hardware document enforces",
+                    );
                 }
             }
             if view.kind(*position) == StepKind::Relabel {
@@ -141,7 +146,9 @@ fn text_of(value: &Node) -> String {
     match &value.value {
         Value::List(items) => items.iter().map(text_of).collect::<Vec<_>>().join(", "),
         Value::Bool(truth) => truth.to_string(),
-        _ => value.scalar_text().map_or_else(String::new, |text| text.to_string()),
+        _ => value
+            .scalar_text()
+            .map_or_else(String::new, |text| text.to_string()),
     }
 }
 

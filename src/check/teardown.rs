@@ -83,7 +83,12 @@ fn serviced(view: &View<'_>, name: &str, found: &mut Found<'_, '_>) {
     {
         found.about(name, &format!("is serviced without `{kind}`"));
     }
-    let leaves = [S::ClearLabels, S::RemoveEtcd, S::ShutdownKubelet, S::Destroy];
+    let leaves = [
+        S::ClearLabels,
+        S::RemoveEtcd,
+        S::ShutdownKubelet,
+        S::Destroy,
+    ];
     for kind in leaves.into_iter().filter(|kind| view.has(name, *kind)) {
         found.about(name, &format!("is serviced, and has `{kind}`"));
     }
@@ -103,7 +108,11 @@ pub(super) fn observed(view: &View<'_>, found: &mut Found<'_, '_>) {
         }
         let seen = view.observed(name).map(|seen| &seen.cluster);
         if matches!(seen, Some(Fact::Known(Some(_)))) && !view.has(name, StepKind::Drain) {
-            let does = if is_destroyed { "destroyed" } else { "serviced" };
+            let does = if is_destroyed {
+                "destroyed"
+            } else {
+                "serviced"
+            };
             let what = format!("`{name}` is a node of the cluster, and is {does} without a drain");
             found.add(steps.iter().copied(), what);
         }

@@ -66,6 +66,12 @@ impl NodeDesign {
         values
     }
 
+    /// Those of [`Section::Firmware`] and [`Section::Expected`] in which Hardware documents say something of it.
+    pub fn hardware_sections(&self) -> impl Iterator<Item = Section> {
+        let sections = [Section::Firmware, Section::Expected].into_iter();
+        sections.filter(|section| self.sections.shared(section).is_some())
+    }
+
     /// The terms on which the firmware of a component (`firmware.bios`) is changed; `None`: it is no component.
     #[must_use]
     pub fn firmware_terms(&self, name: &str) -> Option<FirmwareTerms> {
@@ -496,7 +502,12 @@ mod tests {
             "expect.cpus=2",
             "what is expected is never work"
         );
-        let digest = |site: &Site| *site.design.nodes["n1"].digests.get(&Section::Firmware).unwrap();
+        let digest = |site: &Site| {
+            *site.design.nodes["n1"]
+                .digests
+                .get(&Section::Firmware)
+                .unwrap()
+        };
         assert_ne!(digest(&reported), digest(&enforced));
         let more = text.replace("cpus: 2", "cpus: 2, memory_gib: 8");
         let expects_more = site(&(fleet() + &hardware("h", &format!("mode: enforce\n{more}"))));
@@ -520,6 +531,9 @@ mod tests {
             assert_eq!(of_code.count(), times, "{code}: {found:#?}");
         }
         let message = "Hardware `a` has another value of `bios.A`, and both select `n1`";
-        assert!(found.iter().any(|line| line.contains(message)), "{found:#?}");
+        assert!(
+            found.iter().any(|line| line.contains(message)),
+            "{found:#?}"
+        );
     }
 }

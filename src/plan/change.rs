@@ -18,7 +18,7 @@ use crate::design::{
 };
 use crate::diff::FieldChange;
 use crate::identity::Proof;
-use crate::observed::{Capability, Fact};
+use crate::observed::{Capability, Fact, PartDrift};
 use crate::record::{NodeRecord, Phase};
 
 impl<'a> Rules<'a> {
@@ -91,7 +91,9 @@ impl<'a> Rules<'a> {
         for part in drift {
             item.because(part.to_string());
         }
-        if !drift.is_empty() {
+        // Firmware and settings are brought true once it is adopted, or are only reported.
+        let is_on_it = |part: &PartDrift| Section::ON_MACHINE.contains(&part.section);
+        if drift.iter().any(is_on_it) {
             item.block(
                 "it differs from its design: its documents have to hold what is there before it is adopted",
                 None,
@@ -143,8 +145,7 @@ impl<'a> Rules<'a> {
         let worst = open.iter().filter(is_other);
         let worst = worst.map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
-        let firmware =
-            FirmwareStanding::of(subject, after, sections.contains(&Section::Firmware));
+        let firmware = FirmwareStanding::of(subject, after, sections.contains(&Section::Firmware));
         let outdated = subject.is_outdated();
         let unfinished = subject
             .record
@@ -192,6 +193,7 @@ impl<'a> Rules<'a> {
         }
         item.work.power_on = drift.off;
         item.work.lock = drift.unlocked;
+        item.work.uncordon = drift.cordoned && kind != ChangeKind::Service;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
         let is_renewed = sections.iter().any(only_recorded) || firmware.is_to_be_recorded();

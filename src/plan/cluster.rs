@@ -129,6 +129,7 @@ fn steps_of(item: &Item<'_>) -> BTreeSet<StepKind> {
     }
     let joins = item.work.rejoins.as_ref().is_some_and(|leave| leave.joins);
     steps.extend(joins.then_some(StepKind::AwaitReady));
+    steps.extend(item.work.uncordon.then_some(StepKind::Uncordon));
     steps.extend(item.work.relabel.is_some().then_some(StepKind::Relabel));
     let single = item.work.single.as_ref().map(|single| single.kind);
     steps.extend(single.filter(|kind| *kind == StepKind::Remediate));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::subject::Membership;
 use crate::design::ClusterName;
 use crate::observed::ClusterNode;
 use crate::step::{EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
@@ -43,6 +44,21 @@ impl Leave {
             is_gone: true,
             delete: true,
             on_drain_timeout: Some(OnDrainTimeout::Continue),
+            ..Self::default()
+        }
+    }
+
+    /// A node that only takes pods again.
+    pub(super) fn of_a_cordoned(membership: Membership<'_>) -> Self {
+        let node_uid = match membership {
+            Membership::In(node) => Some(node.uid.clone()),
+            Membership::NotAsked
+            | Membership::NoCluster
+            | Membership::Unseen(_)
+            | Membership::Out => None,
+        };
+        Self {
+            node_uid,
             ..Self::default()
         }
     }

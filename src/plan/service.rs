@@ -34,7 +34,11 @@ impl FirmwareStanding {
         let designed = after.hardware(Section::Firmware);
         let machine = subject.seen.node();
         let drift = machine.map_or(&[][..], |machine| &machine.drift);
-        let drift = || drift.iter().filter(|part| part.section == Section::Firmware);
+        let drift = || {
+            drift
+                .iter()
+                .filter(|part| part.section == Section::Firmware)
+        };
         let is_compared =
             machine.is_some_and(|machine| machine.compared.contains(&Section::Firmware));
         let settings = designed.into_iter().filter_map(|designed| {
@@ -78,7 +82,18 @@ impl<'a> Rules<'a> {
     ) -> Item<'a> {
         let subject = item.subject;
         let shown = item.change.open_sections();
-        if !shown.contains(&Section::Firmware) {
+        if shown.contains(&Section::Firmware) {
+            for HardwareSetting {
+                name,
+                before,
+                value,
+            } in &settings
+            {
+                if let Some(before) = before {
+                    item.because(format!("{name}: {before}, designed {value}"));
+                }
+            }
+        } else {
             item.because("its firmware or settings are not as they were applied");
             item.change.fields.extend(settings.iter().map(as_field));
         }
@@ -116,6 +131,21 @@ impl<'a> Rules<'a> {
         }));
         item
     }
+}
+
+/// The node that a service left cordoned: the run that serviced its machine was the last on it, and did not end that.
+pub(super) fn left_cordoned(subject: &Subject<'_>) -> bool {
+    let Membership::In(node) = subject.membership else {
+        return false;
+    };
+    let Some(record) = subject.record else {
+        return false;
+    };
+    let serviced = record.serviced.as_deref();
+    let is_last = serviced.is_some_and(|serviced| {
+        serviced.run == record.run && node.cordoned_by.as_deref() == Some(record.run.as_str())
+    });
+    is_last && node.unschedulable
 }
 
 /// A value that was observed to differ, as a field of the change.

@@ -24,6 +24,8 @@ pub(super) struct NodeWork {
     pub(super) unset_retired: bool,
     pub(super) power_on: bool,
     pub(super) lock: bool,
+    /// Its node takes pods again, after a service that did not end.
+    pub(super) uncordon: bool,
     pub(super) relabel: Option<Arc<Parameters>>,
     pub(super) destroy: bool,
     /// How it leaves its clusters before, where it is in any.
@@ -67,6 +69,7 @@ impl NodeWork {
         unset_retired: false,
         power_on: false,
         lock: false,
+        uncordon: false,
         relabel: None,
         destroy: false,
         leave: None,
@@ -98,6 +101,7 @@ impl NodeWork {
             || self.deploy
             || self.service.is_some()
             || self.power_on
+            || self.uncordon
             || self.relabel.is_some()
             || self.rejoins.is_some()
     }
@@ -127,6 +131,7 @@ impl NodeWork {
             (self.prepare, of(StepKind::Prepare)),
             (self.power_on, of(StepKind::PowerOn)),
             (self.lock, of(StepKind::Lock)),
+            (self.uncordon, of(StepKind::Uncordon)),
             (self.relabel.is_some(), of(StepKind::Relabel)),
             (self.rejoins.is_some(), of(StepKind::AwaitReady)),
             (sets_flag, of(StepKind::SetRetired)),

@@ -11,6 +11,7 @@ use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::guard::is_control_plane;
 use crate::plan::PlannedGroup;
 use crate::plan::item::Item;
+use crate::plan::leave::Leave;
 use crate::step::{Effect, Parameters, StepIndex, StepKind};
 
 /// All groups, in run order.
@@ -266,9 +267,18 @@ impl<'g> OpenGroup<'g> {
     /// Power and labels, and the wait for what is to be in its clusters.
     fn repair(&mut self, draft: &mut StepList, item: &Item<'_>) {
         self.set_levels(draft, item);
-        if !item.work.deploy {
-            let unset = draft.unset_retired.get(item.subject.name).copied();
-            self.await_ready(draft, item, [Some(self.start), unset]);
+        if item.work.deploy {
+            return;
+        }
+        let unset = draft.unset_retired.get(item.subject.name).copied();
+        let back = self.await_ready(draft, item, [Some(self.start), unset]);
+        if item.work.uncordon {
+            let leave = Leave::of_a_cordoned(item.subject.membership);
+            let place = self.place(item);
+            let uncordon = written(self.ground, StepKind::Uncordon, item, &leave, &place);
+            let needs = [Some(back.unwrap_or(self.start)), unset];
+            let uncordon = draft.add(uncordon.success(needs.into_iter().flatten()));
+            self.ends.push(uncordon);
         }
     }
 

@@ -6,6 +6,7 @@ use super::leaving::{OUTSIDE, written};
 use super::{Ground, NewStep, StepList};
 use crate::design::{NodeDesign, Section};
 use crate::plan::item::Item;
+use crate::plan::leave::Leave;
 use crate::step::{Parameters, StepKind};
 
 /// The identity of an adopted machine from now on, and the sections in which it was observed to be as designed.
@@ -80,6 +81,14 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
                 draft.sinks.push(step);
                 draft.joins.entry((*name).clone()).or_default().push(step);
             }
+        }
+        if work.uncordon && item.change.group.is_none() {
+            let leave = Leave::of_a_cordoned(item.subject.membership);
+            let written = written(ground, StepKind::Uncordon, item, &leave, &OUTSIDE);
+            let back = draft.joins.get(*name).into_iter().flatten().copied();
+            let written = written.success(draft.verify_site).success(back);
+            let step = draft.add(written);
+            draft.sinks.push(step);
         }
         if work.lock {
             let written = NewStep::new(StepKind::Lock, None, Some(name))

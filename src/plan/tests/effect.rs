@@ -12,7 +12,9 @@ use crate::identity::Identity;
 use crate::plan::effect::parameters::EXCEPTIONS;
 use crate::plan::{Difference, Plan, PlanEffect};
 use crate::remediation::RemediationLimits;
-use crate::step::{CleanStep, DeployStep, EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
+use crate::step::{
+    CleanStep, DeployStep, EtcdRemoval, HardwareSetting, OnDrainTimeout, Parameters, StepKind,
+};
 
 /// A site of which `n1` is built again.
 fn redeployed() -> PlanFixture {
@@ -142,6 +144,11 @@ fn a_node_without_steps_is_not_covered() {
 fn everything() -> Parameters {
     let text = |text: &str| Some(Arc::from(text));
     Parameters {
+        settings: vec![HardwareSetting {
+            name: Arc::from("bios.Turbo"),
+            before: text("Disabled"),
+            value: Arc::from("Enabled"),
+        }],
         set_labels: vec![(Arc::from("a"), Arc::from("b"))],
         remove_labels: vec![Arc::from("c")],
         disks: vec![Arc::from("sda")],

@@ -15,6 +15,7 @@ mod properties;
 mod renamed;
 mod rungs;
 pub(crate) mod saved;
+mod service;
 mod stale;
 mod tightened;
 mod unblock;

@@ -293,6 +293,21 @@ fn an_update_of_many_kinds_that_dies_anywhere_ends_as_if_it_had_not() {
 }
 
 #[test]
+fn a_service_that_dies_anywhere_ends_as_if_it_had_not() {
+    let mut text = text();
+    let stage = deployed(&text);
+    text.more =
+        "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  \
+                 firmware: {bios: {version: 2.19.1}}\n  bios: {ProcVirtualization: Enabled}\n"
+            .to_owned();
+    stage.commit(&text.to_string());
+    let kinds = tells(stage, &[(Action::Update, &[])]);
+    use StepKind::{AwaitReady, Drain, Service, Uncordon};
+    has(&kinds, &[Drain, Service, AwaitReady, Uncordon]);
+    assert!(!kinds.contains(&StepKind::Deploy), "{kinds:?}");
+}
+
+#[test]
 fn a_remediation_that_dies_anywhere_ends_as_if_it_had_not() {
     let kinds = tells(
         deployed(&text()),

@@ -262,7 +262,8 @@ impl Simulator {
         };
         if machine.ledger.entries().filter(is_try).count() < UPDATE_TRIES {
             let HardwareSetting { name, value, .. } = setting;
-            let text = format!("`{name}` is not {value} after the update, which is tried once more");
+            let text =
+                format!("`{name}` is not {value} after the update, which is tried once more");
             order.reporter.progress(text);
             return None;
         }

@@ -18,10 +18,10 @@ use super::duration::duration;
 use super::faults::Patterns;
 use super::machine::Machine;
 use crate::backend::Order;
-use crate::design::{NodeDesign, NodeName, Section};
+use crate::design::{NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, Seconds};
-use crate::observed::{HardwareSeen, ObservedNode, hardware_drift};
+use crate::observed::{HardwareSeen, ObservedNode};
 use crate::step::HardwareSetting;
 
 /// How much longer it takes where the controller restarts.
@@ -114,14 +114,8 @@ pub(super) fn compare(
     node: &NodeDesign,
     machine: &Machine,
 ) {
-    let sections = [Section::Firmware, Section::Expected];
-    if sections.iter().all(|each| node.sections.shared(each).is_none()) {
-        return;
-    }
-    let (drift, is_whole) = hardware_drift(node, &of_machine(rows, &node.name, machine));
-    observed.drift = drift.into();
-    if is_whole && node.sections.shared(&Section::Firmware).is_some() {
-        observed.compared = Arc::new([Section::Firmware]);
+    if node.hardware_sections().next().is_some() {
+        observed.compare_hardware(node, &of_machine(rows, &node.name, machine));
     }
 }
 
