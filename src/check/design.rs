@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::rule::Found;
 use super::view::View;
 use crate::design::{NodeDesign, Section};
-use crate::document::{Node, Value};
+use crate::document::Node;
 use crate::plan::{Action, ChangeKind};
 use crate::step::{HardwareSetting, StepKind};
 
@@ -143,10 +143,12 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
 
 /// A value as a controller shows it: those of a list in one line.
 fn text_of(value: &Node) -> String {
-    match &value.value {
-        Value::List(items) => items.iter().map(text_of).collect::<Vec<_>>().join(", "),
-        Value::Bool(truth) => truth.to_string(),
-        _ => value
+    if let Some(items) = value.as_list() {
+        return items.iter().map(text_of).collect::<Vec<_>>().join(", ");
+    }
+    match value.as_bool() {
+        Some(truth) => truth.to_string(),
+        None => value
             .scalar_text()
             .map_or_else(String::new, |text| text.to_string()),
     }

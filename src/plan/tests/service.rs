@@ -236,6 +236,8 @@ fn members_of_etcd_are_serviced_one_after_the_other_and_never_below_their_quorum
     let waves = plan.steps.iter();
     let waves = waves.filter(|step| step.id.kind == StepKind::StartWave);
     assert_eq!(waves.count(), 3);
+    let etcd = &plan.forecast.etcd[0];
+    assert_eq!((etcd.now, etcd.meanwhile, etcd.after), (3, 2, 3));
     let removes = |step: &Step| {
         let all = step.parameters.as_ref();
         step.id.kind == StepKind::RemoveEtcd || all.is_some_and(|all| !all.etcd_members.is_empty())

@@ -51,10 +51,18 @@ async fn values_that_documents_name_are_compared_with_those_that_a_controller_sh
         ]
     );
     assert_eq!(*seen["n0"].compared, [Section::Firmware]);
-    assert_eq!(bmc.changes().iter().filter(|line| !line.contains("Sessions")).count(), 0);
+    assert_eq!(
+        bmc.changes()
+            .iter()
+            .filter(|line| !line.contains("Sessions"))
+            .count(),
+        0
+    );
 
     // What it does not show differs from nothing, and hides nothing else of the machine.
-    bmc.state().values.retain(|(path, _)| *path == "Systems/1/Bios");
+    bmc.state()
+        .values
+        .retain(|(path, _)| *path == "Systems/1/Bios");
     let seen = site.hardware.observe(&site.nodes).await;
     assert!(drift(&seen["n0"]).contains(&"firmware.bios: 2.4, designed 2.5".to_owned()));
     assert!(seen["n0"].compared.is_empty());
