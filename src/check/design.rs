@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::rule::Found;
 use super::view::View;
-use crate::design::{NodeDesign, Section};
+use crate::design::{HardwareSetting, NodeDesign, Section};
 use crate::document::Node;
 use crate::plan::{Action, ChangeKind};
-use crate::step::{HardwareSetting, StepKind};
+use crate::step::StepKind;
 
 /// A change is one of a node that is in the design, or has left it: only what has left is torn down for good by an update.
 pub(super) fn change(view: &View<'_>, found: &mut Found<'_, '_>) {

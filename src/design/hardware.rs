@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 use super::canonical;
 use super::catalog::Catalog;
@@ -28,6 +29,19 @@ pub struct HardwareValue {
     /// Part and name.
     pub name: Arc<str>,
     /// The value, as a controller shows it.
+    pub value: Arc<str>,
+}
+
+/// A value of a machine's firmware or settings that a service sets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HardwareSetting {
+    /// Its name (`firmware.bios`, `bios.ProcVirtualization`).
+    pub name: Arc<str>,
+    /// The value before, where it was observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Arc<str>>,
+    /// The value that it is to have.
     pub value: Arc<str>,
 }
 

@@ -58,7 +58,7 @@ pub use cluster::quorum;
 pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
 pub use disruption::{BlastRadius, DisruptionPolicy};
 pub use guards::{Documented, GuardOrigin, Guards};
-pub use hardware::{FirmwareTerms, HardwareValue};
+pub use hardware::{FirmwareTerms, HardwareSetting, HardwareValue};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;

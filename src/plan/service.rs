@@ -6,26 +6,18 @@ use super::item::Item;
 use super::leave::Leave;
 use super::rules::Rules;
 use super::subject::{Membership, Subject};
-use crate::design::{NodeDesign, Section};
+use super::work::ServiceWork;
+use crate::design::{HardwareSetting, NodeDesign, Section};
 use crate::diff::FieldChange;
-use crate::step::HardwareSetting;
 
 /// How the firmware and the settings of a deployed machine stand to those that its design enforces.
 pub(super) enum FirmwareStanding {
-    /// Nothing shows that they are otherwise, and the record says so.
+    /// Nothing shows that they are otherwise than the record has them.
     AsRecorded,
     /// They were observed to be as designed, or are not designed any more; the record says otherwise.
     AsDesigned,
     /// These values are to be set.
     Differs(Vec<HardwareSetting>),
-}
-
-/// The work of a service.
-#[derive(Clone, Debug)]
-pub(super) struct ServiceWork {
-    pub(super) settings: Vec<HardwareSetting>,
-    /// Its Kubernetes node takes pods again afterwards: no other has cordoned it.
-    pub(super) uncordons: bool,
 }
 
 impl FirmwareStanding {

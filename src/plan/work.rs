@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use super::leave::Leave;
-use super::service::ServiceWork;
-use crate::design::{AcceptedDesign, NodeName, Rung};
+use crate::design::{AcceptedDesign, HardwareSetting, NodeName, Rung};
 use crate::observed::Capability;
 use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
 
@@ -15,6 +14,14 @@ use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
 pub(super) struct Single {
     pub(super) kind: StepKind,
     pub(super) parameters: Parameters,
+}
+
+/// The work of a service.
+#[derive(Clone, Debug)]
+pub(super) struct ServiceWork {
+    pub(super) settings: Vec<HardwareSetting>,
+    /// Its Kubernetes node takes pods again afterwards: no other has cordoned it.
+    pub(super) uncordons: bool,
 }
 
 /// The work that the steps of a node are built of.

@@ -22,12 +22,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, NodeName, RunId, Section,
-    SiteName,
+    Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, HardwareSetting, NodeName,
+    RunId, Section, SiteName,
 };
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory};
-use crate::step::HardwareSetting;
 
 pub use error::Error;
 pub use exchange::{Exchange, ExchangeOutcome};

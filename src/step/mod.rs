@@ -20,7 +20,7 @@ pub use id::{NoStepId, StepId};
 pub use kinds::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext, StepKind,
 };
-pub use parameters::{EtcdRemoval, HardwareSetting, OnDrainTimeout, Parameters};
+pub use parameters::{EtcdRemoval, OnDrainTimeout, Parameters};
 pub use reason::FailureReason;
 
 /// The note of a step of which an operator decided that it is done: nothing has seen its end.

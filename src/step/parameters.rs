@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{CleanStep, DeployStep};
-use crate::design::{AcceptedDesign, ClusterName, NodeName, Section};
+use crate::design::{AcceptedDesign, ClusterName, HardwareSetting, NodeName, Section};
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory, RemediationLimits};
 
@@ -172,19 +172,6 @@ impl Parameters {
         let given = rows.into_iter().filter(|(_, is_given)| *is_given);
         given.map(|(name, _)| name)
     }
-}
-
-/// A value of a machine's firmware or settings that a service sets.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HardwareSetting {
-    /// Its name (`firmware.bios`, `bios.ProcVirtualization`).
-    pub name: Arc<str>,
-    /// The value before, where it was observed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Arc<str>>,
-    /// The value that it is to have.
-    pub value: Arc<str>,
 }
 
 /// The handling of pods that a drain could not evict in time.

@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use super::{PlanFixture, all, these};
 use crate::design::{
-    AcceptedDesign, BackendKind, ClusterName, Digests, NodeName, OutOfBand, Section, SectionDigest,
-    fixture,
+    AcceptedDesign, BackendKind, ClusterName, Digests, HardwareSetting, NodeName, OutOfBand,
+    Section, SectionDigest, fixture,
 };
 use crate::identity::Identity;
 use crate::plan::effect::parameters::EXCEPTIONS;
 use crate::plan::{Difference, Plan, PlanEffect};
 use crate::remediation::RemediationLimits;
-use crate::step::{
-    CleanStep, DeployStep, EtcdRemoval, HardwareSetting, OnDrainTimeout, Parameters, StepKind,
-};
+use crate::step::{CleanStep, DeployStep, EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
 
 /// A site of which `n1` is built again.
 fn redeployed() -> PlanFixture {

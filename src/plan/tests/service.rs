@@ -14,7 +14,7 @@ fn enforce(site: &mut PlanFixture, name: &str, section: Section, values: &str) {
     old.sections.insert(section, fields);
 }
 
-/// What its controller shows otherwise.
+/// Has its controller show another value than the designed one.
 fn shows(site: &mut PlanFixture, name: &str, section: Section, field: &str, values: [&str; 2]) {
     let [observed, designed] = values.map(Arc::from);
     let part = PartDrift {

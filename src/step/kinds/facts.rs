@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{AcceptedDesign, DIGEST_VERSION, Digests, NodeDesign, RunId, Rung, Section};
+use crate::design::{
+    AcceptedDesign, DIGEST_VERSION, Digests, HardwareSetting, NodeDesign, RunId, Rung, Section,
+};
 use crate::identity::Identity;
 use crate::record::{NodeRecord, Phase};
-use crate::step::{FailureReason, HardwareSetting};
+use crate::step::FailureReason;
 
 /// All that is known of a kind of step, whatever the backend and the node. None has a default: a new kind answers each.
 #[derive(Clone, Copy, Debug)]

@@ -14,9 +14,9 @@ use super::{
     etcd, is_simulated, pods, values, with_source,
 };
 use crate::backend::{ActError, Order, Probe, fence};
-use crate::design::NodeDesign;
+use crate::design::{HardwareSetting, NodeDesign};
 use crate::remediation::Note;
-use crate::step::{Actor, HardwareSetting, StepKind};
+use crate::step::{Actor, StepKind};
 
 /// How often a cluster is asked how it is.
 const POLL: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `unchanged` | the update reports success, and changes nothing |
 //! | `second-try` | the first update reports success and changes nothing; the next one does |
-//! | `task-vanishes` | the value changes, and the task that would say so is gone |
+//! | `task-vanishes` | the value changes, and the task that would report that is gone |
 //! | `controller-restarts` | the value changes; its controller restarts on the way, which takes `seconds` (60) longer |
 //! | `refused` | the controller refuses the value in place |
 
@@ -18,11 +18,10 @@ use super::duration::duration;
 use super::faults::Patterns;
 use super::machine::Machine;
 use crate::backend::Order;
-use crate::design::{NodeDesign, NodeName};
+use crate::design::{HardwareSetting, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, Seconds};
 use crate::observed::{HardwareSeen, ObservedNode};
-use crate::step::HardwareSetting;
 
 /// How much longer it takes where the controller restarts.
 const RESTART: Duration = Duration::from_secs(60);

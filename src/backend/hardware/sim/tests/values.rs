@@ -1,8 +1,8 @@
 //! Firmware and settings of simulated machines, and updates that go wrong.
 
 use super::*;
+use crate::design::HardwareSetting;
 use crate::observed::{Fact, PartDrift};
-use crate::step::HardwareSetting;
 
 fn to_set(values: &[(&str, &str)]) -> Parameters {
     let settings = values.iter().map(|(name, value)| HardwareSetting {
