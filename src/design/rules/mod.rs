@@ -54,6 +54,8 @@
 //! | `rule-etcd-repeated` | a cluster or a member twice | |
 //! | `rule-etcd-threshold` | more healthy members wanted than there are | |
 //! | `rule-etcd-retired` | retirement leaves an etcd cluster without quorum, or below its minimum | |
+//! | `rule-hardware-conflict` | two Hardware documents with different values of one name for a machine | |
+//! | `rule-hardware-unused` | a Hardware document that selects no machine, or names an unknown maker or model (warning) | |
 //! | `rule-retirement-date` | a day that is not in the calendar | |
 //! | `rule-cleaning-tie` | two clean steps of one interface with the same priority | |
 //! | `rule-window-empty` | a maintenance window without time | |
@@ -83,7 +85,7 @@ pub(crate) use labels::RESERVED as RESERVED_LABELS;
 
 use super::catalog::Catalog;
 use super::read::{Findings, items, text_of};
-use super::{Design, Documented, Selector, kind};
+use super::{Design, Documented, Selector, hardware, kind};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::threads;
@@ -100,6 +102,7 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
         links::check(catalog, site, findings);
         storage::check(site, findings);
         machines::check(catalog, site, findings);
+        hardware::check(catalog, site, findings);
     };
     let second = || {
         let mut findings = Findings::default();

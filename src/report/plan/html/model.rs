@@ -264,7 +264,7 @@ fn rank(change: &Change) -> (bool, bool, u8) {
     let gravity = match change.kind {
         ChangeKind::Destroy => 0,
         ChangeKind::Redeploy => 1,
-        ChangeKind::Operation => 2,
+        ChangeKind::Operation | ChangeKind::Service => 2,
         ChangeKind::Create => 3,
         ChangeKind::Drift | ChangeKind::Unknown | ChangeKind::Adopt => 4,
         ChangeKind::AwaitReady
@@ -308,6 +308,7 @@ pub(super) fn colour(kind: ChangeKind) -> &'static str {
         ChangeKind::AwaitReady
         | ChangeKind::Rename
         | ChangeKind::Relabel
+        | ChangeKind::Service
         | ChangeKind::Record
         | ChangeKind::Accept
         | ChangeKind::Retire
