@@ -1,6 +1,6 @@
 //! Connections that have sent no request yet, by address: so many at most, and one more closes the oldest of them.
 //!
-//! A caller who opens connections and sends nothing takes places from nobody else, and none from its own requests that
+//! A caller who opens connections and sends nothing takes no places from other callers, and none from its own requests that
 //! are sent at once, such as those of a health check.
 
 use std::collections::{HashMap, VecDeque};

@@ -219,7 +219,7 @@ fn a_policy_silences_warnings_by_their_codes_and_never_errors() {
 #[test]
 fn of_a_new_file_the_line_of_a_field_is_quoted_and_no_other() {
     let fixture = fixture_of_edge();
-    let machine = "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: edge-4}\ndata:\n  host_profile: wrker\n                     description: hunter2-beside\n  oob: {type: manual}\n  secrte: hunter2-unknown\n                     metadata: {rack: closet, tags: hunter2-tags, boot_mac: hunter2-mac}  # password\n";
+    let machine = "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: edge-4}\ndata:\n  host_profile: wrker\n  description: hunter2-beside\n  oob: {type: manual}\n  secrte: hunter2-unknown\n  metadata: {rack: closet, tags: hunter2-tags, boot_mac: hunter2-mac}  # password\n";
     fixture.checkout.write("new.yaml", machine);
     let ended = fixture.run(&["validate"]).with(1);
     let said = &format!("{}{}", ended.stdout, ended.stderr);

@@ -283,7 +283,7 @@ const OTHERS: [&str; 4] = [
     "networks[]",
     // Patterns of pods in the same simulator, and of members, which it reports itself.
     "api_servers[]",
-    // Names in Region, which say what a tag is and give no machine one.
+    // Names in Region, which describe tags and give no machine one.
     "tag_definitions[].tag",
     // The tags of a machine are made by being written there.
     "metadata.tags[]",

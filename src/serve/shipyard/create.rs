@@ -15,7 +15,6 @@ use super::caller::{Query, caller};
 use super::documents::refused_documents;
 use super::found::of_entry;
 use super::names::{Parameters, ShipyardAction, UNABLE};
-use crate::diagnostic::nearest;
 use crate::plan::Leaving;
 use crate::record::{NamedAction, Requested, Store};
 use crate::repository::CommitId;
@@ -142,10 +141,7 @@ fn refuse_unknown(site: &SiteView, nodes: &BTreeSet<Arc<str>>) -> Result<(), Api
     let known: BTreeSet<&str> = site.status.nodes.iter().map(|each| &*each.node).collect();
     let unknown = nodes.iter().filter(|node| !known.contains(&***node));
     let texts: Vec<String> = unknown
-        .map(|node| match nearest(node, known.iter().copied()) {
-            Some(near) => format!("there is no node `{node}`; did you mean `{near}`?"),
-            None => format!("there is no node `{node}`"),
-        })
+        .map(|node| format!("there is no node `{node}`"))
         .collect();
     match texts.first() {
         Some(first) => Err(

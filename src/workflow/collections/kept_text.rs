@@ -19,8 +19,16 @@ type Identity = (String, String, String);
 ///
 /// `None`: a text cannot be taken apart, and the new one is to be kept as it is.
 pub(super) fn kept(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+    let new = std::str::from_utf8(new).ok()?;
+    // A text with comments was written by a person, who may have changed nothing else.
+    if new
+        .lines()
+        .any(|line| line.trim_start().starts_with('#') || line.contains(" #"))
+    {
+        return None;
+    }
     let old = pieces(std::str::from_utf8(old).ok()?)?;
-    let new = pieces(std::str::from_utf8(new).ok()?)?;
+    let new = pieces(new)?;
     let mut written = BTreeMap::new();
     for (at, piece) in new.iter().enumerate() {
         if written.insert(identity(&piece.value)?, at).is_some() {
@@ -149,6 +157,7 @@ mod tests {
         for odd in [
             "%YAML 1.2\n---\nschema: x\n",
             "- 1\n",
+            &format!("{OLD}# Checked.\n"),
             "---\nschema: drydock/Rack/v1\nmetadata: {name: a}\n---\nschema: drydock/Rack/v1\nmetadata: {name: a}\n",
             "---\nschema: [\n",
         ] {

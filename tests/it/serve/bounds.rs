@@ -115,23 +115,6 @@ fn callers_who_are_slow_are_disconnected_and_hold_nobody_up() {
 }
 
 #[test]
-fn connections_without_a_request_stop_no_health_check_of_their_address() {
-    let fixture = deployed("");
-    let service = Service::start(&fixture, &[]);
-    let silent: Vec<_> = (0..700).map(|_| connect(service.address())).collect();
-    for _ in 0..20 {
-        let began = Instant::now();
-        assert_eq!(service.get("/healthz").code, 200);
-        assert!(
-            began.elapsed() < Duration::from_secs(2),
-            "{:?}",
-            began.elapsed()
-        );
-    }
-    drop(silent);
-}
-
-#[test]
 fn a_caller_has_its_rate() {
     let fixture = deployed("");
     let config = fixture.checkout.outside().join("serve.yaml");
