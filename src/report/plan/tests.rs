@@ -272,8 +272,8 @@ fn text_shows_what_changes_why_in_which_order_and_what_is_blocked() {
     Cannot be applied as it stands: the changes of `n2` and 2 more are blocked
 
     2 machines are wiped or taken away
-      -/+ redeploy, wipes sda, sdb: n1
         - destroy: gone
+      -/+ redeploy, wipes sda, sdb: n1
 
       + deploy   -/+ tear down and build again   - tear down   ! drifted
 
@@ -385,11 +385,11 @@ fn the_comment_has_everything_destructive_before_the_first_fold() {
 
     > [!CAUTION]
     > **5 machines are wiped or taken away (3 of them blocked):**
+    > - `-` **destroy**: `gone`
     > - `-/+` **redeploy, wipes sda, sdb**: `n1`
     >   because site/x/profiles/host.yaml:31 HostProfile cp\_r720 (edited)
     > - `-/+` **redeploy, wipes sda, sdb** (BLOCKED): `n2`, `n3`, `n4`
     >   because site/x/profiles/host.yaml:31 HostProfile cp\_r720 (edited)
-    > - `-` **destroy**: `gone`
 
     **Blocked**
     - `-/+` redeploy `n2`, `n3`, `n4`: \`n2\` would be torn down and its disks wiped; allow them with --allow-redeploy NODE, or all

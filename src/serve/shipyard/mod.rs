@@ -58,5 +58,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
 /// The answer for a path that the API does not have.
 pub(super) fn no_resource(path: &str) -> Response {
     let text = format!("there is no `{}` in this API", crate::report::Visible(path));
-    ApiError::new(404, "Resource not found", text).into_response()
+    ApiError::new(404, "Resource not found", "NotFound")
+        .messages([text])
+        .into_response()
 }
