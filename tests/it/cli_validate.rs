@@ -229,7 +229,7 @@ fn of_a_new_file_the_line_of_a_field_is_quoted_and_no_other() {
     assert!(!said.contains("hunter2-unknown"), "{said}");
     fixture.checkout.write(
         "new.yaml",
-        &machine
+        machine
             .replace("wrker", "worker")
             .replace("tags: hunter2-tags", "tags: []"),
     );
