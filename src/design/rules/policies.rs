@@ -9,7 +9,7 @@ use super::super::{Selector, SiteTimeZone};
 use super::selectors::near;
 use super::{
     Catalog, Design, Documented, check_attributes, check_names, check_selector, check_selectors,
-    kind, names_near,
+    check_values, kind, names_near,
 };
 use crate::diagnostic::{Diagnostic, Mark, nearest};
 use crate::document::{Map, Node};
@@ -23,6 +23,12 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
     for (_, data) in catalog.of(kind::CLEANING) {
         check_ties(data, findings);
         check_selectors(items(data, "selectors"), site, findings);
+    }
+    // A document that selects no machine at all is told by the rules of hardware.
+    for (_, data) in catalog.of(kind::HARDWARE) {
+        for selector in items(data, "selectors") {
+            check_values(selector, site, findings);
+        }
     }
     for (_, data) in catalog.of(kind::POLICY) {
         check_policy(data, site, findings);
@@ -224,6 +230,7 @@ fn check_hardware(hardware: &Node, data: &Node, design: &Design, findings: &mut 
     };
     if &*chosen == "sim" {
         check_patterns(settings, "faults", design, findings);
+        check_patterns(settings, "hardware", design, findings);
     }
     let verified = [
         settings.get("verify"),

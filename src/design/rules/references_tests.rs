@@ -101,7 +101,7 @@ const OF_NODES: [Row; 10] = [
     ),
 ];
 
-const OF_OTHERS: [(&str, Row); 12] = [
+const OF_OTHERS: [(&str, Row); 13] = [
     (
         kind::POLICY,
         (
@@ -204,6 +204,15 @@ const OF_OTHERS: [(&str, Row); 12] = [
     (
         kind::BACKENDS,
         (
+            "hardware.sim.hardware[].nodes[]",
+            "{hardware: {kind: sim, sim: {hardware: [{nodes: [~node-on~], values: {bios.A: x}}]}}}",
+            "node-one",
+            "rule-simulated-nobody",
+        ),
+    ),
+    (
+        kind::BACKENDS,
+        (
             "clusters.*.sim.pods[].nodes[]",
             "{hardware: {kind: sim}, clusters: {k: {kind: sim, sim: {pods: [{name: p, nodes: [~node-on~]}]}}}}",
             "node-one",
@@ -213,7 +222,7 @@ const OF_OTHERS: [(&str, Row); 12] = [
 ];
 
 /// Where selectors stand, and a document with `@` for the fields of one. The findings are warnings, since sites share selectors.
-const SELECTORS: [(&str, &str, &str); 9] = [
+const SELECTORS: [(&str, &str, &str); 10] = [
     (
         kind::STRATEGY,
         "groups[].selectors[]",
@@ -235,6 +244,11 @@ const SELECTORS: [(&str, &str, &str); 9] = [
         "{hardware: {kind: sim}, clusters: {k: {kind: sim, join_overrides: [{selector: {@}, join: wait}]}}}",
     ),
     (kind::CLEANING, "selectors[]", "{selectors: [{@}]}"),
+    (
+        kind::HARDWARE,
+        "selectors[]",
+        "{selectors: [{@}], bios: {A: x}}",
+    ),
     (
         kind::RETIREMENT,
         "retirements[]",
