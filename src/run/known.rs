@@ -325,7 +325,7 @@ impl KnownRun {
 }
 
 /// Whether the machine or the cluster shows how far a step came that had begun: not where it may have stopped between two
-/// requests of which none is seen from outside, such as the enrolment of a machine.
+/// requests that leave no trace outside, such as those of the enrolment of a machine.
 const fn shows_end(kind: StepKind) -> bool {
     let facts = kind.facts();
     match facts.actor {
