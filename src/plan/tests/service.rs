@@ -54,8 +54,8 @@ fn blocked(plan: &Plan) -> Option<&str> {
     block.map(|block| &*block.reason)
 }
 
-#[test]
-fn a_value_that_differs_is_set_by_a_service_and_no_other() {
+/// A site of one node whose machine shows another value than is enforced.
+fn differing() -> PlanFixture {
     let mut site = clustered(&["n"]);
     enforce(&mut site, "n", Section::Firmware, BIOS);
     shows(
@@ -65,6 +65,12 @@ fn a_value_that_differs_is_set_by_a_service_and_no_other() {
         "bios.Turbo",
         ["false", "true"],
     );
+    site
+}
+
+#[test]
+fn a_value_that_differs_is_set_by_a_service_and_no_other() {
+    let mut site = differing();
     allowed(&mut site);
     let plan = site.plan();
     let change = &plan.changes[0];
@@ -308,15 +314,7 @@ fn a_thousand_machines_take_an_attribute_in_waves() {
 
 #[test]
 fn the_checker_finds_a_service_that_is_not_what_was_planned() {
-    let mut site = clustered(&["n"]);
-    enforce(&mut site, "n", Section::Firmware, BIOS);
-    shows(
-        &mut site,
-        "n",
-        Section::Firmware,
-        "bios.Turbo",
-        ["false", "true"],
-    );
+    let mut site = differing();
     allowed(&mut site);
     let plan = site.plan();
     let at = |kind| {
