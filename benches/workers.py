@@ -82,6 +82,8 @@ def site(folder: Path, options: argparse.Namespace) -> None:
     git(edge, "branch", "--move", "main")
     networks = (edge / "networks.yaml").read_text()
     networks = networks.replace("10.40.1.", "10.41.0.").replace("/24", "/16")
+    networks = networks.replace("10.40.0.100, end: 10.40.0.199", "10.40.250.1, end: 10.40.250.200")
+    networks = networks.replace("10.40.0.99", "10.40.249.250").replace("10.41.0.99", "10.41.249.250")
     (edge / "networks.yaml").write_text(networks)
     (edge / "nodes.yaml").write_text(
         "".join(machine(number) for number in range(1, options.machines + 1))
