@@ -1,23 +1,22 @@
 //! Ends an interrupted run in the records, under a lock that is held: for `abort`, and for the run that supersedes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::error::{self, Error};
 use super::files::RunFiles;
 use super::known::{KnownRun, OpenSteps, Seen, is_past_verification};
+use super::part::plan_of;
 use super::process::Process;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
 use super::view::Completion;
-use crate::design::{Digests, NodeName, RunId};
-use crate::plan::{Plan, saved};
-use crate::record::{
-    Checkpoint, Counts, NodeRecord, Outcome, Phase, RunFile, RunRecord, State, Store,
-};
-use crate::step::{StepId, kinds};
+use crate::design::{NodeName, RunId};
+use crate::plan::Plan;
+use crate::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
+use crate::step::StepId;
 
 /// The result of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +76,8 @@ pub(super) fn abandon(
 ) -> Result<Abandoned, Error> {
     let site = process.site;
     let files = RunFiles::of(site.repository, &site.name, &record.run);
-    let plan = plan_of(store, state, &record.run);
+    // One that cannot be read tells nothing.
+    let plan = plan_of(store, state, &record).ok();
     let mut known = KnownRun::gather(site, (store, state), &record, &files)?;
     if let Some(plan) = &plan {
         known.suspect(plan);
@@ -92,7 +92,7 @@ pub(super) fn abandon(
         .nodes(state)
         .map_err(error::records("read the records of the nodes"))?;
     let seconds = process.time.seconds();
-    let changed = take_in(&known, &mut nodes, &record, plan.as_ref(), seconds);
+    let changed = known.take_in(&mut nodes, &record, plan.as_ref(), seconds);
     let left = left_behind(&known, &nodes, &record, plan.as_ref());
     record.counts = left.counts;
     record.outcome = Outcome::Abandoned;
@@ -105,9 +105,12 @@ pub(super) fn abandon(
     record.annotation = tag::annotation(&record, [], process.signature());
     let mut unsigned = tag::sign(&mut record, site.signing.as_deref());
     let written = changed.iter().filter_map(|node| nodes.get(node));
+    let forgotten = changed.iter().filter(|node| !nodes.contains_key(*node));
+    let forgotten: Vec<NodeName> = forgotten.cloned().collect();
     let recording = "record that the run was aborted";
     let written = Checkpoint {
         nodes: written.collect(),
+        forgotten: &forgotten,
         ..Checkpoint::of_run(&record, process.signature())
     };
     let draft = store
@@ -136,61 +139,6 @@ pub(super) fn abandon(
     })
 }
 
-/// The plan of a run; one that cannot be read tells nothing.
-fn plan_of(store: &Store<'_>, state: &State, run: &RunId) -> Option<Plan> {
-    let packed = store.packed_file(state, run, RunFile::Plan).ok()??;
-    saved::read(&packed.unpack("plan").ok()?).ok()
-}
-
-/// Brings the records up to date with what the journal knows and no checkpoint has; returns the nodes that
-/// changed. A machine whose deploy has ended is as the plan says, and stays so; all else that was done to one counts as
-/// unknown, and is observed before anything else.
-fn take_in(
-    known: &KnownRun,
-    nodes: &mut BTreeMap<NodeName, NodeRecord>,
-    record: &RunRecord,
-    plan: Option<&Plan>,
-    seconds: i64,
-) -> BTreeSet<NodeName> {
-    let run = &record.run;
-    let unrecorded = known.unrecorded(nodes, run);
-    let built: FxHashMap<&NodeName, &Digests> = plan
-        .iter()
-        .flat_map(|plan| &plan.changes)
-        .filter_map(|change| Some((&change.node, &change.machine.as_ref()?.sections)))
-        .collect();
-    let joining: FxHashSet<&NodeName> = plan
-        .iter()
-        .flat_map(|plan| &plan.steps)
-        .filter(|step| step.parameters.as_ref().is_some_and(|all| all.joins))
-        .filter_map(|step| step.id.node.as_ref())
-        .collect();
-    let decided = known.decided();
-    let mut changed = BTreeSet::new();
-    for (node, (phase, message)) in unrecorded {
-        let node = NodeName::from(node);
-        let found = nodes
-            .entry(node.clone())
-            .or_insert_with(|| NodeRecord::blank(node.clone(), run.clone()));
-        match built.get(&node).filter(|_| phase == Phase::Deployed) {
-            Some(digests) => {
-                let joins_after = joining.contains(&node).then_some(seconds);
-                kinds::build(found, digests, &record.revision, joins_after);
-                found.run = run.clone();
-                found.phase = Phase::Deployed;
-                (found.last_error, found.clean_step) = (None, None);
-                found.manageable = false;
-                if decided.contains(&node) {
-                    found.known = Some(kinds::decided());
-                }
-            }
-            None => unsettle(found, run, phase, message),
-        }
-        changed.insert(node);
-    }
-    changed
-}
-
 /// The traces of a run that is aborted.
 struct LeftBehind {
     half_done: Vec<HalfDone>,
@@ -207,14 +155,25 @@ fn left_behind(
 ) -> LeftBehind {
     let view = known.view();
     let mine = || nodes.values().filter(|node| node.run == record.run);
-    let mut half_done: Vec<HalfDone> = mine()
-        .filter(|node| matches!(node.phase, Phase::Unknown | Phase::Prepared | Phase::Failed))
-        .map(|node| HalfDone::Node {
+    let planned = plan.map_or_else(BTreeMap::new, |plan| view.nodes(plan));
+    let is_complete = |node: &NodeName| {
+        let view = planned.get(node);
+        view.is_some_and(|view| view.completion() == Completion::Complete)
+    };
+    let left_of = |node: &NodeRecord| {
+        let message = match node.phase {
+            Phase::Unknown | Phase::Prepared | Phase::Failed => node.last_error.clone(),
+            Phase::NotStarted if is_complete(&node.node) => return None,
+            Phase::NotStarted => Some(Arc::from("torn down, and not built again")),
+            Phase::Deployed => return None,
+        };
+        Some(HalfDone::Node {
             node: node.node.clone(),
             phase: node.phase,
-            message: node.last_error.clone(),
+            message,
         })
-        .collect();
+    };
+    let mut half_done: Vec<HalfDone> = mine().filter_map(left_of).collect();
     // A node tells of its step by itself.
     let is_told = |node: &NodeName| {
         let record = nodes.get(node).filter(|node| node.run == record.run);
@@ -231,7 +190,6 @@ fn left_behind(
             may_have_begun,
         })
     }));
-    let planned = plan.map_or_else(BTreeMap::new, |plan| view.nodes(plan));
     let left_cordoned = planned.iter().filter(|(_, node)| node.is_left_cordoned());
     let left_cordoned = left_cordoned.map(|(node, _)| (*node).clone()).collect();
     let mut completion: BTreeMap<&NodeName, Completion> = planned
@@ -259,16 +217,4 @@ fn left_behind(
         left_cordoned,
         counts,
     }
-}
-
-fn unsettle(record: &mut NodeRecord, run: &RunId, phase: Phase, message: Option<Arc<str>>) {
-    record.run = run.clone();
-    record.phase = match phase {
-        // Of what design it is cannot be told.
-        Phase::Deployed => Phase::Unknown,
-        phase => phase,
-    };
-    record.join = None;
-    record.digests.clear();
-    record.last_error = message.or_else(|| Some(Arc::from(format!("run {run} was aborted"))));
 }

@@ -47,7 +47,7 @@ impl Session<'_> {
         if !step.kind.rebuilds() || step.node.is_none() {
             return None;
         }
-        let step = self.steps.get(step)?;
+        let step = self.effects.step(step)?;
         if step.effect != Effect::Destructive {
             return None;
         }

@@ -1,21 +1,18 @@
 //! How a session takes in what the dispatcher reports: events, notes of steps, and what becomes of nodes.
 
-use std::collections::hash_map;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::effects::take_note;
 use super::event::{EventKind, RunEvent};
 use super::lease::GitTask;
-use super::node;
 use super::outcome::NodeOutcome;
 use super::session::Session;
-use crate::identity;
 use crate::journal::{Entry, Replay, StepOutcome};
-use crate::plan::ChangeKind;
 use crate::record::Phase;
 use crate::remediation::Note;
-use crate::step::{Notes, RecordContext, StepId, StepKind};
+use crate::step::{Notes, StepId, StepKind};
 use crate::threads::lock;
 
 /// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
@@ -65,22 +62,13 @@ impl Session<'_> {
         }
     }
 
-    /// Takes in what a step noted: the record holds the annotations of a remediation, and what its node
-    /// carried and has not been given back.
+    /// Takes in what a step noted.
     pub(super) fn noted(&self, step: &StepId, text: &Arc<str>) {
-        let Some(node) = &step.node else { return };
-        if identity::noted(std::slice::from_ref(text)).is_some() {
-            return;
+        let mut guard = lock(&self.records);
+        let records = &mut *guard;
+        if take_note(&mut records.nodes, step, text, &records.run) {
+            records.changed.extend(step.node.clone());
         }
-        let mut records = lock(&self.records);
-        let before = records.nodes.get(node);
-        let record = match step.kind.facts().notes {
-            Notes::None => return,
-            Notes::Remediation => node::noted(before, node, text, &self.run),
-            Notes::Carried => node::carried(before, node, text, &self.run),
-        };
-        records.nodes.insert(node.clone(), record);
-        records.changed.insert(node.clone());
     }
 
     /// Restores the notes of steps for the records from the journal of a run, and which steps it began.
@@ -144,54 +132,15 @@ impl Session<'_> {
     pub(super) fn node_changed(&self, outcome: &NodeOutcome) {
         let mut guard = lock(&self.records);
         let records = &mut *guard;
-        let step = self.steps.get(&outcome.step);
-        let parameters = step.and_then(|step| step.parameters.as_deref());
-        let actor = records.run.actor.clone().unwrap_or_default();
-        let revision = records.run.revision.clone();
-        let change = self.changes.get(&outcome.node).copied();
-        let facts = RecordContext {
-            run: &self.run,
-            revision: &revision,
-            design: records
-                .designs
-                .get(outcome.node.as_str())
-                .map(|node| &**node),
-            only_relabels: change == Some(ChangeKind::Relabel),
-            is_operation: change == Some(ChangeKind::Operation),
-            reason: parameters.and_then(|all| all.reason.as_ref()),
-            leaves_cluster: self.leaving.contains(&outcome.node),
-            is_gone: parameters.is_some_and(|all| all.node_is_gone),
-            identity: parameters.and_then(|all| all.identity.as_deref()),
-            accepted: parameters
-                .and_then(|all| all.accepted.as_deref())
-                .map(|accepted| (accepted, &actor)),
-            is_accepting: self.accepting.contains(&outcome.node),
-            verified: parameters.map_or(&[], |all| &all.verified),
-            settings: parameters.map_or(&[], |all| &all.settings),
-            joins_after: parameters
-                .filter(|all| all.joins)
-                .map(|_| self.process.time.seconds()),
-            decided: outcome.decided,
-        };
-        let old = parameters.and_then(|all| all.renamed_from.as_ref());
-        // An end that is taken in twice finds it moved.
-        if let Some(old) = old.filter(|_| outcome.message.is_none())
-            && let Some(mut record) = records.nodes.remove(old)
-        {
-            record.node = outcome.node.clone();
-            records.nodes.insert(outcome.node.clone(), record);
-            records.changed.insert(old.clone());
-        }
-        let entry = records.nodes.entry(outcome.node.clone());
-        let before = match &entry {
-            hash_map::Entry::Occupied(known) => Some(known.get()),
-            hash_map::Entry::Vacant(_) => None,
-        };
-        match (node::after(before, outcome, &facts), entry) {
-            (Some(record), entry) => drop(entry.insert_entry(record)),
-            (None, hash_map::Entry::Occupied(known)) => drop(known.remove()),
-            (None, hash_map::Entry::Vacant(_)) => {}
-        }
+        let design = records.designs.get(outcome.node.as_str());
+        let renamed = self.effects.apply(
+            &mut records.nodes,
+            outcome,
+            &records.run,
+            design.map(|node| &node.digests),
+            self.process.time.seconds(),
+        );
+        records.changed.extend(renamed);
         records.changed.insert(outcome.node.clone());
     }
 }

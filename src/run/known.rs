@@ -9,15 +9,17 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::effects::{PlanEffects, take_note};
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::{FoundJournal, RunFiles};
-use super::outcome::{NodeOutcome, decided};
+use super::node;
+use super::outcome::NodeOutcome;
 use super::part::{collected, possibly_begun};
 use super::records::Part;
 use super::site_repository::SiteRepository;
 use super::view::View;
-use crate::design::{NodeName, RunId};
+use crate::design::{Digests, NodeName};
 use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
@@ -55,6 +57,28 @@ pub(super) struct KnownRun {
     suspected: FxHashSet<StepId>,
     /// The damage of the journal, for messages.
     pub(super) damage: Vec<String>,
+}
+
+/// The plan of a run, for the effects of its steps on records.
+struct KnownPlan<'a> {
+    effects: PlanEffects<'a>,
+    steps: FxHashSet<&'a StepId>,
+    /// The digests of the designs to be reached.
+    designs: FxHashMap<&'a NodeName, &'a Digests>,
+}
+
+impl<'a> KnownPlan<'a> {
+    fn of(plan: &'a Plan) -> Self {
+        let designs = plan.changes.iter().filter_map(|change| {
+            let sections = &change.machine.as_ref()?.sections;
+            (!sections.is_empty()).then_some((&change.node, sections))
+        });
+        Self {
+            effects: PlanEffects::of(plan),
+            steps: plan.steps.iter().map(|step| &step.id).collect(),
+            designs: designs.collect(),
+        }
+    }
 }
 
 impl KnownRun {
@@ -196,60 +220,88 @@ impl KnownRun {
         self.recorded.contains(&outcome.step)
     }
 
-    /// The nodes that were rebuilt or torn down, or were about to be, where their records lack that, with
-    /// what they are to say.
-    pub(super) fn unrecorded(
+    /// Brings records up to date with what is known of the run and they lack, each end as the run itself would have recorded
+    /// it; a machine whose rebuilding or teardown has begun without an end is unknown. Gives the nodes whose records it
+    /// changed. Without the plan all that was done to a machine counts as begun.
+    pub(super) fn take_in(
         &self,
-        nodes: &BTreeMap<NodeName, NodeRecord>,
-        run: &RunId,
-    ) -> BTreeMap<&str, (Phase, Option<Arc<str>>)> {
-        let mut last: BTreeMap<&str, (Phase, Option<Arc<str>>)> = BTreeMap::new();
+        nodes: &mut BTreeMap<NodeName, NodeRecord>,
+        run: &RunRecord,
+        plan: Option<&Plan>,
+        now: i64,
+    ) -> BTreeSet<NodeName> {
+        let known_plan = plan.map(KnownPlan::of);
+        let mut changed = BTreeSet::new();
+        let mut begun: BTreeMap<&NodeName, &StepId> = BTreeMap::new();
+        let mut notes: FxHashMap<&StepId, Vec<Arc<str>>> = FxHashMap::default();
         for entry in &self.entries[..self.journal] {
-            let (step, seen) = match entry {
-                Entry::Intent { step } => {
-                    let had = match self.suspected.contains(step) {
-                        true => "may have",
-                        false => "had",
-                    };
-                    let message = Arc::from(format!("{step} {had} begun"));
-                    (step, Some((Phase::Unknown, Some(message))))
-                }
-                Entry::Ended { step, outcome, .. } => (step, reached(step.kind, outcome)),
-                Entry::Opened { .. } | Entry::Note { .. } => continue,
+            let Some((step, node)) = entry
+                .step()
+                .and_then(|step| Some((step, step.node.as_ref()?)))
+            else {
+                continue;
             };
-            if !self.recorded.contains(step)
-                && step.kind.rebuilds()
-                && let (Some(node), Some(seen)) = (&step.node, seen)
-            {
-                last.insert(node.as_str(), seen);
+            match (entry, &known_plan) {
+                (Entry::Opened { .. }, _) => {}
+                (Entry::Intent { .. }, _) | (Entry::Ended { .. }, None) => {
+                    if step.kind.rebuilds() {
+                        begun.insert(node, step);
+                    }
+                }
+                (Entry::Note { text, .. }, _) => {
+                    notes.entry(step).or_default().push(text.clone());
+                    if self.is_newest && take_note(nodes, step, text, run) {
+                        changed.insert(node.clone());
+                    }
+                }
+                (
+                    Entry::Ended {
+                        outcome, attempted, ..
+                    },
+                    Some(plan),
+                ) => {
+                    if begun.get(node) == Some(&step) {
+                        begun.remove(node);
+                    }
+                    let notes = notes.remove(step).unwrap_or_default();
+                    let outcome = NodeOutcome::of(step, outcome, *attempted, &notes);
+                    let lacks = |outcome: &NodeOutcome| {
+                        !self.is_recorded(outcome)
+                            || (outcome.phase == Some(Phase::Deployed)
+                                && !nodes
+                                    .get(node)
+                                    .is_some_and(|it| it.is_deployed_by(&run.run)))
+                    };
+                    if plan.steps.contains(step)
+                        && let Some(outcome) = outcome.filter(lacks)
+                    {
+                        let design = plan.designs.get(node).copied();
+                        changed.extend(plan.effects.apply(nodes, &outcome, run, design, now));
+                        changed.insert(node.clone());
+                    }
+                }
             }
         }
-        // A record that names an earlier step of this run as the one that had begun lacks it, too.
-        last.retain(|node, (phase, message)| {
-            nodes.get(*node).is_none_or(|record| {
-                let is_of_step = message.is_none() || record.last_error == *message;
-                record.run != *run || record.phase != *phase || !is_of_step
-            })
-        });
-        for (phase, _) in last.values_mut() {
-            if !matches!(phase, Phase::Failed | Phase::Deployed) {
-                *phase = Phase::Unknown;
+        for (node, step) in begun
+            .into_iter()
+            .filter(|(_, step)| !self.recorded.contains(step))
+        {
+            let before = nodes.get(node);
+            let mut record = node::under_way(before, node, step, &run.run, &run.revision);
+            if self.is_suspected(step) {
+                record.last_error = Some(Arc::from(format!("{step} may have begun")));
+            }
+            if before != Some(&record) {
+                changed.insert(node.clone());
+                nodes.insert(node.clone(), record);
             }
         }
-        last
+        changed
     }
 
     /// How far the steps are.
     pub(super) fn view(&self) -> View<'_> {
         View::of(&self.entries)
-    }
-
-    /// The machines of which an operator decided that their deploy is done.
-    pub(super) fn decided(&self) -> FxHashSet<&NodeName> {
-        let steps = self.view().0.into_iter();
-        let deploys = steps.filter(|(step, _)| step.kind == StepKind::Deploy);
-        let decided = deploys.filter(|(_, view)| decided(view.notes()));
-        decided.filter_map(|(step, _)| step.node.as_ref()).collect()
     }
 
     /// Counts the steps on nodes as begun of which nothing is known here, and that may have begun elsewhere.
@@ -465,19 +517,10 @@ pub(super) fn is_past_verification(entries: &[Entry]) -> bool {
     })
 }
 
-/// How far a step that ended brought its node; `None` where it was not attempted.
-fn reached(kind: StepKind, outcome: &StepOutcome) -> Option<(Phase, Option<Arc<str>>)> {
-    Some(match outcome {
-        StepOutcome::Succeeded => (kind.facts().reaches.unwrap_or(Phase::NotStarted), None),
-        StepOutcome::Failed { message } => (Phase::Failed, Some(message.clone())),
-        StepOutcome::Unknown { message } => (Phase::Unknown, Some(message.clone())),
-        StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Outcome;
 
     #[test]
     fn a_record_names_the_last_step_that_had_begun() {
@@ -506,18 +549,19 @@ mod tests {
             suspected: FxHashSet::default(),
             damage: Vec::new(),
         };
-        let run = RunId::from("R1");
-        let mut record = NodeRecord::blank(NodeName::from("n1"), run.clone());
+        let run = crate::run::tag::tests::run(Outcome::Running, "site", false);
+        let name = NodeName::from("n1");
+        let mut record = NodeRecord::blank(name.clone(), run.run.clone());
         record.phase = Phase::Unknown;
         record.last_error = Some(Arc::from("destroy/n1 had begun"));
-        let nodes: BTreeMap<_, _> = [(NodeName::from("n1"), record)].into();
-        let began = [intent(destroy)];
-        let known_begun = known(&began);
-        let unchanged = known_begun.unrecorded(&nodes, &run);
-        assert!(unchanged.is_empty(), "{unchanged:?}");
+        let mut nodes: BTreeMap<_, _> = [(name.clone(), record.clone())].into();
+        let begun = known(&[intent(destroy)]);
+        assert!(begun.take_in(&mut nodes, &run, None, 0).is_empty());
+        assert_eq!(nodes[&name], record);
         let all = known(&[intent(destroy), ended(destroy), intent(deploy)]);
-        let words = Arc::from("deploy/n1 had begun");
-        let found = all.unrecorded(&nodes, &run);
-        assert_eq!(found["n1"], (Phase::Unknown, Some(words)));
+        let changed = all.take_in(&mut nodes, &run, None, 0);
+        assert_eq!(changed, [name.clone()].into());
+        let last = nodes[&name].last_error.as_deref();
+        assert_eq!(last, Some("deploy/n1 had begun"));
     }
 }

@@ -18,6 +18,7 @@ mod begin;
 mod catch_up;
 mod checkpoint;
 mod durations;
+mod effects;
 mod ending;
 mod error;
 mod event;
@@ -76,7 +77,7 @@ pub use part::{
     overview, pushes_per_minute, time_of_pushes,
 };
 pub use process::{Committer, Process};
-pub use progress::{KnownSteps, known_steps};
+pub use progress::{KnownSteps, bring_up_to_date, known_steps};
 pub use publish::Publication;
 pub use recorder::Recorder;
 pub use resume::{Resumption, resume};

@@ -7,9 +7,12 @@ use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::RunFiles;
 use super::known::KnownRun;
+use super::part::plan_of;
 use super::site_repository::SiteRepository;
+use super::unfinished::unfinished;
+use crate::design::NodeName;
 use crate::journal::Entry;
-use crate::record::{RunRecord, State, Store};
+use crate::record::{NodeRecord, RunRecord, State, Store};
 use crate::step::StepId;
 
 /// The known facts about the steps of a run.
@@ -49,4 +52,29 @@ pub fn known_steps(
         entries: known.all().to_vec(),
         began,
     })
+}
+
+/// Brings records of nodes up to date with what the run that has not ended has done: its checkpoints come later than that,
+/// and those of a divided run at its end only.
+///
+/// # Errors
+///
+/// The journal, the records or the parts cannot be read, or are not to be trusted.
+pub fn bring_up_to_date(
+    site: &SiteRepository<'_>,
+    (store, state): (&Store<'_>, &State),
+    nodes: &mut BTreeMap<NodeName, NodeRecord>,
+    now: i64,
+) -> Result<(), Error> {
+    let Some(record) = unfinished(store, state)? else {
+        return Ok(());
+    };
+    if record.workers.is_some() && site.is_offline() {
+        return Ok(());
+    }
+    let plan = plan_of(store, state, &record)?;
+    let files = RunFiles::of(site.repository, &site.name, &record.run);
+    let known = KnownRun::gather(site, (store, state), &record, &files)?;
+    known.take_in(nodes, &record, Some(&plan), now);
+    Ok(())
 }

@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::durations::Durations;
+use super::effects::PlanEffects;
 use super::error::{self, Error};
 use super::event::EventKind;
 use super::files::RunFiles;
@@ -24,10 +23,9 @@ use super::stop::StopHandle;
 use crate::backend::Fence;
 use crate::design::{Digests, NodeDesign, NodeName, RunId};
 use crate::journal::{Journal, Replay};
-use crate::plan::{ChangeKind, Plan};
+use crate::plan::Plan;
 use crate::record::{Packed, RunRecord, SiteState, State, Store};
 use crate::repository::CommitId;
-use crate::step::{Effect, Parameters, Step, StepId, StepKind};
 use crate::threads::lock;
 
 /// How often the lock is renewed.
@@ -66,13 +64,7 @@ pub struct Session<'a> {
     pub(super) run: RunId,
     pub(super) store: Store<'a>,
     pub(super) files: RunFiles,
-    /// Steps that destroy data, and those that are marked as destructive though their kind is not.
-    pub(super) steps: FxHashMap<&'a StepId, &'a Step>,
-    pub(super) changes: FxHashMap<&'a NodeName, ChangeKind>,
-    /// Nodes that the plan takes out of the cluster.
-    pub(super) leaving: FxHashSet<&'a NodeName>,
-    /// The nodes of which differences are accepted.
-    pub(super) accepting: FxHashSet<&'a NodeName>,
+    pub(super) effects: PlanEffects<'a>,
     /// The records before the run, as the whole site counts them.
     pub(super) before: SiteState,
     pub(super) held: Mutex<Renewal>,
@@ -155,26 +147,13 @@ impl<'a> Session<'a> {
             .nodes(&state)
             .map_err(error::records("read the records of the nodes"))?;
         let now = process.time.monotonic();
-        let plan = approved.plan;
-        let leaving = plan
-            .steps
-            .iter()
-            .filter(|step| step.id.kind == StepKind::RemoveFromCluster);
-        let accepting = plan
-            .steps
-            .iter()
-            .filter(|step| step.id.kind == StepKind::AcceptDifferences);
-        let changes = plan.changes.iter();
         Ok(Self {
             process,
             approved,
             run: start.run.run.clone(),
             store: start.store,
             files: start.files,
-            steps: steps_of_note(plan),
-            leaving: leaving.filter_map(|step| step.id.node.as_ref()).collect(),
-            accepting: accepting.filter_map(|step| step.id.node.as_ref()).collect(),
-            changes: changes.map(|change| (&change.node, change.kind)).collect(),
+            effects: PlanEffects::of(approved.plan),
             before: state.site.clone(),
             fence: Fence::new(process.time.lease_clock(), BOUND, held.renewed),
             journal: start.journal,
@@ -272,21 +251,4 @@ impl<'a> Session<'a> {
             stop.stop_at_once();
         }
     }
-}
-
-/// The steps that destroy something, and those whose parameters say more than their kind.
-fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
-    let said = |parameters: &Parameters| {
-        parameters.reason.is_some()
-            || parameters.node_is_gone
-            || parameters.identity.is_some()
-            || parameters.accepted.is_some()
-            || parameters.renamed_from.is_some()
-            || parameters.joins
-            || !parameters.verified.is_empty()
-    };
-    let steps = plan.steps.iter().filter(|step| {
-        step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)
-    });
-    steps.map(|step| (&step.id, step)).collect()
 }

@@ -171,11 +171,11 @@ pub(super) fn is_no_op(plan: &Plan) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::run) mod tests {
     use super::*;
     use crate::record::{Counts, SiteAction, Unproven};
 
-    fn run(outcome: Outcome, action: &str, partial: bool) -> RunRecord {
+    pub(in crate::run) fn run(outcome: Outcome, action: &str, partial: bool) -> RunRecord {
         RunRecord {
             run: "R2".into(),
             site: "one".into(),

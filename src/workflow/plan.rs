@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::approvals::{Approving, Gate, SigningRules};
+use super::approvals::{Approving, Gate, SigningRules, site_signed_if_needed};
 use super::backends::{allow_applied, choose, identities, runtime};
 use super::checking::checked_as_made;
 use super::client::driven;
@@ -570,7 +570,15 @@ impl<'a> Planner<'a> {
         let store = follow(self.client, self.checkout, self.connection)?;
         let began = Instant::now();
         let state = store.read()?;
-        let records = store.nodes(&state)?;
+        let mut records = store.nodes(&state)?;
+        let site = site_signed_if_needed(self.checkout, self.connection.clone())?;
+        let now = self.client.clock().seconds();
+        if let Err(error) = run::bring_up_to_date(&site, (&store, &state), &mut records, now) {
+            self.client.tell(&format!(
+                "warning: what the run that has not ended did since its last checkpoint is not known: {}",
+                chain(&error)
+            ));
+        }
         log::info!(
             "records of {} nodes, in {:.1?}",
             records.len(),

@@ -29,5 +29,5 @@ pub use recorder::{PartLog, PartRecorder};
 pub use session::PartSession;
 pub use status::PartState;
 
-pub(super) use collect::{collected, possibly_begun};
+pub(super) use collect::{collected, plan_of, possibly_begun};
 pub(super) use refs::PartRefs;

@@ -38,7 +38,7 @@ pub(super) const FACTS: Facts = Facts {
 /// The record of a machine that was built by its design.
 fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     if let Some(design) = of.design {
-        build(&mut record, &design.digests, of.revision, of.joins_after);
+        build(&mut record, design, of.revision, of.joins_after);
     }
     if of.decided {
         record.known = Some(decided());

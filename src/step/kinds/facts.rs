@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    AcceptedDesign, DIGEST_VERSION, Digests, HardwareSetting, NodeDesign, RunId, Rung, Section,
+    AcceptedDesign, DIGEST_VERSION, Digests, HardwareSetting, RunId, Rung, Section,
 };
 use crate::identity::Identity;
 use crate::record::{NodeRecord, Phase};
@@ -167,8 +167,8 @@ pub struct RecordContext<'a> {
     pub run: &'a RunId,
     /// The commit that it applies.
     pub revision: &'a Arc<str>,
-    /// The design to be reached; `None` where the node left it.
-    pub design: Option<&'a NodeDesign>,
+    /// The digests of the design to be reached; `None` where the node left it.
+    pub design: Option<&'a Digests>,
     /// The change of the node is to relabel it, and nothing more.
     pub only_relabels: bool,
     /// The node was named by an action.
@@ -199,7 +199,7 @@ impl RecordContext<'_> {
     /// The record has the design of now.
     pub(super) fn take_digests(&self, record: &mut NodeRecord) {
         if let Some(design) = self.design {
-            put_digests(record, &design.digests, self.revision);
+            put_digests(record, design, self.revision);
         }
     }
 }
@@ -227,9 +227,7 @@ pub(super) fn unchanged(record: NodeRecord, _: &RecordContext<'_>) -> Option<Nod
 /// The record has the design of now, its firmware included where that was observed to be as designed.
 pub(super) fn as_designed(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     of.take_digests(&mut record);
-    let firmware = of
-        .design
-        .and_then(|design| design.digests.get(&Section::Firmware));
+    let firmware = of.design.and_then(|design| design.get(&Section::Firmware));
     if let Some(firmware) = firmware.filter(|_| of.verified.contains(&Section::Firmware)) {
         record.digests.insert(Section::Firmware, *firmware);
     }

@@ -37,7 +37,7 @@ fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> 
         of.take_digests(&mut record);
     } else if record.digest_version == DIGEST_VERSION && !record.digests.is_empty() {
         // Digests of different versions do not belong into one record.
-        for (section, digest) in design.digests.iter() {
+        for (section, digest) in design.iter() {
             if !matches!(section.class(), Class::Redeploy | Class::Service) {
                 record.digests.insert(section, digest);
             }

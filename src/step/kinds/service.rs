@@ -31,10 +31,7 @@ fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> 
         run: of.run.clone(),
         settings: of.settings.to_vec(),
     }));
-    if let Some(digest) = of
-        .design
-        .and_then(|design| design.digests.get(&Section::Firmware))
-    {
+    if let Some(digest) = of.design.and_then(|design| design.get(&Section::Firmware)) {
         record.digests.insert(Section::Firmware, *digest);
     }
     Some(record)

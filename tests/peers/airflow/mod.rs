@@ -102,7 +102,10 @@ impl Lab {
         let networks = networks
             .replace("10.40.1.", "10.41.0.")
             .replace("/24", "/16")
-            .replace("10.40.0.100, end: 10.40.0.199", "10.40.250.1, end: 10.40.250.200")
+            .replace(
+                "10.40.0.100, end: 10.40.0.199",
+                "10.40.250.1, end: 10.40.250.200",
+            )
             .replace("10.40.0.99", "10.40.249.250")
             .replace("10.41.0.99", "10.41.249.250");
         lab.write("edge/networks.yaml", &networks);

@@ -1,0 +1,163 @@
+//! The effects of the steps of a plan on the records of their nodes: for the process that carries it out, for an abort,
+//! and for those that only read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::node;
+use super::outcome::NodeOutcome;
+use crate::design::{Digests, NodeName};
+use crate::identity;
+use crate::plan::{ChangeKind, Plan};
+use crate::record::{NodeRecord, RunRecord};
+use crate::step::{Effect, Notes, Parameters, RecordContext, Step, StepId, StepKind};
+
+/// A plan, as far as the effects of its steps on records depend on it.
+pub(super) struct PlanEffects<'a> {
+    /// Steps that destroy data, and those whose parameters stand in records.
+    steps: FxHashMap<&'a StepId, &'a Step>,
+    changes: FxHashMap<&'a NodeName, ChangeKind>,
+    /// Nodes that the plan takes out of the cluster.
+    leaving: FxHashSet<&'a NodeName>,
+    /// The nodes of which differences are accepted.
+    accepting: FxHashSet<&'a NodeName>,
+}
+
+/// The records of the nodes of a site, by name.
+pub(super) trait NodeRecords {
+    /// Takes a record out.
+    fn take(&mut self, node: &NodeName) -> Option<NodeRecord>;
+
+    /// Puts a record in.
+    fn put(&mut self, record: NodeRecord);
+}
+
+impl NodeRecords for FxHashMap<NodeName, NodeRecord> {
+    fn take(&mut self, node: &NodeName) -> Option<NodeRecord> {
+        self.remove(node)
+    }
+
+    fn put(&mut self, record: NodeRecord) {
+        self.insert(record.node.clone(), record);
+    }
+}
+
+impl NodeRecords for BTreeMap<NodeName, NodeRecord> {
+    fn take(&mut self, node: &NodeName) -> Option<NodeRecord> {
+        self.remove(node)
+    }
+
+    fn put(&mut self, record: NodeRecord) {
+        self.insert(record.node.clone(), record);
+    }
+}
+
+impl<'a> PlanEffects<'a> {
+    pub(super) fn of(plan: &'a Plan) -> Self {
+        let nodes_with = |kind| {
+            let steps = plan.steps.iter().filter(move |step| step.id.kind == kind);
+            steps.filter_map(|step| step.id.node.as_ref()).collect()
+        };
+        let changes = plan.changes.iter();
+        Self {
+            steps: steps_of_note(plan),
+            changes: changes.map(|change| (&change.node, change.kind)).collect(),
+            leaving: nodes_with(StepKind::RemoveFromCluster),
+            accepting: nodes_with(StepKind::AcceptDifferences),
+        }
+    }
+
+    /// A step that destroys data, or whose parameters stand in records.
+    pub(super) fn step(&self, step: &StepId) -> Option<&'a Step> {
+        self.steps.get(step).copied()
+    }
+
+    /// Takes the end of a step into the records. `design`: the digests of the design to be reached, `None` where the node left
+    /// it; `now`: seconds since 1970. Gives the old name of a node that was renamed.
+    pub(super) fn apply(
+        &self,
+        nodes: &mut impl NodeRecords,
+        outcome: &NodeOutcome,
+        run: &RunRecord,
+        design: Option<&Digests>,
+        now: i64,
+    ) -> Option<NodeName> {
+        let step = self.step(&outcome.step);
+        let parameters = step.and_then(|step| step.parameters.as_deref());
+        let actor = run.actor.clone().unwrap_or_default();
+        let change = self.changes.get(&outcome.node).copied();
+        let context = RecordContext {
+            run: &run.run,
+            revision: &run.revision,
+            design,
+            only_relabels: change == Some(ChangeKind::Relabel),
+            is_operation: change == Some(ChangeKind::Operation),
+            reason: parameters.and_then(|all| all.reason.as_ref()),
+            leaves_cluster: self.leaving.contains(&outcome.node),
+            is_gone: parameters.is_some_and(|all| all.node_is_gone),
+            identity: parameters.and_then(|all| all.identity.as_deref()),
+            accepted: parameters
+                .and_then(|all| all.accepted.as_deref())
+                .map(|accepted| (accepted, &actor)),
+            is_accepting: self.accepting.contains(&outcome.node),
+            verified: parameters.map_or(&[], |all| &all.verified),
+            settings: parameters.map_or(&[], |all| &all.settings),
+            joins_after: parameters.filter(|all| all.joins).map(|_| now),
+            decided: outcome.decided,
+        };
+        let old = parameters.and_then(|all| all.renamed_from.as_ref());
+        // An end that is taken in twice finds it moved.
+        let renamed = old.filter(|_| outcome.message.is_none()).and_then(|old| {
+            let mut record = nodes.take(old)?;
+            record.node = outcome.node.clone();
+            nodes.put(record);
+            Some(old.clone())
+        });
+        let before = nodes.take(&outcome.node);
+        if let Some(record) = node::after(before.as_ref(), outcome, &context) {
+            nodes.put(record);
+        }
+        renamed
+    }
+}
+
+/// Takes a note of a step into the records: they hold the annotations of a remediation, and what a node carried and has not
+/// been given back. Whether that changed a record.
+pub(super) fn take_note(
+    nodes: &mut impl NodeRecords,
+    step: &StepId,
+    text: &Arc<str>,
+    run: &RunRecord,
+) -> bool {
+    let Some(name) = &step.node else { return false };
+    let noted = match step.kind.facts().notes {
+        Notes::None => return false,
+        Notes::Remediation => node::noted,
+        Notes::Carried => node::carried,
+    };
+    if identity::noted(std::slice::from_ref(text)).is_some() {
+        return false;
+    }
+    let before = nodes.take(name);
+    nodes.put(noted(before.as_ref(), name, text, &run.run));
+    true
+}
+
+fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
+    let said = |parameters: &Parameters| {
+        parameters.reason.is_some()
+            || parameters.node_is_gone
+            || parameters.identity.is_some()
+            || parameters.accepted.is_some()
+            || parameters.renamed_from.is_some()
+            || parameters.joins
+            || !parameters.verified.is_empty()
+            || !parameters.settings.is_empty()
+    };
+    let steps = plan.steps.iter().filter(|step| {
+        step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)
+    });
+    steps.map(|step| (&step.id, step)).collect()
+}
