@@ -3,6 +3,7 @@
 use std::process::{Child, Command};
 
 use super::{NAME, Site};
+use crate::accepted::example;
 use crate::cli_interrupted::{everything_happened_once, in_real_time};
 use crate::fixture::{Fixture, wait_until};
 use crate::git::Checkout;
@@ -331,4 +332,60 @@ fn a_begin_that_is_killed_anywhere_is_repeated() {
     everything_happened_once(&site.first);
     let log = site.first.run(&["log", "--format", "json"]).with(0).json();
     assert_eq!(log["runs"].as_array().unwrap().len(), 1, "{log}");
+}
+
+/// The state of each recorded machine, as `status` tells it in a clone.
+fn phases(clone: &Fixture) -> Vec<String> {
+    let status = clone.run(&["status", "--format", "json"]).with(0).json();
+    let nodes = status["nodes"].as_array().unwrap().iter();
+    let phase = |node: &serde_json::Value| {
+        let (name, record) = (&node["node"], &node["record"]);
+        format!("{name} {}", record["phase"]).replace('"', "")
+    };
+    nodes.map(phase).collect()
+}
+
+#[test]
+fn the_ended_parts_of_a_run_count_in_every_clone_before_its_end_and_after_its_abort() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    let mut site = Site::planned(fixture, 2);
+    site.first.run(&["apply", "--yes"]).with(0);
+    let built = ["edge-1 deployed", "edge-2 deployed", "edge-3 deployed"];
+    assert_eq!(phases(&site.clones[1]), built);
+    site.first.edit(
+        "profiles.yaml",
+        "image: ubuntu-24.04",
+        "image: ubuntu-26.04",
+    );
+    site.first.checkout.commit("Another image");
+    site.first.checkout.git(&["push", "--quiet"]);
+    site.plan(&["--allow-redeploy", "all"]);
+    let begun = site.begin(&[]).with(0).json();
+    begun["plan_digest"]
+        .as_str()
+        .unwrap()
+        .clone_into(&mut site.digest);
+    let clones = [&site.first, &site.clones[0], &site.clones[1]];
+    let everywhere = |expected: [&str; 3]| {
+        for clone in clones {
+            assert_eq!(phases(clone), expected);
+        }
+    };
+    up_to(&site, "workers.wave-1.prepare-1");
+    everywhere(["edge-1 not-started", "edge-2 deployed", "edge-3 deployed"]);
+    up_to(&site, "workers.wave-2.prepare-1");
+    let half = ["edge-1 deployed", "edge-2 not-started", "edge-3 deployed"];
+    everywhere(half);
+    let aborted = site.clones[1].run(&["run", "abort", NAME]).with(0);
+    let left = "Left half-done:\n  edge-2: not-started: torn down, and not built again\n";
+    assert!(aborted.stdout.contains(left), "{}", aborted.stdout);
+    everywhere(half);
+    // The machine that the run has rebuilt is not built again.
+    let rest = ["apply", "--yes", "--allow-redeploy", "all"];
+    site.first.run(&rest).with(0);
+    let ledger = site.first.ledger();
+    for node in ["edge-1", "edge-2", "edge-3"] {
+        assert_eq!(ledger[&format!("{node} deployed")], 2, "{ledger:?}");
+    }
 }
