@@ -53,15 +53,10 @@ impl Dispatcher<'_> {
         let groups: Vec<_> = (0..self.plan.groups.len())
             .map(|group| self.schedule.tally.result(group))
             .collect();
-        let mut left_cordoned: Vec<_> = self
-            .schedule
-            .tally
-            .nodes
-            .iter()
-            .filter(|node| node.view.is_left_cordoned())
-            .map(|node| node.name.clone())
-            .collect();
-        left_cordoned.sort_unstable();
+        let left = self.schedule.tally.nodes.iter();
+        let left = left.filter_map(|node| Some((node.name.clone(), node.view.left()?)));
+        let mut left: Vec<_> = left.collect();
+        left.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let (nodes, counts) = node_results(&self.schedule.tally.nodes);
         let standings = self.schedule.tally.nodes.iter();
         let standings = standings.map(|node| (node.name.clone(), node.standing));
@@ -85,7 +80,7 @@ impl Dispatcher<'_> {
                 .iter()
                 .map(|(index, evidence)| (id(index), evidence.clone()))
                 .collect(),
-            left_cordoned,
+            left,
             duration_ms: milliseconds(self.began.elapsed()),
         }
     }

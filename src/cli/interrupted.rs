@@ -137,8 +137,8 @@ pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<
             }
         }
     }
-    for node in &aborted.left_cordoned {
-        writeln!(text, "next: {}", Visible(&run::left_cordoned(node)))?;
+    for (node, left) in &aborted.left {
+        writeln!(text, "next: {}", Visible(&left.next(node)))?;
     }
     Ok(text)
 }

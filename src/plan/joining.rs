@@ -107,7 +107,10 @@ impl<'a> Joins<'a> {
                     return Joining::Missing("its node is not in the cluster".to_owned());
                 }
                 Membership::In(node) if !node.ready => {
-                    return Joining::Missing("its node is not Ready".to_owned());
+                    let name = subject.name;
+                    return Joining::Missing(format!(
+                        "its node is not Ready; should it stay so, `trueup apply redeploy {name}` builds it anew"
+                    ));
                 }
                 Membership::In(_) | Membership::NoCluster | Membership::NotAsked => {}
             }
@@ -120,7 +123,13 @@ impl<'a> Joins<'a> {
                 continue;
             };
             if let Some(missing) = quorum::missing(&watched.cluster, seen, subject.name) {
-                return Joining::Missing(missing);
+                let name = subject.name;
+                return Joining::Missing(match quorum::has_left(&watched.cluster, seen, name) {
+                    true => format!(
+                        "{missing}, and only a redeploy makes it one: `trueup apply redeploy {name}`"
+                    ),
+                    false => missing,
+                });
             }
         }
         unseen.map_or(Joining::Joined, Joining::Unseen)

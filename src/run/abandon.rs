@@ -12,7 +12,7 @@ use super::part::plan_of;
 use super::process::Process;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
-use super::view::Completion;
+use super::view::{Completion, Left};
 use crate::design::{NodeName, RunId};
 use crate::plan::Plan;
 use crate::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
@@ -25,8 +25,8 @@ pub struct Aborted {
     pub run: RunId,
     /// The half-done parts; nodes sorted by name, then steps.
     pub half_done: Vec<HalfDone>,
-    /// Nodes that the run cordoned, and whose machines are what they were; sorted.
-    pub left_cordoned: Vec<NodeName>,
+    /// Nodes that the run took out of service, and whose machines are what they were; sorted.
+    pub left: Vec<(NodeName, Left)>,
     /// The machines that were found deployed when they were observed, sorted.
     pub found_deployed: Vec<NodeName>,
     /// The tag, where it could have changed something.
@@ -124,7 +124,7 @@ pub(super) fn abandon(
         aborted: Aborted {
             run: record.run.clone(),
             half_done: left.half_done,
-            left_cordoned: left.left_cordoned,
+            left: left.left,
             found_deployed: seen
                 .into_iter()
                 .filter(|(step, seen)| {
@@ -142,7 +142,7 @@ pub(super) fn abandon(
 /// The traces of a run that is aborted.
 struct LeftBehind {
     half_done: Vec<HalfDone>,
-    left_cordoned: Vec<NodeName>,
+    left: Vec<(NodeName, Left)>,
     counts: Counts,
 }
 
@@ -190,8 +190,9 @@ fn left_behind(
             may_have_begun,
         })
     }));
-    let left_cordoned = planned.iter().filter(|(_, node)| node.is_left_cordoned());
-    let left_cordoned = left_cordoned.map(|(node, _)| (*node).clone()).collect();
+    let left = planned.iter();
+    let left = left.filter_map(|(node, view)| Some(((*node).clone(), view.left()?)));
+    let left = left.collect();
     let mut completion: BTreeMap<&NodeName, Completion> = planned
         .into_iter()
         .map(|(node, view)| (node, view.completion()))
@@ -214,7 +215,7 @@ fn left_behind(
     }
     LeftBehind {
         half_done,
-        left_cordoned,
+        left,
         counts,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::view::Completion;
+use super::view::{Completion, Left};
 use crate::design::{GroupName, NodeName, RunId};
 use crate::plan::Standing;
 use crate::record::{Counts, Error, Outcome, RunFile, RunRecord, State, Store, Unproven};
@@ -38,9 +38,9 @@ pub struct Finished {
     /// Steps whose state could not be observed, with the evidence to check. They and the steps that
     /// depends on them wait for a [`Decision`](crate::journal::Decision).
     pub undecided: Vec<(StepId, Arc<str>)>,
-    /// Nodes that were drained and whose steps after that did not all succeed, though their machines
+    /// Nodes that were taken out of service and whose steps after that did not all succeed, though their machines
     /// are what they were; sorted.
-    pub left_cordoned: Vec<NodeName>,
+    pub left: Vec<(NodeName, Left)>,
     /// How long it took, in milliseconds; the part before an interruption is not in it.
     pub duration_ms: u64,
 }

@@ -242,14 +242,6 @@ fn failed_nodes(finished: &Finished) -> impl Iterator<Item = &NodeName> {
     failed.map(|node| &node.node)
 }
 
-/// The way back of a node that takes no pods any more.
-#[must_use]
-pub fn left_cordoned(node: &NodeName) -> String {
-    format!(
-        "{node} is left cordoned; `trueup apply uncordon {node}` lets pods be scheduled on it again."
-    )
-}
-
 /// The next steps, one sentence each.
 fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
     let mut next: Vec<String> = Vec::new();
@@ -261,8 +253,8 @@ fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
     }
     // The site is locked for a run that was interrupted, and what it has cordoned is its business.
     let is_over = outcome != Outcome::Interrupted;
-    for node in finished.left_cordoned.iter().filter(|_| is_over) {
-        next.push(left_cordoned(node));
+    for (node, left) in finished.left.iter().filter(|_| is_over) {
+        next.push(left.next(node));
     }
     match outcome {
         Outcome::Interrupted => next.push(format!(

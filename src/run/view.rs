@@ -86,13 +86,48 @@ impl NodeView {
         }
     }
 
-    /// Whether its node was cordoned, and what was to follow did not: its machine is what it was, and takes no pods.
+    /// How its node is left whose machine is what it was, where it was taken out of service and what was to follow did not.
     #[must_use]
-    pub fn is_left_cordoned(&self) -> bool {
+    pub fn left(&self) -> Option<Left> {
         let is_gone = [StepKind::Destroy, StepKind::RemoveFromCluster]
             .into_iter()
             .any(|kind| self.begun.has(kind) || self.achieved.has(kind));
-        self.begun.has(StepKind::Drain) && self.planned != self.achieved && !is_gone
+        if is_gone || self.planned == self.achieved {
+            return None;
+        }
+        match () {
+            () if self.achieved.has(StepKind::RemoveEtcd) => Some(Left::OutOfEtcd),
+            () if self.achieved.has(StepKind::ShutdownKubelet) => Some(Left::KubeletStopped),
+            () => self.begun.has(StepKind::Drain).then_some(Left::Cordoned),
+        }
+    }
+}
+
+/// How a run leaves a node out of service whose machine is what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// It takes no pods.
+    Cordoned,
+    /// Its kubelet is stopped, too.
+    KubeletStopped,
+    /// Its member was removed from its etcd cluster, too.
+    OutOfEtcd,
+}
+
+impl Left {
+    /// The way back, in a sentence.
+    #[must_use]
+    pub fn next(self, node: &NodeName) -> String {
+        let out = match self {
+            Self::Cordoned => {
+                return format!(
+                    "{node} is left cordoned; `trueup apply uncordon {node}` lets pods be scheduled on it again."
+                );
+            }
+            Self::KubeletStopped => "its kubelet stopped",
+            Self::OutOfEtcd => "removed from its etcd cluster",
+        };
+        format!("{node} is left cordoned and {out}; `trueup apply redeploy {node}` brings it back.")
     }
 }
 

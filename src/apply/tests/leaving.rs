@@ -3,6 +3,7 @@
 use super::fixture::Act;
 use super::*;
 use crate::record::{Outcome, Phase};
+use crate::run::Left;
 use crate::step::{Need, StepIndex, Wait};
 
 /// Three nodes of one cluster, each redeployed in a wave of its own.
@@ -27,7 +28,7 @@ fn record_of<'h>(heard: &'h Heard, step: &str) -> &'h NodeOutcome {
 fn a_node_leaves_in_order_and_the_next_goes_when_it_is_back() {
     let (finished, heard, _) = run(&site().plan(), &Fixture::new([]));
     assert_eq!(finished.outcome, Outcome::Succeeded);
-    assert!(finished.left_cordoned.is_empty());
+    assert!(finished.left.is_empty());
     let of_nodes: Vec<String> = heard
         .started()
         .into_iter()
@@ -61,7 +62,11 @@ fn what_fails_on_the_way_out_stops_that_node_before_its_machine_is_destroyed() {
         let effects = fixture.effects();
         assert!(!effects.contains_key("destroy/g/a"), "{kind}");
         assert!(!effects.contains_key("drain/g/b"), "{kind}");
-        assert_eq!(finished.left_cordoned, ["a".into()], "{kind}");
+        let left = match kind {
+            "check-etcd" => Left::OutOfEtcd,
+            _ => Left::Cordoned,
+        };
+        assert_eq!(finished.left, [("a".into(), left)], "{kind}");
         assert_eq!(finished.outcome, Outcome::Failed, "{kind}");
         assert_eq!(record_of(&heard, &step).phase, Some(Phase::Failed));
         let wave = &heard.ends()["wave/g/2"];
@@ -91,7 +96,7 @@ fn a_node_that_does_not_come_back_ends_the_waves() {
     let (finished, heard, _) = run(&site().plan(), &fixture);
     assert_eq!(finished.outcome, Outcome::Failed);
     assert!(!fixture.effects().contains_key("drain/g/b"));
-    assert!(finished.left_cordoned.is_empty());
+    assert!(finished.left.is_empty());
     let outcome = record_of(&heard, "await-ready/g/a");
     assert_eq!(outcome.phase, Some(Phase::Failed));
 }
@@ -154,7 +159,7 @@ fn a_machine_stays_destroyed_where_its_node_cannot_be_deleted() {
         record_of(&heard, "destroy/old").phase,
         Some(Phase::NotStarted)
     );
-    assert!(finished.left_cordoned.is_empty());
+    assert!(finished.left.is_empty());
 }
 
 #[test]

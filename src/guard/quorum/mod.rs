@@ -376,6 +376,14 @@ pub fn members<'a>(cluster: &'a EtcdCluster, seen: &'a EtcdSeen) -> Vec<Member<'
     designed.chain(strangers).collect()
 }
 
+/// Whether a machine is to be a member of a cluster that runs without it.
+#[must_use]
+pub fn has_left(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> bool {
+    let view = View::new(cluster, seen, None);
+    let mut members = cluster.members.iter().filter(|member| member.node == *node);
+    members.any(|member| view.has_left(member))
+}
+
 /// The condition that a machine still lacks to be a started voter of a cluster again; `None` where it lacks nothing,
 /// or is no designed member of it.
 #[must_use]
@@ -385,7 +393,7 @@ pub fn missing(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> Optio
     members.find_map(|member| {
         let problem = match view.live(member) {
             Err(refusal) => return Some(refusal.to_string()),
-            Ok(None) if view.latest().is_some() => "is not a member".to_owned(),
+            Ok(_) if view.has_left(member) => "is not a member".to_owned(),
             Ok(Some(live))
                 if view
                     .answer(member)

@@ -291,6 +291,11 @@ impl<'a> View<'a> {
         name.unwrap_or(id).clone()
     }
 
+    /// Whether the members that answer do not know of a member.
+    pub(super) fn has_left(self, member: &EtcdMember) -> bool {
+        matches!(self.live(member), Ok(None)) && self.latest().is_some()
+    }
+
     /// The reason why a designed member is no healthy voter, as the end of a sentence about it.
     pub(super) fn problem(self, member: &EtcdMember) -> Option<String> {
         if let Some(said) = self.seen.invalid.get(&member.name) {

@@ -226,7 +226,7 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
         halted: false,
         under_way: Vec::new(),
         undecided: Vec::new(),
-        left_cordoned: Vec::new(),
+        left: Vec::new(),
         duration_ms: 1,
     };
     let mut sink = |_: &_| {};

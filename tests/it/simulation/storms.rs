@@ -406,10 +406,27 @@ impl Storm {
                 let ended = self.clones[clone].run(&on);
                 self.tell(format_args!("settle {clone}: {on:?} -> {ended:?}"));
                 let update = [&UPDATE[..], &["--adopt", "all"]].concat();
-                let ended = self.clones[clone].run(&update);
+                let mut ended = self.clones[clone].run(&update);
                 self.tell(format_args!("settle {clone}: {update:?} -> {ended:?}"));
+                if ended.code == 4 && ended.stderr.contains("`--skip-blocked`") {
+                    let rest = [&update[..], &["--skip-blocked"]].concat();
+                    ended = self.clones[clone].run(&rest);
+                    self.tell(format_args!("settle {clone}: {rest:?} -> {ended:?}"));
+                }
                 self.note_allowed(&NODES);
-                if ended.code == 0 {
+                // Of what only a redeploy repairs the plan names that.
+                let shown = self.clones[clone].run(&["plan"]).stdout;
+                let redeploys: BTreeSet<&str> = shown
+                    .split("`trueup apply redeploy ")
+                    .skip(1)
+                    .filter_map(|rest| rest.split('`').next())
+                    .collect();
+                for node in &redeploys {
+                    let redeploy = [&UPDATE[..1], &["redeploy", node, "--yes"]].concat();
+                    let ended = self.clones[clone].run(&redeploy);
+                    self.tell(format_args!("settle {clone}: {redeploy:?} -> {ended:?}"));
+                }
+                if ended.code == 0 && redeploys.is_empty() {
                     let plan = self.clones[clone].run(&["plan", "--format", "json"]);
                     assert_eq!(plan.code, 0, "{plan:?}\n{}", self.told);
                     let changes = plan.changes();
@@ -434,7 +451,7 @@ impl Storm {
             let words = if resume { resumed } else { &["abort", run] };
             let mut ended = self.clones[clone].run(words);
             self.tell(format_args!("settle {clone}: {words:?} -> {ended:?}"));
-            if ended.code == 4 {
+            if matches!(ended.code, 4 | 5) {
                 // It names the command that a person who has seen the plan gives.
                 let said = std::mem::take(&mut ended.stderr);
                 let hint = said.split("hint: ").last().unwrap_or_default();
