@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::context::Context;
 use super::demo::new_folder;
 use super::planning::PlanArguments;
+use super::sandbox::{self, Origin};
 use super::{Failure, FailureKind, action};
 use crate::design::SiteName;
 use crate::diagnostic::short_id;
@@ -23,7 +24,7 @@ use crate::report::counted;
 use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::run::Connection;
 use crate::site::At;
-use crate::workflow::{AS_APPLIED, Observed, PlanRequest, Planner, checked_as_read, commit_of};
+use crate::workflow::{AS_APPLIED, Observed, PlanRequest, Planned, Planner, checked_as_read, commit_of};
 
 /// The version of the form of a bundle.
 const FORMAT_VERSION: u32 = 1;
@@ -49,6 +50,9 @@ pub(super) struct ReplayCommand {
     /// A file that `trueup bundle` wrote, from this repository
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Make a sandbox of the bundle in this new folder, instead of comparing its plan
+    #[arg(long = "try", value_name = "DIR")]
+    sandbox: Option<PathBuf>,
 }
 
 /// A bundle, as a file holds it.
@@ -72,27 +76,13 @@ struct Bundle {
 }
 
 pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u8, Failure> {
-    let arguments = &command.arguments;
-    let Some(request) = arguments.request(&command.words)? else {
-        return Err(action::unknown(&command.words[0]));
-    };
     let repository = context.repository()?;
-    let checkout = context.checkout(&repository)?;
-    let connection = arguments.remote.connection(&repository)?;
-    let own = At::Commit(checkout.head()?);
-    let at = arguments.revision(context, &checkout, &connection, &request, own)?;
-    let mut plan_request = arguments.plan_request(context);
-    plan_request.only_looks = true;
-    let planner = Planner {
-        client: &*context,
-        checkout: &checkout,
-        at,
-        connection: &connection,
-        request: &request,
-        plan_request: &plan_request,
-    };
-    let planned = planner.plan()?;
-    let store = Store::open(&repository, &checkout.location.site)?;
+    let Basis {
+        planned,
+        site,
+        commit,
+        records,
+    } = basis(context, &repository, &command.words, &command.arguments)?;
     let observed = match &planned.observations {
         Some(observations) => {
             let mut bytes = Vec::new();
@@ -101,13 +91,12 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         }
         None => None,
     };
-    let commit = commit_of(at).ok_or_else(|| Failure::error("there is no commit to bundle"))?;
     let bundle = Bundle {
         format_version: FORMAT_VERSION,
         trueup: env!("CARGO_PKG_VERSION").to_owned(),
-        site: checkout.location.site.clone(),
+        site,
         commit: commit.to_string(),
-        records: store.read()?.tip.map(|tip| tip.to_string()),
+        records: records.map(|records| records.to_string()),
         observed,
         plan: text_of(&planned.plan)?,
     };
@@ -126,6 +115,51 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         effect::short(&PlanEffect::of(&planned.plan).digest()),
     ));
     Ok(0)
+}
+
+/// A plan of what is committed, and the commits that it was made of.
+pub(super) struct Basis {
+    pub(super) planned: Planned,
+    pub(super) site: SiteName,
+    pub(super) commit: CommitId,
+    /// The commit of the records; `None`: there are none.
+    pub(super) records: Option<CommitId>,
+}
+
+/// Plans what is committed, by the words and flags of `trueup plan`.
+pub(super) fn basis(
+    context: &Context,
+    repository: &Repository,
+    words: &[String],
+    arguments: &PlanArguments,
+) -> Result<Basis, Failure> {
+    let Some(request) = arguments.request(words)? else {
+        return Err(action::unknown(&words[0]));
+    };
+    let checkout = context.checkout(repository)?;
+    let connection = arguments.remote.connection(repository)?;
+    let own = At::Commit(checkout.head()?);
+    let at = arguments.revision(context, &checkout, &connection, &request, own)?;
+    let mut plan_request = arguments.plan_request(context);
+    plan_request.only_looks = true;
+    let planner = Planner {
+        client: context,
+        checkout: &checkout,
+        at,
+        connection: &connection,
+        request: &request,
+        plan_request: &plan_request,
+    };
+    let planned = planner.plan()?;
+    let site = checkout.location.site.clone();
+    let records = Store::open(repository, &site)?.read()?.tip;
+    let commit = commit_of(at).ok_or_else(|| Failure::error("there is no commit to plan"))?;
+    Ok(Basis {
+        planned,
+        site,
+        commit,
+        records: records.map(CommitId::from),
+    })
 }
 
 fn text_of(plan: &Plan) -> Result<String, Failure> {
@@ -208,6 +242,9 @@ pub(super) fn replay(context: &mut Context, command: &ReplayCommand) -> Result<u
             ));
         }
     }
+    if let Some(folder) = &command.sandbox {
+        return as_sandbox(context, &repository, &checked, folder);
+    }
     let folder = Folder(new_folder(&std::env::temp_dir())?);
     let again = planned_again(context, &repository, &checked, &folder.0)?;
     let (before, after) = (&checked.bundle.plan, text_of(&again)?);
@@ -234,6 +271,30 @@ pub(super) fn replay(context: &mut Context, command: &ReplayCommand) -> Result<u
     differences.extend((more > 0).then(|| format!("… and {more} more")));
     failure.details = differences;
     Err(failure)
+}
+
+/// Makes a sandbox of a bundle.
+fn as_sandbox(
+    context: &Context,
+    repository: &Repository,
+    checked: &Checked,
+    folder: &Path,
+) -> Result<u8, Failure> {
+    let observed = checked.bundle.observed.as_deref();
+    let observations = observed.map(|text| observed::read(text.as_bytes()));
+    let observations = observations
+        .transpose()
+        .map_err(|error| Failure::error(format!("the observed state of the bundle: {error}")))?;
+    let origin = Origin {
+        repository,
+        site: &checked.bundle.site,
+        commit: checked.commit,
+        records: checked.records,
+        observations: observations.as_ref(),
+        simulated: None,
+    };
+    sandbox::make(context, &origin, folder)?;
+    Ok(0)
 }
 
 /// The plan of a bundle, made again in a clone in a folder.

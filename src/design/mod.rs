@@ -61,6 +61,7 @@ pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
+pub use policy::backends_of;
 pub use own::{Addresses, Fields, OwnAddresses, Sections};
 pub use recent::Recent;
 pub(crate) use rules::RESERVED_LABELS;

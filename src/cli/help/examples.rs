@@ -224,6 +224,20 @@ fn of_views(command: &str) -> &'static [Example] {
             "Make the plan of a bundle again",
             "trueup replay site.bundle",
         )],
+        "try" => &[
+            (
+                "Make a sandbox of the site, from which no machine is reached",
+                "trueup try new ../sandbox",
+            ),
+            (
+                "In it: let a deploy fail, apply, and go back",
+                "trueup try fail edge-2 at deploy && trueup apply --yes; trueup try undo",
+            ),
+            (
+                "Rehearse the plan with seeded faults",
+                "trueup try fire-drill",
+            ),
+        ],
         "explain" => &[
             (
                 "Explain the code of a diagnostic",
