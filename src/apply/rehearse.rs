@@ -123,13 +123,9 @@ impl<'a> Take<'a> {
             let (spent, failure) = match fault(&mut random) {
                 None => (own, None),
                 Some(Fault::Fails) => (own, Some("fails for good")),
-                Some(Fault::Hangs) if step.timeout > 0 => {
-                    (limit, Some(HANGS))
-                }
+                Some(Fault::Hangs) if step.timeout > 0 => (limit, Some(HANGS)),
                 Some(Fault::Hangs) => (own, Some("fails for good")),
-                Some(Fault::Late) if own.saturating_mul(LATE) > limit => {
-                    (limit, Some(TOO_LATE))
-                }
+                Some(Fault::Late) if own.saturating_mul(LATE) > limit => (limit, Some(TOO_LATE)),
                 Some(Fault::Late) => (own.saturating_mul(LATE), None),
                 Some(Fault::Passes) if attempt < facts.attempts => {
                     takes = takes.saturating_add(own / 2);

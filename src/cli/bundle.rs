@@ -24,7 +24,9 @@ use crate::report::counted;
 use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::run::Connection;
 use crate::site::At;
-use crate::workflow::{AS_APPLIED, Observed, PlanRequest, Planned, Planner, checked_as_read, commit_of};
+use crate::workflow::{
+    AS_APPLIED, Observed, PlanRequest, Planned, Planner, checked_as_read, commit_of,
+};
 
 /// The version of the form of a bundle.
 const FORMAT_VERSION: u32 = 1;

@@ -103,7 +103,9 @@ impl Sandbox {
             None => Ok(None),
             Some(_) => Err(Error::Sandbox {
                 path: folder,
-                problem: format!("`{SETTING}` in git's configuration marks it, and its folder is missing"),
+                problem: format!(
+                    "`{SETTING}` in git's configuration marks it, and its folder is missing"
+                ),
             }),
         }
     }
@@ -111,7 +113,9 @@ impl Sandbox {
     /// The sandbox that a folder, or one around it, is; found without git.
     #[must_use]
     pub fn around(folder: &Path) -> Option<Self> {
-        let marks = folder.ancestors().map(|each| each.join(".git").join(FOLDER));
+        let marks = folder
+            .ancestors()
+            .map(|each| each.join(".git").join(FOLDER));
         let folder = marks.into_iter().find(|folder| folder.is_dir())?;
         Some(Self { folder })
     }
@@ -120,7 +124,9 @@ impl Sandbox {
     #[must_use]
     pub fn ahead(&self) -> i64 {
         let text = std::fs::read_to_string(self.folder.join(CLOCK));
-        text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or_default()
+        text.ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or_default()
     }
 
     /// Sets its clock.

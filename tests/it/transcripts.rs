@@ -167,6 +167,7 @@ transcripts! {
     explain_blocked
     explain_run
     bundle_and_replay
+    sandbox
     review_markdown
     saved_plan_stale
     plan_allowances

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::apply;
 use crate::backend::LeaseClock;
-use crate::cli::clock;
 use crate::cli::Failure;
+use crate::cli::clock;
 use crate::cli::context::Printer;
 use crate::cli::signals::Handler;
 use crate::report::Visible;

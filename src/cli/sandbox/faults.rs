@@ -66,7 +66,9 @@ fn split(words: &[String]) -> Result<(&[String], Option<StepKind>), Failure> {
                 let near = nearest(step, names.iter().map(|kind| kind.as_str()));
                 let hint = match near {
                     Some(near) => format!("did you mean `{near}`?"),
-                    None => "a step begins with its kind: `trueup plan --steps` lists them".to_owned(),
+                    None => {
+                        "a step begins with its kind: `trueup plan --steps` lists them".to_owned()
+                    }
                 };
                 return Err(Failure::new(FailureKind::Usage, message).hint(hint));
             };
@@ -91,7 +93,11 @@ fn first(script: &mut Vec<Value>, fault: Value) {
 }
 
 /// Lets steps fail, or hang.
-pub(super) fn fail(context: &Context, place: &Place<'_>, command: &StepWords) -> Result<(), Failure> {
+pub(super) fn fail(
+    context: &Context,
+    place: &Place<'_>,
+    command: &StepWords,
+) -> Result<(), Failure> {
     let (words, step) = split(&command.words)?;
     let nodes = place.nodes(words)?;
     let outcome = if command.hang { "hang" } else { "fail" };
@@ -121,7 +127,11 @@ fn script(settings: &mut SandboxSettings, kind: StepKind) -> &mut Vec<Value> {
 }
 
 /// Lets machines and their nodes and members be out of reach.
-pub(super) fn lose(context: &Context, place: &Place<'_>, command: &NodeWords) -> Result<(), Failure> {
+pub(super) fn lose(
+    context: &Context,
+    place: &Place<'_>,
+    command: &NodeWords,
+) -> Result<(), Failure> {
     let nodes = place.nodes(&command.words)?;
     let mut settings = place.settings()?;
     let silent = "the machine does not answer";
@@ -142,14 +152,21 @@ pub(super) fn lose(context: &Context, place: &Place<'_>, command: &NodeWords) ->
 }
 
 /// Lets the steps of machines take longer.
-pub(super) fn slow(context: &Context, place: &Place<'_>, command: &SlowWords) -> Result<(), Failure> {
+pub(super) fn slow(
+    context: &Context,
+    place: &Place<'_>,
+    command: &SlowWords,
+) -> Result<(), Failure> {
     let (factor, words) = match command.words.split_last() {
         Some((factor, words)) => (factor, words),
         None => return Err(Failure::new(FailureKind::Usage, "how many times as long?")),
     };
-    let times = factor.strip_suffix('x').and_then(|number| number.parse::<u32>().ok());
+    let times = factor
+        .strip_suffix('x')
+        .and_then(|number| number.parse::<u32>().ok());
     let Some(times) = times.filter(|times| (2..=1000).contains(times)) else {
-        let message = format!("`{factor}` is not how many times as long: it is from `2x` to `1000x`");
+        let message =
+            format!("`{factor}` is not how many times as long: it is from `2x` to `1000x`");
         return Err(Failure::new(FailureKind::Usage, message));
     };
     let nodes = place.nodes(words)?;
@@ -158,7 +175,10 @@ pub(super) fn slow(context: &Context, place: &Place<'_>, command: &SlowWords) ->
     let durations = durations.map_or_else(|_| Durations::default(), |settings| settings.durations);
     let kinds = simulated_kinds();
     for kind in kinds.filter(|kind| kind.facts().actor == Actor::Hardware) {
-        let late = durations.of(kind).as_secs().saturating_mul(u64::from(times - 1));
+        let late = durations
+            .of(kind)
+            .as_secs()
+            .saturating_mul(u64::from(times - 1));
         let mut fault = fault(&nodes, Some(kind), "late");
         fault["seconds"] = json!(late);
         first(&mut settings.machine_faults, fault);
@@ -170,7 +190,11 @@ pub(super) fn slow(context: &Context, place: &Place<'_>, command: &SlowWords) ->
 }
 
 /// Kills the process that begins a step, once.
-pub(super) fn kill(context: &Context, place: &Place<'_>, command: &KillWords) -> Result<(), Failure> {
+pub(super) fn kill(
+    context: &Context,
+    place: &Place<'_>,
+    command: &KillWords,
+) -> Result<(), Failure> {
     let (words, step) = split(&command.words)?;
     let nodes = match words {
         [] => BTreeSet::new(),
@@ -267,6 +291,10 @@ fn shown(nodes: &BTreeSet<String>) -> String {
     let named: Vec<&str> = nodes.iter().take(NAMED).map(String::as_str).collect();
     match nodes.len().saturating_sub(NAMED) {
         0 => named.join(", "),
-        more => format!("{} and {}", named.join(", "), counted(more, "other", "others")),
+        more => format!(
+            "{} and {}",
+            named.join(", "),
+            counted(more, "other", "others")
+        ),
     }
 }

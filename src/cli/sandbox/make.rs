@@ -189,7 +189,9 @@ fn filled(context: &Context, origin: &Origin<'_>, clone: &Path) -> Result<String
     sandbox.write(origin.site, &settings_of(&guards))?;
     let store = Store::open(&cloned, origin.site)?;
     let records = store.nodes(&store.read()?)?;
-    let file = simulated_sites(&cloned)?.join(origin.site.as_str()).join(FILE);
+    let file = simulated_sites(&cloned)?
+        .join(origin.site.as_str())
+        .join(FILE);
     match &origin.simulated {
         Some(simulated) => {
             copied(simulated, &file)?;
@@ -272,9 +274,8 @@ fn settings_of(guards: &Guards) -> SandboxSettings {
     let machines = machines.filter(|_| hardware.kind == BackendKind::Sim);
     let data = guards.backends.data.as_ref();
     let cluster = data.and_then(|data| data.at(&["clusters", "kubernetes"]));
-    let simulated = cluster.filter(|cluster| {
-        cluster.get("kind").and_then(Node::as_str) == Some("sim")
-    });
+    let simulated =
+        cluster.filter(|cluster| cluster.get("kind").and_then(Node::as_str) == Some("sim"));
     let mut settings = SandboxSettings::default();
     settings.machines = fields(machines, &["state", "clock", "faults"]);
     settings.cluster = fields(simulated.and_then(|each| each.get("sim")), &["faults"]);
@@ -312,7 +313,9 @@ fn seeded(
     let observed = counted(count - assumed.len(), "machine", "machines");
     let more = assumed.len().saturating_sub(NAMED);
     let named = assumed.iter().take(NAMED);
-    let named: Vec<String> = named.map(|node| Visible(node.as_str()).to_string()).collect();
+    let named: Vec<String> = named
+        .map(|node| Visible(node.as_str()).to_string())
+        .collect();
     Ok(match assumed.len() {
         0 => format!("{observed} as observed"),
         some => format!(

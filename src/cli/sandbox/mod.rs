@@ -206,7 +206,10 @@ impl<'a> Place<'a> {
         let selected = machines.select(words);
         let selected =
             selected.map_err(|error| Failure::new(FailureKind::Usage, error.to_string()))?;
-        Ok(selected.into_iter().map(|node| node.as_str().to_owned()).collect())
+        Ok(selected
+            .into_iter()
+            .map(|node| node.as_str().to_owned())
+            .collect())
     }
 }
 
@@ -214,8 +217,11 @@ impl<'a> Place<'a> {
 fn inside(repository: &Repository) -> Result<Sandbox, Failure> {
     let found = Sandbox::of(repository)?;
     found.ok_or_else(|| {
-        Failure::new(FailureKind::Usage, "this clone is no sandbox: its machines may be real")
-            .hint("`trueup try new DIR` makes a sandbox of the site in a folder of its own")
+        Failure::new(
+            FailureKind::Usage,
+            "this clone is no sandbox: its machines may be real",
+        )
+        .hint("`trueup try new DIR` makes a sandbox of the site in a folder of its own")
     })
 }
 
@@ -253,8 +259,12 @@ fn fire_drill(
     }
     printer.stream_text(|out| report::plan::rehearsal(out, &planned.plan))?;
     let watch = match Sandbox::of(repository)? {
-        Some(_) => "`trueup try seed SEED` lets the same go wrong here, and `trueup apply` shows it.",
-        None => "`trueup try new DIR` makes a sandbox, in which `trueup try seed SEED` lets one be watched.",
+        Some(_) => {
+            "`trueup try seed SEED` lets the same go wrong here, and `trueup apply` shows it."
+        }
+        None => {
+            "`trueup try new DIR` makes a sandbox, in which `trueup try seed SEED` lets one be watched."
+        }
     };
     printer.tell(watch);
     Ok(())
@@ -279,7 +289,9 @@ fn set_clock(context: &Context, place: &Place<'_>, command: &ClockCommand) -> Re
     place.sandbox.set_ahead(ahead)?;
     clock::set_ahead(ahead);
     let now = clock::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-    context.printer.tell(&format!("It is {now} in the sandbox."));
+    context
+        .printer
+        .tell(&format!("It is {now} in the sandbox."));
     Ok(())
 }
 
@@ -291,7 +303,9 @@ fn list(context: &Context, sandbox: &Sandbox) -> Result<(), Failure> {
         writeln!(text, "{number:>4}  {}  {command}", operation.at)?;
     }
     if text.is_empty() {
-        context.printer.tell("Nothing was done in this sandbox yet.");
+        context
+            .printer
+            .tell("Nothing was done in this sandbox yet.");
     }
     context.printer.print(&text)
 }
@@ -317,6 +331,8 @@ fn branch(
     make::copy(repository, &sandbox, head, &draft.clone())?;
     draft.finish()?;
     let shown = command.folder.display();
-    context.printer.tell(&format!("Copied the sandbox to `{shown}`."));
+    context
+        .printer
+        .tell(&format!("Copied the sandbox to `{shown}`."));
     Ok(())
 }

@@ -125,7 +125,8 @@ fn read(folder: &Path) -> Result<Operation, Failure> {
 /// The operations, oldest first.
 pub(super) fn list(sandbox: &Sandbox) -> Result<Vec<(u64, Operation)>, Failure> {
     let all = numbered(sandbox)?.into_iter();
-    all.map(|(number, folder)| Ok((number, read(&folder)?))).collect()
+    all.map(|(number, folder)| Ok((number, read(&folder)?)))
+        .collect()
 }
 
 /// Copies the state of a sandbox before a command.
@@ -145,7 +146,9 @@ pub(super) fn begin(context: &Context, sandbox: &Sandbox, command: String) -> Re
     copy(sandbox.folder(), &draft.join("settings"), &[FOLDER]).map_err(&copying)?;
     let refs = refs(&repository)?.into_iter();
     let operation = Operation {
-        at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        at: jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string(),
         command,
         refs: refs.map(|(name, id)| (name, id.to_string())).collect(),
     };
@@ -185,7 +188,9 @@ pub(super) fn undo(
     // The last one is this command.
     let current = all.keys().next_back().copied();
     let before = all.keys().rev().find(|number| Some(**number) != current);
-    let number = named.or(before.copied()).filter(|number| Some(*number) != current);
+    let number = named
+        .or(before.copied())
+        .filter(|number| Some(*number) != current);
     let Some((number, folder)) = number.and_then(|number| Some((number, all.get(&number)?))) else {
         let text = match named {
             Some(number) => format!("there is no operation {number}"),
@@ -197,7 +202,8 @@ pub(super) fn undo(
     let repository = context.repository()?;
     let wanted = operation.refs.iter().map(|(name, id)| {
         let id = id.parse::<ObjectId>();
-        let id = id.map_err(|_| Failure::error(format!("operation {number}: no id of `{name}`")))?;
+        let id =
+            id.map_err(|_| Failure::error(format!("operation {number}: no id of `{name}`")))?;
         Ok((name, id))
     });
     let wanted: BTreeMap<&String, ObjectId> = wanted.collect::<Result<_, Failure>>()?;

@@ -84,7 +84,8 @@ fn machine_of(seed: &Seed<'_>, observed: Option<&ObservedNode>) -> Machine {
         Some(Some(node)) => node.clone(),
         _ => is_deployed.then(|| node_of(seed)),
     };
-    let text = |of: fn(&ObservedNode) -> &Option<Arc<str>>| observed.and_then(|each| of(each).clone());
+    let text =
+        |of: fn(&ObservedNode) -> &Option<Arc<str>>| observed.and_then(|each| of(each).clone());
     Machine {
         power: power.unwrap_or(match is_deployed {
             true => PowerState::On,
@@ -140,10 +141,12 @@ fn members_of(cluster: &EtcdCluster, observations: &Observations) -> Vec<(NodeNa
         return Vec::new();
     };
     let members = answer.members.iter().filter_map(|member| {
-        let designed = cluster.members.iter().find(|each| each.name == member.name)?;
-        let first = |urls: &[Arc<str>], designed: &Arc<str>| {
-            urls.first().unwrap_or(designed).clone()
-        };
+        let designed = cluster
+            .members
+            .iter()
+            .find(|each| each.name == member.name)?;
+        let first =
+            |urls: &[Arc<str>], designed: &Arc<str>| urls.first().unwrap_or(designed).clone();
         let member = Member {
             id: member.id.clone(),
             name: member.name.clone(),
