@@ -173,6 +173,13 @@ impl PreconditionChecker {
 }
 
 impl PreconditionChecker {
+    /// Whether members of etcd clusters are on the machine of an order.
+    fn is_member(&self, order: &Order) -> bool {
+        let members = self.clusters.iter().flat_map(|cluster| &cluster.members);
+        let mut members = members.map(|member| Some(&member.node));
+        members.any(|node| node == order.step.id.node.as_ref())
+    }
+
     /// Whether every etcd cluster bears that the machine is away for a while.
     fn tolerates_absence(&self, order: &Order, seen: &Observations) -> Result<(), Arc<str>> {
         let Some(node) = &order.step.id.node else {
@@ -230,7 +237,9 @@ impl Preconditions for PreconditionChecker {
             let removal = self.removals.get(&(step.0 as usize)).copied();
             let mut sources = plan::sources(preconditions.clone());
             let remedies = order.step.id.kind == StepKind::Remediate;
-            sources.etcd |= removal.is_some() || remedies;
+            // A machine that is restarted takes its members along for a while.
+            let restarts = order.step.id.kind == StepKind::Service && self.is_member(order);
+            sources.etcd |= removal.is_some() || remedies || restarts;
             if sources == Sources::default() {
                 return Ok(());
             }
@@ -245,8 +254,10 @@ impl Preconditions for PreconditionChecker {
             if let Some(broken) = broken {
                 return Err(format!("precondition-changed: {broken}").into());
             }
-            if remedies {
+            if remedies || restarts {
                 self.tolerates_absence(order, &seen)?;
+            }
+            if remedies {
                 self.is_the_machine(order).await?;
             }
             Ok(())

@@ -110,9 +110,12 @@ fn all<'a>(view: &View<'a>) -> Vec<Away<'a>> {
                     .map(|at| series.before[*at])
                     .max()
                     .unwrap_or(usize::MAX),
-                comes_back: own
-                    .iter()
-                    .any(|at| matches!(view.kind(*at), StepKind::Deploy | StepKind::Remediate)),
+                comes_back: own.iter().any(|at| {
+                    matches!(
+                        view.kind(*at),
+                        StepKind::Deploy | StepKind::Service | StepKind::Remediate
+                    )
+                }),
                 firsts,
                 lasts,
                 has_left,

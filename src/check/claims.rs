@@ -59,6 +59,7 @@ pub(super) fn rungs(view: &View<'_>, found: &mut Found<'_, '_>) {
             | ChangeKind::AwaitReady
             | ChangeKind::Rename
             | ChangeKind::Relabel
+            | ChangeKind::Service
             | ChangeKind::Redeploy
             | ChangeKind::Destroy
             | ChangeKind::Retire

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::rule::Found;
 use super::view::View;
-use crate::design::{NodeDesign, Section};
+use crate::design::{HardwareSetting, NodeDesign, Section};
 use crate::document::Node;
 use crate::plan::{Action, ChangeKind};
 use crate::step::StepKind;
@@ -36,7 +36,7 @@ pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
             StepKind::VerifySite => own.verify_timeout,
             StepKind::PrepareSite => own.prepare_site_timeout,
             StepKind::Prepare => own.prepare_node_timeout,
-            StepKind::Deploy => own.deploy_timeout,
+            StepKind::Deploy | StepKind::Service => own.deploy_timeout,
             StepKind::Destroy => own.destroy_timeout,
             StepKind::Relabel => own.relabel_nodes_timeout,
             StepKind::Drain => flags.drain_timeout.unwrap_or(own.drain_timeout),
@@ -106,6 +106,27 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                     found.add([*position], "deploys another image than that of the design");
                 }
             }
+            if view.kind(*position) == StepKind::Service {
+                let enforced = node.sections.get(&Section::Firmware);
+                let is_designed = |setting: &HardwareSetting| {
+                    let (part, name) = setting.name.split_once('.')?;
+                    let value = enforced?.get(part)?.get(name)?;
+                    let value = match part {
+                        "firmware" => value.get("version")?,
+                        _ => value,
+                    };
+                    Some(text_of(value) == *setting.value)
+                };
+                let settings = all.map_or(&[][..], |all| &all.settings);
+                if settings.is_empty()
+                    || settings.iter().any(|each| is_designed(each) != Some(true))
+                {
+                    found.add(
+                        [*position],
+                        "sets values that no Hardware document enforces",
+                    );
+                }
+            }
             if view.kind(*position) == StepKind::Relabel {
                 let mut labels = all.into_iter().flat_map(|all| &all.set_labels);
                 if labels.any(|(key, value)| node.labels.get(key) != Some(value)) {
@@ -117,6 +138,19 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                 }
             }
         }
+    }
+}
+
+/// A value as a controller shows it: those of a list in one line.
+fn text_of(value: &Node) -> String {
+    if let Some(items) = value.as_list() {
+        return items.iter().map(text_of).collect::<Vec<_>>().join(", ");
+    }
+    match value.as_bool() {
+        Some(truth) => truth.to_string(),
+        None => value
+            .scalar_text()
+            .map_or_else(String::new, |text| text.to_string()),
     }
 }
 

@@ -95,7 +95,11 @@ pub(super) fn inside(view: &View<'_>, found: &mut Found<'_, '_>) {
         let counted = |at: &usize| {
             matches!(
                 view.kind(*at),
-                StepKind::Deploy | StepKind::AwaitReady | StepKind::PowerOn | StepKind::Relabel
+                StepKind::Deploy
+                    | StepKind::Service
+                    | StepKind::AwaitReady
+                    | StepKind::PowerOn
+                    | StepKind::Relabel
             )
         };
         let counted = all

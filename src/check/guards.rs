@@ -362,7 +362,7 @@ pub(super) fn protected(view: &View<'_>, found: &mut Found<'_, '_>) {
         let takes = |at: &usize| {
             matches!(
                 view.kind(*at),
-                S::Destroy | S::PowerOff | S::RemoveEtcd | S::ShutdownKubelet
+                S::Destroy | S::PowerOff | S::Service | S::RemoveEtcd | S::ShutdownKubelet
             )
         };
         let taking: Vec<usize> = steps.iter().copied().filter(takes).collect();

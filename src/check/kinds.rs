@@ -41,7 +41,7 @@ pub(super) const fn facts_of(kind: StepKind) -> KindFacts {
         }
         // A drained node takes no work; a stopped kubelet, a member that is gone and a machine that is off do none.
         S::Drain | S::ShutdownKubelet => (Place::Node, E::Reversible, true, false),
-        S::PowerOff => (Place::Node, E::Reversible, true, true),
+        S::PowerOff | S::Service => (Place::Node, E::Reversible, true, true),
         S::RemoveEtcd => (Place::Node, E::Destructive, true, false),
         S::Destroy | S::Remediate => (Place::Node, E::Destructive, true, true),
         S::Deploy | S::Clean => (Place::Node, E::Destructive, false, true),
@@ -111,7 +111,7 @@ const fn rung_of(kind: StepKind) -> Rung {
         | S::UnsetOutOfService
         | S::RestoreNode => Rung::Live,
         // Its machine is switched off, or boots something else.
-        S::PowerOff | S::Remediate | S::Prepare => Rung::Restart,
+        S::PowerOff | S::Service | S::Remediate | S::Prepare => Rung::Restart,
         S::Deploy => Rung::Reinstall,
         S::Destroy | S::Clean => Rung::Wipe,
     }
@@ -120,8 +120,9 @@ const fn rung_of(kind: StepKind) -> Rung {
 /// The lowest rung that brings a section true ("Rungs").
 pub(super) const fn rung_of_section(section: Section) -> Rung {
     match section {
-        Section::OutOfBand | Section::Inventory => Rung::Record,
+        Section::OutOfBand | Section::Inventory | Section::Expected => Rung::Record,
         Section::Labels => Rung::Live,
+        Section::Firmware => Rung::Restart,
         Section::Hardware | Section::OperatingSystem | Section::Network | Section::BootActions => {
             Rung::Reinstall
         }
@@ -238,6 +239,7 @@ const fn steps_of_update(change: ChangeKind) -> ChangeSteps {
             S::UnsetRetired,
             S::PowerOn,
             S::Lock,
+            S::Uncordon,
             S::Relabel,
             S::Record,
             S::AcceptDifferences,
@@ -248,11 +250,27 @@ const fn steps_of_update(change: ChangeKind) -> ChangeSteps {
                 S::PowerOn,
                 S::Lock,
                 S::AwaitReady,
+                S::Uncordon,
                 S::Relabel,
                 S::Record,
                 S::AcceptDifferences,
             ],
             &[S::AwaitReady],
+        ),
+        K::Service => some_of(
+            &[
+                S::UnsetRetired,
+                S::Drain,
+                S::Service,
+                S::AwaitReady,
+                S::Uncordon,
+                S::PowerOn,
+                S::Lock,
+                S::Relabel,
+                S::Record,
+                S::AcceptDifferences,
+            ],
+            &[S::Service],
         ),
         K::Redeploy => REBUILT,
         K::Destroy => TORN_DOWN,

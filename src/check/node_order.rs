@@ -39,6 +39,9 @@ pub(super) const ORDER: &[Row] = {
     const DELETED: &str = "its Kubernetes node is deleted before it is built again";
     const PREPARED: &str = "a node that failed to be prepared is not deployed";
     const DEPLOYED: &str = "a machine is waited for once it was deployed";
+    const EMPTY: &str = "a node is drained before its machine is serviced";
+    const SERVICED: &str = "a machine is waited for, and recorded, once it was serviced";
+    const BACK: &str = "its node takes pods again once it is back";
     const UNRETIRED: &str = "the retired flag is taken off before all that the node is for";
     const JOINED: &str =
         "no record is one of a finished machine before that has joined its clusters";
@@ -71,6 +74,12 @@ pub(super) const ORDER: &[Row] = {
         row(S::RemoveFromCluster, S::Deploy, Success, DELETED),
         row(S::Prepare, S::Deploy, Success, PREPARED),
         row(S::Deploy, S::AwaitReady, Success, DEPLOYED),
+        row(S::Drain, S::Service, Success, EMPTY),
+        row(S::Service, S::AwaitReady, Success, SERVICED),
+        row(S::Service, S::Record, Success, SERVICED),
+        row(S::Service, S::Uncordon, Success, BACK),
+        row(S::AwaitReady, S::Uncordon, Success, BACK),
+        row(S::UnsetRetired, S::Service, Success, UNRETIRED),
         row(S::UnsetRetired, S::PowerOn, Success, UNRETIRED),
         row(S::UnsetRetired, S::Relabel, Success, UNRETIRED),
         row(S::UnsetRetired, S::Destroy, Success, UNRETIRED),

@@ -67,7 +67,13 @@ const fn majority(voters: usize) -> usize {
 /// Whether a step of a node takes its members away: they vote on while it is only drained.
 fn stops_members(view: &View<'_>, node: &NodeName) -> bool {
     use StepKind as S;
-    let kinds = [S::RemoveEtcd, S::Destroy, S::PowerOff, S::Remediate];
+    let kinds = [
+        S::RemoveEtcd,
+        S::Destroy,
+        S::PowerOff,
+        S::Service,
+        S::Remediate,
+    ];
     kinds.iter().any(|kind| view.has(node.as_str(), *kind))
 }
 

@@ -220,6 +220,7 @@ pub(super) fn allowed(view: &View<'_>, found: &mut Found<'_, '_>) {
             | ChangeKind::Rename
             | ChangeKind::Record
             | ChangeKind::Relabel
+            | ChangeKind::Service
             | ChangeKind::Drift
             | ChangeKind::Accept
             | ChangeKind::AwaitReady

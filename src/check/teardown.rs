@@ -34,6 +34,10 @@ pub(super) fn complete(view: &View<'_>, found: &mut Found<'_, '_>) {
             let all = view.parameters(*at);
             all.is_some_and(|all| all.node_is_gone)
         });
+        if has(S::Service) {
+            serviced(view, name, found);
+            continue;
+        }
         let destroyed = has(S::Destroy);
         let deleted = destroyed || is_gone && action == Action::Teardown;
         let comes_back = has(S::Deploy);
@@ -62,6 +66,34 @@ pub(super) fn complete(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
+/// A node that is drained for a service is waited for, and takes pods again unless another has cordoned it; its members stay.
+fn serviced(view: &View<'_>, name: &str, found: &mut Found<'_, '_>) {
+    use StepKind as S;
+    let is_drained = view.has(name, S::Drain);
+    let cluster = view.observed(name).map(|seen| &seen.cluster);
+    let by_others = matches!(cluster, Some(Fact::Known(Some(node)))
+        if node.unschedulable && node.cordoned_by.is_none());
+    let table = [
+        (is_drained, S::AwaitReady),
+        (is_drained && !by_others, S::Uncordon),
+    ];
+    for (_, kind) in table
+        .iter()
+        .filter(|(wanted, kind)| *wanted && !view.has(name, *kind))
+    {
+        found.about(name, &format!("is serviced without `{kind}`"));
+    }
+    let leaves = [
+        S::ClearLabels,
+        S::RemoveEtcd,
+        S::ShutdownKubelet,
+        S::Destroy,
+    ];
+    for kind in leaves.into_iter().filter(|kind| view.has(name, *kind)) {
+        found.about(name, &format!("is serviced, and has `{kind}`"));
+    }
+}
+
 /// A machine that is destroyed and is in a cluster leaves it first: by what was observed.
 pub(super) fn observed(view: &View<'_>, found: &mut Found<'_, '_>) {
     let action = view.plan.request.action;
@@ -70,16 +102,23 @@ pub(super) fn observed(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
     for (change, steps) in view.worked_on() {
         let name = change.node.as_str();
-        if !view.has(name, StepKind::Destroy) {
+        let is_destroyed = view.has(name, StepKind::Destroy);
+        if !is_destroyed && !view.has(name, StepKind::Service) {
             continue;
         }
         let seen = view.observed(name).map(|seen| &seen.cluster);
         if matches!(seen, Some(Fact::Known(Some(_)))) && !view.has(name, StepKind::Drain) {
-            let what =
-                format!("`{name}` is a node of the cluster, and is destroyed without a drain");
+            let does = if is_destroyed {
+                "destroyed"
+            } else {
+                "serviced"
+            };
+            let what = format!("`{name}` is a node of the cluster, and is {does} without a drain");
             found.add(steps.iter().copied(), what);
         }
-        members(view, change, found);
+        if is_destroyed {
+            members(view, change, found);
+        }
     }
 }
 

@@ -10,23 +10,22 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::basis::{Basis, basis};
 use super::context::Context;
 use super::demo::new_folder;
 use super::planning::PlanArguments;
 use super::sandbox::{self, Origin};
-use super::{Failure, FailureKind, action};
+use super::{Failure, FailureKind};
 use crate::design::SiteName;
 use crate::diagnostic::short_id;
 use crate::observed;
 use crate::plan::{Options, Plan, PlanEffect, effect, saved};
-use crate::record::{Place, Store};
+use crate::record::Place;
 use crate::report::counted;
 use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::run::Connection;
 use crate::site::At;
-use crate::workflow::{
-    AS_APPLIED, Observed, PlanRequest, Planned, Planner, checked_as_read, commit_of,
-};
+use crate::workflow::{AS_APPLIED, Observed, PlanRequest, Planner, checked_as_read};
 
 /// The version of the form of a bundle.
 const FORMAT_VERSION: u32 = 1;
@@ -117,51 +116,6 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         effect::short(&PlanEffect::of(&planned.plan).digest()),
     ));
     Ok(0)
-}
-
-/// A plan of what is committed, and the commits that it was made of.
-pub(super) struct Basis {
-    pub(super) planned: Planned,
-    pub(super) site: SiteName,
-    pub(super) commit: CommitId,
-    /// The commit of the records; `None`: there are none.
-    pub(super) records: Option<CommitId>,
-}
-
-/// Plans what is committed, by the words and flags of `trueup plan`.
-pub(super) fn basis(
-    context: &Context,
-    repository: &Repository,
-    words: &[String],
-    arguments: &PlanArguments,
-) -> Result<Basis, Failure> {
-    let Some(request) = arguments.request(words)? else {
-        return Err(action::unknown(&words[0]));
-    };
-    let checkout = context.checkout(repository)?;
-    let connection = arguments.remote.connection(repository)?;
-    let own = At::Commit(checkout.head()?);
-    let at = arguments.revision(context, &checkout, &connection, &request, own)?;
-    let mut plan_request = arguments.plan_request(context);
-    plan_request.only_looks = true;
-    let planner = Planner {
-        client: context,
-        checkout: &checkout,
-        at,
-        connection: &connection,
-        request: &request,
-        plan_request: &plan_request,
-    };
-    let planned = planner.plan()?;
-    let site = checkout.location.site.clone();
-    let records = Store::open(repository, &site)?.read()?.tip;
-    let commit = commit_of(at).ok_or_else(|| Failure::error("there is no commit to plan"))?;
-    Ok(Basis {
-        planned,
-        site,
-        commit,
-        records: records.map(CommitId::from),
-    })
 }
 
 fn text_of(plan: &Plan) -> Result<String, Failure> {

@@ -126,10 +126,14 @@ pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<
                 }
                 writeln!(text)?;
             }
-            HalfDone::Step { step } => {
+            HalfDone::Step {
+                step,
+                may_have_begun,
+            } => {
                 let step = step.to_string();
                 let step = Visible(&step);
-                writeln!(text, "  {step} had begun; its end is unknown")?;
+                let had = if *may_have_begun { "may have" } else { "had" };
+                writeln!(text, "  {step} {had} begun; its end is unknown")?;
             }
         }
     }

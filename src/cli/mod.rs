@@ -9,6 +9,7 @@ mod action;
 mod adopt;
 mod apply;
 mod approve;
+mod basis;
 mod bundle;
 mod client;
 mod clock;
@@ -399,7 +400,10 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     if parsed.command.is_paged() && !parsed.global.no_pager {
         pager::want();
     }
-    let telemetry = Telemetry::begin(name, context.printer, parsed.command.stays());
+    let telemetry = match sandbox::exports_traces(&context) {
+        true => Telemetry::begin(name, context.printer, parsed.command.stays()),
+        false => None,
+    };
     let entered = sandbox::enter(&context, &parsed.command, &arguments);
     let result = entered.and_then(|()| parsed.command.run(&mut context));
     let (code, message) = match &result {

@@ -148,6 +148,9 @@ impl ViewArguments {
     }
 }
 
+/// Steps that a graph has a box each for: twice as many are wider than a screen can be scrolled through.
+const MOST_BOXES: usize = 100;
+
 /// Prints a plan, piece by piece: with every step it may be larger than all else that is in memory.
 pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Result<(), Failure> {
     let printer = &context.printer;
@@ -170,8 +173,8 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
         }
         PlanFormat::Html => printer.stream(|out| report::plan::html(out, plan, None)),
         PlanFormat::Gitlab => printer.stream(|out| report::plan::gitlab(out, plan)),
-        PlanFormat::Dot => printer.stream(|out| report::plan::dot(out, plan)),
-        PlanFormat::Mermaid => printer.stream(|out| report::plan::mermaid(out, plan, 300)),
+        PlanFormat::Dot => printer.stream(|out| report::plan::dot(out, plan, MOST_BOXES)),
+        PlanFormat::Mermaid => printer.stream(|out| report::plan::mermaid(out, plan, MOST_BOXES)),
     }
 }
 

@@ -70,6 +70,10 @@ const TABLE: &[(&str, &[Exposed])] = &[
     ),
     (kind::RETIREMENT, &[exposed(&[], "part of a retirement")]),
     (kind::CLEANING, &[exposed(&[], "part of a cleaning policy")]),
+    (
+        kind::HARDWARE,
+        &[exposed(&[], "part of a Hardware document")],
+    ),
     (kind::POLICY, &[exposed(&[], "part of a policy")]),
     (
         kind::BACKENDS,

@@ -5,6 +5,7 @@ pub(crate) const HOST_PROFILE: &str = "drydock/HostProfile/v1";
 pub(crate) const HARDWARE_PROFILE: &str = "drydock/HardwareProfile/v1";
 pub(crate) const NETWORK: &str = "drydock/Network/v1";
 pub(crate) const NETWORK_LINK: &str = "drydock/NetworkLink/v1";
+pub(crate) const HARDWARE: &str = "trueup/Hardware/v1";
 pub(crate) const BOOT_ACTION: &str = "drydock/BootAction/v1";
 pub(crate) const STRATEGY: &str = "shipyard/DeploymentStrategy/v1";
 pub(crate) const CONFIGURATION: &str = "shipyard/DeploymentConfiguration/v1";

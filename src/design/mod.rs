@@ -16,6 +16,7 @@ mod exposed;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod guards;
+mod hardware;
 #[cfg(test)]
 mod hostile;
 mod identity;
@@ -57,6 +58,7 @@ pub use cluster::quorum;
 pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
 pub use disruption::{BlastRadius, DisruptionPolicy};
 pub use guards::{Documented, GuardOrigin, Guards};
+pub use hardware::{FirmwareTerms, HardwareSetting, HardwareValue};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use super::boot_action::assign;
 use super::canonical::{self, Sum};
 use super::catalog::{Catalog, Input};
+use super::hardware::add_hardware;
 use super::inherit::{FIELDS, position};
 use super::network::Networks;
 use super::part::{HardwareUse, NetworkUse, Part, Parts, SectionValue, fields_of, inherit_parts};
@@ -85,6 +86,7 @@ pub(super) fn add_nodes(catalog: &Catalog<'_>, design: &mut Design, findings: &m
             node.depends_on.push(set.depends_on.clone());
         }
     }
+    add_hardware(catalog, design, findings);
 }
 
 /// Where the interfaces and the primary network of a machine are in memory.

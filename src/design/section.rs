@@ -25,6 +25,10 @@ pub enum Section {
     OutOfBand,
     /// Rack, tags, description and all else that is about the machine, not in it.
     Inventory,
+    /// Firmware, settings of the BIOS and of the controller, and boot settings that Hardware documents enforce.
+    Firmware,
+    /// Those that Hardware documents only report, and the parts that they expect.
+    Expected,
 }
 
 /// How far a change goes with a machine that is in service, from nothing to the loss of all disks.
@@ -92,13 +96,15 @@ pub enum Class {
     Record,
     /// Kubernetes labels are set.
     Relabel,
+    /// The machine is drained, changed and restarted, and keeps its disks.
+    Service,
     /// The machine is torn down and built again.
     Redeploy,
 }
 
 impl Section {
     /// All sections, in the order in which they are shown.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Hardware,
         Self::OperatingSystem,
         Self::Storage,
@@ -107,9 +113,11 @@ impl Section {
         Self::Labels,
         Self::OutOfBand,
         Self::Inventory,
+        Self::Firmware,
+        Self::Expected,
     ];
 
-    /// Sections of what is on a machine or in its cluster, so that it can be otherwise than they say.
+    /// Sections of what a deploy puts on a machine or into its cluster, so that it can be otherwise than they say.
     pub const ON_MACHINE: [Self; 6] = [
         Self::Hardware,
         Self::OperatingSystem,
@@ -140,8 +148,9 @@ impl Section {
             Self::Hardware | Self::OperatingSystem | Self::Network | Self::BootActions => {
                 Rung::Reinstall
             }
+            Self::Firmware => Rung::Restart,
             Self::Labels => Rung::Live,
-            Self::OutOfBand | Self::Inventory => Rung::Record,
+            Self::OutOfBand | Self::Inventory | Self::Expected => Rung::Record,
         }
     }
 
@@ -151,7 +160,8 @@ impl Section {
         match self.lowest_rung() {
             Rung::Record => Class::Record,
             Rung::Live => Class::Relabel,
-            Rung::Restart | Rung::Reinstall | Rung::Wipe => Class::Redeploy,
+            Rung::Restart => Class::Service,
+            Rung::Reinstall | Rung::Wipe => Class::Redeploy,
         }
     }
 
@@ -167,6 +177,8 @@ impl Section {
             Self::Labels => "labels",
             Self::OutOfBand => "out-of-band",
             Self::Inventory => "inventory",
+            Self::Firmware => "firmware",
+            Self::Expected => "expected",
         }
     }
 }
@@ -215,10 +227,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_a_machine_is_what_is_done_to_one_when_it_changes() {
+    fn a_deploy_puts_all_on_a_machine_that_is_changed_but_by_a_service() {
+        use super::Class::{Record, Service};
         let all = super::Section::ALL.into_iter();
         let done: Vec<_> = all
-            .filter(|section| section.class() != super::Class::Record)
+            .filter(|section| !matches!(section.class(), Record | Service))
             .collect();
         assert_eq!(done, super::Section::ON_MACHINE);
     }

@@ -5,7 +5,7 @@
 //! thousand groups over ten thousand nodes cost what they select.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
@@ -68,31 +68,36 @@ impl Selector {
     }
 }
 
-/// The labels of a selector: `key: value` as a string or as a map of one entry, in a list; or a map.
-fn labels(node: &Node) -> BTreeSet<(Arc<str>, Arc<str>)> {
-    let mut result = BTreeSet::new();
-    let of_map = |node: &Node, result: &mut BTreeSet<_>| {
-        for (key, field) in node.as_map().into_iter().flat_map(|map| map.iter()) {
-            if let Some(value) = text_of(&field.node) {
-                result.insert((key.text.clone(), value));
-            }
-        }
-    };
+/// The labels of a selector, each with its place: `key: value` as a string or as a map of one entry, in a list; or a map.
+pub(super) fn label_entries(node: &Node) -> Vec<(&Node, Arc<str>, Arc<str>)> {
     let Some(given) = node.get("node_labels") else {
-        return result;
+        return Vec::new();
     };
-    of_map(given, &mut result);
+    let mut result: Vec<_> = of_map(given).collect();
     for entry in given.as_list().unwrap_or_default() {
         match &entry.value {
             Value::String(text) => {
-                if let Some((key, value)) = text.split_once(':') {
-                    result.insert((Arc::from(key.trim()), Arc::from(value.trim())));
-                }
+                let label = text.split_once(':');
+                result.extend(
+                    label.map(|(key, value)| {
+                        (entry, Arc::from(key.trim()), Arc::from(value.trim()))
+                    }),
+                );
             }
-            _ => of_map(entry, &mut result),
+            _ => result.extend(of_map(entry)),
         }
     }
     result
+}
+
+fn of_map(node: &Node) -> impl Iterator<Item = (&Node, Arc<str>, Arc<str>)> {
+    let fields = node.as_map().into_iter().flat_map(|map| map.iter());
+    fields.filter_map(|(key, field)| Some((&field.node, key.text.clone(), text_of(&field.node)?)))
+}
+
+fn labels(node: &Node) -> BTreeSet<(Arc<str>, Arc<str>)> {
+    let entries = label_entries(node).into_iter();
+    entries.map(|(_, key, value)| (key, value)).collect()
 }
 
 impl Group {
@@ -108,6 +113,13 @@ impl Group {
     }
 }
 
+/// A criterion of a selector whose values are plain texts that nodes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Criterion {
+    Tag,
+    Rack,
+}
+
 /// Positions of nodes, in the order of their names.
 type Positions = Vec<u32>;
 
@@ -118,6 +130,8 @@ pub(super) struct NodeIndex {
     by_position: Vec<NodeName>,
     by_tag: FxHashMap<Arc<str>, Positions>,
     by_rack: FxHashMap<Arc<str>, Positions>,
+    /// The tags and the racks, sorted, made when first asked for.
+    sorted: [OnceLock<Vec<Arc<str>>>; 2],
     /// Key, then value, to the sets of labels that have it.
     by_label: FxHashMap<Arc<str>, FxHashMap<Arc<str>, Vec<u32>>>,
     /// The nodes of each set of labels.
@@ -162,6 +176,46 @@ impl NodeIndex {
             .by_position
             .binary_search_by(|each| each.as_str().cmp(name));
         found.ok().map(|position| position as u32)
+    }
+
+    /// Whether a node has a value.
+    pub(super) fn has(&self, criterion: Criterion, value: &str) -> bool {
+        self.by(criterion).contains_key(value)
+    }
+
+    /// The values that nodes have, sorted.
+    pub(super) fn values(&self, criterion: Criterion) -> &[Arc<str>] {
+        self.sorted[criterion as usize].get_or_init(|| {
+            let mut values: Vec<_> = self.by(criterion).keys().cloned().collect();
+            values.sort_unstable();
+            values
+        })
+    }
+
+    fn by(&self, criterion: Criterion) -> &FxHashMap<Arc<str>, Positions> {
+        match criterion {
+            Criterion::Tag => &self.by_tag,
+            Criterion::Rack => &self.by_rack,
+        }
+    }
+
+    /// Whether a node has a label.
+    pub(super) fn has_label(&self, key: &str, value: &str) -> bool {
+        let values = self.by_label.get(key);
+        values.is_some_and(|values| values.contains_key(value))
+    }
+
+    /// The keys of all labels, in no order.
+    pub(super) fn label_keys(&self) -> impl Iterator<Item = &str> {
+        self.by_label.keys().map(|key| &**key)
+    }
+
+    /// The values that a label has, in no order.
+    pub(super) fn values_of_label(&self, key: &str) -> impl Iterator<Item = &str> {
+        let values = self.by_label.get(key).into_iter();
+        values
+            .flat_map(|values| values.keys())
+            .map(|value| &**value)
     }
 
     /// The names at some positions.

@@ -5,6 +5,7 @@
 //! hold secrets are marked by the loader, and are never given out; nor are those that show a credential
 //! in plain text, nor any of a text that is not to be quoted at all.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use super::credential;
@@ -76,7 +77,8 @@ struct Text {
     /// How many characters stand before each stretch of [`STRETCH`] bytes, of a text with long lines.
     characters: OnceLock<Vec<u32>>,
     secret: Vec<(u32, u32)>,
-    is_unquotable: bool,
+    /// The lines that may be given out, from 0; none: all.
+    quotable: Option<BTreeSet<usize>>,
 }
 
 /// Bytes in which characters are counted one by one: a place in a longer line is found without a walk along it.
@@ -153,7 +155,7 @@ impl Sources {
             line_starts: OnceLock::new(),
             characters: OnceLock::new(),
             secret: Vec::new(),
-            is_unquotable: false,
+            quotable: None,
         };
         self.push(path.into(), Some(Box::new(text)))
     }
@@ -196,10 +198,15 @@ impl Sources {
         }
     }
 
-    /// Marks a text as one of which no line is given out.
-    pub fn never_quote(&mut self, source: SourceId) {
+    /// Marks a text as one of which no line is given out but those of some marks.
+    pub fn quote_only(&mut self, source: SourceId, marks: impl IntoIterator<Item = Mark>) {
+        let lines = marks
+            .into_iter()
+            .filter(|mark| mark.source == source)
+            .map(|mark| self.place(mark).line as usize - 1)
+            .collect();
         if let Some(source) = self.held_mut(source) {
-            source.is_unquotable = true;
+            source.quotable = Some(lines);
         }
     }
 
@@ -241,19 +248,23 @@ impl Sources {
         }
     }
 
-    /// The line that a mark is on, with up to `around` lines before and after it; none of a text that is
-    /// not to be quoted.
+    /// The line that a mark is on, with up to `around` lines before and after it; of a text that is not to be
+    /// quoted only lines that are.
     #[must_use]
     pub fn lines(&self, mark: Mark, around: u32) -> Vec<SourceLine<'_>> {
-        let source = self.held(mark.source);
-        let Some(source) = source.filter(|source| !source.is_unquotable) else {
+        let Some(source) = self.held(mark.source) else {
             return Vec::new();
+        };
+        let is_quotable = |line: &usize| {
+            let lines = source.quotable.as_ref();
+            lines.is_none_or(|lines| lines.contains(line))
         };
         let starts = source.line_starts();
         let line = self.place(mark).line - 1;
         let first = line.saturating_sub(around) as usize;
         let last = ((line + around) as usize).min(starts.len() - 1);
         (first..=last)
+            .filter(is_quotable)
             .map(|index| {
                 let text = source.line_text(index);
                 let from = starts[index];
@@ -320,7 +331,11 @@ mod tests {
         let lines = sources.lines(Mark::new(id, 5), 1);
         let texts: Vec<_> = lines.iter().map(|line| line.text).collect();
         assert_eq!(texts, [Some("a: 1"), None, Some("c: 3")]);
-        sources.never_quote(id);
+        sources.quote_only(id, [Mark::new(id, 0)]);
+        let lines = sources.lines(Mark::new(id, 5), 1);
+        let texts: Vec<_> = lines.iter().map(|line| (line.number, line.text)).collect();
+        assert_eq!(texts, [(1, Some("a: 1"))]);
+        sources.quote_only(id, []);
         assert_eq!(sources.lines(Mark::new(id, 5), 1), []);
     }
 

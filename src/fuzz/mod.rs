@@ -171,7 +171,7 @@ fn shown(plan: &plan::Plan) {
     for view in [folded, full] {
         report::plan::text(&mut text, plan, view).expect("a string takes any text");
     }
-    report::plan::dot(&mut text, plan).expect("a string takes any text");
+    report::plan::dot(&mut text, plan, 100).expect("a string takes any text");
     report::plan::mermaid(&mut text, plan, 100).expect("a string takes any text");
     report::plan::html(&mut text, plan, None).expect("a string takes any text");
     assert!(is_harmless(&text), "{text:?}");

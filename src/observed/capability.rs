@@ -26,10 +26,12 @@ pub enum Capability {
     Retire,
     /// Set Kubernetes labels.
     Relabel,
+    /// Change its firmware and settings.
+    Service,
 }
 
 impl Capability {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Power,
         Self::Prepare,
         Self::Deploy,
@@ -39,6 +41,7 @@ impl Capability {
         Self::DeploySteps,
         Self::Retire,
         Self::Relabel,
+        Self::Service,
     ];
 
     fn bit(self) -> u16 {

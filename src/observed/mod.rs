@@ -6,6 +6,7 @@
 mod built;
 mod capability;
 mod cluster;
+mod hardware;
 mod inventory;
 mod labels;
 mod remediation;
@@ -29,6 +30,7 @@ pub use cluster::{
     Attachment, BlockedBudget, ClusterFacts, ClusterNode, EtcdAlarm, EtcdAnswer, EtcdMemberSeen,
     EtcdSeen, LocalData, MissingRight, NodePods, PodName,
 };
+pub use hardware::HardwareSeen;
 pub use inventory::{Inventory, InventoryMachine, ListedMachine};
 pub use labels::Labels;
 pub use snapshot::{Error, LARGEST, read, write};

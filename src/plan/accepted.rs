@@ -76,7 +76,7 @@ pub(super) fn recorded(
             // It is on the machine as it is designed, whatever stands for its secrets.
             (Class::Redeploy, Some(after)) if !differing.contains(&section) => &after.digests,
             (Class::Redeploy, _) => installed,
-            (Class::Relabel | Class::Record, _) => rest,
+            (Class::Service | Class::Relabel | Class::Record, _) => rest,
         };
         Some((section, *digests.get(&section)?))
     });

@@ -10,6 +10,7 @@ use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
+use super::service::FirmwareStanding;
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{
@@ -17,7 +18,7 @@ use crate::design::{
 };
 use crate::diff::FieldChange;
 use crate::identity::Proof;
-use crate::observed::{Capability, Fact};
+use crate::observed::{Capability, Fact, PartDrift};
 use crate::record::{NodeRecord, Phase};
 
 impl<'a> Rules<'a> {
@@ -90,7 +91,9 @@ impl<'a> Rules<'a> {
         for part in drift {
             item.because(part.to_string());
         }
-        if !drift.is_empty() {
+        // Firmware and settings are brought true once it is adopted, or are only reported.
+        let is_on_it = |part: &PartDrift| Section::ON_MACHINE.contains(&part.section);
+        if drift.iter().any(is_on_it) {
             item.block(
                 "it differs from its design: its documents have to hold what is there before it is adopted",
                 None,
@@ -138,8 +141,11 @@ impl<'a> Rules<'a> {
         let accepting = Accepting::of(self, subject, after, &sections);
         let open = sections.iter().copied();
         let open: Vec<Section> = open.filter(|section| !accepting.covers(*section)).collect();
-        let worst = open.iter().map(|section| section.class()).max();
+        let is_other = |section: &&Section| section.class() != Class::Service;
+        let worst = open.iter().filter(is_other);
+        let worst = worst.map(|section| section.class()).max();
         let drift = Drift::of(subject, after);
+        let firmware = FirmwareStanding::of(subject, after, sections.contains(&Section::Firmware));
         let outdated = subject.is_outdated();
         let unfinished = subject
             .record
@@ -149,9 +155,12 @@ impl<'a> Rules<'a> {
             _ if drift.gone.is_some() => ChangeKind::Redeploy,
             Some(Class::Redeploy) => ChangeKind::Redeploy,
             _ if join == JoinWork::Await => ChangeKind::AwaitReady,
+            // What is off is switched on first.
+            _ if firmware.differs() && !drift.off => ChangeKind::Service,
             Some(Class::Relabel) => ChangeKind::Relabel,
             _ if drift.is_some() || join == JoinWork::Away => ChangeKind::Drift,
-            Some(Class::Record) => ChangeKind::Record,
+            Some(Class::Record | Class::Service) => ChangeKind::Record,
+            None if firmware.is_to_be_recorded() => ChangeKind::Record,
             None if unfinished => ChangeKind::Record,
             None if outdated && !accepting.is_some() => ChangeKind::Record,
             None if accepting.is_some() => ChangeKind::Accept,
@@ -184,12 +193,15 @@ impl<'a> Rules<'a> {
         }
         item.work.power_on = drift.off;
         item.work.lock = drift.unlocked;
+        item.work.uncordon = drift.cordoned && kind != ChangeKind::Service;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
-        item.work.record = unfinished || outdated || sections.iter().any(only_recorded);
+        let is_renewed = sections.iter().any(only_recorded) || firmware.is_to_be_recorded();
+        item.work.record = unfinished || outdated || is_renewed;
+        item.work.verifies_firmware = firmware.is_to_be_recorded();
         if kind == ChangeKind::AwaitReady {
             // Once it has joined, its record is one of a finished machine by that alone.
-            item.work.record = outdated || sections.iter().any(only_recorded);
+            item.work.record = outdated || is_renewed;
             item.work.rejoins = Some(self.joins.wait(after));
             if unfinished {
                 item.change.counts_as = Standing::Failed;
@@ -211,6 +223,10 @@ impl<'a> Rules<'a> {
         {
             item.show_only();
         }
+        if let (ChangeKind::Service, FirmwareStanding::Differs(settings)) = (kind, firmware) {
+            item = self.service(item, after, settings);
+            return Some(self.keep_to_rung(item, &with_firmware(open)));
+        }
         Some(self.keep_to_rung(item, &open))
     }
 
@@ -231,6 +247,14 @@ impl<'a> Rules<'a> {
         fields.append(&mut of(subject.before, &rest));
         fields
     }
+}
+
+/// The sections that a service brings true, also where only the machine differs from them.
+fn with_firmware(mut sections: Vec<Section>) -> Vec<Section> {
+    if !sections.contains(&Section::Firmware) {
+        sections.push(Section::Firmware);
+    }
+    sections
 }
 
 /// Whether a machine, or its Kubernetes node, exists without a record of its deploy.

@@ -119,12 +119,17 @@ fn steps_of(item: &Item<'_>) -> BTreeSet<StepKind> {
             None => {
                 steps.extend(leave.before_machine());
                 steps.extend(leave.delete.then_some(StepKind::RemoveFromCluster));
-                steps.extend(item.work.deploy.then_some(StepKind::AwaitReady));
+                let service = item.work.service.as_deref();
+                let comes_back = item.work.deploy || service.is_some();
+                steps.extend(comes_back.then_some(StepKind::AwaitReady));
+                let uncordons = service.is_some_and(|service| service.uncordons);
+                steps.extend(uncordons.then_some(StepKind::Uncordon));
             }
         }
     }
     let joins = item.work.rejoins.as_ref().is_some_and(|leave| leave.joins);
     steps.extend(joins.then_some(StepKind::AwaitReady));
+    steps.extend(item.work.uncordon.then_some(StepKind::Uncordon));
     steps.extend(item.work.relabel.is_some().then_some(StepKind::Relabel));
     let single = item.work.single.as_ref().map(|single| single.kind);
     steps.extend(single.filter(|kind| *kind == StepKind::Remediate));

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::item::Item;
+use super::service::left_cordoned;
 use super::subject::{Membership, Subject, state_name};
-use crate::design::NodeDesign;
+use crate::design::{Class, NodeDesign};
 use crate::observed::{Fact, PartDrift};
 use crate::remediation::Backup;
 use crate::step::Parameters;
@@ -14,6 +15,8 @@ pub(super) struct Drift {
     /// It is not deployed any more, and what it is instead.
     pub(super) gone: Option<String>,
     pub(super) off: bool,
+    /// Its node is still cordoned by a service that did not end.
+    pub(super) cordoned: bool,
     /// Labels that were applied and are not as they were.
     labels: Vec<Arc<str>>,
     /// Labels and taints to restore on its node, by the names of the labels where they are known.
@@ -75,7 +78,10 @@ impl Drift {
             true => Vec::new(),
             false => subject.differing().unwrap_or_default(),
         };
-        let parts = parts.iter().filter(|part| !edited.contains(&part.section));
+        // That of firmware and settings is work of its own.
+        let parts = parts.iter().filter(|part| {
+            !edited.contains(&part.section) && part.section.class() != Class::Service
+        });
         Self {
             parts: parts.cloned().collect(),
             unlocked: deployed.is_some_and(|node| node.unlocked),
@@ -92,6 +98,7 @@ impl Drift {
                 ))
             }),
             off: gone.is_none() && subject.seen.is_off(),
+            cordoned: gone.is_none() && left_cordoned(&subject),
             owed: match gone {
                 None => owed_in_service(subject),
                 Some(_) => None,
@@ -108,7 +115,7 @@ impl Drift {
 
     /// Whether a plan repairs some of it: what only a redeploy repairs is asked for by itself.
     pub(super) fn is_repaired(&self) -> bool {
-        let is_state = self.gone.is_some() || self.off || self.unlocked;
+        let is_state = self.gone.is_some() || self.off || self.cordoned || self.unlocked;
         is_state || !self.labels.is_empty() || self.owed.is_some()
     }
 
@@ -118,6 +125,9 @@ impl Drift {
         }
         if self.off {
             item.because("is off");
+        }
+        if self.cordoned {
+            item.because("its node is still cordoned since its machine was serviced");
         }
         for text in [&self.state, &self.given_up].into_iter().flatten() {
             item.because(text.clone());
@@ -134,7 +144,8 @@ impl Drift {
         for part in &self.parts {
             item.because(part.to_string());
         }
-        if !self.parts.is_empty() {
+        let is_rebuilt = |part: &PartDrift| part.section.class() == Class::Redeploy;
+        if self.parts.iter().any(is_rebuilt) {
             item.because(format!(
                 "disks and interfaces of a deployed machine are only repaired by a redeploy: `trueup apply redeploy {}`",
                 item.subject.name

@@ -138,6 +138,10 @@ impl<'a> Clusters<'a> {
             if leave.is_some_and(|leave| leave.only_judged) {
                 item.work.leave = None;
             }
+            // Its members stay: what was judged is that they are away.
+            if let Some(leave) = item.work.leave.as_deref_mut().filter(|each| each.serviced) {
+                leave.etcd.clear();
+            }
             item
         };
         let items = items.into_iter().map(for_a_while).collect();
@@ -220,7 +224,8 @@ impl<'a> Clusters<'a> {
                 item.block_unreadable(&reason, None);
                 continue;
             };
-            let may_end = leaving.destroy_etcd.contains(cluster.name.as_str());
+            let is_serviced = item.work.leave.as_ref().is_some_and(|each| each.serviced);
+            let may_end = !is_serviced && leaving.destroy_etcd.contains(cluster.name.as_str());
             match quorum::removal(cluster, seen, name, may_end) {
                 Ok(found) if found.is_empty() && cluster.members.len() == 1 => {
                     item.because(format!("etcd cluster `{}` ends with it", cluster.name));
@@ -230,7 +235,7 @@ impl<'a> Clusters<'a> {
                 Err(refusal) => {
                     let flag = format!("--destroy-etcd {}", cluster.name);
                     let only = matches!(refusal, quorum::Refusal::OnlyMember { .. });
-                    let flag = only.then_some(&*flag);
+                    let flag = (only && !is_serviced).then_some(&*flag);
                     item.block_for(Cause::Etcd, &refusal.to_string(), flag);
                 }
             }

@@ -141,9 +141,16 @@ pub(super) fn of(
         for (step, wave) in steps.iter().zip(&waves) {
             let parameters = step.parameters.as_ref();
             let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
-            let is_removal = step.id.kind == StepKind::RemoveEtcd && !step.standby;
-            let lost = removals.iter().filter(|each| each.cluster == *name).count();
-            let node = step.id.node.as_ref().filter(|_| is_removal && lost > 0);
+            let node = step.id.node.as_ref();
+            let kind = step.id.kind;
+            let removed = removals.iter().filter(|each| each.cluster == *name);
+            let removed = removed.filter(|_| kind == StepKind::RemoveEtcd);
+            // Those of a machine that is serviced stay, and are away with it.
+            let members = watched.cluster.members.iter();
+            let away = members.filter(|member| Some(&member.node) == node);
+            let away = away.filter(|_| kind == StepKind::Service);
+            let lost = removed.count() + away.count();
+            let node = node.filter(|_| lost > 0 && !step.standby);
             let Some(item) = node.and_then(|node| items.get(node)) else {
                 continue;
             };

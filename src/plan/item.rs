@@ -65,7 +65,8 @@ impl<'a> Item<'a> {
     /// Whether it is built again.
     pub(super) fn comes_back(&self) -> bool {
         let single = self.work.single.as_ref();
-        self.work.deploy || single.is_some_and(|single| single.kind == StepKind::Remediate)
+        let is_built = self.work.deploy || self.work.service.is_some();
+        is_built || single.is_some_and(|single| single.kind == StepKind::Remediate)
     }
 
     pub(super) fn because(&mut self, reason: impl Into<Arc<str>>) {

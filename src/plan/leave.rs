@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::subject::Membership;
 use crate::design::ClusterName;
 use crate::observed::ClusterNode;
 use crate::step::{EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
@@ -25,6 +26,8 @@ pub(super) struct Leave {
     pub(super) delete: bool,
     /// Only one step of all was asked for.
     pub(super) only: Option<StepKind>,
+    /// It is only away while its machine is serviced: its members stay, and no more than its pods leave.
+    pub(super) serviced: bool,
     /// It takes no step, and is judged as if its members went.
     pub(super) only_judged: bool,
     /// It is no node of the cluster yet, and its deploy makes it one.
@@ -45,17 +48,33 @@ impl Leave {
         }
     }
 
+    /// A node that only takes pods again.
+    pub(super) fn of_a_cordoned(membership: Membership<'_>) -> Self {
+        let node_uid = match membership {
+            Membership::In(node) => Some(node.uid.clone()),
+            Membership::NotAsked
+            | Membership::NoCluster
+            | Membership::Unseen(_)
+            | Membership::Out => None,
+        };
+        Self {
+            node_uid,
+            ..Self::default()
+        }
+    }
+
     /// The kinds of step before the machine is taken away, in order.
     pub(super) fn before_machine(&self) -> impl Iterator<Item = StepKind> + use<> {
         let in_cluster = self.node_uid.is_some();
+        let leaves = in_cluster && !self.serviced;
         let removes = !self.etcd.is_empty();
         let checks = (self.is_member || self.awaits_etcd) && (removes || self.given_up.is_empty());
         [
             (in_cluster, StepKind::Drain),
-            (in_cluster, StepKind::ClearLabels),
+            (leaves, StepKind::ClearLabels),
             (removes, StepKind::RemoveEtcd),
-            (checks, StepKind::CheckEtcd),
-            (in_cluster && !self.is_gone, StepKind::ShutdownKubelet),
+            (checks && !self.serviced, StepKind::CheckEtcd),
+            (leaves && !self.is_gone, StepKind::ShutdownKubelet),
         ]
         .into_iter()
         .filter_map(|(wanted, kind)| wanted.then_some(kind))

@@ -43,6 +43,7 @@ mod renamed;
 mod rules;
 mod safeguards;
 pub mod saved;
+mod service;
 mod stale;
 mod steps;
 mod subject;
@@ -118,6 +119,8 @@ pub enum ChangeKind {
     Rename,
     /// `~`: Kubernetes labels only.
     Relabel,
+    /// `~`: drained, its firmware and settings changed, restarted; no disk is touched. Blocked until allowed.
+    Service,
     /// `-/+`: torn down and built again; blocked until allowed.
     Redeploy,
     /// `-`: no longer designed: torn down; blocked until allowed.
@@ -147,6 +150,7 @@ impl ChangeKind {
             | Self::AwaitReady
             | Self::Rename
             | Self::Relabel
+            | Self::Service
             | Self::Retire
             | Self::Unretire => "~",
             Self::Redeploy => "-/+",

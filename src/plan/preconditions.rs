@@ -172,6 +172,7 @@ fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &NodeWork) -
     let first = match work {
         work if work.destroy => S::Destroy,
         work if work.prepare => S::Prepare,
+        work if work.service.is_some() => S::Service,
         _ => S::Deploy,
     };
     match fact {

@@ -295,7 +295,7 @@ impl Subject<'_> {
         let differs = |section: &Section| {
             let old = match section.class() {
                 Class::Redeploy => installed,
-                Class::Relabel | Class::Record => old,
+                Class::Service | Class::Relabel | Class::Record => old,
             };
             old.get(section) != after.digests.get(section)
         };
@@ -307,7 +307,7 @@ impl Subject<'_> {
         let record = self.record?;
         let design = match section.class() {
             Class::Redeploy => self.installed,
-            Class::Relabel | Class::Record => self.before,
+            Class::Service | Class::Relabel | Class::Record => self.before,
         }?;
         let is_recorded = record.digest_version != DIGEST_VERSION
             || record.digests.get(&section) == design.digests.get(&section);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::leave::Leave;
-use crate::design::{AcceptedDesign, NodeName, Rung};
+use crate::design::{AcceptedDesign, HardwareSetting, NodeName, Rung};
 use crate::observed::Capability;
 use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
 
@@ -16,6 +16,14 @@ pub(super) struct Single {
     pub(super) parameters: Parameters,
 }
 
+/// The work of a service.
+#[derive(Clone, Debug)]
+pub(super) struct ServiceWork {
+    pub(super) settings: Vec<HardwareSetting>,
+    /// Its Kubernetes node takes pods again afterwards: no other has cordoned it.
+    pub(super) uncordons: bool,
+}
+
 /// The work that the steps of a node are built of.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeWork {
@@ -23,6 +31,8 @@ pub(super) struct NodeWork {
     pub(super) unset_retired: bool,
     pub(super) power_on: bool,
     pub(super) lock: bool,
+    /// Its node takes pods again, after a service that did not end.
+    pub(super) uncordon: bool,
     pub(super) relabel: Option<Arc<Parameters>>,
     pub(super) destroy: bool,
     /// How it leaves its clusters before, where it is in any.
@@ -38,9 +48,13 @@ pub(super) struct NodeWork {
     pub(super) cleaning: Option<Arc<Cleaning>>,
     pub(super) refused: Option<Arc<str>>,
     pub(super) deploy: bool,
+    /// Its firmware and settings are changed.
+    pub(super) service: Option<Box<ServiceWork>>,
     /// The steps of its deploy besides its own, where the design has any.
     pub(super) deploy_steps: Option<Arc<[DeployStep]>>,
     pub(super) record: bool,
+    /// Its record says that its firmware and settings are as designed, as they were observed to be.
+    pub(super) verifies_firmware: bool,
     /// The differences that its record is to list; then the rest of the record is brought up to date, too.
     pub(super) accept: Option<Box<AcceptedDesign>>,
     pub(super) adopt: bool,
@@ -62,6 +76,7 @@ impl NodeWork {
         unset_retired: false,
         power_on: false,
         lock: false,
+        uncordon: false,
         relabel: None,
         destroy: false,
         leave: None,
@@ -72,8 +87,10 @@ impl NodeWork {
         cleaning: None,
         refused: None,
         deploy: false,
+        service: None,
         deploy_steps: None,
         record: false,
+        verifies_firmware: false,
         accept: None,
         adopt: false,
         renamed_from: None,
@@ -89,7 +106,9 @@ impl NodeWork {
     pub(super) fn is_in_a_group(&self) -> bool {
         self.prepare
             || self.deploy
+            || self.service.is_some()
             || self.power_on
+            || self.uncordon
             || self.relabel.is_some()
             || self.rejoins.is_some()
     }
@@ -115,9 +134,11 @@ impl NodeWork {
         let table = [
             (self.destroy, destroys),
             (self.deploy, of(StepKind::Deploy)),
+            (self.service.is_some(), of(StepKind::Service)),
             (self.prepare, of(StepKind::Prepare)),
             (self.power_on, of(StepKind::PowerOn)),
             (self.lock, of(StepKind::Lock)),
+            (self.uncordon, of(StepKind::Uncordon)),
             (self.relabel.is_some(), of(StepKind::Relabel)),
             (self.rejoins.is_some(), of(StepKind::AwaitReady)),
             (sets_flag, of(StepKind::SetRetired)),
@@ -133,6 +154,7 @@ impl NodeWork {
     pub(super) fn tears_down(&self) -> bool {
         let is_off = |single: &Single| single.kind == StepKind::PowerOff;
         self.destroy
+            || self.service.is_some()
             || self.leave.as_deref().is_some_and(Leave::takes_out)
             || self.single.as_deref().is_some_and(is_off)
     }
@@ -148,6 +170,7 @@ impl NodeWork {
         self.destroy
             || self.prepare
             || self.deploy
+            || self.service.is_some()
             || self.power_on
             || self.lock
             || self.adopt
@@ -188,6 +211,11 @@ impl NodeWork {
             ),
             (self.prepare, Capability::Prepare, "prepare it"),
             (self.deploy, Capability::Deploy, "deploy a system on it"),
+            (
+                self.service.is_some(),
+                Capability::Service,
+                "change its firmware and settings",
+            ),
             (
                 self.deploy_steps.is_some(),
                 Capability::DeploySteps,

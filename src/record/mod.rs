@@ -22,8 +22,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, NodeName, RunId, Section,
-    SiteName,
+    Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, HardwareSetting, NodeName,
+    RunId, Section, SiteName,
 };
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory};
@@ -119,6 +119,18 @@ pub struct NodeRecord {
     /// Whether it has joined its clusters since it was built; absent: it is to join none, or was not built by a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<Join>,
+    /// The last service of its firmware and settings, for the way back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serviced: Option<Box<Serviced>>,
+}
+
+/// A service of a machine's firmware and settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serviced {
+    /// The run that did it.
+    pub run: RunId,
+    /// The values that it set, each with the value before where that was observed.
+    pub settings: Vec<HardwareSetting>,
 }
 
 /// How many machines of a site are not known to be as designed though nothing shows that they are not.
@@ -262,6 +274,7 @@ impl NodeRecord {
             accepted: None,
             known: Some(Known::Applied),
             join: None,
+            serviced: None,
         }
     }
 

@@ -21,7 +21,7 @@ impl NodeRecord {
             self.digests.get(&section)?;
             let design = match section.class() {
                 Class::Redeploy => installed,
-                Class::Relabel | Class::Record => applied,
+                Class::Service | Class::Relabel | Class::Record => applied,
             };
             Some((section, *design.digests.get(&section)?))
         });

@@ -39,7 +39,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// As [`Self::clone_local`]; the commit is not there.
+    /// As [`Self::clone_local`]; the commit is not found in it.
     pub fn clone_apart(from: &Path, folder: &Path, commit: CommitId) -> Result<(), Error> {
         Self::clone_local(from, folder, false)?;
         let handle = git2::Repository::open(folder).map_err(git("open a clone"))?;

@@ -48,10 +48,12 @@ pub enum HalfDone {
         /// The failure, or the step that had begun.
         message: Option<Arc<str>>,
     },
-    /// A step that had begun and whose end is unknown.
+    /// A step that had begun, or may have, and whose end is unknown.
     Step {
         /// Its id.
         step: StepId,
+        /// Whether it is not known whether it had begun, either. Of those of a node, only the first is told.
+        may_have_begun: bool,
     },
 }
 
@@ -220,7 +222,15 @@ fn left_behind(
     };
     let open = view.open().map(|(step, _)| step);
     let open = open.filter(|step| !step.node.as_ref().is_some_and(is_told));
-    half_done.extend(open.map(|step| HalfDone::Step { step: step.clone() }));
+    let mut suspected = FxHashSet::default();
+    half_done.extend(open.filter_map(|step| {
+        let may_have_begun = known.is_suspected(step);
+        let is_first = !may_have_begun || suspected.insert(&step.node);
+        is_first.then(|| HalfDone::Step {
+            step: step.clone(),
+            may_have_begun,
+        })
+    }));
     let planned = plan.map_or_else(BTreeMap::new, |plan| view.nodes(plan));
     let left_cordoned = planned.iter().filter(|(_, node)| node.is_left_cordoned());
     let left_cordoned = left_cordoned.map(|(node, _)| (*node).clone()).collect();

@@ -62,7 +62,7 @@ pub(super) fn abort_held(
     end().inspect_err(|error| {
         // What is written and not published keeps its lock.
         if !matches!(error, Error::Unpublished { .. }) {
-            let _ = site.release(held.lock.id);
+            let _ = site.release(&held.lock);
         }
     })
 }

@@ -74,7 +74,7 @@ pub fn begin<'a>(
     };
     let begun = beginning.run(still_holds);
     begun.inspect_err(|_| {
-        let _ = site.release(beginning.held.lock.id);
+        let _ = site.release(&beginning.held.lock);
     })
 }
 
@@ -116,7 +116,7 @@ pub fn look_out(process: Process<'_>) -> Result<Outlook, Error> {
     let repaired = repair_tag(site, &store, &records.state)?;
     let settled = settle_tags(site, &store, &records.state)?;
     // Its run has ended, or had begun nothing: the first records are published before the first step.
-    left.map_or(Ok(()), |left| site.release(left.id))?;
+    left.map_or(Ok(()), |left| site.release(&left))?;
     note_settled(process, &store, &settled)?;
     Ok(Outlook {
         ended: caught_up.or(repaired),

@@ -167,6 +167,7 @@ impl Session<'_> {
                 .map(|accepted| (accepted, &actor)),
             is_accepting: self.accepting.contains(&outcome.node),
             verified: parameters.map_or(&[], |all| &all.verified),
+            settings: parameters.map_or(&[], |all| &all.settings),
             joins_after: parameters
                 .filter(|all| all.joins)
                 .map(|_| self.process.time.seconds()),

@@ -252,8 +252,7 @@ impl KnownRun {
         decided.filter_map(|(step, _)| step.node.as_ref()).collect()
     }
 
-    /// Counts the steps as begun of which nothing is known here, and that may have begun elsewhere: those that destroy
-    /// or build a machine.
+    /// Counts the steps on nodes as begun of which nothing is known here, and that may have begun elsewhere.
     pub(super) fn suspect(&mut self, plan: &Plan) {
         if !self.is_incomplete || self.is_divided {
             return;
@@ -275,7 +274,7 @@ impl KnownRun {
                 .node
                 .as_ref()
                 .is_some_and(|node| stopped.contains(node));
-            changes_machine(step.kind) && !is_stopped
+            step.node.is_some() && step.kind.facts().effect != Effect::None && !is_stopped
         });
         let suspected = possibly_begun(steps, &self.entries);
         self.suspected = suspected.iter().filter_map(Entry::step).cloned().collect();
@@ -283,11 +282,17 @@ impl KnownRun {
         self.journal += self.suspected.len();
     }
 
-    /// The steps whose machines tell how they ended, each with its notes: those that destroy or build one, and that had
-    /// begun, or may have.
+    /// Whether a step counts as begun only because nothing is known of it.
+    pub(super) fn is_suspected(&self, step: &StepId) -> bool {
+        self.suspected.contains(step)
+    }
+
+    /// The steps whose machines and clusters show how they ended, each with its notes, of those that had begun, or may have.
     pub(super) fn open_to_see(&self) -> OpenSteps {
         let view = self.view();
-        let open = view.open().filter(|(step, _)| changes_machine(step.kind));
+        let open = view
+            .open()
+            .filter(|(step, _)| shows_end(step.kind) || self.is_suspected(step));
         open.map(|(step, view)| (step.clone(), view.notes().cloned().collect()))
             .collect()
     }
@@ -319,10 +324,15 @@ impl KnownRun {
     }
 }
 
-/// Whether a step destroys or builds a machine by itself, so that the machine shows whether it did.
-const fn changes_machine(kind: StepKind) -> bool {
+/// Whether the machine or the cluster shows how far a step came that had begun: not where it may have stopped between two
+/// requests that leave no trace outside, such as those of the enrolment of a machine.
+const fn shows_end(kind: StepKind) -> bool {
     let facts = kind.facts();
-    matches!(facts.actor, Actor::Hardware) && matches!(facts.effect, Effect::Destructive)
+    match facts.actor {
+        Actor::Hardware => facts.changes_machine(),
+        Actor::Cluster => !matches!(facts.effect, Effect::None),
+        Actor::Dispatcher | Actor::Both => false,
+    }
 }
 
 /// The content of the checkpoints of a run.

@@ -41,7 +41,7 @@ pub fn migrate(process: Process<'_>, how: Move) -> Result<Migration, Error> {
     let id = ulid::Ulid::from_parts(milliseconds, process.actor.random);
     let held = process.acquire(&RunId::from(id.to_string()), b"", || Ok(()))?;
     let moved = relocate(process, remote, how);
-    let released = site.release(held.lock.id);
+    let released = site.release(&held.lock);
     let mut migration = moved?;
     released?;
     // From now on this clone finds them where they are.

@@ -191,6 +191,7 @@ mod tests {
             accepted: None,
             is_accepting: false,
             verified: &[],
+            settings: &[],
             joins_after: None,
             decided: false,
         };

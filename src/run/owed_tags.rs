@@ -115,6 +115,6 @@ pub(super) fn note_settled(
         Ok(())
     };
     let published = publish();
-    site.release(held.lock.id)?;
+    site.release(&held.lock)?;
     published
 }

@@ -70,7 +70,7 @@ impl SiteRepository<'_> {
         let is_of_workers = end.run.workers.is_some();
         if self.audience().is_none() {
             if let Some(lock) = end.lock {
-                self.release(lock)?;
+                self.delete_lock(lock)?;
             }
             if is_of_workers {
                 parts.forget();

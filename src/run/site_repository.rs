@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::error::{self, Error};
+use super::files::RunFiles;
 use crate::design::{RunId, SiteName};
 use crate::record::{ExchangeOutcome, NotReady, Place, Signing, State, Store};
 use crate::repository::{CommitId, Lock, PushOutcome, RefUpdate, Remote, Repository};
@@ -203,8 +204,19 @@ impl<'a> SiteRepository<'a> {
         }
     }
 
-    /// Gives the lock back.
-    pub(super) fn release(&self, lock: CommitId) -> Result<(), Error> {
+    /// Gives the lock of a run back whose process has certainly stopped, and notes that, so that nothing waits for the last
+    /// request of that process where the run did not come to its end.
+    pub(super) fn release(&self, lock: &Lock) -> Result<(), Error> {
+        let run = RunId::from(lock.holder.run.as_str());
+        let files = RunFiles::of(self.repository, &self.name, &run);
+        if files.exists() {
+            files.note_released(true);
+        }
+        self.delete_lock(lock.id)
+    }
+
+    /// Deletes the lock, whatever its process does.
+    pub(super) fn delete_lock(&self, lock: CommitId) -> Result<(), Error> {
         self.repository
             .release_lock(self.name.as_str(), lock, self.remote()?)
             .map_err(error::repository(&self.name, "release the lock"))

@@ -57,8 +57,10 @@ pub(super) fn take_over(
             wait.as_secs()
         ));
         pause(process, wait).inspect_err(|_| {
-            files.note_released(was_locked);
-            let _ = site.release(taken.lock.id);
+            let _ = match was_locked {
+                true => site.release(&taken.lock),
+                false => site.delete_lock(taken.lock.id),
+            };
         })?;
     }
     files.note_released(false);
@@ -151,21 +153,21 @@ pub fn unlock(process: Process<'_>, run: &RunId, how: Unlock) -> Result<(), Erro
         return Err(site.held(left));
     }
     if how == Unlock::Forced {
-        return site.release(left.id);
+        return site.delete_lock(left.id);
     }
-    let files = RunFiles::of(site.repository, &site.name, run);
+    // Also of a run that another clone of this machine began.
+    let release = |left: &Lock| {
+        RunFiles::of(site.repository, &site.name, run).note_released(true);
+        site.release(left)
+    };
     if process.is_dead(&left)? {
-        files.note_released(true);
-        return site.release(left.id);
+        return release(&left);
     }
     if how == Unlock::Dead || left.holder.of_workers {
         return Err(site.held(left));
     }
     match wait_until_dead(process, left)? {
-        Some(left) => {
-            files.note_released(true);
-            site.release(left.id)
-        }
+        Some(left) => release(&left),
         None => Ok(()),
     }
 }

@@ -56,6 +56,6 @@ pub fn vouch(process: Process<'_>) -> Result<Option<RunId>, Error> {
         }
     };
     let signed = sign();
-    site.release(held.lock.id)?;
+    site.release(&held.lock)?;
     signed.map(|()| Some(run))
 }

@@ -1,14 +1,18 @@
 //! Connections: addresses, TLS, and bounds in number, size and time.
 //!
 //! A connection that sends its headers too slowly, or too many of them, is closed by the HTTP library; so is one that is
-//! idle. Beyond the most connections at once further ones wait to be accepted.
+//! idle. Beyond the most connections at once further ones wait to be accepted; those of one address that have sent no
+//! request yet are bounded besides.
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::{Extension, Router};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use axum::{Extension, Router, middleware};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -24,6 +28,7 @@ use tokio_rustls::TlsAcceptor;
 use super::address::Address;
 use super::certificate::{Names, names};
 use super::error::Error;
+use super::waiting::{Ticket, Waiting};
 
 /// The pause after a connection could not be accepted: no file is free just now.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -166,7 +171,10 @@ pub async fn answer(
     limits: Limits,
     mut stop: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let places = Places {
+        all: Arc::new(Semaphore::new(limits.connections)),
+        waiting: Waiting::new(limits.connections),
+    };
     let mut accepting = JoinSet::new();
     let (over, _) = watch::channel(());
     let over = Arc::new(over);
@@ -180,6 +188,13 @@ pub async fn answer(
     let _ = timeout(limits.drain, over.closed()).await;
 }
 
+/// The places of connections.
+#[derive(Clone)]
+struct Places {
+    all: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
+}
+
 /// Waits until a stop is asked for.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     // The sender lives as long as the service.
@@ -190,13 +205,13 @@ async fn accept(
     listener: Listener,
     router: Router,
     limits: Limits,
-    places: Arc<Semaphore>,
+    places: Places,
     mut stop: watch::Receiver<bool>,
     over: Arc<watch::Sender<()>>,
 ) {
     loop {
         let place = tokio::select! {
-            place = places.clone().acquire_owned() => place,
+            place = places.all.clone().acquire_owned() => place,
             () = stopped(&mut stop) => return,
         };
         let accepted = tokio::select! {
@@ -213,11 +228,38 @@ async fn accept(
         };
         let (router, tls, stop) = (router.clone(), listener.tls.clone(), stop.clone());
         let over = over.subscribe();
+        let ticket = match &peer {
+            Peer::Tcp { address, .. } => Some(Arc::new(places.waiting.enter(address.ip()))),
+            #[cfg(unix)]
+            Peer::Unix { .. } => None,
+        };
         tokio::spawn(async move {
             let (_over, _place) = (over, place);
-            connection(stream, peer, tls, router, limits, stop).await;
+            let router = router.layer(middleware::from_fn_with_state(ticket.clone(), heard));
+            let closed = async {
+                match &ticket {
+                    Some(ticket) => ticket.closed().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = connection(stream, peer, tls, router, limits, stop) => {}
+                () = closed => log::debug!("a connection was closed before its first request, for newer ones of its address"),
+            }
         });
     }
+}
+
+/// Notes that a request has come: the connection waits for none any more.
+async fn heard(
+    State(ticket): State<Option<Arc<Ticket>>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if let Some(ticket) = ticket {
+        ticket.heard();
+    }
+    next.run(request).await
 }
 
 /// A stream of either kind of socket.

@@ -36,6 +36,7 @@ mod shared;
 mod shipyard;
 mod spans;
 mod subject;
+mod waiting;
 mod work;
 
 pub use address::Address;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use axum::response::{IntoResponse as _, Response};
 use axum::{Router, middleware};
+use http::Uri;
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -112,11 +114,20 @@ fn router(shared: &Arc<Shared>) -> Router {
         .merge(own::routes())
         .merge(page::routes())
         .merge(shipyard::routes())
-        .fallback(async || Refusal::not_found("there is no such resource"))
+        .fallback(no_resource)
         .method_not_allowed_fallback(promenade::no_method)
         .with_state(shared.clone());
     routes
         .merge(probes(shared.clone()))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn_with_state(shared.clone(), guard))
+}
+
+/// Refuses a path that nothing has, in the form of the API that it would be of.
+async fn no_resource(uri: Uri) -> Response {
+    let path = uri.path();
+    match path.starts_with("/api/v1.0/") && !path.starts_with("/api/v1.0/nodes/") {
+        true => shipyard::no_resource(path),
+        false => Refusal::not_found("there is no such resource").into_response(),
+    }
 }

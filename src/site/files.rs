@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, SourceId, Sources};
+use crate::diagnostic::{Diagnostic, Diagnostics, Mark, SourceId, Sources};
 use crate::document::{self, LoadSettings, LoadedFile, SiteLimits, decode};
 use crate::repository::{BlobId, Content, Entry, Reason, Repository, Tree};
 use crate::threads;
@@ -78,8 +78,9 @@ impl<'a> Files<'a> {
         first..self.sources.len() as u32
     }
 
-    /// The same diagnostics without the lines of files that git does not track: a pipeline may have put its
-    /// credentials beside the site. What such a file holds that is no document is not named either.
+    /// Returns diagnostics of files that git does not track without lines of them: a pipeline may have put its
+    /// credentials beside the site. What such a file holds that is no document is not named either. The line of a field
+    /// that trueup reads is quoted all the same, unless it has a credential: it is part of a document of a site.
     pub(super) fn unquoted(
         &mut self,
         diagnostics: Diagnostics,
@@ -102,10 +103,18 @@ impl<'a> Files<'a> {
                     && !entry.is_some_and(Entry::is_elsewhere)
                     && !self.repository.is_tracked(place)?;
                 untracked.insert(mark.source, is_untracked);
-                if is_untracked {
-                    self.sources.never_quote(mark.source);
-                }
             }
+        }
+        let mut read: HashMap<SourceId, Vec<Mark>> = HashMap::new();
+        for diagnostic in diagnostics.iter().filter(|each| is_of_a_field(each)) {
+            let related = diagnostic.related.iter().map(|related| related.mark);
+            for mark in diagnostic.mark.into_iter().chain(related) {
+                read.entry(mark.source).or_default().push(mark);
+            }
+        }
+        for (source, _) in untracked.iter().filter(|(_, is_untracked)| **is_untracked) {
+            let marks = read.remove(source).unwrap_or_default();
+            self.sources.quote_only(*source, marks);
         }
         let is_untracked = |diagnostic: &Diagnostic| {
             let mark = diagnostic.mark;
@@ -286,8 +295,19 @@ pub(super) fn too_large() -> Diagnostic {
         .hint("nothing of it is read: move other files out of its folders, or make two sites of it")
 }
 
+/// Whether a problem is in a field that a schema or a rule expects, in a document.
+fn is_of_a_field(diagnostic: &Diagnostic) -> bool {
+    let code = diagnostic.code.0;
+    code.starts_with("rule-")
+        || code.starts_with("reference-")
+        || matches!(code, "schema-type" | "schema-value")
+}
+
 /// A diagnostic of a file that git does not track.
 fn without_content(mut diagnostic: Diagnostic) -> Diagnostic {
+    if is_of_a_field(&diagnostic) {
+        return diagnostic;
+    }
     let code = diagnostic.code.0;
     if code.starts_with("yaml-") || code.starts_with("envelope-") {
         let unnamed = |text: &str| {

@@ -39,7 +39,7 @@ pub use guards::GuardDocuments;
 pub use load::Loader;
 pub use names::Names;
 pub use rendered::RenderedText;
-pub use sandbox::{Sandbox, SandboxSettings};
+pub use sandbox::{Outside, Sandbox, SandboxSettings};
 pub use units::Sizes;
 
 /// Which revision of the files is meant.
@@ -138,6 +138,9 @@ pub enum Error {
         /// The problem.
         problem: String,
     },
+    /// A command in a sandbox would reach what is outside of it.
+    #[error("this clone is a sandbox: {0}")]
+    Outside(&'static str),
     /// A site's name cannot be used.
     #[error("the site's name `{name}` {problem}")]
     BadName {
@@ -192,6 +195,9 @@ impl Error {
                 "make another sandbox with `trueup try new DIR`, in the repository that this one was made of"
                     .to_owned(),
             ),
+            Self::Outside(_) => {
+                Some("run the command in the repository that the sandbox was made of".to_owned())
+            }
             Self::OtherRepository { .. } | Self::BadName { .. } => None,
         }
     }

@@ -26,6 +26,30 @@ const FORMAT_VERSION: u32 = 1;
 /// The largest file of settings: a script of faults that names each machine of a large site several times.
 const LARGEST: u64 = 256 << 20;
 
+/// A place outside of the clone which commands reach, besides machines and clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    /// A remote of the clone.
+    Remote,
+    /// The forge that publishes comments.
+    Forge,
+    /// The backends that a command names by flags.
+    Named,
+    /// The services that the settings of `trueup serve` name.
+    Services,
+}
+
+impl Outside {
+    fn refusal(self) -> &'static str {
+        match self {
+            Self::Remote => "it has no remote, and its records are published nowhere",
+            Self::Forge => "nothing is published on a forge",
+            Self::Named => "no backend is reached, whatever flags name",
+            Self::Services => "no service is asked that `keystone`, `oidc` or `deckhand` names",
+        }
+    }
+}
+
 /// A sandbox.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -107,6 +131,19 @@ impl Sandbox {
                     "`{SETTING}` in git's configuration marks it, and its folder is missing"
                 ),
             }),
+        }
+    }
+
+    /// Refuses what is outside of a clone that is a sandbox. What may be reached from one is decided here, and by the
+    /// backends that the loader takes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Outside`]; or the settings of the sandbox are gone.
+    pub fn refuse(repository: &Repository, outside: Outside) -> Result<(), Error> {
+        match Self::of(repository)? {
+            Some(_) => Err(Error::Outside(outside.refusal())),
+            None => Ok(()),
         }
     }
 

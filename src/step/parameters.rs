@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{CleanStep, DeployStep};
-use crate::design::{AcceptedDesign, ClusterName, NodeName, Section};
+use crate::design::{AcceptedDesign, ClusterName, HardwareSetting, NodeName, Section};
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory, RemediationLimits};
 
@@ -98,6 +98,9 @@ pub struct Parameters {
     /// The steps of a deploy besides its own, for deploy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deploy_steps: Vec<DeployStep>,
+    /// The values of firmware and settings to be set, for service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<HardwareSetting>,
 }
 
 impl Parameters {
@@ -133,6 +136,7 @@ impl Parameters {
             forget,
             clean_steps,
             deploy_steps,
+            settings,
         } = self;
         let rows = [
             ("set_labels", !set_labels.is_empty()),
@@ -163,6 +167,7 @@ impl Parameters {
             ("forget", *forget),
             ("clean_steps", !clean_steps.is_empty()),
             ("deploy_steps", !deploy_steps.is_empty()),
+            ("settings", !settings.is_empty()),
         ];
         let given = rows.into_iter().filter(|(_, is_given)| *is_given);
         given.map(|(name, _)| name)

@@ -154,26 +154,24 @@ struct ProbedMachine {
     not_taken_back: Option<(StepId, String)>,
 }
 
-/// Probes the open steps of a machine, in the order of the plan. A step is only asked for where the one before is done: of a
-/// machine that still runs what was built before, no probe could tell that from what would have been built.
+/// Probes the open steps of a machine, in the order of the plan: first those that build or destroy it, then the others.
 async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine {
     let mut look = ProbedMachine::default();
+    let is_of_machine = |order: &&Order| order.step.id.kind.facts().changes_machine();
+    // One is only asked for where the one before is done: of a machine that still runs what was built before, no probe could
+    // tell that from what would have been built. Where it had not begun, none behind it had.
     let mut is_untouched = false;
-    for order in orders {
-        if is_untouched {
-            look.seen.push((order.step.id.clone(), Seen::NotBegun));
-            continue;
-        }
-        let probe = tokio::time::timeout(LONGEST_LOOK, hardware.probe(&order)).await;
-        let seen = match probe {
-            Ok(Probe::Done) => Some(Seen::Done),
-            Ok(Probe::NotBegun) => Some(Seen::NotBegun),
-            Ok(Probe::UnderWay | Probe::Ambiguous(_)) | Err(_) => None,
-        };
-        is_untouched = seen == Some(Seen::NotBegun);
+    for order in orders.iter().filter(is_of_machine) {
         let id = &order.step.id;
-        if !is_untouched && id.kind.facts().reaches == Some(Phase::Deployed) {
-            let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(&order)).await;
+        let seen = match is_untouched {
+            true => Some(Seen::NotBegun),
+            false => seen_of(hardware, order).await,
+        };
+        if !is_untouched
+            && seen != Some(Seen::NotBegun)
+            && id.kind.facts().reaches == Some(Phase::Deployed)
+        {
+            let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(order)).await;
             let left = match taken {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error.to_string()),
@@ -181,12 +179,46 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
             };
             look.not_taken_back = left.map(|left| (id.clone(), left));
         }
-        look.seen.extend(seen.map(|seen| (id.clone(), seen)));
-        if seen.is_none() {
-            break;
-        }
+        is_untouched = seen == Some(Seen::NotBegun);
+        let Some(seen) = seen else {
+            return look;
+        };
+        look.seen.push((id.clone(), seen));
     }
+    let is_done = |order: &Order| look.seen.contains(&(order.step.id.clone(), Seen::Done));
+    let is_not_begun = |order: &Order| look.seen.contains(&(order.step.id.clone(), Seen::NotBegun));
+    let done = orders.iter().rposition(is_done);
+    let not_begun = orders.iter().position(is_not_begun);
+    let mut others = Vec::new();
+    let mut is_untouched = false;
+    for (position, order) in orders.iter().enumerate() {
+        if is_of_machine(&order) {
+            continue;
+        }
+        let seen = match () {
+            () if done.is_some_and(|done| position < done) => Some(Seen::Done),
+            () if is_untouched || not_begun.is_some_and(|first| first < position) => {
+                Some(Seen::NotBegun)
+            }
+            () => seen_of(hardware, order).await,
+        };
+        is_untouched |= seen == Some(Seen::NotBegun);
+        let Some(seen) = seen else {
+            break;
+        };
+        others.push((order.step.id.clone(), seen));
+    }
+    look.seen.extend(others);
     look
+}
+
+/// How a step ended that had begun, or may have; `None`: that cannot be told.
+async fn seen_of(hardware: &Backends, order: &Order) -> Option<Seen> {
+    match tokio::time::timeout(LONGEST_LOOK, hardware.probe(order)).await {
+        Ok(Probe::Done) => Some(Seen::Done),
+        Ok(Probe::NotBegun) => Some(Seen::NotBegun),
+        Ok(Probe::UnderWay | Probe::Ambiguous(_)) | Err(_) => None,
+    }
 }
 
 /// The guards that the documents of the commit of a run say.

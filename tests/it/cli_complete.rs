@@ -93,7 +93,7 @@ fn outside_of_a_site_only_what_needs_none_is_completed() {
 /// Machines of a site, each in a document.
 fn machines(count: usize) -> String {
     let document = |number: usize| {
-        let (high, low) = (number / 250, number % 250 + 1);
+        let (high, low) = (number / 250 + 1, number % 250 + 1);
         format!(
             "---\nschema: drydock/BaremetalNode/v1\nmetadata: {{name: m{number:04}}}\ndata:\n  host_profile: worker\n  \
              metadata: {{rack: closet, tags: [worker]}}\n  addressing:\n    - {{network: pxe, address: 10.40.{high}.{low}}}\n    \

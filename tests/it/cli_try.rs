@@ -107,7 +107,7 @@ fn records_of_a_sandbox_are_published_nowhere() {
     fixture
         .run(&inside(&["plan", "--remote", "origin"]))
         .with(64)
-        .saying("a sandbox has no remote");
+        .saying("it has no remote");
 }
 
 #[test]
@@ -142,4 +142,41 @@ fn the_clock_of_a_sandbox_moves_days_and_machines() {
     assert_ne!(day(&fixture), before);
     fixture.run(&inside(&["try", "undo"])).with(0);
     assert_eq!(day(&fixture), before);
+}
+
+#[test]
+fn what_is_outside_of_a_sandbox_is_refused() {
+    let fixture = with_sandbox();
+    let settings = sandbox(&fixture).join("../serve.yaml");
+    let keystone = "keystone: {url: 'https://127.0.0.1:9/v3', project: p}\n";
+    std::fs::write(&settings, keystone).unwrap();
+    let settings = settings.to_str().unwrap();
+    for (words, refusal) in [
+        (
+            vec!["comment", "plan.md", "--on", "github", "--change", "1"],
+            "nothing is published on a forge",
+        ),
+        (vec!["serve", "--config", settings], "no service is asked"),
+        (
+            vec![
+                "adopt",
+                "--from",
+                "redfish",
+                "--range",
+                "127.0.0.1/32",
+                "-o",
+                "new/site",
+            ],
+            "no backend is reached",
+        ),
+        (
+            vec!["adopt", "--etcd", "kubernetes=https://127.0.0.1:9"],
+            "no backend is reached",
+        ),
+        (vec!["log", "--remote", "origin"], "it has no remote"),
+    ] {
+        let run = fixture.run(&inside(&words)).with(64);
+        run.saying("this clone is a sandbox").saying(refusal);
+        assert!(!sandbox(&fixture).join("new").exists(), "{words:?}");
+    }
 }

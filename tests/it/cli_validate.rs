@@ -215,3 +215,38 @@ fn a_policy_silences_warnings_by_their_codes_and_never_errors() {
         assert!(refused.contains(&"schema-value".to_owned()), "{unknown}");
     }
 }
+
+#[test]
+fn of_a_new_file_the_line_of_a_field_is_quoted_and_no_other() {
+    let fixture = fixture_of_edge();
+    let machine = "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: edge-4}\ndata:\n  host_profile: wrker\n  description: hunter2-beside\n  oob: {type: manual}\n  secrte: hunter2-unknown\n  metadata: {rack: closet, tags: hunter2-tags, boot_mac: hunter2-mac}  # password\n";
+    fixture.checkout.write("new.yaml", machine);
+    let ended = fixture.run(&["validate"]).with(1);
+    let said = &format!("{}{}", ended.stdout, ended.stderr);
+    assert!(said.contains("5 |   host_profile: wrker"), "{said}");
+    assert!(said.contains("did you mean `worker`?"), "{said}");
+    assert!(!said.contains("hunter2-beside"), "{said}");
+    assert!(!said.contains("hunter2-unknown"), "{said}");
+    fixture.checkout.write(
+        "new.yaml",
+        machine
+            .replace("wrker", "worker")
+            .replace("tags: hunter2-tags", "tags: []"),
+    );
+    fixture.checkout.write(
+        "odd.yaml",
+        "---\nschema: a/b/v1\nmetadata: {name: x, name: hunter2-twice}\ndata: {}\n",
+    );
+    let ended = fixture.run(&["validate"]).with(1);
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(!said.contains("hunter2-twice"), "{said}");
+    assert!(said.contains("`git add` it"), "{said}");
+}
+
+fn fixture_of_edge() -> Fixture {
+    let fixture = Fixture::of(Checkout::new(), "edge");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/edge");
+    copy_folder(&folder, fixture.checkout.path());
+    fixture.checkout.commit("The site");
+    fixture
+}

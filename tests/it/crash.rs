@@ -135,6 +135,8 @@ impl Story {
     pub(crate) fn go_on(&self, fixture: &Fixture) {
         for _ in 0..5 {
             let resumed = fixture.run(&["apply", "--resume"]);
+            // Its process is gone, on this machine: nothing of it is on its way.
+            assert!(!resumed.stderr.contains("waiting for"), "{resumed:?}");
             let nothing = resumed.code == 1 && resumed.stderr.contains("no run of site");
             if nothing && self.is_over(fixture) {
                 return;

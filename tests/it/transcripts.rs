@@ -144,6 +144,7 @@ transcripts! {
     diff_of_revisions
     label_change
     disruption
+    firmware
     image_change
     network_change
     removed_node

@@ -10,7 +10,8 @@ use crate::web::{self, Request};
 #[derive(Clone, Copy)]
 pub(crate) struct Trap {
     pub(crate) process: u32,
-    /// The number of the change, from 0.
+    /// The number of the change, from 0. The first is the first action: a boot override that `prepare` tries before, where
+    /// no controller of the make has taken one, does not count.
     pub(crate) change: usize,
     /// Whether the controller carries the change out first.
     pub(crate) is_after: bool,
@@ -67,9 +68,10 @@ fn pass(request: &Request, passed: &Mutex<Passed>, to: SocketAddr) -> Vec<u8> {
         if request.is_change() {
             let last = request.path.rsplit('/').next().unwrap_or_default();
             let body = String::from_utf8_lossy(&request.body);
-            passed
-                .changes
-                .push(format!("{} {last} {body}", request.method));
+            if request.method != "PATCH" || !passed.changes.is_empty() || passed.trap.is_none() {
+                let change = format!("{} {last} {body}", request.method);
+                passed.changes.push(change);
+            }
         }
         let count = passed.changes.len();
         let is_here = |trap: &Trap| request.is_change() && trap.change + 1 == count;

@@ -252,7 +252,7 @@ pub(super) fn repair(
     Ok(())
 }
 
-/// Lets go wrong what does in a rehearsed run.
+/// Injects the failures of a rehearsed run.
 pub(super) fn play(
     context: &Context,
     place: &Place<'_>,

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Map, Value};
 
-use super::operations::copied;
+use super::files::{MACHINES, copied};
 use crate::backend::hardware::sim::{Seed, machines_of, seed};
 use crate::backend::{Clock, clock};
-use crate::cli::bundle::{Basis, basis};
+use crate::cli::basis::{Basis, basis};
 use crate::cli::client::simulated_sites;
 use crate::cli::context::Context;
 use crate::cli::planning::PlanArguments;
@@ -37,7 +37,7 @@ pub(in crate::cli) struct NewCommand {
     arguments: PlanArguments,
 }
 
-/// What a sandbox is made of.
+/// The origin of a sandbox.
 pub(in crate::cli) struct Origin<'a> {
     pub(in crate::cli) repository: &'a Repository,
     pub(in crate::cli) site: &'a SiteName,
@@ -97,12 +97,9 @@ fn simulated_file(
     let settings = backends.hardware.settings.as_ref();
     let named = settings.and_then(|settings| settings.get("state")?.as_str());
     let folder = simulated_sites(repository)?.join(site.as_str());
-    let file = folder.join(named.unwrap_or(FILE));
+    let file = folder.join(named.unwrap_or(MACHINES));
     Ok(file.exists().then_some(file))
 }
-
-/// The file of the machines of a sandbox, in the folder of its site.
-pub(super) const FILE: &str = "simulated-site.json";
 
 /// Refuses a folder that is in use.
 pub(super) fn free(folder: &Path) -> Result<(), Failure> {
@@ -191,7 +188,7 @@ fn filled(context: &Context, origin: &Origin<'_>, clone: &Path) -> Result<String
     let records = store.nodes(&store.read()?)?;
     let file = simulated_sites(&cloned)?
         .join(origin.site.as_str())
-        .join(FILE);
+        .join(MACHINES);
     match &origin.simulated {
         Some(simulated) => {
             copied(simulated, &file)?;

@@ -1,6 +1,7 @@
 //! `trueup try`: a sandbox of the site, in which all commands work as always and nothing real is reached.
 
 mod faults;
+mod files;
 mod make;
 mod operations;
 
@@ -14,7 +15,7 @@ use clap::{Args, Subcommand};
 
 pub(super) use make::{Origin, make};
 
-use super::bundle::{Basis, basis};
+use super::basis::{Basis, basis};
 use super::client::simulated_sites;
 use super::context::Context;
 use super::planning::PlanArguments;
@@ -45,7 +46,7 @@ pub(super) enum TryCommand {
     Repair(faults::RepairWords),
     /// Rehearse the plan, with seeded faults, and show what fails how often
     FireDrill(Box<FireDrillCommand>),
-    /// Let go wrong what does in a rehearsed run of the plan
+    /// Let the steps fail that fail in a rehearsed run of the plan
     Seed(Box<SeedCommand>),
     /// Set the clock of the sandbox ahead
     Clock(ClockCommand),
@@ -159,6 +160,11 @@ pub(super) fn enter(
     operations::begin(context, &sandbox, format!("trueup {}", words.join(" ")))
 }
 
+/// Whether a command in this folder may export traces: each does, so that git is not asked.
+pub(super) fn exports_traces(context: &Context) -> bool {
+    Sandbox::around(context.directory()).is_none()
+}
+
 /// A site in a sandbox.
 struct Place<'a> {
     context: &'a Context,
@@ -189,7 +195,7 @@ impl<'a> Place<'a> {
     fn file(&self) -> Result<PathBuf, Failure> {
         let sites = simulated_sites(self.checkout.repository)?;
         let site = self.checkout.location.site.as_str();
-        Ok(sites.join(site).join(make::FILE))
+        Ok(sites.join(site).join(files::MACHINES))
     }
 
     /// The names of the nodes that words mean.
@@ -270,7 +276,7 @@ fn fire_drill(
     Ok(())
 }
 
-/// Lets go wrong what does in the rehearsed run of a seed.
+/// Lets the steps fail that fail in the rehearsed run of a seed.
 fn play(context: &Context, place: &Place<'_>, command: &SeedCommand) -> Result<(), Failure> {
     let repository = place.checkout.repository;
     let Basis { planned, .. } = basis(context, repository, &[], &command.arguments)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::make::FILE as SITE;
+use super::files::{MACHINES, copy};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::repository::{Links, ObjectId, Repository, read_file};
@@ -36,32 +36,6 @@ pub(super) struct Operation {
     /// The command.
     pub(super) command: String,
     refs: BTreeMap<String, String>,
-}
-
-/// Copies a file, or a folder with all that is in it.
-pub(super) fn copied(from: &Path, to: &Path) -> Result<(), Failure> {
-    copy(from, to, &[]).map_err(|error| {
-        let (from, to) = (from.display(), to.display());
-        Failure::error(format!("cannot copy `{from}` to `{to}`: {error}"))
-    })
-}
-
-fn copy(from: &Path, to: &Path, left_out: &[&str]) -> std::io::Result<()> {
-    if !from.is_dir() {
-        if let Some(parent) = to.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
-        return std::fs::copy(from, to).map(drop);
-    }
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if !left_out.iter().any(|each| *each == name) {
-            copy(&entry.path(), &to.join(name), &[])?;
-        }
-    }
-    Ok(())
 }
 
 /// Removes what is in a folder.
@@ -167,7 +141,7 @@ fn alone(files: &Path) -> Result<Vec<File>, Failure> {
     let mut held = Vec::new();
     let sites = std::fs::read_dir(files).into_iter().flatten().flatten();
     for site in sites {
-        let lock = site.path().join(SITE).with_added_extension("lock");
+        let lock = site.path().join(MACHINES).with_added_extension("lock");
         let Ok(lock) = File::open(lock) else { continue };
         if let Err(std::fs::TryLockError::WouldBlock) = lock.try_lock() {
             let text = "another process works on the machines of this sandbox";

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::super::Section;
 use super::super::read::{Findings, items, text, text_of};
+use super::machines::unknown_network;
 use super::{Catalog, Design, kind};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Map, Node, Value};
@@ -94,11 +95,9 @@ fn check_networks_mtu(
     findings: &mut Findings,
 ) {
     let Some((_, network)) = catalog.get(kind::NETWORK, name) else {
-        let message = format!("there is no network `{name}`");
-        findings.push(
-            Diagnostic::error("reference-network", entry.mark, message)
-                .did_you_mean(name, catalog.names(kind::NETWORK)),
-        );
+        if let Some(finding) = unknown_network(entry, catalog) {
+            findings.push(finding);
+        }
         return;
     };
     let (Some(inner), Some(outer)) = (network.get("mtu"), link.get("mtu")) else {
@@ -167,15 +166,10 @@ fn check_trunking(data: &Node, whole: Mark, catalog: &Catalog<'_>, findings: &mu
     let default = trunking.and_then(|trunking| trunking.get("default_network"));
     let default = default.and_then(|node| Some((node, text_of(node)?)));
     let network = default.as_ref().and_then(|(node, name)| {
-        let found = catalog.get(kind::NETWORK, name);
-        if found.is_none() {
-            let message = format!("there is no network `{name}`");
-            findings.push(
-                Diagnostic::error("reference-network", node.mark, message)
-                    .did_you_mean(name, catalog.names(kind::NETWORK)),
-            );
+        if let Some(finding) = unknown_network(node, catalog) {
+            findings.push(finding);
         }
-        found
+        catalog.get(kind::NETWORK, name)
     });
     let mode = trunking.and_then(|trunking| trunking.get("mode"));
     if mode

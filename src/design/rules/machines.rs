@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::super::read::{Findings, is_blank, items, text, text_of};
 use super::super::{BackendKind, HardwareBackend, NodeDesign, Section, name_problem};
-use super::{Catalog, Design, Documented, kind, some_names};
+use super::{Catalog, Design, Documented, check_values, kind, some_names};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Document, Limits, Map, Node, Value, load_values};
 
@@ -125,7 +125,7 @@ fn check_primary(catalog: &Catalog<'_>, findings: &mut Findings) {
 }
 
 /// The error for an unknown network.
-fn unknown_network(field: &Node, catalog: &Catalog<'_>) -> Option<Diagnostic> {
+pub(super) fn unknown_network(field: &Node, catalog: &Catalog<'_>) -> Option<Diagnostic> {
     let name = text_of(field)?;
     if catalog.get(kind::NETWORK, &name).is_some() {
         return None;
@@ -290,6 +290,10 @@ fn check_boot_actions(catalog: &Catalog<'_>, design: &Design, findings: &mut Fin
     let mut first: Option<Mark> = None;
     for (document, data) in catalog.of(kind::BOOT_ACTION) {
         first = first.or(Some(document.mark));
+        let filters = data.at(&["node_filter", "filter_set"]);
+        for filter in filters.and_then(Node::as_list).unwrap_or_default() {
+            check_values(filter, design, findings);
+        }
         let assets = items(data, "assets").iter();
         for asset in assets.filter(|asset| text(asset, "type").as_deref() == Some("pkg_list")) {
             check_packages(asset, findings);

@@ -14,6 +14,7 @@
 //! | `rule-group-self` | a group depends on itself | |
 //! | `rule-group-cycle` | groups depend on each other in a circle | |
 //! | `rule-selector-unknown-node` | a selector names an unknown node (warning) | |
+//! | `rule-selector-unknown` | a selector has a tag, a label or a rack that no node has (warning) | |
 //! | `rule-selector-empty` | a selector means no node (warning) | |
 //! | `rule-node-without-group` | nodes that no group selects (warning) | |
 //! | `rule-minimum-unreachable` | a group wants more nodes than it has, or than do not retire (warning) | |
@@ -24,6 +25,9 @@
 //! | `rule-address` | no address | |
 //! | `rule-address-outside` | an address outside its network | DD2002 |
 //! | `rule-address-repeated` | one address twice | DD2005 |
+//! | `rule-address-gateway` | an address that is a gateway of its network | |
+//! | `rule-address-dhcp` | an address in a DHCP range of its network | |
+//! | `rule-address-range` | an address in no range of a network that has static ones (warning) | |
 //! | `rule-range` | a range that ends before it begins | |
 //! | `rule-route-gateway` | a route without a gateway, or with one outside its network | DD2002 |
 //! | `rule-mtu` | an MTU that is not between 1280 and 65536, or above that of the link | DD2003 |
@@ -54,6 +58,8 @@
 //! | `rule-etcd-repeated` | a cluster or a member twice | |
 //! | `rule-etcd-threshold` | more healthy members wanted than there are | |
 //! | `rule-etcd-retired` | retirement leaves an etcd cluster without quorum, or below its minimum | |
+//! | `rule-hardware-conflict` | two Hardware documents with different values of one name for a machine | |
+//! | `rule-hardware-unused` | a Hardware document that selects no machine, or names an unknown maker or model (warning) | |
 //! | `rule-retirement-date` | a day that is not in the calendar | |
 //! | `rule-cleaning-tie` | two clean steps of one interface with the same priority | |
 //! | `rule-window-empty` | a maintenance window without time | |
@@ -62,6 +68,9 @@
 //! | `rule-backend-name` | two nodes with the same name elsewhere | |
 //! | `rule-tls-unverified` | certificates that are not verified (warning) | |
 //! | `rule-one-document` | two documents of a kind that a site has one of | |
+//! | `reference-rack` | a node stands in an unknown rack, in a site that describes its racks | |
+//! | `reference-routing-domain` | a route to a routing domain of no network | |
+//! | `reference-volume-group` | a disk or partition in an unknown volume group | |
 //! | `reference-etcd-node`, `reference-retired-node`, `reference-backend-node`, `reference-cluster` | a reference to an unknown node or cluster | |
 //!
 //! DD3001 (image and kernel are there) is asked of the backend when a run begins, not here.
@@ -75,6 +84,8 @@ mod labels;
 mod links;
 mod machines;
 mod policies;
+mod racks;
+mod selectors;
 mod storage;
 
 pub use storage::Size;
@@ -82,11 +93,12 @@ pub use storage::Size;
 pub(crate) use labels::RESERVED as RESERVED_LABELS;
 
 use super::catalog::Catalog;
-use super::read::{Findings, items, text_of};
-use super::{Design, Documented, Selector, kind};
-use crate::diagnostic::Diagnostic;
-use crate::document::Node;
+use super::read::Findings;
+use super::{Design, Documented, hardware, kind};
 use crate::threads;
+use selectors::{
+    check_attributes, check_names, check_selector, check_selectors, check_values, names_near,
+};
 
 /// The rules of so many nodes at least are worth a thread.
 const WORTH_A_THREAD: usize = 4096;
@@ -100,6 +112,8 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
         links::check(catalog, site, findings);
         storage::check(site, findings);
         machines::check(catalog, site, findings);
+        hardware::check(catalog, site, findings);
+        racks::check(catalog, site, findings);
     };
     let second = || {
         let mut findings = Findings::default();
@@ -116,69 +130,6 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
     findings.take(others, true);
 }
 
-/// Warns of selectors in a list that mean no node.
-fn check_selectors(list: &[Node], design: &Design, findings: &mut Findings) {
-    for node in list {
-        check_selector(node, design, findings);
-    }
-}
-
-/// Warns where a selector means no node, or names an unknown one.
-fn check_selector(node: &Node, design: &Design, findings: &mut Findings) {
-    let unknown = check_names(node, design, |name, node| {
-        let message = format!("there is no node `{name}`");
-        findings.push(
-            Diagnostic::warning("rule-selector-unknown-node", node.mark, message)
-                .did_you_mean(name, names_near(name, design)),
-        );
-    });
-    let selector = Selector::read(node);
-    if !unknown && !selector.is_all() && design.index().select(&selector, design).is_empty() {
-        let message = "this selector means no node";
-        findings.push(Diagnostic::warning(
-            "rule-selector-empty",
-            node.mark,
-            message,
-        ));
-    }
-}
-
-/// Calls `report` for each name of an unknown node; whether there was one.
-fn check_names(selector: &Node, design: &Design, mut report: impl FnMut(&str, &Node)) -> bool {
-    let mut unknown = false;
-    for node in items(selector, "node_names") {
-        if let Some(name) = text_of(node)
-            && design.index().position(&name).is_none()
-        {
-            unknown = true;
-            report(&name, node);
-        }
-    }
-    unknown
-}
-
-/// The names that a person may have meant: all of a small site, and of a large one those that begin
-/// alike, so that many mistakes in a large site cost no product.
-fn names_near<'a>(name: &str, design: &'a Design) -> impl Iterator<Item = &'a str> + use<'a> {
-    const SMALL: usize = 200;
-    let start: String = match design.nodes.len() {
-        0..=SMALL => String::new(),
-        _ => name.chars().take(name.chars().count() / 2 + 1).collect(),
-    };
-    let from = start.clone();
-    design
-        .nodes
-        .range::<str, _>((
-            std::ops::Bound::Included(from.as_str()),
-            std::ops::Bound::Unbounded,
-        ))
-        .map(|(name, _)| name.as_str())
-        .take_while(move |name| name.starts_with(&start))
-        .take(SMALL)
-        .collect::<Vec<_>>()
-        .into_iter()
-}
-
 /// `a`, `b` and 7 more.
 fn some_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 10;
@@ -190,5 +141,7 @@ fn some_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     }
 }
 
+#[cfg(test)]
+mod references_tests;
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::read::{Findings, is_blank, items, text, text_of};
+use super::super::selector::Criterion;
 use super::super::{Selector, SiteTimeZone};
+use super::selectors::near;
 use super::{
-    Catalog, Design, Documented, check_names, check_selector, check_selectors, kind, names_near,
+    Catalog, Design, Documented, check_attributes, check_names, check_selector, check_selectors,
+    check_values, kind, names_near,
 };
 use crate::diagnostic::{Diagnostic, Mark, nearest};
 use crate::document::{Map, Node};
@@ -20,6 +23,12 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
     for (_, data) in catalog.of(kind::CLEANING) {
         check_ties(data, findings);
         check_selectors(items(data, "selectors"), site, findings);
+    }
+    // A document that selects no machine at all is told by the rules of hardware.
+    for (_, data) in catalog.of(kind::HARDWARE) {
+        for selector in items(data, "selectors") {
+            check_values(selector, site, findings);
+        }
     }
     for (_, data) in catalog.of(kind::POLICY) {
         check_policy(data, site, findings);
@@ -36,7 +45,7 @@ fn check_retirement(entry: &Node, design: &Design, findings: &mut Findings) {
             Diagnostic::error("reference-retired-node", node.mark, message)
                 .did_you_mean(name, names_near(name, design)),
         );
-    });
+    }) | check_attributes(entry, design, findings);
     let selector = Selector::read(entry);
     if !unknown && !selector.is_all() && design.index().select(&selector, design).is_empty() {
         let message = "no node retires by this entry";
@@ -104,22 +113,23 @@ fn check_policy(data: &Node, design: &Design, findings: &mut Findings) {
             }),
         );
     }
-    check_selectors(items(data, "protected"), design, findings);
+    for list in ["protected", "unverified"] {
+        check_selectors(items(data, list), design, findings);
+    }
+    for ignored in items(data, "ignore_changes") {
+        check_selectors(items(ignored, "selectors"), design, findings);
+    }
     let by_tag = data
         .at(&["max_unavailable", "by_tag"])
         .and_then(Node::as_map);
     for (tag, field) in by_tag.into_iter().flat_map(Map::iter) {
-        let selector = Selector {
-            node_tags: [tag.text.clone()].into(),
-            ..Selector::default()
-        };
-        if design.index().select(&selector, design).is_empty() {
+        let index = design.index();
+        if !index.has(Criterion::Tag, &tag.text) {
             let message = format!("no node has the tag `{}`", tag.text);
-            findings.push(Diagnostic::warning(
-                "rule-selector-empty",
-                field.key_mark,
-                message,
-            ));
+            findings.push(
+                Diagnostic::warning("rule-selector-empty", field.key_mark, message)
+                    .did_you_mean(&tag.text, near(&tag.text, index.values(Criterion::Tag))),
+            );
         }
     }
     for window in items(data, "maintenance_windows") {
@@ -144,10 +154,16 @@ fn check_backends(data: &Node, site: &Documented, findings: &mut Findings) {
         }
     }
     let clusters = data.get("clusters").and_then(Node::as_map);
-    let clusters = clusters.into_iter().flat_map(Map::iter);
-    for settings in clusters.filter_map(|(_, field)| field.node.get("sim")) {
-        check_patterns(settings, "pods", site, findings);
-        check_patterns(settings, "faults", site, findings);
+    for (_, cluster) in clusters.into_iter().flat_map(Map::iter) {
+        for entry in items(&cluster.node, "join_overrides") {
+            if let Some(selector) = entry.get("selector") {
+                check_selector(selector, site, findings);
+            }
+        }
+        if let Some(settings) = cluster.node.get("sim") {
+            check_patterns(settings, "pods", site, findings);
+            check_patterns(settings, "faults", site, findings);
+        }
     }
     let mut seen: BTreeMap<(Arc<str>, Arc<str>), Mark> = BTreeMap::new();
     let names = data.get("names").and_then(Node::as_map);
@@ -214,6 +230,7 @@ fn check_hardware(hardware: &Node, data: &Node, design: &Design, findings: &mut 
     };
     if &*chosen == "sim" {
         check_patterns(settings, "faults", design, findings);
+        check_patterns(settings, "hardware", design, findings);
     }
     let verified = [
         settings.get("verify"),

@@ -97,10 +97,14 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn check(mut self, storage: &Node) {
         let devices = storage.get("physical_devices").and_then(Node::as_map);
+        let groups = storage.get("volume_groups").and_then(Node::as_map);
         for (name, field) in devices.into_iter().flat_map(Map::iter) {
             self.device(&name.text, field.key_mark, &field.node);
+            let partitions = items(&field.node, "partitions").iter();
+            for part in partitions.chain([&field.node]) {
+                self.membership(part, groups);
+            }
         }
-        let groups = storage.get("volume_groups").and_then(Node::as_map);
         for (name, field) in groups.into_iter().flat_map(Map::iter) {
             if !self.used.contains(&name.text) {
                 let message = format!("no disk or partition is in volume group `{}`", name.text);
@@ -151,6 +155,22 @@ impl Checker<'_> {
             self.used.extend(group.and_then(text_of));
             self.volume(partition);
             self.size_in_bytes(partition);
+        }
+    }
+
+    /// The volume group that a disk or a partition is in.
+    fn membership(&mut self, part: &Node, groups: Option<&Map>) {
+        let group = part.get("volume_group").filter(|node| !is_blank(node));
+        let Some((node, name)) = group.and_then(|node| Some((node, text_of(node)?))) else {
+            return;
+        };
+        if groups.is_none_or(|groups| !groups.contains_key(&name)) {
+            let known = groups.into_iter().flat_map(Map::keys).map(|key| &*key.text);
+            let message = format!("there is no volume group `{name}`");
+            self.findings.push(
+                Diagnostic::error("reference-volume-group", node.mark, message)
+                    .did_you_mean(&name, known),
+            );
         }
     }
 

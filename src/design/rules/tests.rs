@@ -86,7 +86,7 @@ fn groups() {
             &[
                 "rule-node-without-group 16:5 no group selects `n1`: nodes outside of groups are not deployed",
                 "rule-selector-unknown-node 16:73 there is no node `n3`",
-                "rule-selector-empty 16:79 this selector means no node",
+                "rule-selector-unknown 16:92 no node has the tag `control`",
             ],
         ),
         (
@@ -203,6 +203,30 @@ fn networks() {
             ],
         ),
         (
+            "addresses that a machine cannot have to itself",
+            vec![
+                oam(
+                    "cidr: 10.0.0.0/24\nroutes: [{subnet: 0.0.0.0/0, gateway: 10.0.0.1}]\nranges: [{type: reserved, start: 10.0.0.1, end: 10.0.0.9}, {type: static, start: 10.0.0.10, end: 10.0.0.99}, {type: dhcp, start: 10.0.0.100, end: 10.0.0.199}]",
+                ),
+                (
+                    kind::NETWORK,
+                    "free",
+                    "cidr: 10.1.0.0/24\nranges: [{type: dhcp, start: 10.1.0.100, end: 10.1.0.199}]",
+                ),
+                (
+                    kind::NODE,
+                    "n1",
+                    "addressing:\n- {network: oam, address: 10.0.0.10}\n- {network: oam, address: 10.0.0.9}\n- {network: oam, address: 10.0.0.1}\n- {network: oam, address: 10.0.0.100}\n- {network: oam, address: 10.0.0.200}\n- {network: free, address: 10.1.0.99}\n- {network: free, address: 10.1.0.199}",
+                ),
+            ],
+            &[
+                "rule-address-gateway 21:29 `10.0.0.1` is a gateway of network `oam` (give the machine an address of its own)",
+                "rule-address-dhcp 22:29 `10.0.0.100` is in a DHCP range of network `oam` (the DHCP server may give it to another machine: write an address of a static range, or `dhcp`)",
+                "rule-address-range 23:29 `10.0.0.200` is in no range of network `oam` (its static and reserved ranges are 10.0.0.1 to 10.0.0.9, 10.0.0.10 to 10.0.0.99)",
+                "rule-address-dhcp 25:30 `10.1.0.199` is in a DHCP range of network `free` (the DHCP server may give it to another machine: write an address of a static range, or `dhcp`)",
+            ],
+        ),
+        (
             "trunking",
             vec![
                 oam("cidr: 10.0.0.0/24"),
@@ -308,6 +332,7 @@ fn storage() {
                 "rule-root-missing 5:31 no partition or logical volume is the root file system",
                 "rule-disk-use 5:32 disk `sda` has neither partitions nor a volume group",
                 "rule-disk-use 5:41 disk `sdb` has partitions and is in a volume group",
+                "reference-volume-group 5:61 there is no volume group `vg`",
                 "rule-volume-group-unused 5:108 no disk or partition is in volume group `vh`",
             ],
         ),
@@ -554,7 +579,7 @@ fn policies() {
             ],
             &[
                 "reference-retired-node 11:19 there is no node `n3` that could retire",
-                "rule-selector-empty 12:5 no node retires by this entry",
+                "rule-selector-unknown 12:19 no node is in rack `r9`",
                 "rule-retirement-date 13:43 there is no day `2026-02-31`",
             ],
         ),
@@ -570,7 +595,7 @@ fn policies() {
             ],
             &[
                 "rule-cleaning-tie 10:73 `deploy.erase_devices` and `deploy.erase_devices_metadata` have the same priority 10 (inside one interface the order must be clear)",
-                "rule-selector-empty 11:15 this selector means no node",
+                "rule-selector-unknown 11:28 no node has the tag `gone`",
             ],
         ),
         (
@@ -604,7 +629,7 @@ fn policies() {
             &[
                 "reference-cluster 15:46 `clusters` has no `mangement` (did you mean `management`?)",
                 "rule-backend-settings 15:58 these are settings of `sim`, and the backend is `metal3`",
-                "rule-selector-empty 16:26 this selector means no node",
+                "rule-selector-unknown 16:39 no node has the tag `virtual`",
                 "rule-tls-unverified 16:94 certificates are not verified: an attacker on the network can be the other end (give the certificate that signed them as `ca`)",
                 "rule-backend-name 18:41 two nodes are called `x` in ironic",
                 "reference-backend-node 18:60 there is no node `n3`",

@@ -6,7 +6,7 @@
 use super::super::kind;
 
 /// `schema` of a document, and the text of the JSON Schema (2020-12) for its data.
-pub(super) const OWN: [(&str, &str); 19] = [
+pub(super) const OWN: [(&str, &str); 20] = [
     (
         kind::NODE,
         include_str!("../../../schemas/drydock.BaremetalNode.v1.json"),
@@ -58,6 +58,10 @@ pub(super) const OWN: [(&str, &str); 19] = [
     (
         kind::CLEANING,
         include_str!("../../../schemas/trueup.CleaningPolicy.v1.json"),
+    ),
+    (
+        kind::HARDWARE,
+        include_str!("../../../schemas/trueup.Hardware.v1.json"),
     ),
     (
         kind::POLICY,

@@ -682,7 +682,7 @@ fn weight(kind: ChangeKind) -> u8 {
         | ChangeKind::Unretire
         | ChangeKind::Accept
         | ChangeKind::Drift => 1,
-        ChangeKind::Create | ChangeKind::Operation => 2,
+        ChangeKind::Create | ChangeKind::Operation | ChangeKind::Service => 2,
         ChangeKind::Redeploy => 3,
         ChangeKind::Destroy => 4,
     }

@@ -49,13 +49,19 @@ const fn rule(
 }
 
 /// Where less than what was reviewed is covered, too, and how a difference is told.
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     // A deploy without the steps that were reviewed does not do less: the machine is set up otherwise.
     rule(
         "deploy_steps",
         Relation::Equal,
         EffectPart::Rest,
         "other deploy steps are run: {}",
+    ),
+    rule(
+        "settings",
+        Relation::Subset,
+        EffectPart::Rest,
+        "its firmware or settings are changed: {}",
     ),
     rule(
         "disks",

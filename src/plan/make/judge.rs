@@ -107,7 +107,7 @@ impl<'a> Terms<'a> {
         }
         let mut item = self.rules.judge(subject, self.retired(name))?;
         item.change.group = self.group_name(name);
-        if is_ungrouped && (item.work.prepare || item.work.deploy) {
+        if is_ungrouped && (item.work.prepare || item.work.deploy || item.work.service.is_some()) {
             item.because("no deployment group selects it");
             item.show_only();
         }

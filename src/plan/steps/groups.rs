@@ -11,6 +11,7 @@ use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::guard::is_control_plane;
 use crate::plan::PlannedGroup;
 use crate::plan::item::Item;
+use crate::plan::leave::Leave;
 use crate::step::{Effect, Parameters, StepIndex, StepKind};
 
 /// All groups, in run order.
@@ -68,6 +69,9 @@ fn one<'g>(
         .partition(|item: &&Item<'_>| item.work.tears_down());
     for item in &others {
         open.repair(draft, item);
+    }
+    for item in redeploys.iter().filter(|item| item.work.service.is_some()) {
+        open.set_levels(draft, item);
     }
     // What is down already goes first: until it is back it takes a place in every wave.
     let (down, up): (Vec<_>, Vec<_>) = redeploys
@@ -206,6 +210,10 @@ impl<'g> OpenGroup<'g> {
     ) -> (Vec<StepIndex>, Vec<StepIndex>) {
         let (mut held_up, mut others) = (Vec::new(), Vec::new());
         for one in sent {
+            if one.item.work.service.is_some() {
+                self.back_from_service(draft, one, &mut held_up, &mut others);
+                continue;
+            }
             let Some(step) = self.deploy(draft, one.item, gate, one.prepared) else {
                 continue;
             };
@@ -220,13 +228,62 @@ impl<'g> OpenGroup<'g> {
         (held_up, others)
     }
 
+    /// A machine that was serviced is awaited, and its node takes pods again.
+    fn back_from_service(
+        &mut self,
+        draft: &mut StepList,
+        one: &Sent<'_>,
+        held_up: &mut Vec<StepIndex>,
+        others: &mut Vec<StepIndex>,
+    ) {
+        let Some(serviced) = one.torn_down else {
+            return;
+        };
+        self.ends.push(serviced);
+        let name = one.item.subject.name.clone();
+        draft.joins.entry(name).or_default().push(serviced);
+        let back = self.await_ready(draft, one.item, [Some(serviced), None]);
+        held_up.extend(back.filter(|_| self.holds_up(one.item)));
+        let last = back.unwrap_or(serviced);
+        let service = one.item.work.service.as_deref();
+        let leave = one.item.work.leave.as_deref();
+        let leave = leave.filter(|_| service.is_some_and(|service| service.uncordons));
+        let Some(leave) = leave else {
+            others.push(last);
+            return;
+        };
+        let place = self.place(one.item);
+        let uncordon = written(self.ground, StepKind::Uncordon, one.item, leave, &place);
+        let uncordon = draft.add(uncordon.success([last]));
+        self.ends.push(uncordon);
+        others.push(uncordon);
+    }
+
     fn written(&self, kind: StepKind, item: &Item<'_>) -> NewStep {
         let standby = self.standby.contains(item.subject.name);
         NewStep::new(kind, Some(self.group), Some(item.subject.name)).standby(standby)
     }
 
-    /// Power and labels.
+    /// Power and labels, and the wait for what is to be in its clusters.
     fn repair(&mut self, draft: &mut StepList, item: &Item<'_>) {
+        self.set_levels(draft, item);
+        if item.work.deploy {
+            return;
+        }
+        let unset = draft.unset_retired.get(item.subject.name).copied();
+        let back = self.await_ready(draft, item, [Some(self.start), unset]);
+        if item.work.uncordon {
+            let leave = Leave::of_a_cordoned(item.subject.membership);
+            let place = self.place(item);
+            let uncordon = written(self.ground, StepKind::Uncordon, item, &leave, &place);
+            let needs = [Some(back.unwrap_or(self.start)), unset];
+            let uncordon = draft.add(uncordon.success(needs.into_iter().flatten()));
+            self.ends.push(uncordon);
+        }
+    }
+
+    /// Power and labels.
+    fn set_levels(&mut self, draft: &mut StepList, item: &Item<'_>) {
         let configuration = &self.ground.site.guards().configuration;
         let name = item.subject.name;
         let unset = draft.unset_retired.get(name).copied();
@@ -248,9 +305,6 @@ impl<'g> OpenGroup<'g> {
             let step = draft.add(written);
             self.ends.push(step);
             draft.relabels.entry(name.clone()).or_insert(step);
-        }
-        if !item.work.deploy {
-            self.await_ready(draft, item, [Some(self.start), unset]);
         }
     }
 

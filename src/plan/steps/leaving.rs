@@ -115,7 +115,7 @@ pub(super) fn written(
             parameters.etcd_members.clone_from(&leave.etcd);
             parameters.node_is_gone = false;
             parameters.members_only = leave.node_uid.is_none() && !leave.joins;
-            if !item.work.deploy {
+            if !item.work.deploy && !leave.serviced {
                 let awaited = item.subject.record.and_then(NodeRecord::awaited_since);
                 parameters.deployed_at = Some(awaited.unwrap_or_default());
             }
@@ -159,6 +159,18 @@ pub(super) fn tear_down(
                 success = Some(step);
             }
         }
+    }
+    if let Some(service) = &item.work.service {
+        let parameters = draft.share(Parameters {
+            settings: service.settings.clone(),
+            ..Parameters::default()
+        });
+        let written = NewStep::new(StepKind::Service, place.group, Some(item.subject.name))
+            .timeout(ground.site.guards().configuration.deploy_timeout)
+            .standby(place.standby)
+            .parameters(parameters)
+            .success(success);
+        success = Some(draft.add(first(written)));
     }
     if item.work.destroy {
         let written = draft

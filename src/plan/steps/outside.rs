@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::leaving::{OUTSIDE, written};
 use super::{Ground, NewStep, StepList};
-use crate::design::NodeDesign;
+use crate::design::{NodeDesign, Section};
 use crate::plan::item::Item;
+use crate::plan::leave::Leave;
 use crate::step::{Parameters, StepKind};
 
 /// The identity of an adopted machine from now on, and the sections in which it was observed to be as designed.
@@ -81,6 +82,14 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
                 draft.joins.entry((*name).clone()).or_default().push(step);
             }
         }
+        if work.uncordon && item.change.group.is_none() {
+            let leave = Leave::of_a_cordoned(item.subject.membership);
+            let written = written(ground, StepKind::Uncordon, item, &leave, &OUTSIDE);
+            let back = draft.joins.get(*name).into_iter().flatten().copied();
+            let written = written.success(draft.verify_site).success(back);
+            let step = draft.add(written);
+            draft.sinks.push(step);
+        }
         if work.lock {
             let written = NewStep::new(StepKind::Lock, None, Some(name))
                 .timeout(configuration.node_status_timeout)
@@ -97,6 +106,10 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
             let parameters = match kind {
                 StepKind::Adopt => draft.share(adopted(item)),
+                StepKind::Record if work.verifies_firmware => draft.share(Parameters {
+                    verified: vec![Section::Firmware],
+                    ..Parameters::default()
+                }),
                 StepKind::Rename => Some(Arc::new(Parameters {
                     renamed_from: work.renamed_from.clone(),
                     ..Parameters::default()

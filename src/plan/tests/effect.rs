@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{PlanFixture, all, these};
 use crate::design::{
-    AcceptedDesign, BackendKind, ClusterName, Digests, NodeName, OutOfBand, Section, SectionDigest,
-    fixture,
+    AcceptedDesign, BackendKind, ClusterName, Digests, HardwareSetting, NodeName, OutOfBand,
+    Section, SectionDigest, fixture,
 };
 use crate::identity::Identity;
 use crate::plan::effect::parameters::EXCEPTIONS;
@@ -142,6 +142,11 @@ fn a_node_without_steps_is_not_covered() {
 fn everything() -> Parameters {
     let text = |text: &str| Some(Arc::from(text));
     Parameters {
+        settings: vec![HardwareSetting {
+            name: Arc::from("bios.Turbo"),
+            before: text("Disabled"),
+            value: Arc::from("Enabled"),
+        }],
         set_labels: vec![(Arc::from("a"), Arc::from("b"))],
         remove_labels: vec![Arc::from("c")],
         disks: vec![Arc::from("sda")],

@@ -21,7 +21,7 @@ const WALKED: [&str; 7] = [
 ];
 
 /// The kinds that are not walked, and why.
-const NOT_WALKED: [(&str, &str); 14] = [
+const NOT_WALKED: [(&str, &str); 15] = [
     (
         "deckhand/DataSchema/v1",
         "what documents may hold, which validation checks",
@@ -55,6 +55,10 @@ const NOT_WALKED: [(&str, &str); 14] = [
     (
         "trueup/CleaningPolicy/v1",
         "the clean steps that follow from it stand in the steps",
+    ),
+    (
+        "trueup/Hardware/v1",
+        "the values that are set stand in the steps",
     ),
     (
         "trueup/NodeRetirement/v1",

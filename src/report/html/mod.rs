@@ -33,6 +33,11 @@ pub(super) const OFFLINE: Look = Look {
     connects: false,
 };
 
+/// A name of a machine, kept on one line where it fits: browsers break at hyphens.
+pub(in crate::report) fn node_name(name: &str) -> String {
+    format!("<span class=\"n\">{}</span>", xml(name))
+}
+
 /// Writes a page with a title and a body.
 ///
 /// # Errors

@@ -16,18 +16,29 @@ const MOST_NODES: usize = 20;
 /// drain waits or loses something come first, and the others are counted.
 pub(super) fn lines(plan: &Plan, full: bool) -> Vec<String> {
     let nodes = &plan.forecast.nodes;
+    let (busy, idle): (Vec<_>, Vec<_>) = nodes
+        .iter()
+        .partition(|node| is_grave(node) || node.evicted > 0);
     let mut lines: Vec<String> = if full || nodes.len() <= MOST_NODES + 1 {
-        nodes.iter().map(node).collect()
+        busy.iter().copied().map(node).collect()
     } else {
-        let (grave, light): (Vec<_>, Vec<_>) = nodes.iter().partition(|node| is_grave(node));
-        let (light, idle): (Vec<_>, Vec<_>) = light.into_iter().partition(|node| node.evicted > 0);
-        let all = [grave, light, idle].concat();
-        let shown = all.iter().filter(|node| is_grave(node) || node.evicted > 0);
-        let shown = shown.count().min(MOST_NODES);
+        let (grave, light): (Vec<_>, Vec<_>) = busy.iter().partition(|node| is_grave(node));
+        let all = [grave, light].concat();
+        let shown = all.len().min(MOST_NODES);
         let mut lines: Vec<String> = all[..shown].iter().copied().map(node).collect();
-        lines.push(others(&all[shown..], shown > 0));
+        if shown < all.len() {
+            lines.push(others(&all[shown..]));
+        }
         lines
     };
+    match idle[..] {
+        [] => {}
+        [one] => lines.push(format!("{}: no pods to evict", visible(one.node.as_str()))),
+        [..] => lines.push(format!(
+            "{}: no pods to evict",
+            counted(idle.len(), "node", "nodes")
+        )),
+    }
     if plan.forecast.creates_daemon_set {
         lines.push("the DaemonSet that stops kubelets is missing, and is created".to_owned());
     }
@@ -40,16 +51,10 @@ fn is_grave(node: &NodeForecast) -> bool {
 }
 
 /// The line for nodes without a line of their own.
-fn others(rest: &[&NodeForecast], is_more: bool) -> String {
-    let nodes = match is_more {
-        true => format!("… and {}", counted(rest.len(), "more node", "more nodes")),
-        false => counted(rest.len(), "node", "nodes"),
-    };
+fn others(rest: &[&NodeForecast]) -> String {
+    let nodes = counted(rest.len(), "more node", "more nodes");
     let pods = rest.iter().map(|node| node.evicted).sum();
-    if pods == 0 {
-        return format!("{nodes}: no pods to evict");
-    }
-    let mut text = format!("{nodes}: evict {}", counted(pods, "pod", "pods"));
+    let mut text = format!("… and {nodes}: evict {}", counted(pods, "pod", "pods"));
     let waiting = rest.iter().filter(|node| !node.blocked.is_empty()).count();
     if waiting > 0 {
         let _ = write!(

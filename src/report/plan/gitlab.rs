@@ -43,6 +43,7 @@ pub fn gitlab(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
             | ChangeKind::Record
             | ChangeKind::Rename
             | ChangeKind::Relabel
+            | ChangeKind::Service
             | ChangeKind::Retire
             | ChangeKind::Unretire
             | ChangeKind::Operation

@@ -1,4 +1,4 @@
-//! The graph of steps as a picture: Graphviz's dot with every step, mermaid folded where it is large.
+//! The graph of steps as a picture, in Graphviz's language and in mermaid's: folded by wave where it is large.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -74,28 +74,26 @@ pub(super) fn fold(steps: &[Step]) -> (Vec<Phase<'_>>, Vec<usize>) {
     (phases, of_step)
 }
 
-/// Writes the whole graph in Graphviz's language: a cluster a group, dashed edges wait for the end only.
+/// Writes the graph in Graphviz's language: a cluster a group, dashed edges wait for the end only. With more than `most`
+/// steps, the steps of a kind in a group and wave are one box with their count.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn dot(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
+pub fn dot(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
     let quoted = |text: &str| format!("\"{}\"", escaped(text));
     writeln!(out, "digraph {} {{", quoted(plan.site.as_str()))?;
     writeln!(out, "  rankdir=LR;")?;
     writeln!(out, "  node [shape=box, fontname=\"sans-serif\"];")?;
-    let (free, groups) = by_group(plan.steps.iter().map(|step| step.id.group.as_ref()));
+    let picture = Picture::of(plan, most);
+    let (free, groups) = by_group(picture.boxes.iter().map(|shape| shape.group));
     let node = |out: &mut dyn Write, indent: &str, index: usize| -> fmt::Result {
-        let step = &plan.steps[index];
-        write!(
-            out,
-            "{indent}s{index} [label={}",
-            quoted(&step.id.to_string())
-        )?;
-        if step.id.kind.is_barrier() {
+        let shape = &picture.boxes[index];
+        write!(out, "{indent}s{index} [label={}", quoted(&shape.label))?;
+        if shape.kind.is_barrier() {
             write!(out, ", shape=diamond")?;
         }
-        if step.effect == Effect::Destructive {
+        if shape.effect == Effect::Destructive {
             write!(out, ", color=red, penwidth=2")?;
         }
         writeln!(out, "];")
@@ -103,22 +101,20 @@ pub fn dot(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     for index in free {
         node(out, "  ", index)?;
     }
-    for (number, (group, steps)) in ordered(plan, groups).into_iter().enumerate() {
+    for (number, (group, list)) in ordered(plan, groups).into_iter().enumerate() {
         writeln!(out, "  subgraph cluster_{number} {{")?;
         writeln!(out, "    label={};", quoted(group))?;
-        for index in steps {
+        for index in list {
             node(out, "    ", index)?;
         }
         writeln!(out, "  }}")?;
     }
-    for (index, step) in plan.steps.iter().enumerate() {
-        for need in &step.needs {
-            let style = match need.wait {
-                Wait::Success => "",
-                Wait::Done => " [style=dashed]",
-            };
-            writeln!(out, "  s{} -> s{index}{style};", need.step.0)?;
-        }
+    for (from, to, wait) in picture.arrows {
+        let style = match wait {
+            Wait::Success => "",
+            Wait::Done => " [style=dashed]",
+        };
+        writeln!(out, "  s{from} -> s{to}{style};")?;
     }
     writeln!(out, "}}")
 }
@@ -131,13 +127,7 @@ pub fn dot(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
 /// Only where `out` fails.
 pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
     writeln!(out, "flowchart LR")?;
-    let whole = plan.steps.len() <= most;
-    let (phases, of_step) = fold(&plan.steps);
-    let position = |index: usize| if whole { index } else { of_step[index] };
-    let boxes: Vec<Shape<'_>> = match whole {
-        true => plan.steps.iter().map(Shape::of_step).collect(),
-        false => phases.iter().map(Shape::of_phase).collect(),
-    };
+    let Picture { boxes, arrows } = Picture::of(plan, most);
     let (free, groups) = by_group(boxes.iter().map(|shape| shape.group));
     for index in free {
         boxes[index].write(out, "  ", index)?;
@@ -149,18 +139,12 @@ pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
         }
         writeln!(out, "  end")?;
     }
-    let mut drawn = FxHashSet::default();
-    for (index, step) in plan.steps.iter().enumerate() {
-        for need in &step.needs {
-            let (from, to) = (position(need.step.0 as usize), position(index));
-            if from != to && drawn.insert((from, to, need.wait)) {
-                let arrow = match need.wait {
-                    Wait::Success => "-->",
-                    Wait::Done => "-.->",
-                };
-                writeln!(out, "  s{from} {arrow} s{to}")?;
-            }
-        }
+    for (from, to, wait) in arrows {
+        let arrow = match wait {
+            Wait::Success => "-->",
+            Wait::Done => "-.->",
+        };
+        writeln!(out, "  s{from} {arrow} s{to}")?;
     }
     let destructive = boxes.iter().enumerate();
     let destructive = destructive.filter(|(_, shape)| shape.effect == Effect::Destructive);
@@ -175,7 +159,37 @@ pub fn mermaid(out: &mut dyn Write, plan: &Plan, most: usize) -> fmt::Result {
     Ok(())
 }
 
-/// A box of the flowchart: a step, or the steps of a phase.
+/// The boxes and the arrows of a graph.
+struct Picture<'p> {
+    boxes: Vec<Shape<'p>>,
+    /// From which box to which, in the order of the steps.
+    arrows: Vec<(usize, usize, Wait)>,
+}
+
+impl<'p> Picture<'p> {
+    /// Every step, or with more than `most` of them its phases.
+    fn of(plan: &'p Plan, most: usize) -> Self {
+        let whole = plan.steps.len() <= most;
+        let (phases, of_step) = fold(&plan.steps);
+        let position = |index: usize| if whole { index } else { of_step[index] };
+        let boxes = match whole {
+            true => plan.steps.iter().map(Shape::of_step).collect(),
+            false => phases.iter().map(Shape::of_phase).collect(),
+        };
+        let (mut drawn, mut arrows) = (FxHashSet::default(), Vec::new());
+        for (index, step) in plan.steps.iter().enumerate() {
+            for need in &step.needs {
+                let (from, to) = (position(need.step.0 as usize), position(index));
+                if from != to && drawn.insert((from, to, need.wait)) {
+                    arrows.push((from, to, need.wait));
+                }
+            }
+        }
+        Self { boxes, arrows }
+    }
+}
+
+/// A box of the graph: a step, or the steps of a phase.
 struct Shape<'p> {
     group: Option<&'p GroupName>,
     label: String,

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::diff::FieldChange;
 use crate::plan::{Change, ChangeKind, Plan, PlannedGroup};
+use crate::report::natural;
 
 /// Changes that are alike, in the order of their nodes' names.
 pub(super) struct Alike<'a> {
@@ -91,11 +92,14 @@ pub(super) fn stages(plan: &Plan) -> Vec<(Stage<'_>, Vec<&Change>)> {
         .collect()
 }
 
-/// The changes that there is something to say about.
+/// The changes that there is something to say about, in the order of names for people.
 pub(super) fn shown(plan: &Plan) -> impl Iterator<Item = &Change> {
-    plan.changes
-        .iter()
+    let changes = plan.changes.iter();
+    let mut shown: Vec<&Change> = changes
         .filter(|change| change.kind != ChangeKind::None)
+        .collect();
+    shown.sort_by(|one, other| natural(one.node.as_str(), other.node.as_str()));
+    shown.into_iter()
 }
 
 /// Puts changes that are alike together, in the order of the first of each.

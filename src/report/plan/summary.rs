@@ -9,11 +9,12 @@ use crate::plan::{Action, Change, ChangeKind, Lineage, Plan, PlanEffect, RunStat
 use crate::report::counted;
 
 /// The kinds in the order of the summary, and whether a 0 is worth saying.
-const ORDER: [(ChangeKind, bool); 14] = [
+const ORDER: [(ChangeKind, bool); 15] = [
     (ChangeKind::Create, true),
     (ChangeKind::Relabel, true),
     (ChangeKind::Redeploy, true),
     (ChangeKind::Destroy, true),
+    (ChangeKind::Service, false),
     (ChangeKind::AwaitReady, false),
     (ChangeKind::Rename, false),
     (ChangeKind::Adopt, false),

@@ -272,8 +272,8 @@ fn text_shows_what_changes_why_in_which_order_and_what_is_blocked() {
     Cannot be applied as it stands: the changes of `n2` and 2 more are blocked
 
     2 machines are wiped or taken away
-      -/+ redeploy, wipes sda, sdb: n1
         - destroy: gone
+      -/+ redeploy, wipes sda, sdb: n1
 
       + deploy   -/+ tear down and build again   - tear down   ! drifted
 
@@ -316,7 +316,7 @@ fn text_shows_what_changes_why_in_which_order_and_what_is_blocked() {
 
     Plan: 2 to deploy, 0 to relabel, 1 to redeploy, 1 to destroy, 1 drifted, wipes 4 disks in all, 2 retired left out, 40 unchanged.
     BLOCKED: 3 to redeploy; nothing is applied until they are allowed or skipped.
-    Takes about 5 h 40 min (90 %: under 7 h; timeouts allow 95 h).
+    Takes about 5 h 40 min (90 %: under 7 h; timeouts allow 3 d 23 h).
     Effect: c6bbf74a58db3063
     ");
 }
@@ -379,17 +379,17 @@ fn the_comment_has_everything_destructive_before_the_first_fold() {
 
     **BLOCKED: 3 to redeploy; nothing is applied until they are allowed or skipped.**
 
-    **Takes about 5 h 40 min (90 %: under 7 h; timeouts allow 95 h).**
+    **Takes about 5 h 40 min (90 %: under 7 h; timeouts allow 3 d 23 h).**
 
     `222222222222` → `111111111111`, as of 2026-11-21, plan `0123456789ab`, effect `c6bbf74a58db3063`
 
     > [!CAUTION]
     > **5 machines are wiped or taken away (3 of them blocked):**
+    > - `-` **destroy**: `gone`
     > - `-/+` **redeploy, wipes sda, sdb**: `n1`
     >   because site/x/profiles/host.yaml:31 HostProfile cp\_r720 (edited)
     > - `-/+` **redeploy, wipes sda, sdb** (BLOCKED): `n2`, `n3`, `n4`
     >   because site/x/profiles/host.yaml:31 HostProfile cp\_r720 (edited)
-    > - `-` **destroy**: `gone`
 
     **Blocked**
     - `-/+` redeploy `n2`, `n3`, `n4`: \`n2\` would be torn down and its disks wiped; allow them with --allow-redeploy NODE, or all
@@ -471,7 +471,7 @@ fn the_comment_has_everything_destructive_before_the_first_fold() {
 #[test]
 fn the_graph_is_drawn_whole_and_folded() {
     let mut out = String::new();
-    dot(&mut out, &plan()).unwrap();
+    dot(&mut out, &plan(), 100).unwrap();
     assert_snapshot!(out, @r#"
     digraph "x" {
       rankdir=LR;
@@ -481,11 +481,11 @@ fn the_graph_is_drawn_whole_and_folded() {
       s7 [label="tag"];
       subgraph cluster_0 {
         label="control";
-        s1 [label="start/control", shape=diamond];
-        s2 [label="prepare/control/c1"];
-        s3 [label="prepare/control/c2"];
-        s4 [label="gate-prepared/control", shape=diamond];
-        s5 [label="deploy/control/c1", color=red, penwidth=2];
+        s1 [label="start", shape=diamond];
+        s2 [label="prepare c1"];
+        s3 [label="prepare c2"];
+        s4 [label="gate-prepared", shape=diamond];
+        s5 [label="deploy c1", color=red, penwidth=2];
       }
       s0 -> s1;
       s1 -> s2;
@@ -499,6 +499,14 @@ fn the_graph_is_drawn_whole_and_folded() {
       s6 -> s7 [style=dashed];
     }
     "#);
+    let mut out = String::new();
+    dot(&mut out, &plan(), 4).unwrap();
+    assert!(out.contains("s2 [label=\"prepare × 2\"];"), "{out}");
+    assert!(
+        out.contains("  s2 -> s3 [style=dashed];\n  s2 -> s4;\n"),
+        "{out}"
+    );
+    assert_eq!(out.matches("label=").count(), 8, "{out}");
     let mut out = String::new();
     mermaid(&mut out, &plan(), 4).unwrap();
     assert_snapshot!(out, @r#"
@@ -597,7 +605,7 @@ fn nothing_from_a_document_drives_a_terminal_or_means_anything_to_markdown() {
     plan.groups[1].name = evil.as_ref().into();
     plan.steps[1].id.group = Some(evil.as_ref().into());
     let (mut graph, mut flow) = (String::new(), String::new());
-    dot(&mut graph, &plan).unwrap();
+    dot(&mut graph, &plan, 100).unwrap();
     mermaid(&mut flow, &plan, 100).unwrap();
     let comment = as_markdown(&plan, DEFAULT_MAX_BYTES);
     for text in [&as_text(&plan, true, true), &comment, &graph, &flow] {
@@ -737,6 +745,18 @@ fn drains_that_wait_or_lose_something_come_before_those_that_only_take_long() {
         "{text}"
     );
     assert!(as_text(&plan, true, false).contains("n098: "));
+    for node in &mut plan.forecast.nodes[..40] {
+        node.evicted = 0;
+    }
+    for full in [false, true] {
+        let text = as_text(&plan, full, false);
+        assert_eq!(
+            text.matches("40 nodes: no pods to evict").count(),
+            1,
+            "{text}"
+        );
+        assert!(!text.contains("evicts 0 pods"), "{text}");
+    }
 }
 
 #[test]

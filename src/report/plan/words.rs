@@ -85,6 +85,7 @@ fn verb_of_kind(kind: ChangeKind) -> &'static str {
         ChangeKind::AwaitReady => "await-ready",
         ChangeKind::Rename => "rename",
         ChangeKind::Relabel => "relabel",
+        ChangeKind::Service => "service",
         ChangeKind::Redeploy => "redeploy",
         ChangeKind::Destroy => "destroy",
         ChangeKind::Retire => "retire",
@@ -106,6 +107,7 @@ pub(super) fn outlook(kind: ChangeKind) -> &'static str {
         ChangeKind::AwaitReady => "to await",
         ChangeKind::Rename => "to rename",
         ChangeKind::Relabel => "to relabel",
+        ChangeKind::Service => "to service",
         ChangeKind::Redeploy => "to redeploy",
         ChangeKind::Destroy => "to destroy",
         ChangeKind::Retire => "to retire",
@@ -533,13 +535,23 @@ fn unit(seconds: u64) -> u64 {
         120..600 => 10,
         600..7_200 => 60,
         7_200..36_000 => 300,
-        _ => 1_800,
+        36_000..DAY => 1_800,
+        _ => 3_600,
     }
 }
 
-/// `2 h 10 min`, `45 min`, `30 s`.
+/// The seconds of a day.
+const DAY: u64 = 24 * 3_600;
+
+/// `37 d 5 h`, `2 h 10 min`, `45 min`, `30 s`.
 pub(in crate::report) fn duration(seconds: u64) -> String {
     let (hours, minutes) = (seconds / 3600, seconds % 3600 / 60);
+    if seconds >= DAY {
+        return match (seconds / DAY, hours % 24) {
+            (days, 0) => format!("{days} d"),
+            (days, hours) => format!("{days} d {hours} h"),
+        };
+    }
     match (hours, minutes, seconds % 60) {
         (0, 0, seconds) => format!("{seconds} s"),
         (0, minutes, 0) => format!("{minutes} min"),
@@ -547,5 +559,28 @@ pub(in crate::report) fn duration(seconds: u64) -> String {
         (0, minutes, _) => format!("{minutes} min"),
         (hours, 0, _) => format!("{hours} h"),
         (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod duration_tests {
+    use super::{DAY, at_most, duration, rounded};
+
+    #[test]
+    fn durations_are_told_in_the_units_that_count() {
+        for (seconds, expected) in [
+            (0, "0 s"),
+            (61, "1 min 1 s"),
+            (45 * 60, "45 min"),
+            (2 * 3_600 + 600, "2 h 10 min"),
+            (DAY - 60, "23 h 59 min"),
+            (DAY, "1 d"),
+            (DAY + 3_599, "1 d"),
+            (893 * 3_600, "37 d 5 h"),
+        ] {
+            assert_eq!(duration(seconds), expected, "{seconds}");
+        }
+        assert_eq!(rounded(DAY - 1), "1 d");
+        assert_eq!(at_most(DAY + 1), "1 d 1 h");
     }
 }

@@ -12,7 +12,7 @@ use crate::design::{Addresses, GroupName, MergeJoin, NodeDesign, NodeName};
 use crate::guard::Guarded;
 use crate::record::NodeRecord;
 use crate::report::table::{Cell, Table};
-use crate::report::{Palette, Role, counted, json};
+use crate::report::{Palette, Role, counted, json, natural};
 
 /// A node of the design, and what is known of it beside.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl NodeRow<'_> {
     }
 }
 
-/// Writes a line a node, and their number.
+/// Writes a line a node, in the order of names for people, and their number.
 ///
 /// # Errors
 ///
@@ -71,7 +71,9 @@ pub fn nodes(out: &mut dyn Write, rows: &[NodeRow<'_>], palette: Palette) -> fmt
     let mut table = Table::new(&[
         "NODE", "RACK", "GROUPS", "PROFILE", "HARDWARE", "TAGS", "NOTE",
     ]);
-    for row in rows {
+    let mut sorted: Vec<&NodeRow<'_>> = rows.iter().collect();
+    sorted.sort_by(|one, other| natural(one.design.name.as_str(), other.design.name.as_str()));
+    for row in sorted {
         let design = row.design;
         let tags: Vec<&str> = design.tags.iter().map(|tag| &**tag).collect();
         let note = match (row.retired, row.maintenance) {

@@ -12,7 +12,7 @@ use crate::observed::{Fact, ObservedNode};
 use crate::plan::{Approvals, Change, UnfinishedRun};
 use crate::record::{Join, NodeRecord, Phase, Unproven};
 use crate::report::table::{Cell, Table};
-use crate::report::{Palette, Role, counted, json};
+use crate::report::{Palette, Role, counted, json, natural};
 
 /// A node from all sides.
 #[derive(Clone, Debug, Serialize)]
@@ -43,14 +43,16 @@ pub fn differences(change: &Change) -> Vec<Arc<str>> {
     words
 }
 
-/// Writes a line a node, and how many are as designed.
+/// Writes a line a node, in the order of names for people, and how many are as designed.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
 pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> fmt::Result {
     let mut table = Table::new(&["NODE", "RECORD", "MACHINE", "POWER", "CLUSTER", "DIFFERS"]);
-    for row in rows {
+    let mut sorted: Vec<&StatusRow<'_>> = rows.iter().collect();
+    sorted.sort_by(|one, other| natural(one.node.as_str(), other.node.as_str()));
+    for row in sorted {
         let observed = row.observed;
         table.row(vec![
             Cell::in_role(Role::Strong, row.node.as_str()),

@@ -432,8 +432,8 @@ fn status_shows_each_node_from_all_sides() {
     assert_snapshot!(out, @r"
     NODE    RECORD    MACHINE       POWER    CLUSTER   DIFFERS
     n1      deployed  clean failed  off      cordoned  is off; maintenance: disk swap
-    node-2  -         unknown       unknown  unknown   not observed: no answer
     n3      -         -             -        -         not in the design
+    node-2  -         unknown       unknown  unknown   not observed: no answer
     3 nodes, 2 differ, 1 could not be observed
     ");
     let mut told = row(1);

@@ -40,7 +40,7 @@ use crate::serve::shared::Shared;
     ),
     components(schemas(PhaseWord), responses(Refused)),
     security((), ("keystone" = []), ("bearer" = [])),
-    modifiers(&Security),
+    modifiers(&Security, &OptionalBodies),
 )]
 struct Document;
 
@@ -56,6 +56,21 @@ impl utoipa::Modify for Security {
         components.add_security_scheme("keystone", SecurityScheme::ApiKey(keystone));
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
         components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+    }
+}
+
+/// Bodies that need not be given: the macro has all of them required.
+struct OptionalBodies;
+
+impl utoipa::Modify for OptionalBodies {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let plans = document.paths.paths.get_mut("/api/v1/plans");
+        let body = plans
+            .and_then(|path| path.post.as_mut())
+            .and_then(|post| post.request_body.as_mut());
+        if let Some(utoipa::openapi::RefOr::T(body)) = body {
+            body.required = Some(utoipa::openapi::Required::False);
+        }
     }
 }
 

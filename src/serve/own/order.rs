@@ -123,6 +123,17 @@ impl PlanOrder {
             let text = format!("a list has more than {MOST_NAMES} names");
             return Err(Refusal::bad_request(text));
         }
+        let lists = of_update.iter().map(|(name, list)| (*name, *list));
+        let lists = lists.chain([
+            ("nodes", &self.nodes),
+            ("allow_unverified", &self.allow_unverified),
+        ]);
+        for (name, list) in lists {
+            if list.iter().any(String::is_empty) {
+                let text = format!("`{name}` has an empty name");
+                return Err(Refusal::bad_request(text));
+            }
+        }
         let stray = of_update.iter().find(|(_, list)| !list.is_empty());
         let stray = stray.map(|(name, _)| *name);
         let stray = stray.or(self
@@ -184,6 +195,8 @@ mod tests {
             r#"{"revision": "worktree"}"#,
             r#"{"more": 1}"#,
             r#"{"parallelism": -1}"#,
+            r#"{"targets": [""]}"#,
+            r#"{"action": "drain", "nodes": [""]}"#,
         ] {
             assert!(asked(wrong).is_none(), "{wrong}");
         }

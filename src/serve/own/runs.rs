@@ -36,7 +36,8 @@ const LAST: &str = "last-event-id";
 
 /// Lists runs, the newest first.
 #[utoipa::path(get, path = "/api/v1/runs", tag = "runs",
-    params(("limit" = Option<u16>, Query, description = "The most runs, up to 1000; 50 by default.")),
+    params(("limit" = Option<u16>, Query, minimum = 1, maximum = 1000,
+            description = "The most runs, up to 1000; 50 by default.")),
     responses(
         (status = 200, description = "The runs.", body = Vec<RunView>),
         (status = "default", response = super::objects::Refused),

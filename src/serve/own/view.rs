@@ -159,6 +159,13 @@ pub(in crate::serve) struct NodeDrift {
     pub(in crate::serve) differs: Vec<String>,
 }
 
+/// A word for nodes.
+#[derive(ToSchema)]
+#[schema(value_type = String, min_length = 1)]
+pub(in crate::serve) struct NodeWord(
+    #[expect(dead_code, reason = "a type of the document alone")] String,
+);
+
 /// A request for a plan, as `trueup plan` takes it.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -169,6 +176,7 @@ pub(in crate::serve) struct PlanOrder {
     /// The action; `update` by default.
     pub(in crate::serve) action: Option<String>,
     /// The nodes of an action on nodes: names, globs, `group:NAME`, `rack:NAME`, `tag:NAME` or `label:KEY=VALUE`.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) nodes: Vec<String>,
     /// Why machines are retired or in maintenance.
     pub(in crate::serve) reason: Option<String>,
@@ -178,20 +186,28 @@ pub(in crate::serve) struct PlanOrder {
     /// made again by an observation.
     pub(in crate::serve) observed: ObservedWord,
     /// Narrows `update` to these nodes.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) targets: Vec<String>,
     /// Leaves these nodes out of `update`.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) excludes: Vec<String>,
     /// The nodes that may be restarted: names and globs, or `all`.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) allow_restart: Vec<String>,
     /// The nodes whose system may be installed again, their other disks being kept.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) allow_reinstall: Vec<String>,
     /// The nodes whose redeploy is allowed: names and globs, or `all`.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) allow_redeploy: Vec<String>,
     /// The nodes whose destruction is allowed.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) allow_destroy: Vec<String>,
     /// The machines that are taken as they are.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) adopt: Vec<String>,
     /// The machines that may be changed though nothing proves that they are the ones that are meant.
+    #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) allow_unverified: Vec<String>,
     /// Carries the rest out where something is blocked.
     pub(in crate::serve) skip_blocked: bool,
@@ -226,6 +242,7 @@ pub(in crate::serve) enum ObservedWord {
 #[schema(as = ApplyRequest)]
 pub(in crate::serve) struct ApplyOrder {
     /// The digest of the effect that was reviewed, or at least its first 16 digits.
+    #[schema(pattern = "^[0-9A-Fa-f]{16,}$")]
     pub(in crate::serve) effect: String,
 }
 

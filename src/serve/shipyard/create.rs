@@ -1,5 +1,6 @@
 //! Begins an action.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Extension;
@@ -22,6 +23,7 @@ use crate::serve::actions::{NodesTask, Order, Task};
 use crate::serve::answer::Refusal;
 use crate::serve::guard::{RequestIds, requested};
 use crate::serve::listen::Peer;
+use crate::serve::own::{SiteView, current};
 use crate::serve::policy::Operation;
 use crate::serve::promenade::{body, work};
 use crate::serve::shared::Shared;
@@ -70,6 +72,9 @@ pub(super) async fn create(
     parameters.allow_intermediate_commits |= allow;
     if shared.actions.is_stopping() {
         return Err(ApiError::from(Refusal::unavailable("the service is about to end")).retry());
+    }
+    if let Ok(site) = current(&shared).await {
+        refuse_unknown(&site, &parameters.nodes)?;
     }
     let (asking, design) = (shared.clone(), parameters.design.clone());
     let (allows, continues) = (
@@ -129,6 +134,21 @@ fn begun(shared: &Arc<Shared>, order: Order) -> Response {
         response.headers_mut().insert(LOCATION, location);
     }
     response
+}
+
+/// Refuses nodes that neither the committed design nor the records have, before anything else is found about the request.
+fn refuse_unknown(site: &SiteView, nodes: &BTreeSet<Arc<str>>) -> Result<(), ApiError> {
+    let known: BTreeSet<&str> = site.status.nodes.iter().map(|each| &*each.node).collect();
+    let unknown = nodes.iter().filter(|node| !known.contains(&***node));
+    let texts: Vec<String> = unknown
+        .map(|node| format!("there is no node `{node}`"))
+        .collect();
+    match texts.first() {
+        Some(first) => Err(
+            ApiError::new(400, "Invalid target_nodes parameter", first.as_str()).messages(texts),
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Checks what Shipyard checks before an action starts; gives the commit.

@@ -19,9 +19,11 @@ mod times;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
 use super::shared::Shared;
+use answer::ApiError;
 
 pub(super) use action::as_uuid;
 pub(super) use steps::Steps;
@@ -51,4 +53,12 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         )
         .route(&at("/commitconfigdocs"), post(documents::commit))
         .route(&at("/renderedconfigdocs"), get(documents::rendered))
+}
+
+/// The answer for a path that the API does not have.
+pub(super) fn no_resource(path: &str) -> Response {
+    let text = format!("there is no `{}` in this API", crate::report::Visible(path));
+    ApiError::new(404, "Resource not found", "NotFound")
+        .messages([text])
+        .into_response()
 }

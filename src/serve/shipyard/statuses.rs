@@ -11,14 +11,17 @@ use serde_json::{Map, Value, json};
 use super::answer::{ApiError, with};
 use super::caller::{Query, caller};
 use crate::design::NodeName;
+use crate::journal::{Entry, StepOutcome};
 use crate::lifecycle::PowerState;
-use crate::plan;
+use crate::plan::{self, RunState};
 use crate::record::{NodeRecord, Phase};
+use crate::run::{Connection, known_steps, unfinished_run};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
 use crate::serve::shared::Shared;
 use crate::site::At;
-use crate::workflow::{Failure, Observed, PlanRequest, Planner};
+use crate::step::{Actor, Effect, KindStage};
+use crate::workflow::{Checkout, Failure, Observed, PlanRequest, Planner};
 
 /// The filters, and the keys of their answers.
 const PROVISION: (&str, &str) = ("nodes-provision-status", "nodes_provision_status");
@@ -85,8 +88,13 @@ fn statuses(shared: &Shared, provision: bool, power: bool) -> Result<Map<String,
     let names: Vec<&NodeName> = planned.guarded.nodes.keys().collect();
     let mut statuses = Map::new();
     if provision {
+        let working = in_work(&checkout, connection)?;
         let listed = names.iter().map(|name| {
-            json!({"hostname": name.as_str(), "status": provision_status(&planned.records, name)})
+            let status = match working.get(*name) {
+                Some(status) => status,
+                None => provision_status(&planned.records, name),
+            };
+            json!({"hostname": name.as_str(), "status": status})
         });
         statuses.insert(PROVISION.1.to_owned(), Value::Array(listed.collect()));
     }
@@ -106,6 +114,70 @@ fn statuses(shared: &Shared, provision: bool, power: bool) -> Result<Map<String,
     Ok(statuses)
 }
 
+/// The machines that the run at work has taken out of service and not built yet: their records have them as they were.
+fn in_work(
+    checkout: &Checkout<'_>,
+    connection: Connection,
+) -> Result<BTreeMap<NodeName, &'static str>, Failure> {
+    let site = checkout.site(connection)?;
+    let Some(unfinished) = unfinished_run(&site)? else {
+        return Ok(BTreeMap::new());
+    };
+    let store = site.store()?;
+    let state = store.read()?;
+    let Some(record) = store.run(&state, &unfinished.run)? else {
+        return Ok(BTreeMap::new());
+    };
+    let known = known_steps(&site, (&store, &state), &record)?;
+    Ok(by_steps(
+        &known.entries,
+        unfinished.state == RunState::Running,
+    ))
+}
+
+/// The states of the machines that steps have begun to change, and have neither built nor failed at.
+fn by_steps(entries: &[Entry], is_at_work: bool) -> BTreeMap<NodeName, &'static str> {
+    let mut working = BTreeMap::new();
+    for entry in entries {
+        let Some((step, node)) = entry
+            .step()
+            .and_then(|step| Some((step, step.node.as_ref()?)))
+        else {
+            continue;
+        };
+        let facts = step.kind.facts();
+        let status = match facts.stage {
+            // A machine that is awaited in its cluster has been built.
+            _ if facts.actor == Actor::Cluster => continue,
+            KindStage::TearDown if facts.effect == Effect::Destructive => "Releasing",
+            KindStage::Provision => "Commissioning",
+            KindStage::Prepare | KindStage::Deploy => "Deploying",
+            KindStage::TearDown
+            | KindStage::Site
+            | KindStage::TakeOff
+            | KindStage::Other
+            | KindStage::Barrier
+            | KindStage::Tag => continue,
+        };
+        let is_over = match entry {
+            Entry::Intent { .. } => false,
+            Entry::Ended { outcome, .. } => match outcome {
+                StepOutcome::Succeeded => facts.reaches == Some(Phase::Deployed),
+                StepOutcome::Failed { .. } => true,
+                StepOutcome::Unknown { .. } => false,
+                StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => continue,
+            },
+            Entry::Note { .. } | Entry::Opened { .. } => continue,
+        };
+        match is_over {
+            true => working.remove(node),
+            false if is_at_work => working.insert(node.clone(), status),
+            false => working.insert(node.clone(), "Unknown"),
+        };
+    }
+    working
+}
+
 /// The state of a node, by the words of Drydock's provisioner.
 fn provision_status(records: &BTreeMap<NodeName, NodeRecord>, name: &NodeName) -> &'static str {
     match records.get(name).map(|record| record.phase) {
@@ -114,5 +186,57 @@ fn provision_status(records: &BTreeMap<NodeName, NodeRecord>, name: &NodeName) -
         Some(Phase::Deployed) => "Deployed",
         Some(Phase::Failed) => "Failed deployment",
         Some(Phase::Unknown) => "Unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::step::{StepId, StepKind};
+
+    #[test]
+    fn a_machine_that_is_being_redeployed_is_not_deployed() {
+        let step = |kind| StepId {
+            kind,
+            group: None,
+            node: Some(NodeName::from("n1")),
+            wave: None,
+        };
+        let intent = |kind| Entry::Intent { step: step(kind) };
+        let ended = |kind, outcome| Entry::Ended {
+            step: step(kind),
+            outcome,
+            attempted: true,
+            duration_ms: 1,
+        };
+        let failed = StepOutcome::Failed {
+            message: "no".into(),
+        };
+        let skipped = StepOutcome::Skipped {
+            reason: "no".into(),
+        };
+        let done = StepOutcome::Succeeded;
+        for (entry, expected) in [
+            (intent(StepKind::Drain), None),
+            (intent(StepKind::Destroy), Some("Releasing")),
+            (ended(StepKind::Destroy, done.clone()), Some("Releasing")),
+            (intent(StepKind::Manage), Some("Commissioning")),
+            (intent(StepKind::Prepare), Some("Deploying")),
+            (ended(StepKind::Prepare, done.clone()), Some("Deploying")),
+            (intent(StepKind::Deploy), Some("Deploying")),
+            (ended(StepKind::Deploy, done), None),
+            (intent(StepKind::AwaitReady), None),
+            (ended(StepKind::Deploy, failed), None),
+            (ended(StepKind::Deploy, skipped), None),
+        ]
+        .iter()
+        .scan(Vec::new(), |entries, (entry, expected)| {
+            entries.push(entry.clone());
+            Some((entries.clone(), *expected))
+        }) {
+            let status = |is_at_work| by_steps(&entry, is_at_work).get("n1").copied();
+            assert_eq!(status(true), expected, "{:?}", entry.last());
+            assert_eq!(status(false), expected.map(|_| "Unknown"));
+        }
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::design::{AcceptedDesign, DIGEST_VERSION, Digests, NodeDesign, RunId, Rung, Section};
+use crate::design::{
+    AcceptedDesign, DIGEST_VERSION, Digests, HardwareSetting, NodeDesign, RunId, Rung, Section,
+};
 use crate::identity::Identity;
 use crate::record::{NodeRecord, Phase};
 use crate::step::FailureReason;
@@ -51,6 +53,12 @@ impl Facts {
     #[must_use]
     pub const fn touches_world(&self) -> bool {
         !matches!(self.actor, Actor::Dispatcher)
+    }
+
+    /// Whether a machine is destroyed or built by the step itself.
+    #[must_use]
+    pub const fn changes_machine(&self) -> bool {
+        matches!(self.actor, Actor::Hardware) && matches!(self.effect, Effect::Destructive)
     }
 }
 
@@ -179,6 +187,8 @@ pub struct RecordContext<'a> {
     pub is_accepting: bool,
     /// The sections of an adopted machine that were compared and are equal.
     pub verified: &'a [Section],
+    /// The values of firmware and settings that the step sets.
+    pub settings: &'a [HardwareSetting],
     /// The time, in seconds since 1970, where the step builds a machine that is to join its clusters.
     pub joins_after: Option<i64>,
     /// An operator decided that the step is done.
@@ -194,8 +204,16 @@ impl RecordContext<'_> {
     }
 }
 
+/// The record has the digests of a design, but that of its firmware: only a service brings that true.
 pub(super) fn put_digests(record: &mut NodeRecord, digests: &Digests, revision: &Arc<str>) {
+    let firmware = record.digests.get(&Section::Firmware).copied();
     record.digests.clone_from(digests);
+    if digests.get(&Section::Firmware).is_some() {
+        match firmware {
+            Some(firmware) => record.digests.insert(Section::Firmware, firmware),
+            None => record.digests.remove(Section::Firmware),
+        }
+    }
     record.digest_version = DIGEST_VERSION;
     record.revision = Some(revision.clone());
     record.accepted = None;
@@ -206,9 +224,15 @@ pub(super) fn unchanged(record: NodeRecord, _: &RecordContext<'_>) -> Option<Nod
     Some(record)
 }
 
-/// The record has the design of now.
+/// The record has the design of now, its firmware included where that was observed to be as designed.
 pub(super) fn as_designed(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     of.take_digests(&mut record);
+    let firmware = of
+        .design
+        .and_then(|design| design.digests.get(&Section::Firmware));
+    if let Some(firmware) = firmware.filter(|_| of.verified.contains(&Section::Firmware)) {
+        record.digests.insert(Section::Firmware, *firmware);
+    }
     Some(record)
 }
 

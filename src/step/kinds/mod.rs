@@ -29,6 +29,7 @@ mod remove_etcd;
 mod remove_from_cluster;
 mod rename;
 mod restore_node;
+mod service;
 mod set_maintenance;
 mod set_out_of_service;
 mod set_retired;
@@ -115,6 +116,7 @@ kinds! {
     set_out_of_service: SetOutOfService,
     unset_out_of_service: UnsetOutOfService,
     restore_node: RestoreNode,
+    service: Service,
     critical_check: CriticalCheck,
     tag: Tag,
 }

@@ -21,6 +21,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &[],
+    parameters: &["verified"],
     record: as_designed,
 };

@@ -38,7 +38,7 @@ fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> 
     } else if record.digest_version == DIGEST_VERSION && !record.digests.is_empty() {
         // Digests of different versions do not belong into one record.
         for (section, digest) in design.digests.iter() {
-            if section.class() != Class::Redeploy {
+            if !matches!(section.class(), Class::Redeploy | Class::Service) {
                 record.digests.insert(section, digest);
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::content::Problem;
+use super::kept_text::kept;
 use super::{CollectionError, Collections};
 use crate::repository::{self, CommitId, NewCommit, ObjectId, PushOutcome, RefUpdate, Remote};
 use crate::run::Connection;
@@ -183,12 +184,18 @@ impl Collections<'_> {
         }
         let repository = self.checkout.repository;
         let old = repository.file_within(committed, &path, LARGEST)?;
-        if old.as_deref() == bytes {
+        let kept = match (&old, bytes) {
+            (Some(old), Some(new)) => kept(old, new),
+            _ => None,
+        };
+        let bytes = kept.or(bytes.map(<[u8]>::to_vec));
+        if old == bytes {
             return Err(CollectionError::Unchanged);
         }
-        changes.insert(path.clone(), bytes.map(<[u8]>::to_vec));
+        let is_removal = bytes.is_none();
+        changes.insert(path.clone(), bytes);
         let tip = self.write(committed, changes, message)?;
-        let problems = self.judged(committed, tip, &path, bytes.is_none())?;
+        let problems = self.judged(committed, tip, &path, is_removal)?;
         self.publish(before, Some(tip))?;
         Ok(problems)
     }

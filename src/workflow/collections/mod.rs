@@ -8,6 +8,7 @@ mod buffer;
 mod commit;
 mod content;
 mod follow;
+mod kept_text;
 mod names;
 
 use std::fmt;

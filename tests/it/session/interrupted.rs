@@ -138,7 +138,7 @@ fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_do
         .iter()
         .map(|each| match each {
             HalfDone::Node { node, phase, .. } => format!("{node} {phase:?}"),
-            HalfDone::Step { step } => step.to_string(),
+            HalfDone::Step { step, .. } => step.to_string(),
         })
         .collect();
     assert_eq!(said, ["a Unknown", "b Unknown"]);

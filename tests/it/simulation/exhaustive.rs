@@ -198,6 +198,18 @@ pub(super) fn to_be_mixed(stage: Stage) -> Stage {
     stage
 }
 
+/// A stage whose next update changes the firmware and a setting of each machine.
+pub(super) fn to_be_serviced(stage: Stage) -> Stage {
+    let mut text = text();
+    let stage = deployed_on(stage, &text);
+    text.more =
+        "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  \
+                 firmware: {bios: {version: 2.19.1}}\n  bios: {ProcVirtualization: Enabled}\n"
+            .to_owned();
+    stage.commit(&text.to_string());
+    stage
+}
+
 /// Does something on a stage that has to go well.
 pub(super) fn done(stage: &Stage, action: Action, nodes: &[&str]) {
     let planned = stage.plan(&request(action, nodes), allowing_all()).unwrap();
@@ -290,6 +302,14 @@ fn an_update_of_many_kinds_that_dies_anywhere_ends_as_if_it_had_not() {
         &kinds,
         &[Adopt, Deploy, Destroy, PowerOn, Record, Relabel, SetRetired],
     );
+}
+
+#[test]
+fn a_service_that_dies_anywhere_ends_as_if_it_had_not() {
+    let kinds = tells(to_be_serviced(Stage::new()), &[(Action::Update, &[])]);
+    use StepKind::{AwaitReady, Drain, Service, Uncordon};
+    has(&kinds, &[Drain, Service, AwaitReady, Uncordon]);
+    assert!(!kinds.contains(&StepKind::Deploy), "{kinds:?}");
 }
 
 #[test]

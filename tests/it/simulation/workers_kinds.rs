@@ -11,7 +11,9 @@ use trueup::record::Outcome;
 use trueup::step::StepKind;
 use trueup::workflow::{Error, PartEnd};
 
-use super::exhaustive::{Chapter, ON_CLUSTER, ON_MACHINES, deployed_on, done, text, to_be_mixed};
+use super::exhaustive::{
+    Chapter, ON_CLUSTER, ON_MACHINES, deployed_on, done, text, to_be_mixed, to_be_serviced,
+};
 use super::workers::{Trial, is_as_applied, number};
 use super::{RunCommand, Stage, allowing_all, request};
 use crate::dice::Dice;
@@ -48,6 +50,11 @@ fn disturbed_workers_carry_every_kind_of_step_out_once() {
     tell(first, &[(Action::Update, &[])], &mut kinds);
     tell(
         to_be_mixed(Stage::shared()),
+        &[(Action::Update, &[])],
+        &mut kinds,
+    );
+    tell(
+        to_be_serviced(Stage::shared()),
         &[(Action::Update, &[])],
         &mut kinds,
     );

@@ -149,7 +149,7 @@ async fn a_site_is_planned_applied_changed_and_torn_down() {
         });
         let drift = lab.trueup(&["plan"]).await.with(0).stdout;
         for expected in [
-            "n2: redeploy BLOCKED\n",
+            "n2: redeploy [wipe] BLOCKED\n",
             "recorded as deployed, is available\n",
         ] {
             assert!(drift.contains(expected), "{drift}");

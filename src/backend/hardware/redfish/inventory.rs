@@ -94,7 +94,9 @@ impl Machine<'_> {
             }
         }
         let clean_steps = self.offered_steps(&system, drives.as_deref().unwrap_or_default());
-        Ok(ObservedNode {
+        let count = drives.as_ref().ok().map(|drives| drives.len());
+        let values = self.hardware_values(node, &system, count).await;
+        let mut observed = ObservedNode {
             power: Fact::Known(power.into()),
             disks: match drives {
                 Ok(drives) => Fact::Known(drives.iter().map(disk).collect()),
@@ -109,7 +111,9 @@ impl Machine<'_> {
                 .map(|(target, enabled)| Arc::from(format!("{target} ({enabled})"))),
             deploys_unverified: !self.backend.settings.deploy.is_proven(),
             ..ObservedNode::unknown(KEPT_BY_RECORDS)
-        })
+        };
+        observed.compare_hardware(node, &values);
+        Ok(observed)
     }
 
     /// Reads resources, in their order, not more at once than a controller bears.
@@ -122,7 +126,7 @@ impl Machine<'_> {
     }
 
     /// The resources of a list, in its order: those that are written out as they are, the others read.
-    async fn read_parts(&self, mut parts: Vec<Part>) -> Result<Vec<Resource>, ActError> {
+    pub(super) async fn read_parts(&self, mut parts: Vec<Part>) -> Result<Vec<Resource>, ActError> {
         parts.truncate(MOST);
         let links: Vec<Arc<str>> = parts
             .iter()

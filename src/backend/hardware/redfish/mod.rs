@@ -44,6 +44,7 @@ mod shapes;
 mod task;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -10,8 +10,8 @@ use super::pods::{self, Course, Drain};
 use super::rules::permanent;
 use super::world::Change;
 use super::{
-    ClusterSettings, Deployed, Effect, Machine, MemberRemoved, NodeRestored, Relabelled, Simulator,
-    Stage, clean, etcd, machine,
+    Deployed, Effect, Machine, MemberRemoved, NodeRestored, Relabelled, Settings, Simulator, Stage,
+    clean, etcd, machine, values,
 };
 use crate::backend::{ActError, Order};
 use crate::design::{ClusterName, NodeDesign};
@@ -26,7 +26,7 @@ const DRAIN_TIMEOUT: u64 = 3600;
 
 /// Whether a step that sets something to a level would change nothing.
 pub(super) fn is_at_level(
-    settings: &ClusterSettings,
+    settings: &Settings,
     machine: &Machine,
     order: &Order,
     node: &NodeDesign,
@@ -44,9 +44,14 @@ pub(super) fn is_at_level(
         StepKind::UnsetMaintenance => machine.maintenance.is_none(),
         StepKind::Manage => machine.provision == ProvisionState::Manageable,
         StepKind::Provide => machine.provision == ProvisionState::Available,
+        // What an update reports does not count, and what the machine shows does.
+        StepKind::Service => {
+            machine.power == PowerState::On
+                && values::missing(&settings.hardware, order, &node.name, machine).is_none()
+        }
         StepKind::Drain => {
             cluster.is_some_and(|node| is_meant(node, parameters) && node.unschedulable)
-                && pods::left(settings, &node.name, machine).is_empty()
+                && pods::left(&settings.cluster, &node.name, machine).is_empty()
         }
         StepKind::Uncordon => {
             parameters.is_none_or(|parameters| parameters.backup.is_none())
@@ -148,6 +153,10 @@ pub(super) fn course_of(
                 course.ends = Some(change.now.saturating_add(lasts));
             }
             Ok(course)
+        }
+        StepKind::Service => {
+            keep_api_server(simulator, change, order, node, machine)?;
+            serviced(simulator, order, node, machine, (change.now, lasts, step))
         }
         StepKind::Drain => {
             keep_api_server(simulator, change, order, node, machine)?;
@@ -454,6 +463,51 @@ fn effects_of(
         StepKind::Manage => vec![Effect::Managed],
         StepKind::Provide => vec![Effect::Provided],
         _ => Vec::new(),
+    })
+}
+
+/// The course of a change of firmware and settings: firmware is written while the machine runs, the settings take effect at
+/// its one restart.
+fn serviced(
+    simulator: &Simulator,
+    order: &Order,
+    node: &NodeDesign,
+    machine: &Machine,
+    (now, lasts, step): (u64, u64, &str),
+) -> Result<Course, ActError> {
+    let is_first = machine.ledger.end_of(&order.run, step).is_none();
+    let rows = &simulator.settings.hardware;
+    let update = values::course(rows, order, &node.name, is_first);
+    if let Some(name) = update.refused {
+        return permanent(format!(
+            "the controller of `{}` refuses `{name}` in place",
+            node.name
+        ));
+    }
+    let later = u64::try_from(update.later.as_millis()).unwrap_or(u64::MAX);
+    let lasts = lasts.saturating_add(later);
+    let at = |part: u64| now.saturating_add(lasts / 4 * part);
+    let mut stages = Vec::new();
+    if !update.firmware.is_empty() {
+        stages.push(Stage {
+            at: at(1),
+            effect: Effect::HardwareSet(Box::new(update.firmware)),
+        });
+    }
+    if machine.power == PowerState::On {
+        stages.push(Stage {
+            at: at(2),
+            effect: Effect::PoweredOff,
+        });
+    }
+    let settings = (!update.settings.is_empty()).then(|| Box::new(update.settings));
+    let settings = settings.map(Effect::HardwareSet);
+    let reported = (!update.vanishes).then_some(Effect::Serviced);
+    let ends = [Effect::PoweredOn].into_iter().chain(reported);
+    Ok(Course {
+        stages,
+        ends: Some(now.saturating_add(lasts)),
+        effects: settings.into_iter().chain(ends).collect(),
     })
 }
 

@@ -44,7 +44,7 @@ impl Kill {
         std::fs::write(Self::file(site), serde_json::to_vec(self)?)
     }
 
-    /// What was asked for; a file that is none of these asks for nothing.
+    /// The kill that was asked for; a file that is none of these asks for nothing.
     #[must_use]
     pub fn asked(site: &Path) -> Option<Self> {
         let bytes = std::fs::read(Self::file(site)).ok()?;

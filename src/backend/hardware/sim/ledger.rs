@@ -54,6 +54,10 @@ pub enum Effect {
     BiosSet(Box<BTreeMap<Arc<str>, Arc<str>>>),
     /// Its BIOS was set back to its defaults.
     BiosReset,
+    /// Firmware or settings were changed.
+    HardwareSet(Box<BTreeMap<Arc<str>, Arc<str>>>),
+    /// An update of its firmware and settings reported its success.
+    Serviced,
     /// It was cleaned, and is manageable.
     Cleaned,
     /// Its node was cordoned.

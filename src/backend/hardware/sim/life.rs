@@ -125,6 +125,8 @@ impl Machine {
             }
             Effect::BiosSet(settings) => self.bios.extend((**settings).clone()),
             Effect::BiosReset => self.bios.clear(),
+            Effect::HardwareSet(values) => self.hardware.extend((**values).clone()),
+            Effect::Serviced => self.last_error = None,
             Effect::Cleaned => {
                 self.provision = ProvisionState::Manageable;
                 self.prepared = false;

@@ -119,6 +119,9 @@ pub struct Machine {
     /// The settings of its BIOS that are not as it came from the factory.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub bios: BTreeMap<Arc<str>, Arc<str>>,
+    /// Firmware and settings that were changed since it came from the factory, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hardware: BTreeMap<Arc<str>, Arc<str>>,
     /// The reason, where it is retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retired: Option<Arc<str>>,
@@ -177,6 +180,7 @@ impl Machine {
             members: BTreeMap::new(),
             clean_step: None,
             bios: BTreeMap::new(),
+            hardware: BTreeMap::new(),
             retired: None,
             maintenance: None,
             protected: false,
@@ -232,7 +236,7 @@ impl Machine {
 pub(super) static OFFERED: LazyLock<Arc<[OfferedStep]>> =
     LazyLock::new(|| OWN_STEPS.map(OfferedStep::from).into());
 
-const CAPABILITIES: [Capability; 9] = [
+const CAPABILITIES: [Capability; 10] = [
     Capability::Power,
     Capability::Prepare,
     Capability::Deploy,
@@ -242,6 +246,7 @@ const CAPABILITIES: [Capability; 9] = [
     Capability::DeploySteps,
     Capability::Retire,
     Capability::Relabel,
+    Capability::Service,
 ];
 
 pub(super) fn new_disk(node: &NodeName, name: &Arc<str>, size: u64) -> Disk {

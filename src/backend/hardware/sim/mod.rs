@@ -48,6 +48,7 @@ mod run;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod values;
 mod world;
 
 use std::borrow::Cow;
@@ -290,7 +291,11 @@ impl Simulator {
                     }
                     ObservedNode::unknown(&fault.said("the machine does not answer"))
                 }
-                None => machine.observed(),
+                None => {
+                    let mut observed = machine.observed();
+                    values::compare(&mut observed, &self.settings.hardware, node, &machine);
+                    observed
+                }
             };
             seen.push((node.name.clone(), Box::new(observed)));
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// From which states each kind of step may begin that is more than one verb; the others by the node's
 /// life ([`lifecycle::step`]), where they are a verb, else in any.
-const LEGAL: [(StepKind, &[ProvisionState]); 4] = [
+const LEGAL: [(StepKind, &[ProvisionState]); 5] = [
     (
         StepKind::Prepare,
         &[
@@ -37,6 +37,7 @@ const LEGAL: [(StepKind, &[ProvisionState]); 4] = [
         ],
     ),
     (StepKind::Relabel, &[ProvisionState::Active]),
+    (StepKind::Service, &[ProvisionState::Active]),
 ];
 
 /// For each kind of step the state while it is under way and the one after it failed; what is not
@@ -89,7 +90,7 @@ impl Machine {
         }
         if matches!(
             kind,
-            StepKind::Prepare | StepKind::Deploy | StepKind::Destroy
+            StepKind::Prepare | StepKind::Deploy | StepKind::Destroy | StepKind::Service
         ) && let Some(reason) = &self.maintenance
         {
             return Some(format!(

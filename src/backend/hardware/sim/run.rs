@@ -10,11 +10,11 @@ use super::pods::Course;
 use super::rules::permanent;
 use super::world::{Change, World};
 use super::{
-    Answer, Effect, Fault, FaultOutcome, Kill, Machine, Operation, Simulator, StateError, etcd,
-    is_simulated, pods, with_source,
+    Answer, Effect, Fault, FaultOutcome, Kill, LedgerEntry, Machine, Operation, Simulator,
+    StateError, etcd, is_simulated, pods, values, with_source,
 };
 use crate::backend::{ActError, Order, Probe, fence};
-use crate::design::NodeDesign;
+use crate::design::{HardwareSetting, NodeDesign};
 use crate::remediation::Note;
 use crate::step::{Actor, StepKind};
 
@@ -24,6 +24,9 @@ const POLL: Duration = Duration::from_secs(30);
 const UNBOUNDED: Duration = Duration::from_secs(600);
 /// The margin before the step's timeout at which it ends, so that it can report why.
 const SPARE: Duration = Duration::from_secs(1);
+
+/// How often an update is tried that reports success and changes nothing: some need two.
+const UPDATE_TRIES: usize = 2;
 
 /// A running operation.
 #[derive(Clone, Copy)]
@@ -114,8 +117,8 @@ impl Simulator {
         Ok(
             if under_way.is_some_and(|each| each.is(&order.run, &step)) {
                 Probe::UnderWay
-            } else if is_at_level(&self.settings.cluster, &machine, order, node)
-                || machine.ended(&order.run, &step) == Some(Ok(()))
+            } else if is_at_level(&self.settings, &machine, order, node)
+                || kind != StepKind::Service && machine.ended(&order.run, &step) == Some(Ok(()))
                 || is_gone(order, &machine)
             {
                 Probe::Done
@@ -204,14 +207,16 @@ impl Simulator {
             }
         }
         let machine = change.machine(node)?;
+        let kind = order.step.id.kind;
         let ended = match machine.ended(&order.run, &step) {
+            Some(Ok(())) if kind == StepKind::Service => self.second_reading(order, node, machine),
             Some(Ok(())) if answer_lost => {
                 let message = format!("the answer to `{step}` was lost");
                 Some(Err(ActError::Ambiguous(Arc::from(message))))
             }
             Some(Ok(())) => Some(Ok(())),
             Some(Err(message)) if waited => Some(permanent(message)),
-            _ if is_at_level(&self.settings.cluster, machine, order, node) => Some(Ok(())),
+            _ if is_at_level(&self.settings, machine, order, node) => Some(Ok(())),
             _ => None,
         };
         if let Some(result) = ended {
@@ -239,6 +244,36 @@ impl Simulator {
                 Ok(StepState::Ended(Err(error)))
             }
         }
+    }
+
+    /// How an update of firmware and settings has ended, by what the machine shows; `None`: it is tried once more.
+    fn second_reading(
+        &self,
+        order: &Order,
+        node: &NodeDesign,
+        machine: &Machine,
+    ) -> Option<Result<(), ActError>> {
+        let rows = &self.settings.hardware;
+        let Some((setting, shown)) = values::missing(rows, order, &node.name, machine) else {
+            return Some(Ok(()));
+        };
+        let step = order.step.id.to_string();
+        let is_try = |entry: &LedgerEntry| {
+            let is_own = entry.run == order.run && *entry.step == *step;
+            is_own && !entry.on_the_way && entry.effect == Effect::PoweredOn
+        };
+        if machine.ledger.entries().filter(is_try).count() < UPDATE_TRIES {
+            let HardwareSetting { name, value, .. } = setting;
+            let text =
+                format!("`{name}` is not {value} after the update, which is tried once more");
+            order.reporter.progress(text);
+            return None;
+        }
+        let shown = shown.as_deref().unwrap_or("nothing");
+        Some(permanent(format!(
+            "the update of `{}` reported no failure, and its second reading shows {shown}, not {}",
+            setting.name, setting.value
+        )))
     }
 
     /// Commits a change, after which the machine's operation continues.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::cluster_settings::ClusterSettings;
 use super::duration::{CODE, duration};
 use super::faults::{self, Fault, WrittenFault};
+use super::values::{self, HardwareRow, WrittenHardware};
 use crate::backend::Clock;
 use crate::design::{HardwareBackend, name_problem};
 use crate::diagnostic::Diagnostic;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub faults: Vec<Fault>,
     /// The cluster that runs on the machines.
     pub cluster: Arc<ClusterSettings>,
+    /// Firmware, settings and parts that the machines come with.
+    pub(super) hardware: Vec<HardwareRow>,
 }
 
 impl Default for Settings {
@@ -40,6 +43,7 @@ impl Default for Settings {
             durations: Durations::default(),
             faults: Vec::new(),
             cluster: Arc::default(),
+            hardware: Vec::new(),
         }
     }
 }
@@ -59,6 +63,8 @@ pub struct Durations {
     pub power: Duration,
     /// A clean step.
     pub clean: Duration,
+    /// A change of firmware and settings, with its restart.
+    pub service: Duration,
 }
 
 impl Default for Durations {
@@ -70,6 +76,7 @@ impl Default for Durations {
             relabel: Duration::from_secs(5),
             power: Duration::from_secs(10),
             clean: Duration::from_secs(300),
+            service: Duration::from_secs(600),
         }
     }
 }
@@ -84,6 +91,7 @@ impl Durations {
             StepKind::Destroy => self.destroy,
             StepKind::Relabel => self.relabel,
             StepKind::Clean => self.clean,
+            StepKind::Service => self.service,
             _ => self.power,
         }
     }
@@ -96,6 +104,7 @@ struct WrittenSettings {
     state: Option<Marked<Arc<str>>>,
     durations: WrittenDurations,
     faults: Vec<WrittenFault>,
+    hardware: Vec<WrittenHardware>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -115,6 +124,7 @@ struct WrittenDurations {
     relabel: Option<Marked<Seconds>>,
     power: Option<Marked<Seconds>>,
     clean: Option<Marked<Seconds>>,
+    service: Option<Marked<Seconds>>,
 }
 
 impl Settings {
@@ -154,9 +164,11 @@ impl Settings {
                 relabel: duration(durations.relabel)?.unwrap_or(default.relabel),
                 power: duration(durations.power)?.unwrap_or(default.power),
                 clean: duration(durations.clean)?.unwrap_or(default.clean),
+                service: duration(durations.service)?.unwrap_or(default.service),
             },
             faults: faults::read(written.faults, Actor::Hardware)?,
             cluster: Arc::default(),
+            hardware: values::read(written.hardware)?,
         })
     }
 }

@@ -7,19 +7,19 @@ use crate::diff::FieldChange;
 use crate::plan::{Change, Plan};
 use crate::report::counted;
 use crate::report::escape::{visible, xml};
-use crate::report::html::compared;
+use crate::report::html::{compared, node_name};
 use crate::report::plan::outline::gather_by;
 use crate::report::plan::words;
 use crate::step::{Effect, Step, StepKind, Wait};
 
 /// Changes that are written with their fields and steps; of more there are the names and what happens to them.
 const MOST_CLASSES: usize = 400;
-/// Names that are not folded where nothing is destroyed.
+/// Names that neither fold nor scroll.
 const FEW_NAMES: usize = 200;
 /// Fields of a change that are written.
 const MOST_FIELDS: usize = 100;
 
-/// The changes that destroy data or take machines away, none of them folded.
+/// The changes that destroy data or take machines away, none of them folded; many names scroll.
 pub(super) fn destructive(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     let (classes, _) = model.split();
     if classes.is_empty() {
@@ -127,20 +127,33 @@ fn names<'c>(
     disks: bool,
 ) -> fmt::Result {
     let all = changes.len();
-    let folds = all > FEW_NAMES && !is_destructive;
-    if folds {
-        write!(out, "<details><summary>Names of {all} machines</summary>")?;
-    }
-    out.write_str("<p class=\"names\">")?;
+    // Names that are wiped are never folded: many of them scroll.
+    let begin = match (all > FEW_NAMES, is_destructive) {
+        (false, _) => "<p class=\"names\">".to_owned(),
+        (true, true) => format!(
+            "<p class=\"names many\" role=\"group\" aria-label=\"Names of {all} machines\" tabindex=\"0\">"
+        ),
+        (true, false) => {
+            format!("<details><summary>Names of {all} machines</summary><p class=\"names\">")
+        }
+    };
+    out.write_str(&begin)?;
     for (number, change) in changes.enumerate() {
         let comma = if number > 0 { ", " } else { "" };
-        write!(out, "{comma}{}", xml(change.node.as_str()))?;
+        let name = change.node.as_str();
+        match all > FEW_NAMES {
+            true => write!(out, "{comma}{}", xml(name))?,
+            false => write!(out, "{comma}{}", node_name(name))?,
+        }
         if disks && !change.disks.is_empty() {
             let disks: Vec<String> = change.disks.iter().map(|disk| xml(disk)).collect();
             write!(out, " ({})", disks.join(", "))?;
         }
     }
-    out.write_str(if folds { "</p></details>\n" } else { "</p>\n" })
+    out.write_str(match all > FEW_NAMES && !is_destructive {
+        true => "</p></details>\n",
+        false => "</p>\n",
+    })
 }
 
 fn one(out: &mut dyn Write, model: &Model<'_>, class: &Class<'_>, number: usize) -> fmt::Result {

@@ -7,6 +7,7 @@ use super::model::Model;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::Outcome;
 use crate::report::escape::xml;
+use crate::report::html::node_name;
 use crate::report::plan::{forecast, outline, rehearsal, summary, words};
 use crate::report::run::{requested, signature_words, words as outcome_words};
 use crate::report::{Role, counted, unfinished};
@@ -157,23 +158,37 @@ fn of_report(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     let Some(report) = model.run.and_then(|run| run.report) else {
         return Ok(());
     };
-    let mut unfinished = report.unfinished().peekable();
-    if unfinished.peek().is_some() {
+    let (begun, not_begun): (Vec<_>, Vec<_>) = report
+        .unfinished()
+        .partition(|node| node.step().is_some() || node.reason().is_some());
+    if !begun.is_empty() {
         writeln!(
             out,
             "<table class=\"failed\"><caption>Not done</caption><thead><tr><th scope=\"col\">Machine</th>\
              <th scope=\"col\">Step</th><th scope=\"col\">Reason</th></tr></thead><tbody>"
         )?;
-        for node in unfinished {
+        for node in begun {
             writeln!(
                 out,
                 "<tr><th scope=\"row\">{}</th><td><code>{}</code></td><td>{}</td></tr>",
-                xml(node.node.as_str()),
+                node_name(node.node.as_str()),
                 xml(node.step().unwrap_or("")),
                 xml(node.reason().unwrap_or(""))
             )?;
         }
         writeln!(out, "</tbody></table>")?;
+    }
+    if !not_begun.is_empty() {
+        let names: Vec<String> = not_begun
+            .iter()
+            .map(|node| node_name(node.node.as_str()))
+            .collect();
+        writeln!(
+            out,
+            "<details><summary>{} not begun</summary><p class=\"names\">{}</p></details>",
+            counted(names.len(), "machine", "machines"),
+            names.join(", ")
+        )?;
     }
     for next in &report.next {
         writeln!(out, "<p class=\"note warn\">Next: {}</p>", xml(next))?;

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::RunPage;
 use crate::plan::{Change, ChangeKind, Plan, StepTimes};
 use crate::report::plan::graph::{Phase, fold};
-use crate::report::plan::outline::{Alike, Stage, gather_by, likeness, stages};
+use crate::report::plan::outline::{Alike, Stage, gather_by, likeness, shown, stages};
 use crate::run::NodeResult;
 use crate::step::Step;
 
@@ -135,11 +135,7 @@ impl<'p> Model<'p> {
             phase_of,
         };
         let mut position_of: FxHashMap<&str, usize> = FxHashMap::default();
-        for change in plan
-            .changes
-            .iter()
-            .filter(|change| change.kind != ChangeKind::None)
-        {
+        for change in shown(plan) {
             let steps = steps_of.of(change);
             position_of.insert(change.node.as_str(), model.machines.len());
             model.machines.push(Machine {
@@ -264,7 +260,7 @@ fn rank(change: &Change) -> (bool, bool, u8) {
     let gravity = match change.kind {
         ChangeKind::Destroy => 0,
         ChangeKind::Redeploy => 1,
-        ChangeKind::Operation => 2,
+        ChangeKind::Operation | ChangeKind::Service => 2,
         ChangeKind::Create => 3,
         ChangeKind::Drift | ChangeKind::Unknown | ChangeKind::Adopt => 4,
         ChangeKind::AwaitReady
@@ -308,6 +304,7 @@ pub(super) fn colour(kind: ChangeKind) -> &'static str {
         ChangeKind::AwaitReady
         | ChangeKind::Rename
         | ChangeKind::Relabel
+        | ChangeKind::Service
         | ChangeKind::Record
         | ChangeKind::Accept
         | ChangeKind::Retire

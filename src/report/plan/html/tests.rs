@@ -227,8 +227,8 @@ fn the_verdict_comes_first_and_what_is_wiped_is_outside_of_any_fold() {
     assert!(places.is_sorted(), "{places:?}");
     let section = &text[at("id=\"h-destructive\"")..at("id=\"h-blocked\"")];
     for part in [
-        "<p class=\"names\">gone</p>",
-        "<p class=\"names\">n1</p>",
+        "<p class=\"names\"><span class=\"n\">gone</span></p>",
+        "<p class=\"names\"><span class=\"n\">n1</span></p>",
         "<b>sda</b>, <b>sdb</b>",
         "<del>ga-22.04</del>",
         "<ins>hwe-22.04</ins>",
@@ -497,6 +497,8 @@ fn ten_thousand_different_changes_name_every_machine_that_is_wiped_outside_of_fo
         assert!(words.contains(&*change.disks[0]));
     }
     assert!(text.len() < 4_000_000, "{}", text.len());
+    let many = "<p class=\"names many\" role=\"group\" aria-label=\"Names of ";
+    assert!(section.contains(many), "names that are wiped scroll");
 }
 
 #[test]

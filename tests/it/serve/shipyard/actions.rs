@@ -217,19 +217,15 @@ fn what_shipyard_checks_before_an_action_is_checked() {
     let wrong = service.request("POST", "/api/v1.0/actions", &[], "[1]");
     assert_eq!(error(&wrong), (400, "Invalid JSON body".to_owned()));
     // The name of a rack is no node.
-    let id = service.begin(
+    let unknown = service.ask_for(
         "redeploy_server",
         &json!({"target_nodes": "rack01", "target-revision": "committed"}),
     );
-    let found = service.wait_for(&id, "Failed");
-    assert_eq!(state_of(&found, "plan").as_deref(), Some("failed"));
-    assert!(
-        found["notes"][0]["note_val"]
-            .as_str()
-            .unwrap()
-            .contains("unknown node `rack01`; for more than a node, pass `rack:rack01`"),
-        "{found}"
+    assert_eq!(
+        error(&unknown),
+        (400, "Invalid target_nodes parameter".to_owned())
     );
+    assert_eq!(unknown.json()["reason"], "there is no node `rack01`");
     // Commits between the last action and this one.
     fixture.checkout.write("motd.yaml", super::document("motd"));
     fixture.checkout.commit("One");

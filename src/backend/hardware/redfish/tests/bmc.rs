@@ -82,6 +82,8 @@ pub(super) struct State {
     pub(super) hides_off: bool,
     /// It accepts a boot override, and stores none.
     pub(super) ignores_boot: bool,
+    /// Further resources by their path below the root, which system and root link where there are any.
+    pub(super) values: Vec<(&'static str, Value)>,
     was_switched: bool,
     sessions: Vec<String>,
 }
@@ -165,6 +167,7 @@ impl Bmc {
             is_never_on: false,
             hides_off: false,
             ignores_boot: false,
+            values: Vec::new(),
             was_switched: false,
             sessions: Vec::new(),
         }));
@@ -322,6 +325,14 @@ impl State {
             (method, ["Systems", "1", "VirtualMedia", "Cd", action @ ..]) => {
                 self.medium(method, action, &received.body)
             }
+            ("GET", path) => {
+                let path = path.join("/");
+                let found = self.values.iter().find(|(known, _)| *known == path);
+                match found {
+                    Some((_, value)) => Reply::json(200, value.clone()),
+                    None => refusal(404, "There is no such resource."),
+                }
+            }
             _ => refusal(404, "There is no such resource."),
         }
     }
@@ -333,6 +344,9 @@ impl State {
         });
         if self.has_sessions {
             root["Links"] = json!({"Sessions": link("/redfish/v1/SessionService/Sessions")});
+        }
+        if !self.values.is_empty() {
+            root["UpdateService"] = link("/redfish/v1/UpdateService");
         }
         if self.expands > 0 {
             let how =
@@ -428,6 +442,13 @@ impl State {
         system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
         if let Some(mode) = &self.mode {
             system["Boot"]["BootSourceOverrideMode"] = json!(mode);
+        }
+        if !self.values.is_empty() {
+            system["Bios"] = link(format!("{SYSTEM}/Bios"));
+            system["SecureBoot"] = link(format!("{SYSTEM}/SecureBoot"));
+            system["Links"] = json!({"ManagedBy": [link("/redfish/v1/Managers/1")]});
+            system["ProcessorSummary"] = json!({"Count": 2});
+            system["MemorySummary"] = json!({"TotalSystemMemoryGiB": 384});
         }
         if let Some(fields) = system.as_object_mut() {
             fields.retain(|name, _| !self.lacks.contains(&name.as_str()));

@@ -7,6 +7,7 @@ mod habits;
 mod identity;
 mod many;
 mod models;
+mod values;
 
 use std::sync::PoisonError;
 

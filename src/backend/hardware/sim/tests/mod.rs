@@ -9,12 +9,13 @@ mod life;
 mod processes;
 mod random;
 mod settings;
+mod values;
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::backend::Reporter;
-use crate::design::{RunId, SiteName, build};
+use crate::design::{RunId, Section, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
 use crate::guard::Guarded;

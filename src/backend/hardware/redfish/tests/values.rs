@@ -1,0 +1,91 @@
+//! Firmware, settings and parts as controllers show them.
+
+use super::*;
+use crate::design::Section;
+use crate::observed::PartDrift;
+
+const HARDWARE: &str = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  \
+    firmware: {bios: {version: '2.5'}, bmc: {version: '7.0'}, NIC.1: {version: '22.5'}}\n  \
+    bios: {ProcVirtualization: Enabled, NumLock: true, Cores: 4}\n  boot: {secure_boot: true}\n  \
+    expect: {cpus: 2, memory_gib: 512, drives: 2}\n";
+
+fn resources() -> Vec<(&'static str, Value)> {
+    let attributes = json!({"ProcVirtualization": "Disabled", "NumLock": true, "Cores": 4});
+    vec![
+        ("Systems/1/Bios", json!({ "Attributes": attributes })),
+        ("Systems/1/SecureBoot", json!({"SecureBootEnable": false})),
+        ("Managers/1", json!({"FirmwareVersion": "7.0"})),
+        (
+            "UpdateService",
+            json!({"FirmwareInventory": {"@odata.id": "/redfish/v1/UpdateService/FirmwareInventory"}}),
+        ),
+        (
+            "UpdateService/FirmwareInventory",
+            json!({"Members": [{"@odata.id": "/redfish/v1/UpdateService/FirmwareInventory/NIC.1"}]}),
+        ),
+        (
+            "UpdateService/FirmwareInventory/NIC.1",
+            json!({"@odata.id": "/redfish/v1/UpdateService/FirmwareInventory/NIC.1", "Id": "NIC.1", "Version": "21.0"}),
+        ),
+    ]
+}
+
+fn drift(seen: &ObservedNode) -> Vec<String> {
+    seen.drift.iter().map(PartDrift::to_string).collect()
+}
+
+#[tokio::test]
+async fn values_that_documents_name_are_compared_with_those_that_a_controller_shows() {
+    let bmc = Bmc::start().await;
+    bmc.state().values = resources();
+    let site = opened(&(text(&[bmc.port()], "", "") + HARDWARE));
+    let seen = site.hardware.observe(&site.nodes).await;
+    assert_eq!(
+        drift(&seen["n0"]),
+        [
+            "bios.ProcVirtualization: Disabled, designed Enabled",
+            "boot.secure_boot: false, designed true",
+            "firmware.NIC.1: 21.0, designed 22.5",
+            "firmware.bios: 2.4, designed 2.5",
+            "expect.memory_gib: 384, designed 512",
+        ]
+    );
+    assert_eq!(*seen["n0"].compared, [Section::Firmware]);
+    assert_eq!(
+        bmc.changes()
+            .iter()
+            .filter(|line| !line.contains("Sessions"))
+            .count(),
+        0
+    );
+
+    // What it does not show differs from nothing, and hides nothing else of the machine.
+    bmc.state()
+        .values
+        .retain(|(path, _)| *path == "Systems/1/Bios");
+    let seen = site.hardware.observe(&site.nodes).await;
+    assert!(drift(&seen["n0"]).contains(&"firmware.bios: 2.4, designed 2.5".to_owned()));
+    assert!(seen["n0"].compared.is_empty());
+    assert!(matches!(seen["n0"].power, Fact::Known(_)));
+}
+
+#[tokio::test]
+async fn a_site_without_hardware_documents_costs_no_request_more() {
+    let requests = |more: &'static str| async move {
+        let bmc = Bmc::start().await;
+        bmc.state().values = resources();
+        let site = opened(&(text(&[bmc.port()], "", "") + more));
+        site.hardware.observe(&site.nodes).await;
+        let received = bmc.server.received.lock().unwrap();
+        let of_values = received.iter().filter(|each| {
+            ["Bios", "SecureBoot", "UpdateService", "Managers"]
+                .iter()
+                .any(|part| each.path.contains(part))
+        });
+        of_values.count()
+    };
+    assert_eq!(requests("").await, 0);
+    let bios_only = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  firmware: {bios: {version: '2.5'}}\n";
+    assert_eq!(requests(bios_only).await, 0, "the system shows it");
+    assert_eq!(requests(HARDWARE).await, 6);
+}

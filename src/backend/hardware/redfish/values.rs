@@ -1,0 +1,129 @@
+//! Firmware, settings and parts of a machine as its controller shows them, as far as its Hardware documents name them.
+//!
+//! | value | read from |
+//! | --- | --- |
+//! | `firmware.bios`, `expect.cpus`, `expect.cores`, `expect.memory_gib` | the system, which is read anyway |
+//! | `expect.drives` | the drives, which are read anyway |
+//! | `firmware.bmc` | the manager of the system |
+//! | other firmware | the inventory of the UpdateService, by the ids of its members |
+//! | `bios.NAME` | the attributes of the BIOS |
+//! | `boot.secure_boot` | the SecureBoot resource |
+//!
+//! So a subsystem costs a request only where a document names something of it. What a controller does not have, or does not
+//! answer, is not shown, and differs from nothing.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::machine::Machine;
+use super::resource::Resource;
+use crate::backend::ActError;
+use crate::design::NodeDesign;
+use crate::observed::HardwareSeen;
+
+impl Machine<'_> {
+    /// The values of a machine that its Hardware documents name; `drives`: how many it has, where that was read.
+    pub(super) async fn hardware_values(
+        &self,
+        node: &NodeDesign,
+        system: &Resource,
+        drives: Option<usize>,
+    ) -> HardwareSeen {
+        let sections = node.hardware_sections();
+        let wanted = sections.flat_map(|section| node.hardware(section));
+        let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
+        let mut seen = HardwareSeen::new();
+        if wanted.is_empty() {
+            return seen;
+        }
+        of_system(&mut seen, system, drives);
+        // What was read before a request failed counts.
+        let _ = self.read_values(&mut seen, &wanted, system).await;
+        seen
+    }
+
+    async fn read_values(
+        &self,
+        seen: &mut HardwareSeen,
+        wanted: &[Arc<str>],
+        system: &Resource,
+    ) -> Result<(), ActError> {
+        let names = |part: &str| wanted.iter().any(|name| name.starts_with(part));
+        if names("bios.")
+            && let Some(bios) = system.link("/Bios")
+        {
+            let bios = self.controller.get(bios).await?;
+            let attributes = bios.value.get("Attributes").and_then(Value::as_object);
+            for (name, value) in attributes.into_iter().flatten() {
+                put(seen, &format!("bios.{name}"), shown(value));
+            }
+        }
+        if names("boot.secure_boot")
+            && let Some(secure) = system.link("/SecureBoot")
+        {
+            let secure = self.controller.get(secure).await?;
+            let is_on = secure.boolean("/SecureBootEnable");
+            put(seen, "boot.secure_boot", is_on.map(|on| on.to_string()));
+        }
+        if names("firmware.bmc")
+            && let Some(manager) = system.links("/Links/ManagedBy").first()
+        {
+            let manager = self.controller.get(manager).await?;
+            let version = manager.text("/FirmwareVersion");
+            put(seen, "firmware.bmc", version.map(str::to_owned));
+        }
+        let is_own = |name: &&Arc<str>| !matches!(&***name, "firmware.bios" | "firmware.bmc");
+        let mut others = wanted.iter().filter(is_own);
+        if others.any(|name| name.starts_with("firmware.")) {
+            self.read_inventory(seen).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the versions of the UpdateService's inventory.
+    async fn read_inventory(&self, seen: &mut HardwareSeen) -> Result<(), ActError> {
+        let root = self.controller.root().await?;
+        let Some(service) = root.link("/UpdateService") else {
+            return Ok(());
+        };
+        let service = self.controller.get(service).await?;
+        let Some(inventory) = service.link("/FirmwareInventory") else {
+            return Ok(());
+        };
+        let members = self.controller.parts(inventory, self.expands).await?;
+        for component in self.read_parts(members).await? {
+            let version = component.text("/Version").map(str::to_owned);
+            put(seen, &format!("firmware.{}", component.id()), version);
+        }
+        Ok(())
+    }
+}
+
+/// The values that the system and its drives show.
+fn of_system(seen: &mut HardwareSeen, system: &Resource, drives: Option<usize>) {
+    let number = |pointer: &str| system.number(pointer).map(|number| number.to_string());
+    let bios = system.text("/BiosVersion").map(str::to_owned);
+    put(seen, "firmware.bios", bios);
+    put(seen, "expect.cpus", number("/ProcessorSummary/Count"));
+    put(seen, "expect.cores", number("/ProcessorSummary/CoreCount"));
+    let memory = number("/MemorySummary/TotalSystemMemoryGiB");
+    put(seen, "expect.memory_gib", memory);
+    put(seen, "expect.drives", drives.map(|count| count.to_string()));
+}
+
+fn put(seen: &mut HardwareSeen, name: &str, value: Option<String>) {
+    if let Some(value) = value {
+        seen.insert(Arc::from(name), Arc::from(value));
+    }
+}
+
+/// The value of an attribute, as documents have it.
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(truth) => Some(truth.to_string()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}

@@ -1,0 +1,46 @@
+//! Firmware, settings and parts of a machine as its controller shows them, compared with its design.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{ObservedNode, PartDrift};
+use crate::design::{NodeDesign, Section};
+
+/// The values that a controller shows, by the names that Hardware documents have for them (`firmware.bios`).
+pub type HardwareSeen = BTreeMap<Arc<str>, Arc<str>>;
+
+/// The values of a machine that are otherwise than its Hardware documents say, and whether all that they enforce was shown.
+///
+/// A value that the controller does not show differs from nothing.
+fn hardware_drift(node: &NodeDesign, seen: &HardwareSeen) -> (Vec<PartDrift>, bool) {
+    let (mut drift, mut is_whole) = (Vec::new(), true);
+    for section in node.hardware_sections() {
+        for designed in node.hardware(section) {
+            match seen.get(&designed.name) {
+                Some(observed) if *observed == designed.value => {}
+                Some(observed) => drift.push(PartDrift {
+                    section,
+                    field: designed.name,
+                    observed: observed.clone(),
+                    designed: designed.value,
+                }),
+                None => is_whole &= section != Section::Firmware,
+            }
+        }
+    }
+    (drift, is_whole)
+}
+
+impl ObservedNode {
+    /// Adds how the values that its controller shows stand to its Hardware documents, where it has any.
+    pub fn compare_hardware(&mut self, node: &NodeDesign, seen: &HardwareSeen) {
+        let (drift, is_whole) = hardware_drift(node, seen);
+        if !drift.is_empty() {
+            self.drift = self.drift.iter().cloned().chain(drift).collect();
+        }
+        if is_whole && node.sections.shared(&Section::Firmware).is_some() {
+            let compared = self.compared.iter().copied();
+            self.compared = compared.chain([Section::Firmware]).collect();
+        }
+    }
+}

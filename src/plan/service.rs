@@ -1,0 +1,214 @@
+//! The service of a machine: its firmware and settings are brought true, with one restart, and without touching a disk.
+
+use std::sync::Arc;
+
+use super::item::Item;
+use super::leave::Leave;
+use super::rules::Rules;
+use super::subject::{Membership, Subject};
+use super::work::ServiceWork;
+use crate::design::{HardwareSetting, NodeDesign, Section};
+use crate::diff::FieldChange;
+
+/// How the firmware and the settings of a deployed machine stand to those that its design enforces.
+pub(super) enum FirmwareStanding {
+    /// Nothing shows that they are otherwise than the record has them.
+    AsRecorded,
+    /// They were observed to be as designed, or are not designed any more; the record says otherwise.
+    AsDesigned,
+    /// These values are to be set.
+    Differs(Vec<HardwareSetting>),
+}
+
+impl FirmwareStanding {
+    /// Compares a machine; `is_edited`: its design differs from what was applied last.
+    pub(super) fn of(subject: Subject<'_>, after: &NodeDesign, is_edited: bool) -> Self {
+        let designed = after.hardware(Section::Firmware);
+        let machine = subject.seen.node();
+        let drift = machine.map_or(&[][..], |machine| &machine.drift);
+        let drift = || {
+            drift
+                .iter()
+                .filter(|part| part.section == Section::Firmware)
+        };
+        let is_compared =
+            machine.is_some_and(|machine| machine.compared.contains(&Section::Firmware));
+        let settings = designed.into_iter().filter_map(|designed| {
+            let part = drift().find(|part| part.field == designed.name);
+            // What was compared and is equal stays as it is.
+            if part.is_none() && (is_compared || !is_edited) {
+                return None;
+            }
+            Some(HardwareSetting {
+                name: designed.name,
+                before: part.map(|part| part.observed.clone()),
+                value: designed.value,
+            })
+        });
+        let settings: Vec<HardwareSetting> = settings.collect();
+        match (settings.is_empty(), is_edited) {
+            (false, _) => Self::Differs(settings),
+            (true, true) => Self::AsDesigned,
+            (true, false) => Self::AsRecorded,
+        }
+    }
+
+    /// Whether the record is to say that they are as designed.
+    pub(super) fn is_to_be_recorded(&self) -> bool {
+        matches!(self, Self::AsDesigned)
+    }
+
+    /// Whether values are to be set.
+    pub(super) fn differs(&self) -> bool {
+        matches!(self, Self::Differs(_))
+    }
+}
+
+impl<'a> Rules<'a> {
+    /// Adds the service of a machine, or blocks it where its documents or its cluster forbid that.
+    pub(super) fn service(
+        &self,
+        mut item: Item<'a>,
+        after: &NodeDesign,
+        settings: Vec<HardwareSetting>,
+    ) -> Item<'a> {
+        let subject = item.subject;
+        let shown = item.change.open_sections();
+        if shown.contains(&Section::Firmware) {
+            for HardwareSetting {
+                name,
+                before,
+                value,
+            } in &settings
+            {
+                if let Some(before) = before {
+                    item.because(format!("{name}: {before}, designed {value}"));
+                }
+            }
+        } else {
+            item.because("its firmware or settings are not as they were applied");
+            item.change.fields.extend(settings.iter().map(as_field));
+        }
+        if let Some(why) = subject.protection(self.guards) {
+            item.block(why, None);
+        }
+        for setting in &settings {
+            if let Some(why) = forbidden(after, setting) {
+                item.block(&why, None);
+            }
+        }
+        let mut leave = Leave {
+            on_drain_timeout: self.leaving.on_drain_timeout,
+            serviced: true,
+            ..Leave::default()
+        };
+        let mut uncordons = false;
+        match subject.membership {
+            Membership::NotAsked | Membership::NoCluster | Membership::Out => {}
+            Membership::Unseen(why) => {
+                let reason =
+                    format!("whether it is a node of the cluster could not be read: {why}");
+                item.block_unreadable(&reason, None);
+            }
+            Membership::In(node) => {
+                leave.node_uid = Some(node.uid.clone());
+                uncordons = !node.unschedulable || node.cordoned_by.is_some();
+                self.block_endless_drain(&mut item, &leave);
+            }
+        }
+        item.work.leave = Some(Box::new(leave));
+        item.work.service = Some(Box::new(ServiceWork {
+            settings,
+            uncordons,
+        }));
+        item
+    }
+}
+
+/// The node that a service left cordoned: the run that serviced its machine was the last on it, and did not end that.
+pub(super) fn left_cordoned(subject: &Subject<'_>) -> bool {
+    let Membership::In(node) = subject.membership else {
+        return false;
+    };
+    let Some(record) = subject.record else {
+        return false;
+    };
+    let serviced = record.serviced.as_deref();
+    let is_last = serviced.is_some_and(|serviced| {
+        serviced.run == record.run && node.cordoned_by.as_deref() == Some(record.run.as_str())
+    });
+    is_last && node.unschedulable
+}
+
+/// A value that was observed to differ, as a field of the change.
+fn as_field(setting: &HardwareSetting) -> FieldChange {
+    FieldChange {
+        section: Section::Firmware,
+        path: setting.name.clone(),
+        before: setting.before.clone(),
+        after: Some(setting.value.clone()),
+        chain: Vec::new(),
+        accepted: None,
+    }
+}
+
+/// Why a component may not go from its version to the one that is designed.
+fn forbidden(after: &NodeDesign, setting: &HardwareSetting) -> Option<String> {
+    let HardwareSetting {
+        name,
+        before,
+        value,
+    } = setting;
+    let (terms, before) = (after.firmware_terms(name)?, before.as_ref()?);
+    if !terms.downgrade && is_newer(before, value) {
+        return Some(format!(
+            "`{name}` is at {before}, which is newer than {value}: its Hardware document has no `downgrade: true`"
+        ));
+    }
+    if terms.from.is_empty() || terms.from.contains(before) {
+        return None;
+    }
+    let from: Vec<&str> = terms.from.iter().map(|version| &**version).collect();
+    Some(format!(
+        "`{name}` is at {before}, and goes to {value} only from {}",
+        from.join(", ")
+    ))
+}
+
+/// Whether a version is newer than another one: by its numbers, then by the texts between them.
+fn is_newer(one: &str, other: &str) -> bool {
+    parts(one) > parts(other)
+}
+
+/// The parts of a version; a number counts by its value, and before a text.
+fn parts(version: &str) -> Vec<(Option<u64>, Arc<str>)> {
+    let parts = version.split(|each: char| !each.is_ascii_alphanumeric());
+    let parts = parts.filter(|part| !part.is_empty());
+    parts
+        .map(|part| match part.parse() {
+            Ok(number) => (Some(number), Arc::from("")),
+            Err(_) => (None, part.to_ascii_lowercase().into()),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        let table = [
+            ("2.10.0", "2.9.1", true),
+            ("2.9.1", "2.10.0", false),
+            ("2.9", "2.9.0", false),
+            ("2.9.1", "2.9", true),
+            ("U46 v2.70", "U46 v2.68", true),
+            ("7.00.30.00", "7.00.30.00", false),
+            ("99999999999999999999", "1", false),
+        ];
+        for (one, other, expected) in table {
+            assert_eq!(is_newer(one, other), expected, "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Firmware and settings that differ: the service of a machine, what holds it back, and what only reports.
+
+use super::leaving::{clustered, with_etcd};
+use super::*;
+use crate::design::{DisruptionPolicy, Rung, Share};
+use crate::observed::{Capability, PartDrift};
+use crate::step::StepKind;
+
+/// The values that a node is to have by Hardware documents.
+fn enforce(site: &mut PlanFixture, name: &str, section: Section, values: &str) {
+    let fields = Arc::new(crate::design::fixture::value(values));
+    site.designed(name).sections.insert(section, fields.clone());
+    let old = Arc::make_mut(site.old.nodes.get_mut(name).unwrap());
+    old.sections.insert(section, fields);
+}
+
+/// Has its controller show another value than the designed one.
+fn shows(site: &mut PlanFixture, name: &str, section: Section, field: &str, values: [&str; 2]) {
+    let [observed, designed] = values.map(Arc::from);
+    let part = PartDrift {
+        section,
+        field: Arc::from(field),
+        observed,
+        designed,
+    };
+    let seen = site.seen(name);
+    seen.drift = seen.drift.iter().cloned().chain([part]).collect();
+}
+
+const BIOS: &str = "{firmware: {bios: {version: '2.10'}}, bios: {Turbo: true}}";
+
+fn allowed(site: &mut PlanFixture) {
+    site.options.allow_restart = all();
+}
+
+/// The steps on a node, in their order.
+fn steps_of<'p>(plan: &'p Plan, node: &str) -> Vec<&'p Step> {
+    let steps = plan.steps.iter();
+    let of_node = |step: &&Step| {
+        let of = step.id.node.as_ref();
+        of.is_some_and(|of| of.as_str() == node)
+    };
+    steps.filter(of_node).collect()
+}
+
+fn kinds(plan: &Plan, node: &str) -> String {
+    let kinds = steps_of(plan, node);
+    let kinds: Vec<&str> = kinds.iter().map(|step| step.id.kind.as_str()).collect();
+    kinds.join(" ")
+}
+
+fn blocked(plan: &Plan) -> Option<&str> {
+    let block = plan.changes[0].blocked.as_ref();
+    block.map(|block| &*block.reason)
+}
+
+/// A site of one node whose machine shows another value than is enforced.
+fn differing() -> PlanFixture {
+    let mut site = clustered(&["n"]);
+    enforce(&mut site, "n", Section::Firmware, BIOS);
+    shows(
+        &mut site,
+        "n",
+        Section::Firmware,
+        "bios.Turbo",
+        ["false", "true"],
+    );
+    site
+}
+
+#[test]
+fn a_value_that_differs_is_set_by_a_service_and_no_other() {
+    let mut site = differing();
+    allowed(&mut site);
+    let plan = site.plan();
+    let change = &plan.changes[0];
+    assert_eq!(
+        (
+            change.kind,
+            change.rung,
+            change.destructive,
+            change.disks.len()
+        ),
+        (ChangeKind::Service, Some(Rung::Restart), false, 0)
+    );
+    assert_eq!(kinds(&plan, "n"), "drain service await-ready uncordon");
+    let service = steps_of(&plan, "n")[1].parameters.clone().unwrap();
+    let settings: Vec<_> = service.settings.iter().collect();
+    assert_eq!(settings.len(), 1, "{settings:?}");
+    assert_eq!(settings[0].before.as_deref(), Some("false"));
+
+    // A machine that is in no cluster is only restarted.
+    let mut site = PlanFixture::settled(&["n"]);
+    enforce(&mut site, "n", Section::Firmware, BIOS);
+    shows(
+        &mut site,
+        "n",
+        Section::Firmware,
+        "firmware.bios",
+        ["2.9", "2.10"],
+    );
+    allowed(&mut site);
+    assert_eq!(kinds(&site.plan(), "n"), "service");
+}
+
+#[test]
+fn an_edited_document_sets_what_was_not_observed_and_records_what_is_as_designed() {
+    let mut site = PlanFixture::settled(&["n"]);
+    enforce(&mut site, "n", Section::Firmware, BIOS);
+    site.edit("n", Section::Firmware);
+    site.shown = vec![Section::Firmware];
+    allowed(&mut site);
+    let plan = site.plan();
+    let service = steps_of(&plan, "n")[0].parameters.clone().unwrap();
+    let names: Vec<&str> = service.settings.iter().map(|each| &*each.name).collect();
+    assert_eq!(names, ["bios.Turbo", "firmware.bios"]);
+
+    site.seen("n").compared = Arc::new([Section::Firmware]);
+    let plan = site.plan();
+    assert_eq!(plan.changes[0].kind, ChangeKind::Record);
+    let record = steps_of(&plan, "n")[0];
+    assert_eq!(record.id.kind, StepKind::Record);
+    assert_eq!(
+        record.parameters.as_ref().unwrap().verified,
+        [Section::Firmware]
+    );
+}
+
+#[test]
+fn without_its_rung_a_service_is_blocked_and_climbs_no_higher() {
+    let differs = || {
+        let mut site = clustered(&["n"]);
+        enforce(&mut site, "n", Section::Firmware, BIOS);
+        shows(
+            &mut site,
+            "n",
+            Section::Firmware,
+            "bios.Turbo",
+            ["false", "true"],
+        );
+        site
+    };
+    let plan = differs().plan();
+    assert_eq!(blocked(&plan), Some("it would be restarted"));
+    let flag = plan.changes[0].blocked.as_ref().unwrap().flag.as_deref();
+    assert_eq!(flag, Some("--allow-restart n"));
+    assert_eq!(plan.changes[0].rung, Some(Rung::Restart));
+
+    // A policy for its class allows it, and one for others does not.
+    for (class, is_allowed) in [(Section::Firmware, true), (Section::OperatingSystem, false)] {
+        let mut site = differs();
+        site.guards.policy.disruption = DisruptionPolicy {
+            default: Rung::Live,
+            by_class: [(class, Rung::Restart)].into(),
+        };
+        site.old_guards = site.guards.clone();
+        assert_eq!(blocked(&site.plan()).is_none(), is_allowed, "{class}");
+    }
+
+    // What its backend cannot do in place is blocked, and not done by a redeploy.
+    let mut site = differs();
+    site.seen("n").capabilities = [Capability::Deploy, Capability::Wipe].into();
+    site.options.allow_redeploy = all();
+    let plan = site.plan();
+    assert_eq!(
+        blocked(&plan),
+        Some("its backend cannot change its firmware and settings")
+    );
+    assert_eq!(plan.changes[0].kind, ChangeKind::Service);
+}
+
+#[test]
+fn what_is_only_reported_is_no_work() {
+    let mut site = clustered(&["n"]);
+    enforce(&mut site, "n", Section::Expected, "{expect: {cpus: 2}}");
+    shows(&mut site, "n", Section::Expected, "expect.cpus", ["1", "2"]);
+    allowed(&mut site);
+    let plan = site.plan();
+    let change = &plan.changes[0];
+    assert_eq!((change.kind, change.shown_only), (ChangeKind::Drift, true));
+    assert_eq!(change.reasons.len(), 1, "{:?}", change.reasons);
+    assert_eq!(&*change.reasons[0], "expect.cpus: 1, designed 2");
+    assert!(steps_of(&plan, "n").is_empty());
+}
+
+#[test]
+fn firmware_goes_only_from_where_and_to_where_its_document_says() {
+    let terms = |more: &str| format!("{{firmware: {{bios: {{version: '2.10'{more}}}}}}}");
+    let table = [
+        ("", "2.9", None),
+        (
+            "",
+            "2.11",
+            Some(
+                "`firmware.bios` is at 2.11, which is newer than 2.10: its Hardware document has no `downgrade: true`",
+            ),
+        ),
+        (", downgrade: true", "2.11", None),
+        (", from: ['2.8', '2.9']", "2.9", None),
+        (
+            ", from: ['2.8', '2.9']",
+            "2.7",
+            Some("`firmware.bios` is at 2.7, and goes to 2.10 only from 2.8, 2.9"),
+        ),
+    ];
+    for (more, observed, expected) in table {
+        let mut site = PlanFixture::settled(&["n"]);
+        enforce(&mut site, "n", Section::Firmware, &terms(more));
+        shows(
+            &mut site,
+            "n",
+            Section::Firmware,
+            "firmware.bios",
+            [observed, "2.10"],
+        );
+        allowed(&mut site);
+        assert_eq!(blocked(&site.plan()), expected, "{more} {observed}");
+    }
+}
+
+#[test]
+fn members_of_etcd_are_serviced_one_after_the_other_and_never_below_their_quorum() {
+    let names = ["n1", "n2", "n3"];
+    let site = |dead: &[&str]| {
+        let mut site = clustered(&names);
+        with_etcd(&mut site, &names, dead);
+        for name in names {
+            enforce(&mut site, name, Section::Firmware, BIOS);
+            shows(
+                &mut site,
+                name,
+                Section::Firmware,
+                "bios.Turbo",
+                ["false", "true"],
+            );
+        }
+        allowed(&mut site);
+        site.options.max_unavailable = Some(Share::Machines(3));
+        site
+    };
+    let plan = site(&[]).plan();
+    let waves = plan.steps.iter();
+    let waves = waves.filter(|step| step.id.kind == StepKind::StartWave);
+    assert_eq!(waves.count(), 3);
+    let etcd = &plan.forecast.etcd[0];
+    assert_eq!((etcd.now, etcd.meanwhile, etcd.after), (3, 2, 3));
+    let removes = |step: &Step| {
+        let all = step.parameters.as_ref();
+        step.id.kind == StepKind::RemoveEtcd || all.is_some_and(|all| !all.etcd_members.is_empty())
+    };
+    assert!(!plan.steps.iter().any(removes), "its members stay");
+
+    let plan = site(&["n3"]).plan();
+    let held = plan.changes.iter().filter(|change| {
+        let block = change.blocked.as_ref();
+        block.is_some_and(|block| block.flag.is_none())
+    });
+    let held: Vec<&str> = held.map(|change| change.node.as_str()).collect();
+    assert_eq!(held, ["n1", "n2"], "{:#?}", plan.changes);
+}
+
+#[test]
+fn a_node_that_its_service_left_cordoned_takes_pods_again() {
+    let mut site = clustered(&["n"]);
+    site.record("n").serviced = Some(Box::new(crate::record::Serviced {
+        run: RunId::from("run-1"),
+        settings: Vec::new(),
+    }));
+    let cordon = |site: &mut PlanFixture, by: &str| {
+        let Fact::Known(Some(node)) = &mut site.seen("n").cluster else {
+            panic!("no node");
+        };
+        node.unschedulable = true;
+        node.cordoned_by = Some(Arc::from(by));
+    };
+    cordon(&mut site, "run-1");
+    let plan = site.plan();
+    assert_eq!(kinds(&plan, "n"), "uncordon");
+    assert_eq!(plan.changes[0].kind, ChangeKind::Drift);
+    // One that another run drained stays so.
+    cordon(&mut site, "run-2");
+    assert!(site.plan().changes.is_empty());
+}
+
+#[test]
+fn a_thousand_machines_take_an_attribute_in_waves() {
+    let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut site = clustered(&names);
+    for name in &names {
+        enforce(&mut site, name, Section::Firmware, BIOS);
+        shows(
+            &mut site,
+            name,
+            Section::Firmware,
+            "bios.Turbo",
+            ["false", "true"],
+        );
+    }
+    site.options.max_unavailable = Some(Share::Machines(50));
+    let plan = site.plan();
+    assert_eq!(plan.blocked().count(), 1000);
+    allowed(&mut site);
+    // The fixture holds every plan to the rules of the checker.
+    let plan = site.plan();
+    assert_eq!(plan.count(ChangeKind::Service), 1000);
+    assert_eq!(plan.summary.highest_rung, Some(Rung::Restart));
+    assert_eq!(plan.summary.wiped_disks, 0);
+    let of_kind = |kind| plan.steps.iter().filter(move |step| step.id.kind == kind);
+    assert_eq!(of_kind(StepKind::Service).count(), 1000);
+    assert_eq!(of_kind(StepKind::StartWave).count(), 20);
+    assert_eq!(of_kind(StepKind::Destroy).count(), 0);
+}
+
+#[test]
+fn the_checker_finds_a_service_that_is_not_what_was_planned() {
+    let mut site = differing();
+    allowed(&mut site);
+    let plan = site.plan();
+    let at = |kind| {
+        let found = plan.steps.iter().position(|step| step.id.kind == kind);
+        found.unwrap()
+    };
+    type Breaks = fn(&mut Step);
+    let table: [(&str, StepKind, Breaks); 4] = [
+        ("check-parameters", StepKind::Service, |step| {
+            let all = Arc::make_mut(step.parameters.as_mut().unwrap());
+            all.settings[0].value = Arc::from("never");
+        }),
+        ("check-node-order", StepKind::Service, |step| {
+            step.needs.clear();
+        }),
+        ("check-teardown", StepKind::Uncordon, |step| {
+            step.id.kind = StepKind::Relabel;
+        }),
+        ("check-times", StepKind::Service, |step| step.timeout += 1),
+    ];
+    for (code, kind, breaks) in table {
+        let mut broken = plan.clone();
+        breaks(&mut broken.steps[at(kind)]);
+        let found = site.checked(&broken);
+        assert!(
+            found.iter().any(|line| line.contains(code)),
+            "{code}: {found:#?}"
+        );
+    }
+}
