@@ -50,6 +50,6 @@ pub(super) fn basis(
         planned,
         site,
         commit,
-        records: records.map(CommitId::from),
+        records,
     })
 }
