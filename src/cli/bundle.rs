@@ -1,5 +1,7 @@
 //! `trueup bundle` and `trueup replay`: all that a plan was made of in one file, and the same plan again, offline.
 //!
+//! A bundle of a run is another file, which a replay shows.
+//!
 //! Documents and records are in git: a bundle names their commits, and holds neither a document nor a secret. The observed
 //! state, which is nowhere else, is in it as the snapshot that `plan --save-observed` writes. A replay is made in a clone
 //! of its own in the temporary folder, which has no remote that is asked and no machine that is reached.
@@ -14,6 +16,7 @@ use super::basis::{Basis, basis};
 use super::context::Context;
 use super::demo::new_folder;
 use super::planning::PlanArguments;
+use super::run_bundle;
 use super::sandbox::{self, Origin};
 use super::{Failure, FailureKind};
 use crate::design::SiteName;
@@ -36,9 +39,13 @@ const DEEPEST: usize = 24;
 
 #[derive(Debug, Args)]
 pub(super) struct BundleCommand {
-    /// Action, `update` by default, and its nodes, as `trueup plan` takes them
-    #[arg(value_name = "ACTION NODE")]
+    /// The id of a run, of which the beginning is enough; or an action, `update` by default, and its nodes, as `trueup plan`
+    /// takes them
+    #[arg(value_name = "RUN|ACTION NODE")]
     words: Vec<String>,
+    /// Replace the names of machines, sites, people and addresses, the same by the same; of a run only
+    #[arg(long)]
+    anonymise: bool,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
@@ -48,7 +55,7 @@ pub(super) struct BundleCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct ReplayCommand {
-    /// A file that `trueup bundle` wrote, from this repository
+    /// A file that `trueup bundle` wrote; that of a plan is from this repository
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Make a sandbox of the bundle in this new folder, instead of comparing its plan
@@ -78,6 +85,19 @@ struct Bundle {
 
 pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
+    if let [word] = &*command.words
+        && let Some(run) = run_bundle::found(&context.checkout(&repository)?, word)?
+    {
+        let checkout = context.checkout(&repository)?;
+        run_bundle::write(context, &checkout, &run, &command.out, command.anonymise)?;
+        return Ok(0);
+    }
+    if command.anonymise {
+        let message =
+            "a plan is made again from the commits of its repository, which have the names";
+        return Err(Failure::new(FailureKind::Usage, message)
+            .hint("`trueup log` lists the runs; `trueup bundle RUN -o FILE --anonymise` writes one without names"));
+    }
     let Basis {
         planned,
         site,
@@ -130,18 +150,14 @@ struct Checked {
     records: Option<CommitId>,
 }
 
-fn read(context: &Context, file: &Path) -> Result<Checked, Failure> {
+fn unusable(file: &Path, error: &dyn std::fmt::Display) -> Failure {
     let shown = file.display();
-    let unusable = |error: &dyn std::fmt::Display| {
-        Failure::error(format!("the bundle `{shown}` cannot be used: {error}"))
-    };
-    let bytes = read_file(
-        &context.directory().join(file),
-        observed::LARGEST,
-        Links::Followed,
-    );
-    let bytes = bytes.map_err(|error| unusable(&error))?;
-    let bundle: Bundle = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
+    Failure::error(format!("the bundle `{shown}` cannot be used: {error}"))
+}
+
+fn read(file: &Path, bytes: &[u8]) -> Result<Checked, Failure> {
+    let unusable = |error: &dyn std::fmt::Display| unusable(file, error);
+    let bundle: Bundle = serde_json::from_slice(bytes).map_err(|error| unusable(&error))?;
     if bundle.format_version != FORMAT_VERSION {
         let found = bundle.format_version;
         return Err(unusable(&format!(
@@ -179,7 +195,18 @@ impl Drop for Folder {
 }
 
 pub(super) fn replay(context: &mut Context, command: &ReplayCommand) -> Result<u8, Failure> {
-    let checked = read(context, &command.file)?;
+    let path = context.directory().join(&command.file);
+    let bytes = read_file(&path, observed::LARGEST, Links::Followed);
+    let bytes = bytes.map_err(|error| unusable(&command.file, &error))?;
+    if let Some(bundle) = run_bundle::read(&bytes) {
+        let bundle = bundle.map_err(|error| unusable(&command.file, &error))?;
+        if command.sandbox.is_some() {
+            return Err(run_bundle::no_sandbox());
+        }
+        run_bundle::show(context, bundle)?;
+        return Ok(0);
+    }
+    let checked = read(&command.file, &bytes)?;
     let repository = context.repository()?;
     let commits = [
         ("documents", Some(checked.commit)),

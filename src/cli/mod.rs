@@ -42,6 +42,7 @@ mod policy;
 mod render;
 mod revision;
 mod run;
+mod run_bundle;
 mod run_id;
 mod sandbox;
 mod schemas;

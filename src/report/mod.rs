@@ -7,6 +7,7 @@
 
 pub mod airflow;
 pub mod airship;
+mod anonymous;
 pub mod diagnostics;
 pub mod diff;
 pub mod doctor;
@@ -25,6 +26,7 @@ mod unfinished;
 mod wrap;
 
 pub use crate::diagnostic::{counted, short_id};
+pub use anonymous::anonymous;
 pub(crate) use escape::xml;
 pub use escape::{Visible, names};
 pub(crate) use html::{Look, page};

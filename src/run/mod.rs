@@ -61,6 +61,7 @@ pub use durations::Durations;
 pub use ending::{Finished, GroupResult, NodeResult, RunReport};
 pub use error::{Error, Kind};
 pub use event::{EventKind, GateStage, RunEvent};
+pub use files::{KeptJournal, journals};
 pub use finish::left_cordoned;
 pub use git_thread::{GitWork, with_heartbeat};
 pub use history::{History, intermediate_commits, since_success};

@@ -116,3 +116,112 @@ fn a_bundle_is_taken_as_hostile() {
         .with(1)
         .saying("cannot be used");
 }
+
+/// A run in which one node fails.
+fn with_failed_run() -> Fixture {
+    let fixture = changed();
+    let fault = "faults: [{node: edge-2, operation: deploy, effect: fail}]";
+    fixture.edit(
+        "backends.yaml",
+        "kind: sim",
+        &format!("kind: sim\n    sim: {{{fault}}}"),
+    );
+    fixture.checkout.commit("A fault");
+    fixture
+        .run(&["apply", "--yes", "--allow-redeploy", "all"])
+        .with(7);
+    fixture
+}
+
+fn newest_run(fixture: &Fixture) -> String {
+    let log = fixture.run(&["log", "--format", "json"]).with(0).json();
+    log["runs"][0]["run"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_run_in_one_file_is_shown_as_it_was() {
+    let fixture = with_failed_run();
+    let run = newest_run(&fixture);
+    fixture
+        .run(&["bundle", &run, "-o", "run.bundle"])
+        .with(0)
+        .saying("trueup replay run.bundle");
+    let shown = fixture.run(&["show", &run, "--full"]).with(0).stdout;
+    let replayed = fixture.run(&["replay", "run.bundle"]).with(0).stdout;
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.contains("signature"));
+        lines.map(str::to_owned).collect()
+    };
+    let (shown, replayed) = (lines(&shown), lines(&replayed));
+    let missing: Vec<_> = shown
+        .iter()
+        .filter(|line| !replayed.contains(line))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?} in {replayed:#?}");
+    let failed = replayed
+        .iter()
+        .any(|line| line.contains("deploy/workers/edge-2") && line.contains("failed"));
+    assert!(failed, "{replayed:#?}");
+    // What a sandbox is made of is not in it.
+    fixture
+        .run(&["replay", "run.bundle", "--try", "../again"])
+        .with(64)
+        .saying("the bundle of a run");
+    fixture
+        .run(&["bundle", "--anonymise", "-o", "plan.bundle"])
+        .with(64)
+        .saying("the commits of its repository");
+}
+
+#[test]
+fn an_anonymised_run_names_nothing_and_is_shown() {
+    let fixture = with_failed_run();
+    let run = newest_run(&fixture);
+    fixture
+        .run(&["bundle", &run, "-o", "run.bundle", "--anonymise"])
+        .with(0);
+    let text = fixture.read("run.bundle");
+    for name in [
+        "edge",
+        "workers",
+        "ubuntu",
+        "profiles.yaml",
+        "example.org",
+        "sda",
+    ] {
+        assert!(!text.contains(name), "`{name}` is left in {text}");
+    }
+    let shown = fixture.run(&["replay", "run.bundle"]).with(0).stdout;
+    assert!(shown.contains("deploy/group-1/node-2"), "{shown}");
+    assert!(shown.contains("with its names replaced"), "{shown}");
+}
+
+#[test]
+fn the_journal_of_an_interrupted_run_is_in_its_bundle() {
+    let fixture = changed();
+    fixture.run(&["try", "new", "../box"]).with(0);
+    let inside = |words: &[&str]| {
+        let all: Vec<&str> = ["-C", "../box"].iter().chain(words).copied().collect();
+        fixture.run(&all)
+    };
+    inside(&["try", "kill", "edge-1", "at", "deploy"]).with(0);
+    inside(&["apply", "--yes", "--allow-redeploy", "all"]).with(137);
+    let log = inside(&["log", "--format", "json"]).with(0).json();
+    let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+    inside(&["bundle", &run, "-o", "run.bundle"]).with(0);
+    let shown = inside(&["replay", "run.bundle"]).with(0).stdout;
+    assert!(shown.contains("was begun, and has no end"), "{shown}");
+    // Hostile: another version, a field that is unknown, no JSON.
+    let path = fixture.checkout.path().join("../box/run.bundle");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let other = text.replacen("\"format_version\":1", "\"format_version\":9", 1);
+    let field = text.replacen("\"anonymised\"", "\"x\":1,\"anonymised\"", 1);
+    for (text, refusal) in [
+        (other.as_str(), "its form has version 9"),
+        (field.as_str(), "unknown field `x`"),
+        (&text[..text.len() / 2], "cannot be used"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        inside(&["replay", "run.bundle"]).with(1).saying(refusal);
+    }
+}
