@@ -40,6 +40,9 @@ pub(super) struct RunBundle {
     /// Its plan, as a saved file has it.
     plan: Value,
     events: Vec<RunEvent>,
+    /// The lines of checkpoints among the events that are none, such as which journal they are of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    checkpoints: Vec<Value>,
     /// Its journals in this clone, which are removed once the run has ended and is published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     journals: Vec<KeptJournal>,
@@ -100,11 +103,19 @@ fn collected(checkout: &Checkout<'_>, run: &RunId) -> Result<RunBundle, Failure>
     };
     let plan = crate::plan::saved::write(&plan_of_run(&store, &state, run)?);
     let plan = serde_json::from_slice(&plan).map_err(|error| broken("plan", &error))?;
-    let lines = store.events(&state, run)?;
-    let lines = lines.split(|byte| *byte == b'\n');
-    let events = lines
-        .filter(|line| !line.is_empty())
-        .map(|line| serde_json::from_slice(line).map_err(|error| broken("events", &error)));
+    let (mut events, mut checkpoints) = (Vec::new(), Vec::new());
+    for line in store.events(&state, run)?.split(|byte| *byte == b'\n') {
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice::<RunEvent>(line) {
+            Ok(event) => events.push(event),
+            Err(_) => {
+                let line = serde_json::from_slice::<Value>(line);
+                checkpoints.push(line.map_err(|error| broken("events", &error))?);
+            }
+        }
+    }
     Ok(RunBundle {
         format_version: FORMAT_VERSION,
         trueup: env!("CARGO_PKG_VERSION").to_owned(),
@@ -112,7 +123,8 @@ fn collected(checkout: &Checkout<'_>, run: &RunId) -> Result<RunBundle, Failure>
         run: record,
         report,
         plan,
-        events: events.collect::<Result<_, Failure>>()?,
+        events,
+        checkpoints,
         journals: journals(repository, site, run)?,
     })
 }

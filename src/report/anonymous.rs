@@ -22,6 +22,19 @@ const WORDS: &[&str] = &[
     "site-action-failure",
     "sha256",
     "dag_id",
+    "format_version",
+    "anonymised",
+    "run",
+    "report",
+    "plan",
+    "events",
+    "checkpoints",
+    "journals",
+    "part",
+    "entries",
+    "damage",
+    "time",
+    "elapsed_ms",
     "event",
     "run-started",
     "group-started",
@@ -35,11 +48,30 @@ const WORDS: &[&str] = &[
     "stopping",
     "warning",
     "run-finished",
+    "resumed",
+    "attempt",
+    "message",
+    "delay_ms",
+    "percent",
+    "remaining_ms",
+    "stage",
+    "prepared",
+    "deployed",
+    "successful",
+    "passed",
+    "unmet",
+    "running",
+    "tagged",
     "entry",
     "opened",
     "intent",
     "ended",
     "note",
+    "journal",
+    "incomplete",
+    "attempted",
+    "text",
+    "outcome",
     "succeeded",
     "failed",
     "unknown",
@@ -47,6 +79,8 @@ const WORDS: &[&str] = &[
     "not-needed",
     "before",
     "after",
+    "with_default",
+    "with_control_plane_default",
 ];
 
 /// The words of the schemas and steps: a name that is one of them gives nothing away.
@@ -151,6 +185,7 @@ impl Class {
             "node" | "nodes" | "unverified" | "drifted" => Some(Self::Node),
             "group" | "groups" => Some(Self::Group),
             "site" => Some(Self::Site),
+            "name" | "rack" | "host" | "cluster" | "actor" => Some(Self::Name),
             _ => None,
         }
     }
@@ -171,7 +206,7 @@ pub fn anonymous(value: &Value) -> Value {
     let mut names = Names::default();
     names.find(value, None);
     names.give();
-    names.replaced(value)
+    names.replaced(value, None)
 }
 
 /// The names of a value, with those that take their places.
@@ -216,13 +251,18 @@ impl Names {
 
     /// Adds the names of a text. In a sentence a plain word is no name, unless it is one elsewhere.
     fn add_all(&mut self, text: &str, class: Option<Class>) {
-        if is_own(text) {
-            return;
-        }
-        let is_sentence = is_sentence(text);
         let is_whole = PARTS
             .find(text)
             .is_some_and(|found| found.len() == text.len());
+        // Where only a name can stand, also a word of the schemas is one.
+        let is_name = is_whole
+            && class.is_some()
+            && StepKind::named(text).is_none()
+            && !WORDS.contains(&text);
+        if is_own(text) && !is_name {
+            return;
+        }
+        let is_sentence = is_sentence(text);
         for found in PARTS.captures_iter(text) {
             let whole = &found[0];
             let name = match found.name("word") {
@@ -230,7 +270,7 @@ impl Names {
                 None if found.name("time").is_some() => continue,
                 None => whole,
             };
-            if is_own(name) || (is_sentence && is_plain(name)) {
+            if !is_name && (is_own(name) || (is_sentence && is_plain(name))) {
                 continue;
             }
             let class = class.filter(|_| is_whole).unwrap_or(Class::Name);
@@ -263,8 +303,8 @@ impl Names {
         }
     }
 
-    fn text(&self, text: &str) -> String {
-        if is_own(text) {
+    fn text(&self, text: &str, class: Option<Class>) -> String {
+        if class.is_none() && is_own(text) {
             return text.to_owned();
         }
         let replaced = PARTS.replace_all(text, |found: &Captures<'_>| {
@@ -285,16 +325,20 @@ impl Names {
         replaced.into_owned()
     }
 
-    fn replaced(&self, value: &Value) -> Value {
+    fn replaced(&self, value: &Value, class: Option<Class>) -> Value {
         match value {
             Value::Object(fields) => {
-                let fields = fields
-                    .iter()
-                    .map(|(key, value)| (self.text(key), self.replaced(value)));
+                let fields = fields.iter().map(|(key, value)| {
+                    let below = Class::of_key(key).or(class.filter(|_| !is_own(key)));
+                    (self.text(key, None), self.replaced(value, below))
+                });
                 Value::Object(fields.collect::<Map<_, _>>())
             }
-            Value::Array(values) => values.iter().map(|value| self.replaced(value)).collect(),
-            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(values) => values
+                .iter()
+                .map(|value| self.replaced(value, class))
+                .collect(),
+            Value::String(text) => Value::String(self.text(text, class)),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
     }
@@ -409,21 +453,21 @@ mod tests {
             let records = nodes.iter().map(|node| (node.clone(), json!({"host": format!("{host}.example.org")})));
             let value = json!({
                 "site": site,
-                "rows": rows.collect::<Vec<_>>(),
+                "runs": rows.collect::<Vec<_>>(),
                 "nodes": records.collect::<Map<_, _>>(),
             });
             let replaced = anonymous(&value);
             let (mut before, mut after) = (BTreeSet::new(), BTreeSet::new());
             words(&value, &mut before);
             words(&replaced, &mut after);
-            let sentence = ["cannot", "reach", "of", "the", "", "rows", "host", "org", "example"];
+            let sentence = ["cannot", "reach", "of", "the", "", "runs", "host", "org", "example"];
             for name in nodes.iter().chain([&site, &host]) {
                 prop_assume!(!sentence.contains(&name.as_str()));
                 prop_assert!(!after.contains(name), "{name} in {replaced}");
             }
-            let again: BTreeSet<&str> = replaced["rows"].as_array().unwrap().iter().filter_map(|row| row["node"].as_str()).collect();
+            let again: BTreeSet<&str> = replaced["runs"].as_array().unwrap().iter().filter_map(|row| row["node"].as_str()).collect();
             prop_assert_eq!(again.len(), nodes.len());
-            for row in replaced["rows"].as_array().unwrap() {
+            for row in replaced["runs"].as_array().unwrap() {
                 let node = row["node"].as_str().unwrap();
                 let (step, quoted) = (format!("/{node}"), format!("`{node}`"));
                 prop_assert!(row["step"].as_str().unwrap().ends_with(&step));

@@ -51,6 +51,7 @@ mod time;
 mod unfinished;
 mod view;
 mod vouch;
+mod ways_out;
 
 pub use abandon::{Aborted, HalfDone, Look};
 pub use abort::abort;
@@ -89,3 +90,4 @@ pub use time::Timekeeper;
 pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run};
 pub use view::{Completion, Kinds, NodeView, tolerated};
 pub use vouch::vouch;
+pub use ways_out::WaysOut;

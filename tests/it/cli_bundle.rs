@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::accepted::example;
-use super::fixture::Fixture;
+use super::fixture::{Ended, Fixture};
 
 /// A site that was applied, and has a change that is committed since.
 fn changed() -> Fixture {
@@ -117,37 +117,35 @@ fn a_bundle_is_taken_as_hostile() {
         .saying("cannot be used");
 }
 
-/// A run in which one node fails.
-fn with_failed_run() -> Fixture {
-    let fixture = changed();
-    let fault = "faults: [{node: edge-2, operation: deploy, effect: fail}]";
-    fixture.edit(
-        "backends.yaml",
-        "kind: sim",
-        &format!("kind: sim\n    sim: {{{fault}}}"),
-    );
-    fixture.checkout.commit("A fault");
-    fixture
-        .run(&["apply", "--yes", "--allow-redeploy", "all"])
-        .with(7);
-    fixture
+fn inside(fixture: &Fixture, words: &[&str]) -> Ended {
+    let all: Vec<&str> = ["-C", "../box"].iter().chain(words).copied().collect();
+    fixture.run(&all)
 }
 
-fn newest_run(fixture: &Fixture) -> String {
-    let log = fixture.run(&["log", "--format", "json"]).with(0).json();
-    log["runs"][0]["run"].as_str().unwrap().to_owned()
+/// A sandbox after an apply that ends with an exit code by an injected fault, and its run.
+fn with_run(fault: &[&str], code: i32) -> (Fixture, String) {
+    let fixture = changed();
+    fixture.run(&["try", "new", "../box"]).with(0);
+    inside(&fixture, fault).with(0);
+    let apply = ["apply", "--yes", "--allow-redeploy", "all"];
+    inside(&fixture, &apply).with(code);
+    let log = inside(&fixture, &["log", "--format", "json"])
+        .with(0)
+        .json();
+    let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+    (fixture, run)
 }
+
+const FAIL: &[&str] = &["try", "fail", "edge-2", "at", "deploy"];
 
 #[test]
 fn a_run_in_one_file_is_shown_as_it_was() {
-    let fixture = with_failed_run();
-    let run = newest_run(&fixture);
-    fixture
-        .run(&["bundle", &run, "-o", "run.bundle"])
+    let (fixture, run) = with_run(FAIL, 7);
+    inside(&fixture, &["bundle", &run, "-o", "run.bundle"])
         .with(0)
         .saying("trueup replay run.bundle");
-    let shown = fixture.run(&["show", &run, "--full"]).with(0).stdout;
-    let replayed = fixture.run(&["replay", "run.bundle"]).with(0).stdout;
+    let shown = inside(&fixture, &["show", &run, "--full"]).with(0).stdout;
+    let replayed = inside(&fixture, &["replay", "run.bundle"]).with(0).stdout;
     let lines = |text: &str| -> Vec<String> {
         let lines = text.lines().filter(|line| !line.contains("signature"));
         lines.map(str::to_owned).collect()
@@ -163,24 +161,23 @@ fn a_run_in_one_file_is_shown_as_it_was() {
         .any(|line| line.contains("deploy/workers/edge-2") && line.contains("failed"));
     assert!(failed, "{replayed:#?}");
     // What a sandbox is made of is not in it.
-    fixture
-        .run(&["replay", "run.bundle", "--try", "../again"])
+    inside(&fixture, &["replay", "run.bundle", "--try", "../again"])
         .with(64)
         .saying("the bundle of a run");
-    fixture
-        .run(&["bundle", "--anonymise", "-o", "plan.bundle"])
+    inside(&fixture, &["bundle", "--anonymise", "-o", "plan.bundle"])
         .with(64)
         .saying("the commits of its repository");
 }
 
 #[test]
 fn an_anonymised_run_names_nothing_and_is_shown() {
-    let fixture = with_failed_run();
-    let run = newest_run(&fixture);
-    fixture
-        .run(&["bundle", &run, "-o", "run.bundle", "--anonymise"])
-        .with(0);
-    let text = fixture.read("run.bundle");
+    let (fixture, run) = with_run(FAIL, 7);
+    inside(
+        &fixture,
+        &["bundle", &run, "-o", "run.bundle", "--anonymise"],
+    )
+    .with(0);
+    let text = fixture.read("../box/run.bundle");
     for name in [
         "edge",
         "workers",
@@ -191,25 +188,17 @@ fn an_anonymised_run_names_nothing_and_is_shown() {
     ] {
         assert!(!text.contains(name), "`{name}` is left in {text}");
     }
-    let shown = fixture.run(&["replay", "run.bundle"]).with(0).stdout;
+    let shown = inside(&fixture, &["replay", "run.bundle"]).with(0).stdout;
     assert!(shown.contains("deploy/group-1/node-2"), "{shown}");
     assert!(shown.contains("with its names replaced"), "{shown}");
 }
 
 #[test]
 fn the_journal_of_an_interrupted_run_is_in_its_bundle() {
-    let fixture = changed();
-    fixture.run(&["try", "new", "../box"]).with(0);
-    let inside = |words: &[&str]| {
-        let all: Vec<&str> = ["-C", "../box"].iter().chain(words).copied().collect();
-        fixture.run(&all)
-    };
-    inside(&["try", "kill", "edge-1", "at", "deploy"]).with(0);
-    inside(&["apply", "--yes", "--allow-redeploy", "all"]).with(137);
-    let log = inside(&["log", "--format", "json"]).with(0).json();
-    let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
-    inside(&["bundle", &run, "-o", "run.bundle"]).with(0);
-    let shown = inside(&["replay", "run.bundle"]).with(0).stdout;
+    let kill = ["try", "kill", "edge-1", "at", "deploy"];
+    let (fixture, run) = with_run(&kill, 137);
+    inside(&fixture, &["bundle", &run, "-o", "run.bundle"]).with(0);
+    let shown = inside(&fixture, &["replay", "run.bundle"]).with(0).stdout;
     assert!(shown.contains("was begun, and has no end"), "{shown}");
     // Hostile: another version, a field that is unknown, no JSON.
     let path = fixture.checkout.path().join("../box/run.bundle");
@@ -222,6 +211,8 @@ fn the_journal_of_an_interrupted_run_is_in_its_bundle() {
         (&text[..text.len() / 2], "cannot be used"),
     ] {
         std::fs::write(&path, text).unwrap();
-        inside(&["replay", "run.bundle"]).with(1).saying(refusal);
+        inside(&fixture, &["replay", "run.bundle"])
+            .with(1)
+            .saying(refusal);
     }
 }
