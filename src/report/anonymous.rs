@@ -243,7 +243,11 @@ impl Names {
                     self.find(value, Class::of_key(key).or(class.filter(|_| !is_own(key))));
                 }
             }
-            Value::Array(values) => values.iter().for_each(|value| self.find(value, class)),
+            Value::Array(values) => {
+                for value in values {
+                    self.find(value, class.filter(|_| value.is_string()));
+                }
+            }
             Value::String(text) => self.add_all(text, class),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
@@ -330,13 +334,16 @@ impl Names {
             Value::Object(fields) => {
                 let fields = fields.iter().map(|(key, value)| {
                     let below = Class::of_key(key).or(class.filter(|_| !is_own(key)));
-                    (self.text(key, None), self.replaced(value, below))
+                    // The keys of a map by name, also where one is a word of the schemas.
+                    let name = self.given.get(key).filter(|_| class.is_some());
+                    let key = name.cloned().unwrap_or_else(|| self.text(key, None));
+                    (key, self.replaced(value, below))
                 });
                 Value::Object(fields.collect::<Map<_, _>>())
             }
             Value::Array(values) => values
                 .iter()
-                .map(|value| self.replaced(value, class))
+                .map(|value| self.replaced(value, class.filter(|_| value.is_string())))
                 .collect(),
             Value::String(text) => Value::String(self.text(text, class)),
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -394,7 +401,8 @@ mod tests {
             "site": "edge",
             "nodes": [{"node": "rack-b-2", "message": "`deploy` failed on rack-b-2: 10.1.2.3 refused after 30s."},
                       {"node": "rack-b-10", "failed_step": "deploy/workers/rack-b-10"}],
-            "groups": ["workers"],
+            "groups": {"workers": {"critical": true}},
+            "group": "workers",
             "started": "2026-11-27T08:36:45Z",
             "plan_digest": "3fcae762e709fa26cc9bc03cfcc5682c87699b9bdf47d97743d5202f3ca92b1b",
             "run": "01M8E2CPA8FJRBXK3FKDT7KBMR",
@@ -406,7 +414,8 @@ mod tests {
                 "site": "site-1",
                 "nodes": [{"node": "node-1", "message": "`deploy` failed on node-1: 198.18.0.1 refused after 30s."},
                           {"node": "node-2", "failed_step": "deploy/group-1/node-2"}],
-                "groups": ["group-1"],
+                "groups": {"group-1": {"critical": true}},
+                "group": "group-1",
                 "started": "2026-11-27T08:36:45Z",
                 "plan_digest": "3fcae762e709fa26cc9bc03cfcc5682c87699b9bdf47d97743d5202f3ca92b1b",
                 "run": "01M8E2CPA8FJRBXK3FKDT7KBMR",

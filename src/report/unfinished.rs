@@ -64,14 +64,14 @@ pub fn ways_out(run: &RunId, ways: &WaysOut) -> Vec<String> {
     let resumed = joined([
         some(&ways.half_done, "finishes @"),
         some(&ways.not_started, "begins @"),
-        some(&ways.failed, "leaves @ failed"),
+        some(&ways.failed, "left failed: @"),
         about(ways.resumed),
     ]);
     let aborted = joined([
         Some("nothing more is done".to_owned()),
-        some(&ways.half_done, "@ stays half-done"),
-        some(&ways.failed, "@ stays failed"),
-        some(&ways.not_started, "@ stays as it is"),
+        some(&ways.half_done, "left half-done: @"),
+        some(&ways.failed, "left failed: @"),
+        some(&ways.not_started, "left as before: @"),
     ]);
     let superseded = joined([
         Some("aborts it, and applies a new plan of what is committed now".to_owned()),
