@@ -1,6 +1,6 @@
 //! Results with every name replaced by another one, the same name by the same.
 //!
-//! Kept are the words of trueup's own schemas, times, digests, ids of runs, numbers, and in sentences the plain words. All
+//! The exceptions are the words of trueup's own schemas, times, digests, ids of runs, numbers, and in sentences the plain words. All
 //! else counts as a name: names of machines, groups, sites, people and files, addresses, and values of documents. So a
 //! field that is new, or a message of a server, gives no name away because a list does not have it yet.
 

@@ -20,6 +20,7 @@ const BY_HAND: &[&str] = &[
     "allow-reinstall",
     "allow-restart",
     "allow-unverified",
+    "anonymise",
     "as-is",
     "attempts",
     "back",
