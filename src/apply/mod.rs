@@ -33,7 +33,7 @@ pub use dispatch::execute;
 pub use estimate::{Estimate, estimate};
 pub use expected::ExpectedDurations;
 pub use preconditions::PreconditionChecker;
-pub use rehearse::rehearse;
+pub use rehearse::{failing_in, rehearse};
 pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, PartScope, Preconditions};
 
 #[cfg(test)]

@@ -54,6 +54,11 @@ struct Course {
     failure: Option<&'static str>,
 }
 
+/// A step that does not end before its timeout.
+const HANGS: &str = "does not end before its timeout";
+/// A step that would end after its timeout.
+const TOO_LATE: &str = "takes longer than its timeout";
+
 /// One run: what happens in it, and what is counted meanwhile.
 struct Take<'a> {
     plan: &'a Plan,
@@ -118,13 +123,9 @@ impl<'a> Take<'a> {
             let (spent, failure) = match fault(&mut random) {
                 None => (own, None),
                 Some(Fault::Fails) => (own, Some("fails for good")),
-                Some(Fault::Hangs) if step.timeout > 0 => {
-                    (limit, Some("does not end before its timeout"))
-                }
+                Some(Fault::Hangs) if step.timeout > 0 => (limit, Some(HANGS)),
                 Some(Fault::Hangs) => (own, Some("fails for good")),
-                Some(Fault::Late) if own.saturating_mul(LATE) > limit => {
-                    (limit, Some("takes longer than its timeout"))
-                }
+                Some(Fault::Late) if own.saturating_mul(LATE) > limit => (limit, Some(TOO_LATE)),
                 Some(Fault::Late) => (own.saturating_mul(LATE), None),
                 Some(Fault::Passes) if attempt < facts.attempts => {
                     takes = takes.saturating_add(own / 2);
@@ -231,13 +232,7 @@ pub fn rehearse(
     runs: usize,
 ) -> Result<Rehearsal, Error> {
     let start = Schedule::new(plan)?;
-    let mut last_of: FxHashMap<&NodeName, usize> = FxHashMap::default();
-    for (index, step) in plan.steps.iter().enumerate() {
-        let is_of_node = step.id.kind.facts().subject != KindSubject::Site && !step.standby;
-        if let Some(node) = step.id.node.as_ref().filter(|_| is_of_node) {
-            last_of.insert(node, index);
-        }
-    }
+    let last_of = last_steps(plan);
     let mut whole = Gathered::new(plan, first_seed, runs);
     for number in 0..runs as u64 {
         let seed = first_seed.wrapping_add(number);
@@ -246,6 +241,39 @@ pub fn rehearse(
         whole.add(&take, took, &schedule);
     }
     Ok(whole.into_rehearsal())
+}
+
+/// The last step of each node that is to succeed for it to be back.
+fn last_steps(plan: &Plan) -> FxHashMap<&NodeName, usize> {
+    let mut last_of: FxHashMap<&NodeName, usize> = FxHashMap::default();
+    for (index, step) in plan.steps.iter().enumerate() {
+        let is_of_node = step.id.kind.facts().subject != KindSubject::Site && !step.standby;
+        if let Some(node) = step.id.node.as_ref().filter(|_| is_of_node) {
+            last_of.insert(node, index);
+        }
+    }
+    last_of
+}
+
+/// The steps that go wrong by themselves in the run of a seed, in the order of the plan, and whether they hang.
+///
+/// # Errors
+///
+/// The steps are no graph that can be run.
+pub fn failing_in(
+    plan: &Plan,
+    expected: &ExpectedDurations,
+    seed: u64,
+) -> Result<Vec<(usize, bool)>, Error> {
+    let last_of = last_steps(plan);
+    let mut take = Take::new(plan, expected, &last_of, seed);
+    played(Schedule::new(plan)?, &[], None, &mut take);
+    let failing = take.failing.into_iter();
+    let mut failing: Vec<_> = failing
+        .map(|(index, how)| (index, how == HANGS || how == TOO_LATE))
+        .collect();
+    failing.sort_unstable();
+    Ok(failing)
 }
 
 /// The steps that go wrong in the run of a seed where they are begun.

@@ -16,7 +16,7 @@ use crate::design::{ClusterName, Reference, name_problem};
 use crate::document::inline_text;
 use crate::report::counted;
 use crate::repository::{Links, read_file};
-use crate::site::{At, Depth, Detail, Settings};
+use crate::site::{At, Depth, Detail, Outside, Sandbox, Settings};
 use crate::workflow::{self, AdoptionSite, Checkout, Client, EtcdSeed};
 
 /// The file that marks a folder as a site, and the one that names its backends.
@@ -110,6 +110,9 @@ pub(super) fn run(context: &mut Context, command: &AdoptCommand) -> Result<u8, F
         None => Notes::default(),
     };
     let folder = context.directory().join(&command.into);
+    if command.names_backends() {
+        apart(context, &folder)?;
+    }
     begin(context, command, &folder)?;
     let context = context.in_folder(&folder, None);
     let repository = context.repository()?;
@@ -138,6 +141,24 @@ pub(super) fn run(context: &mut Context, command: &AdoptCommand) -> Result<u8, F
         return Ok(0);
     }
     check(&context, &checkout)
+}
+
+impl AdoptCommand {
+    /// Whether its flags name what it reaches, besides the backends of the documents.
+    fn names_backends(&self) -> bool {
+        self.from.is_some_and(|source| source != Source::Sim) || !self.etcd.is_empty()
+    }
+}
+
+/// Refuses a folder in a sandbox.
+fn apart(context: &Context, folder: &Path) -> Result<(), Failure> {
+    let existing = folder.ancestors().find(|folder| folder.is_dir());
+    let context = context.in_folder(existing.unwrap_or(folder), None);
+    match context.repository() {
+        Ok(repository) => Ok(Sandbox::refuse(&repository, Outside::Named)?),
+        // A new repository is made.
+        Err(_) => Ok(()),
+    }
 }
 
 /// Reads the table of machines.

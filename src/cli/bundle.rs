@@ -1,5 +1,7 @@
 //! `trueup bundle` and `trueup replay`: all that a plan was made of in one file, and the same plan again, offline.
 //!
+//! A bundle of a run is another file, which a replay shows.
+//!
 //! Documents and records are in git: a bundle names their commits, and holds neither a document nor a secret. The observed
 //! state, which is nowhere else, is in it as the snapshot that `plan --save-observed` writes. A replay is made in a clone
 //! of its own in the temporary folder, which has no remote that is asked and no machine that is reached.
@@ -10,20 +12,23 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::basis::{Basis, basis};
 use super::context::Context;
 use super::demo::new_folder;
 use super::planning::PlanArguments;
-use super::{Failure, FailureKind, action};
+use super::run_bundle;
+use super::sandbox::{self, Origin};
+use super::{Failure, FailureKind};
 use crate::design::SiteName;
 use crate::diagnostic::short_id;
 use crate::observed;
 use crate::plan::{Options, Plan, PlanEffect, effect, saved};
-use crate::record::{Place, Store};
+use crate::record::Place;
 use crate::report::counted;
 use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::run::Connection;
 use crate::site::At;
-use crate::workflow::{AS_APPLIED, Observed, PlanRequest, Planner, checked_as_read, commit_of};
+use crate::workflow::{AS_APPLIED, Observed, PlanRequest, Planner, checked_as_read};
 
 /// The version of the form of a bundle.
 const FORMAT_VERSION: u32 = 1;
@@ -34,9 +39,13 @@ const DEEPEST: usize = 24;
 
 #[derive(Debug, Args)]
 pub(super) struct BundleCommand {
-    /// Action, `update` by default, and its nodes, as `trueup plan` takes them
-    #[arg(value_name = "ACTION NODE")]
+    /// The id of a run, of which the beginning is enough; or an action, `update` by default, and its nodes, as `trueup plan`
+    /// takes them
+    #[arg(value_name = "RUN|ACTION NODE")]
     words: Vec<String>,
+    /// Replace the names of machines, sites, people and addresses, the same by the same; of a run only
+    #[arg(long)]
+    anonymise: bool,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
@@ -46,9 +55,12 @@ pub(super) struct BundleCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct ReplayCommand {
-    /// A file that `trueup bundle` wrote, from this repository
+    /// A file that `trueup bundle` wrote; that of a plan is from this repository
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// Make a sandbox of the bundle in this new folder, instead of comparing its plan
+    #[arg(long = "try", value_name = "DIR")]
+    sandbox: Option<PathBuf>,
 }
 
 /// A bundle, as a file holds it.
@@ -72,27 +84,26 @@ struct Bundle {
 }
 
 pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u8, Failure> {
-    let arguments = &command.arguments;
-    let Some(request) = arguments.request(&command.words)? else {
-        return Err(action::unknown(&command.words[0]));
-    };
     let repository = context.repository()?;
-    let checkout = context.checkout(&repository)?;
-    let connection = arguments.remote.connection(&repository)?;
-    let own = At::Commit(checkout.head()?);
-    let at = arguments.revision(context, &checkout, &connection, &request, own)?;
-    let mut plan_request = arguments.plan_request(context);
-    plan_request.only_looks = true;
-    let planner = Planner {
-        client: &*context,
-        checkout: &checkout,
-        at,
-        connection: &connection,
-        request: &request,
-        plan_request: &plan_request,
-    };
-    let planned = planner.plan()?;
-    let store = Store::open(&repository, &checkout.location.site)?;
+    if let [word] = &*command.words
+        && let Some(run) = run_bundle::found(&context.checkout(&repository)?, word)?
+    {
+        let checkout = context.checkout(&repository)?;
+        run_bundle::write(context, &checkout, &run, &command.out, command.anonymise)?;
+        return Ok(0);
+    }
+    if command.anonymise {
+        let message =
+            "a plan is made again from the commits of its repository, which have the names";
+        return Err(Failure::new(FailureKind::Usage, message)
+            .hint("`trueup log` lists the runs; `trueup bundle RUN -o FILE --anonymise` writes one without names"));
+    }
+    let Basis {
+        planned,
+        site,
+        commit,
+        records,
+    } = basis(context, &repository, &command.words, &command.arguments)?;
     let observed = match &planned.observations {
         Some(observations) => {
             let mut bytes = Vec::new();
@@ -101,13 +112,12 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         }
         None => None,
     };
-    let commit = commit_of(at).ok_or_else(|| Failure::error("there is no commit to bundle"))?;
     let bundle = Bundle {
         format_version: FORMAT_VERSION,
         trueup: env!("CARGO_PKG_VERSION").to_owned(),
-        site: checkout.location.site.clone(),
+        site,
         commit: commit.to_string(),
-        records: store.read()?.tip.map(|tip| tip.to_string()),
+        records: records.map(|records| records.to_string()),
         observed,
         plan: text_of(&planned.plan)?,
     };
@@ -140,18 +150,14 @@ struct Checked {
     records: Option<CommitId>,
 }
 
-fn read(context: &Context, file: &Path) -> Result<Checked, Failure> {
+fn unusable(file: &Path, error: &dyn std::fmt::Display) -> Failure {
     let shown = file.display();
-    let unusable = |error: &dyn std::fmt::Display| {
-        Failure::error(format!("the bundle `{shown}` cannot be used: {error}"))
-    };
-    let bytes = read_file(
-        &context.directory().join(file),
-        observed::LARGEST,
-        Links::Followed,
-    );
-    let bytes = bytes.map_err(|error| unusable(&error))?;
-    let bundle: Bundle = serde_json::from_slice(&bytes).map_err(|error| unusable(&error))?;
+    Failure::error(format!("the bundle `{shown}` cannot be used: {error}"))
+}
+
+fn read(file: &Path, bytes: &[u8]) -> Result<Checked, Failure> {
+    let unusable = |error: &dyn std::fmt::Display| unusable(file, error);
+    let bundle: Bundle = serde_json::from_slice(bytes).map_err(|error| unusable(&error))?;
     if bundle.format_version != FORMAT_VERSION {
         let found = bundle.format_version;
         return Err(unusable(&format!(
@@ -189,7 +195,18 @@ impl Drop for Folder {
 }
 
 pub(super) fn replay(context: &mut Context, command: &ReplayCommand) -> Result<u8, Failure> {
-    let checked = read(context, &command.file)?;
+    let path = context.directory().join(&command.file);
+    let bytes = read_file(&path, observed::LARGEST, Links::Followed);
+    let bytes = bytes.map_err(|error| unusable(&command.file, &error))?;
+    if let Some(bundle) = run_bundle::read(&bytes) {
+        let bundle = bundle.map_err(|error| unusable(&command.file, &error))?;
+        if command.sandbox.is_some() {
+            return Err(run_bundle::no_sandbox());
+        }
+        run_bundle::show(context, bundle)?;
+        return Ok(0);
+    }
+    let checked = read(&command.file, &bytes)?;
     let repository = context.repository()?;
     let commits = [
         ("documents", Some(checked.commit)),
@@ -207,6 +224,9 @@ pub(super) fn replay(context: &mut Context, command: &ReplayCommand) -> Result<u
                 "replay the bundle in a clone of its repository; `trueup log` fetches the records",
             ));
         }
+    }
+    if let Some(folder) = &command.sandbox {
+        return as_sandbox(context, &repository, &checked, folder);
     }
     let folder = Folder(new_folder(&std::env::temp_dir())?);
     let again = planned_again(context, &repository, &checked, &folder.0)?;
@@ -234,6 +254,30 @@ pub(super) fn replay(context: &mut Context, command: &ReplayCommand) -> Result<u
     differences.extend((more > 0).then(|| format!("… and {more} more")));
     failure.details = differences;
     Err(failure)
+}
+
+/// Makes a sandbox of a bundle.
+fn as_sandbox(
+    context: &Context,
+    repository: &Repository,
+    checked: &Checked,
+    folder: &Path,
+) -> Result<u8, Failure> {
+    let observed = checked.bundle.observed.as_deref();
+    let observations = observed.map(|text| observed::read(text.as_bytes()));
+    let observations = observations
+        .transpose()
+        .map_err(|error| Failure::error(format!("the observed state of the bundle: {error}")))?;
+    let origin = Origin {
+        repository,
+        site: &checked.bundle.site,
+        commit: checked.commit,
+        records: checked.records,
+        observations: observations.as_ref(),
+        simulated: None,
+    };
+    sandbox::make(context, &origin, folder)?;
+    Ok(0)
 }
 
 /// The plan of a bundle, made again in a clone in a folder.

@@ -16,7 +16,7 @@ use crate::diagnostic::{Diagnostics, Sources};
 use crate::report::{self, Visible};
 use crate::repository::Repository;
 use crate::run::{Committer, Timekeeper};
-use crate::site::Location;
+use crate::site::{Location, Sandbox};
 use crate::workflow::{Asking, Checkout, Client, Failure, FailureKind};
 
 /// The setting of git that names the folder of simulated sites. Documents cannot name it: they are
@@ -24,8 +24,10 @@ use crate::workflow::{Asking, Checkout, Client, Failure, FailureKind};
 pub(super) const SIMULATED_SITES: &str = "trueup.simulatedSites";
 
 /// The folder of simulated sites: one that several clones share, else beside the checkout's git data.
-fn simulated_sites(repository: &Repository) -> Result<PathBuf, Failure> {
-    let Some(folder) = repository.config(SIMULATED_SITES)? else {
+pub(super) fn simulated_sites(repository: &Repository) -> Result<PathBuf, Failure> {
+    // A sandbox shares its machines with no other clone, whatever the operator has configured for all.
+    let is_own = Sandbox::of(repository)?.is_some();
+    let Some(folder) = repository.config(SIMULATED_SITES)?.filter(|_| !is_own) else {
         return Ok(repository.common_dir().join("trueup"));
     };
     let folder = PathBuf::from(folder);

@@ -11,6 +11,7 @@ use super::{Failure, FailureKind};
 use crate::forge::{self, Account, Act, Forge, GitHub, GitLab, MOST_BYTES, Place, Published};
 use crate::report::counted;
 use crate::repository::{Links, read_file};
+use crate::site::{Outside, Sandbox};
 
 /// The time for all requests and waits of one publication.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -181,6 +182,10 @@ fn published(
 }
 
 pub(super) fn run(context: &mut Context, command: &CommentCommand) -> Result<u8, Failure> {
+    // A pipeline may publish where there is no clone.
+    if let Ok(repository) = context.repository() {
+        Sandbox::refuse(&repository, Outside::Forge)?;
+    }
     let text = text(&context.directory().join(&command.file))?;
     let forge = match command.on {
         ForgeKind::Github => on_github(command)?,

@@ -12,7 +12,7 @@ use crate::report::{Palette, Role, Visible, Wrapped};
 use crate::repository::{self, OtherRepository, Repository};
 use crate::workflow::Checkout;
 
-use super::{ColorChoice, Failure, FailureKind, GlobalArguments, environment, exit, pager};
+use super::{ColorChoice, Failure, FailureKind, GlobalArguments, clock, environment, exit, pager};
 
 /// Bytes that are written at once.
 const PIECE: usize = 1 << 16;
@@ -356,6 +356,6 @@ impl Context {
 
     /// The time.
     pub(super) fn now(&self) -> Timestamp {
-        Timestamp::now()
+        clock::now()
     }
 }

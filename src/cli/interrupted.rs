@@ -6,7 +6,7 @@ use std::io::IsTerminal as _;
 use clap::Args;
 
 use crate::design::RunId;
-use crate::plan::UnfinishedRun;
+use crate::plan::{RunState, UnfinishedRun};
 use crate::report::{self, Visible};
 use crate::run::{self, Connection, HalfDone, Process, Unlock, unlock};
 use crate::workflow::{self, AbortRequest, signing_site};
@@ -53,12 +53,31 @@ pub(super) fn unfinished(
     Ok(run::unfinished_run(&checkout.site(connection.clone())?)?)
 }
 
-/// Reports on standard error a run that has not ended.
-pub(super) fn tell_unfinished(context: &Context, run: Option<&UnfinishedRun>) {
-    if let Some(run) = run {
-        let text = format!("warning: {}", report::unfinished(run));
-        context.printer.tell(&text);
+/// Reports on standard error a run that has not ended, and the ways out where it was interrupted.
+pub(super) fn tell_unfinished(
+    context: &Context,
+    checkout: &Checkout<'_>,
+    run: Option<&UnfinishedRun>,
+) -> Result<(), Failure> {
+    let Some(run) = run else { return Ok(()) };
+    let text = format!("warning: {}", report::unfinished(run));
+    context.printer.tell(&text);
+    if run.state == RunState::Interrupted {
+        let site = checkout.site(Connection::Offline)?;
+        for line in ways_out(&site, &run.run)? {
+            context.printer.tell(&format!("  {line}"));
+        }
     }
+    Ok(())
+}
+
+/// The ways out of an interrupted run, a line each.
+pub(super) fn ways_out(
+    site: &run::SiteRepository<'_>,
+    run: &RunId,
+) -> Result<Vec<String>, Failure> {
+    let ways = run::WaysOut::find(site, run)?;
+    Ok(ways.map_or_else(Vec::new, |ways| report::ways_out(run, &ways)))
 }
 
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {

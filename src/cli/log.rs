@@ -114,7 +114,7 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
         LogFormat::Text => printer.stream_text(|out| report::run::log(out, &runs, printer.out))?,
         LogFormat::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,
     }
-    interrupted::tell_unfinished(context, unfinished);
+    interrupted::tell_unfinished(context, &checkout, unfinished)?;
     Ok(0)
 }
 

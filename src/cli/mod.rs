@@ -9,8 +9,10 @@ mod action;
 mod adopt;
 mod apply;
 mod approve;
+mod basis;
 mod bundle;
 mod client;
+mod clock;
 mod comment;
 mod complete;
 mod context;
@@ -40,7 +42,9 @@ mod policy;
 mod render;
 mod revision;
 mod run;
+mod run_bundle;
 mod run_id;
+mod sandbox;
 mod schemas;
 mod secrets;
 mod selection;
@@ -136,6 +140,9 @@ enum Command {
     Bundle(Box<bundle::BundleCommand>),
     /// Make the plan of a bundle again, offline, and compare it byte for byte
     Replay(bundle::ReplayCommand),
+    /// Try commands and faults in a sandbox: a simulated copy of the site, from which nothing real is reached
+    #[command(subcommand)]
+    Try(Box<sandbox::TryCommand>),
     /// Sign the effect of a saved plan as approved, with an SSH key
     Approve(approve::ApproveCommand),
     /// List the site actions
@@ -189,7 +196,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 61] = [
+pub const SETTABLE: [&str; 62] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -239,6 +246,7 @@ pub const SETTABLE: [&str; 61] = [
     "rendered",
     "retired",
     "rev",
+    "runs",
     "save-observed",
     "schedule",
     "seed",
@@ -393,8 +401,12 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     if parsed.command.is_paged() && !parsed.global.no_pager {
         pager::want();
     }
-    let telemetry = Telemetry::begin(name, context.printer, parsed.command.stays());
-    let result = parsed.command.run(&mut context);
+    let telemetry = match sandbox::exports_traces(&context) {
+        true => Telemetry::begin(name, context.printer, parsed.command.stays()),
+        false => None,
+    };
+    let entered = sandbox::enter(&context, &parsed.command, &arguments);
+    let result = entered.and_then(|()| parsed.command.run(&mut context));
     let (code, message) = match &result {
         Ok(code) => (*code, None),
         Err(failure) => (context.printer.fail(failure), Some(&*failure.message)),
@@ -426,6 +438,20 @@ impl Command {
             Self::Apply(command) => command.stays(),
             _ => false,
         }
+    }
+
+    /// Whether it may change the records, the runs or the machines of a site, and ends by itself.
+    fn changes_site(&self) -> bool {
+        matches!(
+            self,
+            Self::Apply(_)
+                | Self::Run(_)
+                | Self::Accept(_)
+                | Self::Abort(_)
+                | Self::Unlock(_)
+                | Self::Migrate(_)
+                | Self::Approve(_)
+        )
     }
 
     /// Whether it prints what may be longer than a screen, and asks nothing.
@@ -460,6 +486,7 @@ impl Command {
             Self::Show(command) => log::show(context, &command),
             Self::Bundle(command) => bundle::bundle(context, &command),
             Self::Replay(command) => bundle::replay(context, &command),
+            Self::Try(command) => sandbox::run(context, &command),
             Self::Explain(command) => explain::run(context, &command),
             Self::Init(command) => init::run(context, &command),
             Self::Adopt(command) => adopt::run(context, &command),

@@ -15,7 +15,7 @@ use crate::design::{Rung, Share};
 use crate::plan::{Allowance, Options, Request};
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
-use crate::site::{At, Depth, Detail, Settings};
+use crate::site::{At, Depth, Detail, Outside, Sandbox, Settings};
 use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, PlanRequest, follow};
 
 /// The flags that shape a plan.
@@ -130,6 +130,13 @@ impl RemoteArguments {
         &self,
         repository: &'a Repository,
     ) -> Result<Connection<'a>, Failure> {
+        if Sandbox::of(repository)?.is_some() {
+            // Also where one was added since: the records of a sandbox are those of no site.
+            if self.remote.is_some() {
+                Sandbox::refuse(repository, Outside::Remote)?;
+            }
+            return Ok(Connection::Alone);
+        }
         let name = match &self.remote {
             Some(name) => Some(name.clone()),
             None => repository.default_remote()?,

@@ -16,6 +16,7 @@ use super::{Failure, FailureKind};
 use crate::repository::{Links, Repository, read_file};
 use crate::run::{Connection, Stop, StopHandle};
 use crate::serve::{Address, Files, Host, Server, ServiceClock, Settings};
+use crate::site::{Outside, Sandbox};
 use crate::workflow::{Checkout, Client, PlanRequest};
 
 /// The largest file of settings, certificates or keys, in bytes.
@@ -48,6 +49,9 @@ pub(super) fn run(context: &mut Context, command: &ServeCommand) -> Result<u8, F
     let checkout = context.checkout(&repository)?;
     let addresses = addresses(command, &repository, &checkout)?;
     let (settings, files) = settings(context, command, &repository)?;
+    if settings.asks_services() {
+        Sandbox::refuse(&repository, Outside::Services)?;
+    }
     let host = ProcessHost {
         context: context.clone(),
         remote: command.remote.clone(),

@@ -99,7 +99,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     for text in unapproved {
         context.printer.tell(&text);
     }
-    interrupted::tell_unfinished(context, unfinished);
+    interrupted::tell_unfinished(context, &checkout, unfinished)?;
     Ok(0)
 }
 

@@ -64,6 +64,7 @@ pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use own::{Addresses, Fields, OwnAddresses, Sections};
+pub use policy::backends_of;
 pub use recent::Recent;
 pub(crate) use rules::RESERVED_LABELS;
 pub use rules::Size;

@@ -42,7 +42,7 @@ pub(super) fn add_policies(catalog: &Catalog<'_>, guards: &mut Guards, findings:
         read_policy(data, guards);
     }
     if let Some(data) = only_one(catalog, kind::BACKENDS, findings) {
-        read_backends(data, guards);
+        read_backends(data, &mut guards.backends);
     }
 }
 
@@ -216,8 +216,15 @@ fn join_mode(data: &Node) -> Option<JoinMode> {
     }
 }
 
-fn read_backends(data: &Node, guards: &mut Guards) {
-    let backends = &mut guards.backends;
+/// Returns the backends that the data of a `trueup/Backends/v1` names.
+#[must_use]
+pub fn backends_of(data: &Node) -> Backends {
+    let mut backends = Backends::default();
+    read_backends(data, &mut backends);
+    backends
+}
+
+fn read_backends(data: &Node, backends: &mut Backends) {
     if let Some(hardware) = data.get("hardware") {
         backends.hardware = read_hardware(hardware);
     }

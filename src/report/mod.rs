@@ -7,6 +7,7 @@
 
 pub mod airflow;
 pub mod airship;
+mod anonymous;
 pub mod diagnostics;
 pub mod diff;
 pub mod doctor;
@@ -25,10 +26,11 @@ mod unfinished;
 mod wrap;
 
 pub use crate::diagnostic::{counted, short_id};
+pub use anonymous::anonymous;
 pub(crate) use escape::xml;
 pub use escape::{Visible, names};
 pub(crate) use html::{Look, page};
 pub use natural::natural;
 pub use palette::{Painted, Palette, Role};
-pub use unfinished::unfinished;
+pub use unfinished::{unfinished, ways_out};
 pub use wrap::Wrapped;

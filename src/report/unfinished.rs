@@ -1,7 +1,13 @@
 //! A run that has not ended, in words.
 
-use super::Visible;
+use super::plan::duration;
+use super::{Visible, counted};
+use crate::design::{NodeName, RunId};
 use crate::plan::{RunState, UnfinishedRun};
+use crate::run::WaysOut;
+
+/// Nodes that are named.
+const NAMED: usize = 3;
 
 /// Renders a run that has not ended: its holder, where and since when, and the commands to resume or abort it.
 #[must_use]
@@ -30,4 +36,54 @@ pub fn unfinished(run: &UnfinishedRun) -> String {
         run.started
     );
     Visible(&text).to_string()
+}
+
+/// Renders the ways out of an interrupted run, a line each: the command, what becomes of which nodes, and how long it takes.
+#[must_use]
+pub fn ways_out(run: &RunId, ways: &WaysOut) -> Vec<String> {
+    let nodes = |nodes: &[NodeName]| {
+        let named: Vec<&str> = nodes.iter().take(NAMED).map(NodeName::as_str).collect();
+        let more = match nodes.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{}{more}", named.join(", "))
+    };
+    let some =
+        |list: &[NodeName], text: &str| (!list.is_empty()).then(|| text.replace('@', &nodes(list)));
+    let joined = |parts: [Option<String>; 4]| {
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join("; ")
+    };
+    let about =
+        |seconds: Option<u64>| seconds.map(|seconds| format!("about {}", duration(seconds)));
+    let complete = (ways.complete > 0).then(|| {
+        let nodes = counted(ways.complete, "node is", "nodes are");
+        format!("{nodes} done in any case")
+    });
+    let resumed = joined([
+        some(&ways.half_done, "finishes @"),
+        some(&ways.not_started, "begins @"),
+        some(&ways.failed, "left failed: @"),
+        about(ways.resumed),
+    ]);
+    let aborted = joined([
+        Some("nothing more is done".to_owned()),
+        some(&ways.half_done, "left half-done: @"),
+        some(&ways.failed, "left failed: @"),
+        some(&ways.not_started, "left as before: @"),
+    ]);
+    let superseded = joined([
+        Some("aborts it, and applies a new plan of what is committed now".to_owned()),
+        some(&ways.half_done, "@ from the beginning"),
+        some(&ways.failed, "@ again"),
+        about(ways.anew).map(|time| format!("{time} if the documents are the same")),
+    ]);
+    let lines = [
+        format!("`trueup apply --resume`: {resumed}"),
+        format!("`trueup abort {run}`: {aborted}"),
+        format!("`trueup apply --supersede`: {superseded}"),
+    ];
+    let lines = lines.into_iter().chain(complete);
+    lines.map(|line| Visible(&line).to_string()).collect()
 }

@@ -35,6 +35,27 @@ impl Repository {
         Ok(())
     }
 
+    /// Clones a repository of this machine into a new folder, at a commit and without any remote.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::clone_local`]; the commit is not found in it.
+    pub fn clone_apart(from: &Path, folder: &Path, commit: CommitId) -> Result<(), Error> {
+        Self::clone_local(from, folder, false)?;
+        let handle = git2::Repository::open(folder).map_err(git("open a clone"))?;
+        let cutting = || git("take the remotes out of a clone");
+        let remotes = handle.remotes().map_err(cutting())?;
+        for remote in remotes.iter().flatten().flatten() {
+            handle.remote_delete(remote).map_err(cutting())?;
+        }
+        let checking_out = || git(format!("check {commit} out"));
+        let object = handle.find_object(commit.0.git(), None);
+        let object = object.map_err(checking_out())?;
+        handle
+            .reset(&object, git2::ResetType::Hard, None)
+            .map_err(checking_out())
+    }
+
     /// Sets a value in the configuration of this repository alone.
     ///
     /// # Errors

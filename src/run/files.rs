@@ -9,6 +9,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::error::Error;
 use crate::design::{Digest, RunId, SiteName};
 use crate::journal::Entry;
@@ -213,6 +215,54 @@ impl RunFiles {
     pub(super) fn remove(&self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// A journal of a run in this clone.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeptJournal {
+    /// The part of a divided run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Its entries.
+    pub entries: Vec<Entry>,
+    /// Where it is damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+/// Reads the journals of a run in this clone, those of its parts after its own, and changes none.
+///
+/// # Errors
+///
+/// One cannot be read; a damaged one is none of these errors.
+pub fn journals(
+    repository: &Repository,
+    site: &SiteName,
+    run: &RunId,
+) -> Result<Vec<KeptJournal>, Error> {
+    let own = RunFiles::of(repository, site, run).directory;
+    let parts = fs::read_dir(own.join("parts")).into_iter().flatten();
+    let mut names: Vec<String> = parts
+        .filter_map(|part| part.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort_unstable();
+    let mut found = Vec::new();
+    for part in [None].into_iter().chain(names.into_iter().map(Some)) {
+        let directory = match &part {
+            Some(part) => own.join("parts").join(part),
+            None => own.clone(),
+        };
+        if Journal::is_in(&directory) {
+            let (entries, damage) = Journal::salvage::<Entry>(&directory)?;
+            found.push(KeptJournal {
+                part,
+                entries,
+                damage,
+            });
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

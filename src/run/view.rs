@@ -195,6 +195,11 @@ impl<'a> View<'a> {
         Self(steps)
     }
 
+    /// Whether the end of a step is known.
+    pub(super) fn has_ended(&self, step: &StepId) -> bool {
+        self.0.get(step).is_some_and(|view| view.end.is_some())
+    }
+
     /// The steps that have begun and whose end is not known, sorted.
     pub(super) fn open(&self) -> impl Iterator<Item = (&'a StepId, &StepView<'a>)> {
         let steps = self.0.iter().filter(|(_, view)| view.is_open());

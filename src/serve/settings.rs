@@ -207,6 +207,12 @@ impl Settings {
         !self.certificates.is_empty() || self.has_tokens()
     }
 
+    /// Whether requests go to other services.
+    #[must_use]
+    pub fn asks_services(&self) -> bool {
+        self.has_tokens() || self.deckhand.is_some()
+    }
+
     /// Whether callers come with tokens.
     pub(super) fn has_tokens(&self) -> bool {
         self.keystone.is_some() || self.oidc.is_some()

@@ -29,6 +29,7 @@ use super::files::{Files, unusable};
 use super::leaf::addresses;
 use super::mask::mask;
 use super::names;
+use super::sandbox::Sandbox;
 use super::unit::finding;
 use super::units::{Sizes, Units};
 use super::wanted::{
@@ -463,7 +464,11 @@ impl<'a> Loader<'a> {
         diagnostics.extend(found);
 
         let is_sound = !diagnostics.has_errors();
-        let (design, mut found) = self.designed(wanted, &rendering, others, threads);
+        let (mut design, mut found) = self.designed(wanted, &rendering, others, threads);
+        if let Some(sandbox) = Sandbox::of(self.files.repository)? {
+            // Whatever the documents name, at whatever revision.
+            Arc::make_mut(&mut design.guards).backends = sandbox.read(&location.site)?.backends();
+        }
         if !is_sound && settings.depth == Depth::Checked {
             found = lost.own(found, &documents, &self.files.sources);
         }

@@ -17,6 +17,7 @@ mod machines;
 mod mask;
 mod names;
 mod rendered;
+mod sandbox;
 mod several;
 mod unit;
 mod units;
@@ -24,6 +25,7 @@ mod wanted;
 
 use std::fmt;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::design::{Design, Documented, Guards, NodeName, SiteName};
@@ -37,6 +39,7 @@ pub use guards::GuardDocuments;
 pub use load::Loader;
 pub use names::Names;
 pub use rendered::RenderedText;
+pub use sandbox::{Outside, Sandbox, SandboxSettings};
 pub use units::Sizes;
 
 /// Which revision of the files is meant.
@@ -127,6 +130,17 @@ pub enum Error {
         /// Their paths.
         definitions: Arc<[String]>,
     },
+    /// The settings of a sandbox cannot be used: its documents must not be taken for those of a real site.
+    #[error("the settings of the sandbox `{}` cannot be used: {problem}", path.display())]
+    Sandbox {
+        /// The file, or the folder of all.
+        path: PathBuf,
+        /// The problem.
+        problem: String,
+    },
+    /// A command in a sandbox would reach what is outside of it.
+    #[error("this clone is a sandbox: {0}")]
+    Outside(&'static str),
     /// A site's name cannot be used.
     #[error("the site's name `{name}` {problem}")]
     BadName {
@@ -176,6 +190,13 @@ impl Error {
             )),
             Self::RepeatedSite { .. } => {
                 Some("give each a name of its own: records, locks and tags are by name".to_owned())
+            }
+            Self::Sandbox { .. } => Some(
+                "make another sandbox with `trueup try new DIR`, in the repository that this one was made of"
+                    .to_owned(),
+            ),
+            Self::Outside(_) => {
+                Some("run the command in the repository that the sandbox was made of".to_owned())
             }
             Self::OtherRepository { .. } | Self::BadName { .. } => None,
         }

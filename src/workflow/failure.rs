@@ -152,7 +152,11 @@ impl From<crate::record::Error> for Failure {
 
 impl From<crate::site::Error> for Failure {
     fn from(error: crate::site::Error) -> Self {
-        Self::from_error(FailureKind::Error, &error, error.hint())
+        let kind = match error {
+            crate::site::Error::Outside(_) => FailureKind::Usage,
+            _ => FailureKind::Error,
+        };
+        Self::from_error(kind, &error, error.hint())
     }
 }
 

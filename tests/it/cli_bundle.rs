@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::accepted::example;
-use super::fixture::Fixture;
+use super::fixture::{Ended, Fixture};
 
 /// A site that was applied, and has a change that is committed since.
 fn changed() -> Fixture {
@@ -115,4 +115,104 @@ fn a_bundle_is_taken_as_hostile() {
         .run(&["replay", "none.bundle"])
         .with(1)
         .saying("cannot be used");
+}
+
+fn inside(fixture: &Fixture, words: &[&str]) -> Ended {
+    let all: Vec<&str> = ["-C", "../box"].iter().chain(words).copied().collect();
+    fixture.run(&all)
+}
+
+/// A sandbox after an apply that ends with an exit code by an injected fault, and its run.
+fn with_run(fault: &[&str], code: i32) -> (Fixture, String) {
+    let fixture = changed();
+    fixture.run(&["try", "new", "../box"]).with(0);
+    inside(&fixture, fault).with(0);
+    let apply = ["apply", "--yes", "--allow-redeploy", "all"];
+    inside(&fixture, &apply).with(code);
+    let log = inside(&fixture, &["log", "--format", "json"])
+        .with(0)
+        .json();
+    let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+    (fixture, run)
+}
+
+const FAIL: &[&str] = &["try", "fail", "edge-2", "at", "deploy"];
+
+#[test]
+fn a_run_in_one_file_is_shown_as_it_was() {
+    let (fixture, run) = with_run(FAIL, 7);
+    inside(&fixture, &["bundle", &run, "-o", "run.bundle"])
+        .with(0)
+        .saying("trueup replay run.bundle");
+    let shown = inside(&fixture, &["show", &run, "--full"]).with(0).stdout;
+    let replayed = inside(&fixture, &["replay", "run.bundle"]).with(0).stdout;
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.contains("signature"));
+        lines.map(str::to_owned).collect()
+    };
+    let (shown, replayed) = (lines(&shown), lines(&replayed));
+    let missing: Vec<_> = shown
+        .iter()
+        .filter(|line| !replayed.contains(line))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?} in {replayed:#?}");
+    let failed = replayed
+        .iter()
+        .any(|line| line.contains("deploy/workers/edge-2") && line.contains("failed"));
+    assert!(failed, "{replayed:#?}");
+    // What a sandbox is made of is not in it.
+    inside(&fixture, &["replay", "run.bundle", "--try", "../again"])
+        .with(64)
+        .saying("the bundle of a run");
+    inside(&fixture, &["bundle", "--anonymise", "-o", "plan.bundle"])
+        .with(64)
+        .saying("the commits of its repository");
+}
+
+#[test]
+fn an_anonymised_run_names_nothing_and_is_shown() {
+    let (fixture, run) = with_run(FAIL, 7);
+    inside(
+        &fixture,
+        &["bundle", &run, "-o", "run.bundle", "--anonymise"],
+    )
+    .with(0);
+    let text = fixture.read("../box/run.bundle");
+    for name in [
+        "edge",
+        "workers",
+        "ubuntu",
+        "profiles.yaml",
+        "example.org",
+        "sda",
+    ] {
+        assert!(!text.contains(name), "`{name}` is left in {text}");
+    }
+    let shown = inside(&fixture, &["replay", "run.bundle"]).with(0).stdout;
+    assert!(shown.contains("deploy/group-1/node-2"), "{shown}");
+    assert!(shown.contains("with its names replaced"), "{shown}");
+}
+
+#[test]
+fn the_journal_of_an_interrupted_run_is_in_its_bundle() {
+    let kill = ["try", "kill", "edge-1", "at", "deploy"];
+    let (fixture, run) = with_run(&kill, 137);
+    inside(&fixture, &["bundle", &run, "-o", "run.bundle"]).with(0);
+    let shown = inside(&fixture, &["replay", "run.bundle"]).with(0).stdout;
+    assert!(shown.contains("was begun, and has no end"), "{shown}");
+    // Hostile: another version, a field that is unknown, no JSON.
+    let path = fixture.checkout.path().join("../box/run.bundle");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let other = text.replacen("\"format_version\":1", "\"format_version\":9", 1);
+    let field = text.replacen("\"anonymised\"", "\"x\":1,\"anonymised\"", 1);
+    for (text, refusal) in [
+        (other.as_str(), "its form has version 9"),
+        (field.as_str(), "unknown field `x`"),
+        (&text[..text.len() / 2], "cannot be used"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        inside(&fixture, &["replay", "run.bundle"])
+            .with(1)
+            .saying(refusal);
+    }
 }

@@ -77,6 +77,7 @@ mod cli_status;
 #[cfg(test)]
 mod cli_trust;
 #[cfg(test)]
+mod cli_try;
 mod cli_usage;
 #[cfg(test)]
 mod cli_validate;

@@ -168,6 +168,7 @@ transcripts! {
     explain_blocked
     explain_run
     bundle_and_replay
+    sandbox
     review_markdown
     saved_plan_stale
     plan_allowances

@@ -299,6 +299,11 @@ pub(in crate::cli) fn look_out(
             context.printer.tell(&text);
             Ok(None)
         }
+        Err(run::Error::Unfinished { run, site: name }) => {
+            let ways = interrupted::ways_out(site, &run)?;
+            let failure = Failure::from(run::Error::Unfinished { run, site: name });
+            Err(failure.details(ways))
+        }
         other => Ok(other?),
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::apply;
 use crate::backend::LeaseClock;
 use crate::cli::Failure;
+use crate::cli::clock;
 use crate::cli::context::Printer;
 use crate::cli::signals::Handler;
 use crate::report::Visible;
@@ -53,7 +54,7 @@ fn since_boot() -> Duration {
 
 impl Timekeeper for ProcessClock {
     fn seconds(&self) -> i64 {
-        jiff::Timestamp::now().as_second()
+        clock::now().as_second()
     }
 
     fn monotonic(&self) -> Duration {
@@ -98,7 +99,7 @@ impl ServiceClock for ProcessClock {
 
 impl apply::EventClock for ProcessClock {
     fn now(&self) -> Arc<str> {
-        Arc::from(format!("{:.3}", jiff::Timestamp::now()))
+        Arc::from(format!("{:.3}", clock::now()))
     }
 }
 

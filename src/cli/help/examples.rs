@@ -216,14 +216,34 @@ fn of_views(command: &str) -> &'static [Example] {
                 "trueup show 01K8 --plan --format markdown",
             ),
         ],
-        "bundle" => &[(
-            "Write what the plan of the site is made of, for a report",
-            "trueup bundle -o site.bundle",
-        )],
+        "bundle" => &[
+            (
+                "Write what the plan of the site is made of, for a report",
+                "trueup bundle -o site.bundle",
+            ),
+            (
+                "Write a run without the names of the site",
+                "trueup bundle 01K8 -o run.bundle --anonymise",
+            ),
+        ],
         "replay" => &[(
-            "Make the plan of a bundle again",
+            "Make the plan of a bundle again, or show a run",
             "trueup replay site.bundle",
         )],
+        "try" => &[
+            (
+                "Make a sandbox of the site, from which no machine is reached",
+                "trueup try new ../sandbox",
+            ),
+            (
+                "In it: let a deploy fail, apply, and go back",
+                "trueup try fail edge-2 at deploy && trueup apply --yes; trueup try undo",
+            ),
+            (
+                "Rehearse the plan with seeded faults",
+                "trueup try fire-drill",
+            ),
+        ],
         "explain" => &[
             (
                 "Explain the code of a diagnostic",

@@ -134,6 +134,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "rehearse",
             "rendered",
             "report",
+            "runs",
             "save-observed",
             "seed",
             "show-secrets",

@@ -51,7 +51,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     (
         "Review",
         &[
-            "validate", "render", "diff", "plan", "approve", "policy", "comment",
+            "validate", "render", "diff", "plan", "try", "approve", "policy", "comment",
         ],
     ),
     (

@@ -26,6 +26,7 @@ pub use html::{RunPage, html};
 pub use markdown::{Comment, DEFAULT_MAX_BYTES, markdown, marker};
 pub(in crate::report) use parts::{few, nodes};
 pub use parts::{parts, parts_json};
+pub use rehearsal::write as rehearsal;
 pub use summary::{scope, summary};
 pub(in crate::report) use text::change;
 pub use text::{approvals, text};

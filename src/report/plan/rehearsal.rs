@@ -1,9 +1,23 @@
 //! The rehearsal of a plan, in lines.
 
+use std::fmt::{self, Write};
+
 use super::words::{at_most, rounded};
 use crate::plan::{Plan, Rehearsal};
 use crate::report::counted;
 use crate::report::escape::visible;
+
+/// Writes the rehearsal of a plan; nothing where it was not rehearsed.
+pub fn write(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
+    let Some((heading, lines)) = lines(plan) else {
+        return Ok(());
+    };
+    writeln!(out, "{heading}")?;
+    for line in lines {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
 
 /// The heading and the lines; `None` where it was not rehearsed.
 pub(super) fn lines(plan: &Plan) -> Option<(String, Vec<String>)> {

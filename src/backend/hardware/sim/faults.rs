@@ -176,10 +176,7 @@ fn steps(written: &Marked<Arc<str>>) -> Result<Steps, Box<Diagnostic>> {
     if &*written.value == "power" {
         return Ok(Steps::Power);
     }
-    let known = || {
-        let kinds = StepKind::ALL.into_iter();
-        kinds.filter(|kind| super::is_simulated(*kind))
-    };
+    let known = super::simulated_kinds;
     match known().find(|kind| kind.as_str() == &*written.value) {
         Some(kind) => Ok(Steps::One(kind)),
         None => {

@@ -160,9 +160,17 @@ impl Machine {
             .collect();
         disks.sort();
         Self {
+            disks,
+            ..Self::unknown()
+        }
+    }
+
+    /// A machine of which nothing is known: off, available, without disks.
+    pub(super) fn unknown() -> Self {
+        Self {
             power: PowerState::Off,
             provision: ProvisionState::Available,
-            disks,
+            disks: Vec::new(),
             prepared: false,
             image: None,
             cluster: None,

@@ -34,9 +34,11 @@ mod duration;
 mod etcd;
 mod faults;
 mod held;
+mod kill;
 mod ledger;
 mod life;
 mod machine;
+mod observed;
 mod opened;
 mod participants;
 mod pods;
@@ -59,12 +61,14 @@ pub use clock::{SiteClock, arrived};
 pub use cluster_settings::{Budget, ClusterDurations, ClusterSettings, PodData, PodKind, Workload};
 pub use etcd::Seat;
 pub use faults::{Fault, FaultOutcome};
-pub use held::{HeldTime, site_time};
+pub use held::{HeldTime, advance_time, site_time};
+pub use kill::Kill;
 pub use ledger::{
     Deployed, Effect, Ledger, LedgerEntry, MemberAdded, MemberRemoved, NodeRestored, Operation,
     Relabelled, Stage,
 };
 pub use machine::{Machine, Member, Pods};
+pub use observed::{Seed, machines_of, seed};
 pub use opened::Simulators;
 pub use requests::{Answer, MachineRequest};
 pub use settings::{Durations, Settings};
@@ -343,6 +347,11 @@ fn is_simulated(kind: StepKind) -> bool {
     // A simulated machine has no lock.
     let is_possible = !is_about_site && !is_whole && kind != StepKind::Lock;
     kind.facts().touches_world() && is_possible
+}
+
+/// The kinds of step that the simulator carries out, or observes.
+pub fn simulated_kinds() -> impl Iterator<Item = StepKind> {
+    StepKind::ALL.into_iter().filter(|kind| is_simulated(*kind))
 }
 
 /// How long a kind of step takes by the settings; `None` where that depends on more than its kind.

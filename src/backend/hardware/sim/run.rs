@@ -10,8 +10,8 @@ use super::pods::Course;
 use super::rules::permanent;
 use super::world::{Change, World};
 use super::{
-    Answer, Effect, Fault, FaultOutcome, LedgerEntry, Machine, Operation, Simulator, StateError,
-    etcd, is_simulated, pods, values, with_source,
+    Answer, Effect, Fault, FaultOutcome, Kill, LedgerEntry, Machine, Operation, Simulator,
+    StateError, etcd, is_simulated, pods, values, with_source,
 };
 use crate::backend::{ActError, Order, Probe, fence};
 use crate::design::{HardwareSetting, NodeDesign};
@@ -234,7 +234,9 @@ impl Simulator {
         match self.begin(&mut change, order, node, &step)? {
             Ok(()) => {
                 change.note_request(&node.name, (&order.run, &step), Answer::Begun)?;
-                self.under_way(change, order, node)
+                let state = self.under_way(change, order, node)?;
+                Kill::strike(&world.path, &node.name, order.step.id.kind);
+                Ok(state)
             }
             Err(error) => {
                 change.note_request(&node.name, (&order.run, &step), Answer::Refused)?;

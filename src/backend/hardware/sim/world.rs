@@ -172,7 +172,7 @@ fn parsed(lines: &[u8]) -> Vec<Parsed> {
 /// All machines, and the file that holds them.
 #[derive(Debug)]
 pub(super) struct World {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     machines: FxHashMap<NodeName, Box<Machine>>,
     /// The run that asked for the last operation.
     run: Option<RunId>,

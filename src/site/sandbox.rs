@@ -1,0 +1,248 @@
+//! A sandbox: a clone in which every backend is the simulator, whatever its documents name, at every revision.
+//!
+//! Its mark is twofold: a folder beside git's data, which holds the settings of each site, and a setting of git. Where only
+//! the setting is left, nothing is loaded, so that no sandbox becomes a clone that reaches machines by the loss of a file.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::Error;
+use crate::design::{Backends, SiteName, backends_of};
+use crate::diagnostic::{Mark, SourceId};
+use crate::document::node_from_json;
+use crate::repository::{Links, Repository, read_file, replace_file};
+
+/// The folder of a sandbox, in git's common directory.
+const FOLDER: &str = "trueup-sandbox";
+/// The setting of git that marks a sandbox.
+const SETTING: &str = "trueup.sandbox";
+/// The file of its clock.
+const CLOCK: &str = "clock";
+/// The version of the form of the settings.
+const FORMAT_VERSION: u32 = 1;
+/// The largest file of settings: a script of faults that names each machine of a large site several times.
+const LARGEST: u64 = 256 << 20;
+
+/// A place outside of the clone which commands reach, besides machines and clusters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outside {
+    /// A remote of the clone.
+    Remote,
+    /// The forge that publishes comments.
+    Forge,
+    /// The backends that a command names by flags.
+    Named,
+    /// The services that the settings of `trueup serve` name.
+    Services,
+}
+
+impl Outside {
+    fn refusal(self) -> &'static str {
+        match self {
+            Self::Remote => "it has no remote, and its records are published nowhere",
+            Self::Forge => "nothing is published on a forge",
+            Self::Named => "no backend is reached, whatever flags name",
+            Self::Services => "no service is asked that `keystone`, `oidc` or `deckhand` names",
+        }
+    }
+}
+
+/// A sandbox.
+#[derive(Debug)]
+pub struct Sandbox {
+    folder: PathBuf,
+}
+
+/// The settings of a site in a sandbox.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SandboxSettings {
+    format_version: u32,
+    /// The settings of the simulator of machines, without faults.
+    pub machines: Map<String, Value>,
+    /// Those of the simulated cluster, without faults.
+    pub cluster: Map<String, Value>,
+    /// When machines have to have joined the cluster, as the documents have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub join: Option<Value>,
+    /// The faults of machines, as the fault script of the simulator has them.
+    pub machine_faults: Vec<Value>,
+    /// Those of the cluster.
+    pub cluster_faults: Vec<Value>,
+}
+
+impl Default for SandboxSettings {
+    fn default() -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            machines: Map::new(),
+            cluster: Map::new(),
+            join: None,
+            machine_faults: Vec::new(),
+            cluster_faults: Vec::new(),
+        }
+    }
+}
+
+impl SandboxSettings {
+    /// The backends: the simulator, and no other.
+    #[must_use]
+    pub fn backends(&self) -> Backends {
+        let with = |settings: &Map<String, Value>, faults: &[Value]| {
+            let mut settings = settings.clone();
+            settings.insert("faults".to_owned(), faults.to_vec().into());
+            settings
+        };
+        let machines = with(&self.machines, &self.machine_faults);
+        let cluster = with(&self.cluster, &self.cluster_faults);
+        let mut kubernetes = json!({"kind": "sim", "sim": cluster});
+        if let Some(join) = &self.join {
+            kubernetes["join"] = join.clone();
+        }
+        let data = json!({
+            "hardware": {"kind": "sim", "sim": machines},
+            "clusters": {"kubernetes": kubernetes},
+        });
+        // They stand in no file of the site.
+        let nowhere = Mark::new(SourceId(u32::MAX), 0);
+        backends_of(&node_from_json(&data, nowhere))
+    }
+}
+
+impl Sandbox {
+    /// The sandbox that a repository is; `None`: it is none.
+    ///
+    /// # Errors
+    ///
+    /// It is marked as one, and its settings are gone.
+    pub fn of(repository: &Repository) -> Result<Option<Self>, Error> {
+        let folder = repository.common_dir().join(FOLDER);
+        if folder.is_dir() {
+            return Ok(Some(Self { folder }));
+        }
+        match repository.config(SETTING)? {
+            None => Ok(None),
+            Some(_) => Err(Error::Sandbox {
+                path: folder,
+                problem: format!(
+                    "`{SETTING}` in git's configuration marks it, and its folder is missing"
+                ),
+            }),
+        }
+    }
+
+    /// Refuses what is outside of a clone that is a sandbox. What may be reached from one is decided here, and by the
+    /// backends that the loader takes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Outside`]; or the settings of the sandbox are gone.
+    pub fn refuse(repository: &Repository, outside: Outside) -> Result<(), Error> {
+        match Self::of(repository)? {
+            Some(_) => Err(Error::Outside(outside.refusal())),
+            None => Ok(()),
+        }
+    }
+
+    /// The sandbox that a folder, or one around it, is; found without git.
+    #[must_use]
+    pub fn around(folder: &Path) -> Option<Self> {
+        let marks = folder
+            .ancestors()
+            .map(|each| each.join(".git").join(FOLDER));
+        let folder = marks.into_iter().find(|folder| folder.is_dir())?;
+        Some(Self { folder })
+    }
+
+    /// How far its clock is ahead of the real one, in seconds.
+    #[must_use]
+    pub fn ahead(&self) -> i64 {
+        let text = std::fs::read_to_string(self.folder.join(CLOCK));
+        text.ok()
+            .and_then(|text| text.trim().parse().ok())
+            .unwrap_or_default()
+    }
+
+    /// Sets its clock.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn set_ahead(&self, seconds: i64) -> Result<(), Error> {
+        let path = self.folder.join(CLOCK);
+        let written = replace_file(&path, |out| writeln!(out, "{seconds}"));
+        written.map_err(|error| unusable(&path, &error))
+    }
+
+    /// Makes a repository a sandbox.
+    ///
+    /// # Errors
+    ///
+    /// Its configuration or its folder cannot be written.
+    pub fn create(repository: &Repository) -> Result<Self, Error> {
+        repository.configure(SETTING, "true")?;
+        let folder = repository.common_dir().join(FOLDER);
+        let made = std::fs::create_dir_all(&folder);
+        made.map_err(|error| unusable(&folder, &error))?;
+        Ok(Self { folder })
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn file(&self, site: &SiteName) -> PathBuf {
+        self.folder.join(format!("{site}.json"))
+    }
+
+    /// The settings of a site.
+    ///
+    /// # Errors
+    ///
+    /// The sandbox was made of another site, or its file cannot be used.
+    pub fn read(&self, site: &SiteName) -> Result<SandboxSettings, Error> {
+        let path = self.file(site);
+        if !path.exists() {
+            let problem = format!("it was not made of site `{site}`");
+            return Err(Error::Sandbox { path, problem });
+        }
+        let bytes = read_file(&path, LARGEST, Links::Refused);
+        let bytes = bytes.map_err(|error| unusable(&path, &error))?;
+        let settings: SandboxSettings =
+            serde_json::from_slice(&bytes).map_err(|error| unusable(&path, &error))?;
+        if settings.format_version != FORMAT_VERSION {
+            let problem = format!(
+                "their form has version {}, and this trueup reads {FORMAT_VERSION}",
+                settings.format_version
+            );
+            return Err(Error::Sandbox { path, problem });
+        }
+        Ok(settings)
+    }
+
+    /// Writes the settings of a site.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write(&self, site: &SiteName, settings: &SandboxSettings) -> Result<(), Error> {
+        let path = self.file(site);
+        let written = replace_file(&path, |out| {
+            serde_json::to_writer_pretty(&mut *out, settings)?;
+            out.write_all(b"\n")
+        });
+        written.map_err(|error| unusable(&path, &error))
+    }
+}
+
+fn unusable(path: &Path, error: &dyn Display) -> Error {
+    Error::Sandbox {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    }
+}

@@ -1,0 +1,182 @@
+//! `trueup try`: nothing real is reached from a sandbox, and what is done in it does not reach the site.
+
+use std::path::Path;
+
+use super::accepted::example;
+use super::fixture::Fixture;
+
+/// A command in the sandbox beside the site.
+fn inside<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let folder = ["-C", "../box"];
+    folder.into_iter().chain(words.iter().copied()).collect()
+}
+
+/// A site that was applied, with a change that is committed since, and a sandbox of it.
+fn with_sandbox() -> Fixture {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.commit("The image");
+    fixture.run(&["try", "new", "../box"]).with(0);
+    fixture
+}
+
+fn sandbox(fixture: &Fixture) -> std::path::PathBuf {
+    fixture.checkout.path().join("../box")
+}
+
+fn digest(fixture: &Fixture, folder: &[&str]) -> String {
+    let words: Vec<&str> = folder
+        .iter()
+        .copied()
+        .chain(["plan", "--format", "json"])
+        .collect();
+    fixture.run(&words).with(0).json()["effect"].to_string()
+}
+
+#[test]
+fn a_sandbox_has_the_plan_of_its_site_and_leaves_it_alone() {
+    let fixture = with_sandbox();
+    let before = (fixture.ledger(), fixture.tags(), digest(&fixture, &[]));
+    assert_eq!(digest(&fixture, &["-C", "../box"]), before.2);
+    let apply = inside(&["apply", "--yes", "--allow-redeploy", "all"]);
+    fixture.run(&apply).with(0);
+    let after = (fixture.ledger(), fixture.tags(), digest(&fixture, &[]));
+    assert_eq!(after, before);
+    fixture
+        .run(&inside(&["plan", "--detailed-exitcode"]))
+        .with(0);
+    // All of it, and nothing else, is taken back; and again.
+    fixture.run(&inside(&["try", "undo"])).with(0);
+    assert_eq!(digest(&fixture, &["-C", "../box"]), before.2);
+    fixture.run(&inside(&["try", "undo"])).with(0);
+    fixture
+        .run(&inside(&["plan", "--detailed-exitcode"]))
+        .with(0);
+}
+
+#[test]
+fn real_backends_of_the_documents_at_any_revision_are_the_simulator() {
+    let fixture = example("redfish");
+    fixture.checkout.commit("The site");
+    // A real one is not trusted.
+    fixture.run(&["plan"]).with(4);
+    fixture
+        .run(&["try", "new", "../box", "--observed", "none"])
+        .with(0);
+    let flags = ["apply", "--yes", "--outside-windows"];
+    fixture.run(&inside(&flags)).with(0);
+    fixture
+        .run(&inside(&["plan", "--detailed-exitcode", "--rev", "HEAD"]))
+        .with(0);
+    // Without its settings it is no clone of a real site: nothing is loaded.
+    let folder = sandbox(&fixture).join(".git/trueup-sandbox");
+    std::fs::remove_dir_all(&folder).unwrap();
+    fixture
+        .run(&inside(&["plan"]))
+        .with(1)
+        .saying("`trueup.sandbox` in git's configuration marks it");
+    std::fs::create_dir(&folder).unwrap();
+    fixture
+        .run(&inside(&["plan"]))
+        .with(1)
+        .saying("it was not made of site");
+}
+
+#[test]
+fn records_of_a_sandbox_are_published_nowhere() {
+    let fixture = with_sandbox();
+    let bare = sandbox(&fixture).join("../bare");
+    fixture
+        .checkout
+        .git(&["init", "-q", "--bare", &bare.to_string_lossy()]);
+    let add = ["-C", "../box", "remote", "add", "origin"];
+    let add: Vec<&str> = add.into_iter().chain([bare.to_str().unwrap()]).collect();
+    fixture.checkout.git(&add);
+    fixture
+        .run(&inside(&["apply", "--yes", "--allow-redeploy", "all"]))
+        .with(0);
+    let refs = |folder: &Path| {
+        std::fs::read_dir(folder.join("refs/heads"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(refs(&bare), 0);
+    assert!(!bare.join("refs/trueup").exists());
+    fixture
+        .run(&inside(&["plan", "--remote", "origin"]))
+        .with(64)
+        .saying("it has no remote");
+}
+
+#[test]
+fn the_machines_of_a_bundle_are_those_that_were_observed() {
+    let fixture = with_sandbox();
+    fixture.run(&["bundle", "-o", "site.bundle"]).with(0);
+    let before = digest(&fixture, &[]);
+    // The site moves on.
+    fixture
+        .run(&["apply", "--yes", "--allow-redeploy", "all"])
+        .with(0);
+    fixture
+        .run(&["replay", "site.bundle", "--try", "../again"])
+        .with(0)
+        .saying("3 machines as observed");
+    assert_eq!(digest(&fixture, &["-C", "../again"]), before);
+    fixture
+        .run(&["replay", "site.bundle", "--try", "../again"])
+        .with(64)
+        .saying("is not empty");
+}
+
+#[test]
+fn the_clock_of_a_sandbox_moves_days_and_machines() {
+    let fixture = with_sandbox();
+    let day = |fixture: &Fixture| {
+        let plan = fixture.run(&inside(&["plan", "--format", "json"])).with(0);
+        plan.json()["options"]["as_of"].to_string()
+    };
+    let before = day(&fixture);
+    fixture.run(&inside(&["try", "clock", "+3d"])).with(0);
+    assert_ne!(day(&fixture), before);
+    fixture.run(&inside(&["try", "undo"])).with(0);
+    assert_eq!(day(&fixture), before);
+}
+
+#[test]
+fn what_is_outside_of_a_sandbox_is_refused() {
+    let fixture = with_sandbox();
+    let settings = sandbox(&fixture).join("../serve.yaml");
+    let keystone = "keystone: {url: 'https://127.0.0.1:9/v3', project: p}\n";
+    std::fs::write(&settings, keystone).unwrap();
+    let settings = settings.to_str().unwrap();
+    for (words, refusal) in [
+        (
+            vec!["comment", "plan.md", "--on", "github", "--change", "1"],
+            "nothing is published on a forge",
+        ),
+        (vec!["serve", "--config", settings], "no service is asked"),
+        (
+            vec![
+                "adopt",
+                "--from",
+                "redfish",
+                "--range",
+                "127.0.0.1/32",
+                "-o",
+                "new/site",
+            ],
+            "no backend is reached",
+        ),
+        (
+            vec!["adopt", "--etcd", "kubernetes=https://127.0.0.1:9"],
+            "no backend is reached",
+        ),
+        (vec!["log", "--remote", "origin"], "it has no remote"),
+    ] {
+        let run = fixture.run(&inside(&words)).with(64);
+        run.saying("this clone is a sandbox").saying(refusal);
+        assert!(!sandbox(&fixture).join("new").exists(), "{words:?}");
+    }
+}
