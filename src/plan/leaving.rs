@@ -9,7 +9,7 @@ use super::rules::Rules;
 use super::subject::{Membership, Observation};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
-use crate::step::OnDrainTimeout;
+use crate::step::{KUBELET_SILENCE, OnDrainTimeout};
 
 impl<'a> Rules<'a> {
     /// Adds the steps with which a node that is torn down leaves its clusters, or blocks it where they are unknown.
@@ -52,15 +52,24 @@ impl<'a> Rules<'a> {
         if leave.is_gone || on_timeout != OnDrainTimeout::Fail || !is_silent || pods == 0 {
             return;
         }
+        let pods = match pods {
+            1 => "its pod".to_owned(),
+            count => format!("its {count} pods"),
+        };
+        let name = item.subject.name;
         if item.subject.seen.is_off() {
-            let pods = match pods {
-                1 => "its pod".to_owned(),
-                count => format!("its {count} pods"),
-            };
             let reason = format!(
-                "it is off, and its kubelet with it: {pods} would not end, and its drain would fail"
+                "it is off, and its kubelet with it: {pods} would not end, and its drain would fail; `trueup apply power on {name}` \
+                 starts it first"
             );
             item.block(&reason, Some("--node-is-gone"));
+        } else {
+            let minutes = KUBELET_SILENCE.as_secs() / 60;
+            let reason = format!(
+                "is not Ready: if its kubelet stays silent, {pods} do not end, and its drain fails after {minutes} minutes; \
+                 `--on-drain-timeout force-delete` deletes them then, and `--node-is-gone {name}` at once when its machine is off"
+            );
+            item.because(reason);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::journal::{Entry, Replay, StepOutcome};
 use crate::plan::ChangeKind;
 use crate::record::Phase;
 use crate::remediation::Note;
-use crate::step::{Notes, RecordContext, StepId, StepKind};
+use crate::step::{LeftPods, Notes, RecordContext, StepId, StepKind};
 use crate::threads::lock;
 
 /// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
@@ -78,6 +78,11 @@ impl Session<'_> {
             Notes::None => return,
             Notes::Remediation => node::noted(before, node, text, &self.run),
             Notes::Carried => node::carried(before, node, text, &self.run),
+            Notes::LeftPods => {
+                let left = LeftPods::of_note(text).map(|left| (step.clone(), left));
+                records.left_pods.extend(left);
+                return;
+            }
         };
         records.nodes.insert(node.clone(), record);
         records.changed.insert(node.clone());
@@ -110,7 +115,7 @@ impl Session<'_> {
         }
     }
 
-    /// The remediations of this run in the records, as notes of its steps.
+    /// The remediations of this run in the records, and the pods that its drains left, as notes of its steps.
     pub(super) fn remembered(&self) -> Vec<Entry> {
         let records = lock(&self.records);
         let steps = self.approved.plan.steps.iter();
@@ -122,14 +127,18 @@ impl Session<'_> {
                     uid: Arc::from(""),
                     backup: (**record.owed.as_ref()?).clone(),
                 },
-                Notes::Carried | Notes::None => return None,
+                Notes::Carried | Notes::None | Notes::LeftPods => return None,
             };
             (record.run == self.run).then(|| Entry::Note {
                 step: step.id.clone(),
                 text: note.to_text(),
             })
         });
-        of_node.collect()
+        let left = records.left_pods.iter().map(|(step, left)| Entry::Note {
+            step: step.clone(),
+            text: left.to_note().into(),
+        });
+        of_node.chain(left).collect()
     }
 
     /// Whether the record of a node lacks the deploy by this run that an outcome has.
