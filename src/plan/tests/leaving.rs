@@ -624,7 +624,10 @@ fn a_drain_that_could_not_end_is_blocked_and_not_begun() {
     silent.seen("n1").power = Fact::Known(PowerState::On);
     let plan = silent.plan();
     assert!(blocked(&plan).is_empty());
-    let change = plan.changes.iter().find(|change| change.node.as_str() == "n1");
+    let change = plan
+        .changes
+        .iter()
+        .find(|change| change.node.as_str() == "n1");
     let reasons = change.unwrap().reasons.join("; ");
     let said =
         "if its kubelet stays silent, its 3 pods do not end, and its drain fails after 5 minutes";
