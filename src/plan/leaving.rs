@@ -6,7 +6,7 @@
 use super::item::Item;
 use super::leave::Leave;
 use super::rules::Rules;
-use super::subject::{Membership, Observation};
+use super::subject::{Membership, Observation, Subject};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::step::{KUBELET_SILENCE, OnDrainTimeout};
@@ -95,5 +95,17 @@ impl<'a> Rules<'a> {
                 Err("`--node-is-gone` names it, and it was not observed".to_owned())
             }
         }
+    }
+}
+
+/// The way out for a machine that is gone for good, so that no step could reach it.
+pub(super) fn if_gone(subject: Subject<'_>) -> String {
+    let name = subject.name;
+    match subject.membership {
+        Membership::In(_) => format!(
+            "if it is gone for good, `trueup apply teardown {name} --node-is-gone {name}` takes it out of its clusters, and then \
+             `trueup apply forget {name}` drops its record"
+        ),
+        _ => format!("if it is gone for good, `trueup apply forget {name}` drops its record"),
     }
 }
