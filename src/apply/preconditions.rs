@@ -209,8 +209,11 @@ impl PreconditionChecker {
         if is_begun {
             return Ok(());
         }
-        let look = Some(Look::default());
-        let seen = self.backends.see_only(&self.all, false, look).await;
+        let look = Some(Look {
+            remediation: true,
+            ..Look::default()
+        });
+        let seen = self.backends.see_only(&self.all, true, look).await;
         plan::breaker_of(&seen, self.max_unhealthy).map_err(|broken| broken.to_string().into())
     }
 }

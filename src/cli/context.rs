@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use jiff::Timestamp;
 
@@ -224,6 +225,24 @@ pub(super) struct Context {
     directory: PathBuf,
     /// How far an observation is.
     pub(super) looks: Arc<Looks>,
+}
+
+/// The last second of a clock that is believed, in the year 9000: times later than that of 9999 cannot be written, and timeouts and the ends
+/// of leases are added to it.
+const LATEST_CLOCK: u64 = 221_845_392_000;
+
+/// Why nothing can be done at this time of the clock, where it is beyond all times that can be written.
+pub(super) fn clock_failure(now: SystemTime) -> Option<Failure> {
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    if since.as_secs() < LATEST_CLOCK {
+        return None;
+    }
+    let message = format!(
+        "the clock of this machine is at {} seconds since 1970, which is after the year 9000",
+        since.as_secs()
+    );
+    let failure = Failure::new(FailureKind::Error, message);
+    Some(failure.hint("set the clock (`timedatectl`): runs, leases and approvals are dated by it"))
 }
 
 impl Context {

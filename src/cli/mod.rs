@@ -62,6 +62,7 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -394,6 +395,10 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return printer.fail(&failure);
         }
     };
+    if let Some(failure) = context::clock_failure(SystemTime::now()) {
+        refuse(&arguments, &failure);
+        return context.printer.fail(&failure);
+    }
     verbose::begin(parsed.global.verbose, context.printer);
     for warning in foreign::misspelt(std::env::vars_os().map(|(name, _)| name)) {
         context.printer.tell(&warning);

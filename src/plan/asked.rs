@@ -10,6 +10,7 @@ use super::action::{Action, Does, Request};
 use super::drift::{labels_to_set, owed};
 use super::item::Item;
 use super::leave::Leave;
+use super::leaving::if_gone;
 use super::rules::{Retired, Rules};
 use super::subject::{Membership, Observation, Subject};
 use super::work::Single;
@@ -111,6 +112,10 @@ impl<'a> Rules<'a> {
         item.work.destroy = true;
         if self.gone.contains(subject.name) && matches!(subject.seen, Observation::Unknown(_)) {
             item.because("cannot be reached, so that its disks are not erased");
+            if subject.after.is_none() {
+                item.because(format!("is not in the design: {}", if_gone(subject)));
+            }
+            item.change.disks.clear();
             item.work.destroy = false;
         } else if let Observation::Unknown(why) = subject.seen {
             let reason = format!("it could not be observed: {why}");

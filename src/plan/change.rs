@@ -9,6 +9,7 @@ use super::drift::{Drift, labels_to_set};
 use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
+use super::leaving::if_gone;
 use super::rules::{Retired, Rules};
 use super::service::FirmwareStanding;
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
@@ -73,6 +74,14 @@ impl<'a> Rules<'a> {
         item.change.disks = subject.all_disks();
         if !self.allow_destroy.contains(subject.name) {
             item.block("it would be torn down", Some("--allow-destroy"));
+        }
+        if let Observation::Unknown(why) = subject.seen {
+            let reason = format!("it could not be observed: {why}; {}", if_gone(subject));
+            match subject.left_half_done() {
+                // Nothing tells what is on it, so that no flag allows more.
+                Some(_) => item.block(&reason, None),
+                None => item.because(reason),
+            }
         }
         Some(self.guard(item))
     }

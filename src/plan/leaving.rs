@@ -6,10 +6,10 @@
 use super::item::Item;
 use super::leave::Leave;
 use super::rules::Rules;
-use super::subject::{Membership, Observation};
+use super::subject::{Membership, Observation, Subject};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
-use crate::step::OnDrainTimeout;
+use crate::step::{KUBELET_SILENCE, OnDrainTimeout};
 
 impl<'a> Rules<'a> {
     /// Adds the steps with which a node that is torn down leaves its clusters, or blocks it where they are unknown.
@@ -52,15 +52,24 @@ impl<'a> Rules<'a> {
         if leave.is_gone || on_timeout != OnDrainTimeout::Fail || !is_silent || pods == 0 {
             return;
         }
+        let pods = match pods {
+            1 => "its pod".to_owned(),
+            count => format!("its {count} pods"),
+        };
+        let name = item.subject.name;
         if item.subject.seen.is_off() {
-            let pods = match pods {
-                1 => "its pod".to_owned(),
-                count => format!("its {count} pods"),
-            };
             let reason = format!(
-                "it is off, and its kubelet with it: {pods} would not end, and its drain would fail"
+                "it is off, and its kubelet with it: {pods} would not end, and its drain would fail; `trueup apply power on {name}` \
+                 starts it first"
             );
             item.block(&reason, Some("--node-is-gone"));
+        } else {
+            let minutes = KUBELET_SILENCE.as_secs() / 60;
+            let reason = format!(
+                "is not Ready: if its kubelet stays silent, {pods} do not end, and its drain fails after {minutes} minutes; \
+                 `--on-drain-timeout force-delete` deletes them then, and `--node-is-gone {name}` at once when its machine is off"
+            );
+            item.because(reason);
         }
     }
 
@@ -86,5 +95,17 @@ impl<'a> Rules<'a> {
                 Err("`--node-is-gone` names it, and it was not observed".to_owned())
             }
         }
+    }
+}
+
+/// The way out for a machine that is gone for good, so that no step could reach it.
+pub(super) fn if_gone(subject: Subject<'_>) -> String {
+    let name = subject.name;
+    match subject.membership {
+        Membership::In(_) => format!(
+            "if it is gone for good, `trueup apply teardown {name} --node-is-gone {name}` takes it out of its clusters, and then \
+             `trueup apply forget {name}` drops its record"
+        ),
+        _ => format!("if it is gone for good, `trueup apply forget {name}` drops its record"),
     }
 }

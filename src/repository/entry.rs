@@ -236,6 +236,11 @@ pub enum Reason {
     },
     /// A name that ends in `.yaml` or `.yml` but for its case, so that it is passed over.
     OtherCase,
+    /// Its name differs from that of another file or folder beside it in case alone.
+    CaseAlone {
+        /// The other.
+        other: String,
+    },
     /// A name that is not UTF-8.
     NotUtf8,
     /// A pipe, a socket or a device.
@@ -257,6 +262,10 @@ impl fmt::Display for Reason {
             Self::Loop { target } => write!(f, "is a link in a circle, to `{target}`"),
             Self::OtherCase => f.write_str(
                 "is not read: the name of a document ends in `.yaml` or `.yml`, in lower case",
+            ),
+            Self::CaseAlone { other } => write!(
+                f,
+                "differs from `{other}` in case alone: a checkout on a system that does not tell them apart, such as macOS, has one of them"
             ),
             Self::NotUtf8 => f.write_str("has a name that is not UTF-8"),
             Self::NotAFile => f.write_str("is a pipe, a socket or a device"),

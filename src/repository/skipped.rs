@@ -1,5 +1,6 @@
 //! Files that git takes for unchanged without looking for them: what a sparse checkout leaves out (skip-worktree), and
-//! what a user told it to take for unchanged (assume-unchanged).
+//! what a user told it to take for unchanged (assume-unchanged). Submodules, too: one that is not checked out is an empty
+//! folder, and as little a part of the repository as one that is.
 //!
 //! Their files are those of `HEAD`, whatever is or is not in the worktree: then the worktree is clean if git calls it
 //! clean. The index has a bit for each; most have none, which a glance at its entries shows. Where there are some, or the
@@ -23,6 +24,11 @@ const LARGEST_INDEX: u64 = 1 << 30;
 const ASSUME_UNCHANGED: u16 = 0x8000;
 const EXTENDED: u16 = 0x4000;
 const NAME: u16 = 0x0fff;
+
+/// Where the mode of an index entry is, and the part of it that tells the kind.
+const MODE: usize = 24;
+const KIND: u32 = 0o170000;
+const SUBMODULE: u32 = 0o160000;
 
 /// The files of `HEAD` that stand in the place of those of the worktree.
 #[derive(Debug, Default)]
@@ -48,7 +54,7 @@ impl Skipped {
         self.folders.contains_key(folder)
     }
 
-    /// The paths of the files.
+    /// The paths of the files and submodules.
     pub(super) fn paths(&self) -> impl Iterator<Item = String> {
         self.folders.iter().flat_map(|(folder, nodes)| {
             let files = nodes.iter().filter(|(_, node)| node.kind != Kind::Folder);
@@ -129,9 +135,17 @@ impl Repository {
                 let Some((flags, path)) = line.split_once('\t') else {
                     continue;
                 };
-                let is_link = flags
-                    .get(2..)
-                    .is_some_and(|rest| rest.starts_with("120000"));
+                let has_mode = |mode| flags.get(2..).is_some_and(|rest| rest.starts_with(mode));
+                if has_mode("160000") {
+                    let node = Node {
+                        kind: Kind::Submodule,
+                        blob: None,
+                        stamp: None,
+                    };
+                    skipped.insert(path, node);
+                    continue;
+                }
+                let is_link = has_mode("120000");
                 let is_skipped = flags.starts_with(|tag: char| tag == 'S' || tag.is_lowercase());
                 if !is_skipped || !(is_link || is_document_name(path) || path.ends_with(".rego")) {
                     continue;
@@ -158,7 +172,7 @@ impl Repository {
     }
 }
 
-/// Whether no entry of an index has one of the bits; `None` where it is in a form that is not read here.
+/// Whether no entry of an index has one of the bits, or is a submodule; `None` where it is in a form that is not read here.
 fn has_no_flags(index: &[u8]) -> Option<bool> {
     const FIXED: usize = 62;
     let word = |at: usize| -> Option<u32> {
@@ -172,7 +186,8 @@ fn has_no_flags(index: &[u8]) -> Option<bool> {
     for _ in 0..word(8)? {
         let bytes = index.get(at + FIXED - 2..at + FIXED)?;
         let flags = u16::from_be_bytes(bytes.try_into().ok()?);
-        if flags & (ASSUME_UNCHANGED | EXTENDED) != 0 {
+        let is_submodule = word(at + MODE)? & KIND == SUBMODULE;
+        if is_submodule || flags & (ASSUME_UNCHANGED | EXTENDED) != 0 {
             return Some(false);
         }
         let name = match flags & NAME {
@@ -222,6 +237,9 @@ mod tests {
         assert_eq!(has_no_flags(&index(2, 0, b"TREE\0\0\0\x02ab")), Some(true));
         assert_eq!(has_no_flags(&index(2, ASSUME_UNCHANGED, b"")), Some(false));
         assert_eq!(has_no_flags(&index(3, EXTENDED, b"")), Some(false));
+        let mut submodule = index(2, 0, b"");
+        submodule[12 + MODE..12 + MODE + 4].copy_from_slice(&SUBMODULE.to_be_bytes());
+        assert_eq!(has_no_flags(&submodule), Some(false));
         assert_eq!(
             has_no_flags(&index(4, 0, b"")),
             None,

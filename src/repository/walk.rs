@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::entry::{
     Entry, Mode, Problem, Reason, Selection, Stamp, Tree, is_document_name,
@@ -247,6 +247,10 @@ impl Walk<'_> {
             return Ok(());
         }
         open.push(real.to_owned());
+        // Two names that differ in case alone are one with a capital letter, at least.
+        let has_capital = |child: &Child| child.name.iter().any(u8::is_ascii_uppercase);
+        let may_collide = children.iter().any(has_capital);
+        let mut in_lower_case: FxHashMap<String, String> = FxHashMap::default();
         for child in children {
             self.nodes += 1;
             self.linked += usize::from(path != real);
@@ -266,6 +270,13 @@ impl Walk<'_> {
                 }
                 continue;
             };
+            let is_read = child.node.kind == Kind::Folder || is_document_name(name);
+            if may_collide && is_read {
+                let other = in_lower_case.insert(name.to_ascii_lowercase(), name.to_owned());
+                if let Some(other) = other {
+                    self.problem(&join(path, name), Reason::CaseAlone { other });
+                }
+            }
             match child.node.kind {
                 // Most files of a repository may be no documents: no path is made for them.
                 Kind::File(_) if is_document_name_in_other_case(name) => {

@@ -133,7 +133,7 @@ pub(super) fn take_note(
 ) -> bool {
     let Some(name) = &step.node else { return false };
     let noted = match step.kind.facts().notes {
-        Notes::None => return false,
+        Notes::None | Notes::LeftPods => return false,
         Notes::Remediation => node::noted,
         Notes::Carried => node::carried,
     };

@@ -9,7 +9,7 @@ use super::view::{Completion, Left};
 use crate::design::{GroupName, NodeName, RunId};
 use crate::plan::Standing;
 use crate::record::{Counts, Error, Outcome, RunFile, RunRecord, State, Store, Unproven};
-use crate::step::StepId;
+use crate::step::{LeftPods, StepId};
 
 /// How a run stands when the dispatcher returns.
 ///
@@ -141,6 +141,16 @@ impl RunReport {
     }
 }
 
+/// A node with the pods that its drain left on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undrained {
+    /// The node.
+    pub node: NodeName,
+    /// The pods.
+    #[serde(flatten)]
+    pub left: LeftPods,
+}
+
 /// The report at the end of a run, by group and node (airship-deployment-grouping, process step 4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunReport {
@@ -160,6 +170,9 @@ pub struct RunReport {
     /// Machines that are not as they were applied, and that it did nothing about, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drifted: Vec<NodeName>,
+    /// Drains that ended with pods on their nodes, as `--on-drain-timeout continue` allows, by node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undrained: Vec<Undrained>,
     /// How many machines of the site are not known to be as designed, where it made a tag.
     #[serde(default, skip_serializing_if = "Unproven::is_none")]
     pub unproven: Unproven,

@@ -16,7 +16,7 @@ use crate::plan::Standing;
 use crate::record::Phase;
 use crate::record::{Outcome, Packed, RunRecord, Unproven};
 use crate::repository::Holder;
-use crate::run::{EventKind, Finished, RunEvent, RunReport};
+use crate::run::{EventKind, Finished, RunEvent, RunReport, Undrained};
 use crate::threads::lock;
 
 impl Session<'_> {
@@ -51,7 +51,12 @@ impl Session<'_> {
         let report = {
             let mut records = lock(&self.records);
             let past_verification = records.past_verification;
-            let LiveRecords { run, nodes, .. } = &mut *records;
+            let LiveRecords {
+                run,
+                nodes,
+                left_pods,
+                ..
+            } = &mut *records;
             run.outcome = if finished.interrupted {
                 Outcome::Interrupted
             } else {
@@ -91,6 +96,16 @@ impl Session<'_> {
                         .collect()
                 },
                 drifted: self.approved.plan.left_drifted(),
+                undrained: {
+                    let left = left_pods.iter();
+                    let left = left.filter_map(|(step, left)| {
+                        Some(Undrained {
+                            node: step.node.clone()?,
+                            left: left.clone(),
+                        })
+                    });
+                    left.collect()
+                },
                 unproven: run.unproven,
                 tag: run.tag.clone(),
                 next: next(&self.run, run.outcome, finished),

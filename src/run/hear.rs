@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::journal::{Entry, Replay, StepOutcome};
 use crate::record::Phase;
 use crate::remediation::Note;
-use crate::step::{Notes, StepId, StepKind};
+use crate::step::{LeftPods, Notes, StepId, StepKind};
 use crate::threads::lock;
 
 /// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
@@ -66,7 +66,10 @@ impl Session<'_> {
     pub(super) fn noted(&self, step: &StepId, text: &Arc<str>) {
         let mut guard = lock(&self.records);
         let records = &mut *guard;
-        if take_note(&mut records.nodes, step, text, &records.run) {
+        if step.kind.facts().notes == Notes::LeftPods {
+            let left = LeftPods::of_note(text).map(|left| (step.clone(), left));
+            records.left_pods.extend(left);
+        } else if take_note(&mut records.nodes, step, text, &records.run) {
             records.changed.extend(step.node.clone());
         }
     }
@@ -98,7 +101,7 @@ impl Session<'_> {
         }
     }
 
-    /// The remediations of this run in the records, as notes of its steps.
+    /// The remediations of this run in the records, and the pods that its drains left, as notes of its steps.
     pub(super) fn remembered(&self) -> Vec<Entry> {
         let records = lock(&self.records);
         let steps = self.approved.plan.steps.iter();
@@ -110,14 +113,18 @@ impl Session<'_> {
                     uid: Arc::from(""),
                     backup: (**record.owed.as_ref()?).clone(),
                 },
-                Notes::Carried | Notes::None => return None,
+                Notes::Carried | Notes::None | Notes::LeftPods => return None,
             };
             (record.run == self.run).then(|| Entry::Note {
                 step: step.id.clone(),
                 text: note.to_text(),
             })
         });
-        of_node.collect()
+        let left = records.left_pods.iter().map(|(step, left)| Entry::Note {
+            step: step.clone(),
+            text: left.to_note().into(),
+        });
+        of_node.chain(left).collect()
     }
 
     /// Whether the record of a node lacks the deploy by this run that an outcome has.

@@ -60,7 +60,7 @@ pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};
 pub use catch_up::{Unpublished, catch_up, unpublished};
 pub use durations::Durations;
-pub use ending::{Finished, GroupResult, NodeResult, RunReport};
+pub use ending::{Finished, GroupResult, NodeResult, RunReport, Undrained};
 pub use error::{Error, Kind};
 pub use event::{EventKind, GateStage, RunEvent};
 pub use files::{KeptJournal, journals};

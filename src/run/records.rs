@@ -15,7 +15,7 @@ use super::node;
 use crate::design::{Digests, MergeJoin, NodeDesign, NodeName};
 use crate::journal::StepOutcome;
 use crate::record::{JournalMark, NodeRecord, Packed, Packing, RunRecord, State};
-use crate::step::{StepId, StepKind};
+use crate::step::{LeftPods, StepId, StepKind};
 
 /// The records, and what is not in a checkpoint yet.
 pub(super) struct LiveRecords<'a> {
@@ -45,6 +45,8 @@ pub(super) struct LiveRecords<'a> {
     /// Steps that an earlier process of the run began, or may have begun where there is no list of them: how long they
     /// took is not known.
     pub(super) begun_before: Option<FxHashSet<StepId>>,
+    /// Pods that drains have left on their nodes, by the drains.
+    pub(super) left_pods: BTreeMap<StepId, LeftPods>,
 }
 
 /// The content of a checkpoint.
@@ -89,6 +91,7 @@ impl<'a> LiveRecords<'a> {
             past_verification: false,
             timed: Durations::default(),
             begun_before: Some(FxHashSet::default()),
+            left_pods: BTreeMap::new(),
         }
     }
 

@@ -339,7 +339,7 @@ pub(super) fn unusable(tree: &Tree) -> Diagnostics {
             let text = format!("`{}` {}", problem.path, problem.reason);
             let finding = Diagnostic::error_in("file-unusable", Some(&problem.path), text);
             match problem.reason {
-                Reason::OtherCase => finding.as_warning(),
+                Reason::OtherCase | Reason::CaseAlone { .. } => finding.as_warning(),
                 _ => finding,
             }
         })

@@ -8,10 +8,12 @@
 mod cleaning;
 mod id;
 pub mod kinds;
+mod left_pods;
 mod parameters;
 mod reason;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +22,16 @@ pub use id::{NoStepId, StepId};
 pub use kinds::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext, StepKind,
 };
+pub use left_pods::LeftPods;
 pub use parameters::{EtcdRemoval, OnDrainTimeout, Parameters};
 pub use reason::FailureReason;
 
 /// The note of a step of which an operator decided that it is done: nothing has seen its end.
 pub const DECIDED_DONE: &str = "an operator decided that it is done";
+
+/// How long a drain waits for pods that only a silent kubelet could end: as long as Kubernetes itself waits until it evicts the pods of
+/// such a node (`tolerationSeconds` of `not-ready` and `unreachable`).
+pub const KUBELET_SILENCE: Duration = Duration::from_secs(300);
 
 /// A step by its position in the plan's list of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

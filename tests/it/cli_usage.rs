@@ -2,6 +2,7 @@
 
 use super::accepted::example;
 use super::fixture::Fixture;
+use super::skipped::skipped;
 
 #[test]
 fn a_long_flag_with_one_dash_is_not_a_short_one_with_a_value() {
@@ -20,6 +21,36 @@ fn a_long_flag_with_one_dash_is_not_a_short_one_with_a_value() {
     }
     fixture.run(&["plan", "-oplan.json"]).with(0);
     fixture.run(&["-vv", "validate"]).with(0);
+}
+
+#[test]
+fn a_clock_beyond_all_times_is_refused_before_anything_is_done() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    let at = |year: u32, arguments: &[&str]| {
+        let clock = format!("@{year}-12-31 23:59:58");
+        let mut command = std::process::Command::new("faketime");
+        command.args(["-f", &clock, env!("CARGO_BIN_EXE_trueup")]);
+        command.args(arguments).current_dir(fixture.checkout.path());
+        command.output().ok()
+    };
+    for arguments in [&["plan"][..], &["status"], &["doctor"], &["apply", "--yes"]] {
+        let Some(ended) = at(9999, arguments) else {
+            return skipped("faketime is not installed");
+        };
+        let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}: {text}");
+        assert!(
+            text.contains("is after the year 9000") && text.contains("timedatectl"),
+            "{text}"
+        );
+    }
+    // A run of a late year that is believed blocks none of today: the ids of runs follow each other.
+    let late = at(2500, &["apply", "--yes"]).unwrap();
+    assert!(late.status.success(), "{late:?}");
+    fixture
+        .run(&["apply", "redeploy", "edge-1", "--yes"])
+        .with(0);
 }
 
 #[test]

@@ -195,6 +195,7 @@ transcripts! {
     killed_resumed
     resumed_elsewhere
     interrupted_aborted
+    gone_machine
     lock_held
     unlock_dead
     records_not_pushed

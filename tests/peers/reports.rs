@@ -109,6 +109,7 @@ fn report() -> RunReport {
         counts: Counts::default(),
         unverified: Vec::new(),
         drifted: Vec::new(),
+        undrained: Vec::new(),
         unproven: Unproven::default(),
         tag: None,
         next: Vec::new(),

@@ -610,7 +610,7 @@ fn a_drain_that_could_not_end_is_blocked_and_not_begun() {
         }
         fixture
     };
-    let why = "n1: it is off, and its kubelet with it: its 3 pods would not end, and its drain would fail [--node-is-gone n1]";
+    let why = "n1: it is off, and its kubelet with it: its 3 pods would not end, and its drain would fail; `trueup apply power on n1` starts it first [--node-is-gone n1]";
     assert_eq!(blocked(&off().plan()), [why]);
     let mut drained = off();
     drained.request = Request {
@@ -619,6 +619,19 @@ fn a_drain_that_could_not_end_is_blocked_and_not_begun() {
         ..Request::default()
     };
     assert_eq!(blocked(&drained.plan()), [why]);
+    // One that is on and not Ready may come back: the drain is tried, and what becomes of it is said before.
+    let mut silent = off();
+    silent.seen("n1").power = Fact::Known(PowerState::On);
+    let plan = silent.plan();
+    assert!(blocked(&plan).is_empty());
+    let change = plan
+        .changes
+        .iter()
+        .find(|change| change.node.as_str() == "n1");
+    let reasons = change.unwrap().reasons.join("; ");
+    let said =
+        "if its kubelet stays silent, its 3 pods do not end, and its drain fails after 5 minutes";
+    assert!(reasons.contains(said), "{reasons}");
     // Its pods are deleted where a flag names it, and where none are left nothing is waited for.
     let mut gone = off();
     gone.options.leaving.gone = these(&["n1"]);

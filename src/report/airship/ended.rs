@@ -4,6 +4,7 @@ use super::{Message, MessageKind, Status};
 use crate::journal::StepOutcome;
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
+use crate::report::run::undrained_words;
 use crate::run::{EventKind, RunEvent, RunReport};
 use crate::step::FailureReason;
 
@@ -109,10 +110,14 @@ impl Heard {
             Outcome::Interrupted | Outcome::Running => format!("`{action}` was interrupted"),
             _ => format!("`{action}` failed"),
         };
+        let left = report.undrained.iter().map(|undrained| {
+            let text = undrained_words(undrained, true);
+            simple(text, false, Some(undrained.node.to_string()))
+        });
         Status {
             reason: reason.into(),
             message,
-            messages: self.messages,
+            messages: self.messages.into_iter().chain(left).collect(),
         }
     }
 }

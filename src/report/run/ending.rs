@@ -12,7 +12,7 @@ use crate::plan::Standing;
 use crate::record::{Counts, Outcome};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, counted};
-use crate::run::{GroupResult, NodeResult, RunReport};
+use crate::run::{GroupResult, NodeResult, RunReport, Undrained};
 
 /// Groups that have a row each; of more, those that did not succeed do, and the others are counted.
 const FEW_GROUPS: usize = 20;
@@ -78,6 +78,14 @@ pub fn report(
             palette.paint(Role::Warning, word)
         )?;
     }
+    for undrained in &report.undrained {
+        writeln!(
+            out,
+            "{} {}",
+            palette.paint(Role::Warning, "pods left:"),
+            Visible(&undrained_words(undrained, full))
+        )?;
+    }
     for next in &report.next {
         writeln!(
             out,
@@ -126,6 +134,24 @@ fn named(nodes: &[NodeName], full: bool) -> String {
         0 => names,
         more => format!("{names} and {more} more"),
     }
+}
+
+/// That a drain has left pods on its node, with the names of all or the first.
+pub(in crate::report) fn undrained_words(undrained: &Undrained, full: bool) -> String {
+    let Undrained { node, left } = undrained;
+    let names = match full {
+        true => &left.names[..],
+        false => &left.names[..left.names.len().min(MOST_OF_A_REASON)],
+    };
+    let more = match left.count - names.len().min(left.count) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "the drain of {node} ended with {} on it, as `--on-drain-timeout continue` allows: {}{more}",
+        counted(left.count, "pod", "pods"),
+        names.join(", ")
+    )
 }
 
 /// `40 succeeded, 2 failed, 1 not started`.

@@ -18,6 +18,7 @@ pub(super) mod tests;
 
 pub use cleaning::{CleanStepsRow, clean_steps, clean_steps_json};
 pub use ending::report;
+pub(super) use ending::undrained_words;
 pub use event::line;
 pub use files::{report_junit, report_markdown, show_markdown};
 pub(super) use log::signature_words;

@@ -12,11 +12,12 @@ use super::*;
 use crate::journal::StepOutcome;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{Capabilities, ClusterNode, Fact, ObservedNode};
-use crate::plan::Standing;
+use crate::plan::{Action, Standing};
 use crate::record::{Counts, NodeRecord, Phase, RunRecord, Unproven};
 use crate::report::Palette;
-use crate::run::{EventKind, GateStage, GroupResult, NodeResult, RunEvent, RunReport};
-use crate::step::{StepId, StepKind};
+use crate::report::airship::Heard;
+use crate::run::{EventKind, GateStage, GroupResult, NodeResult, RunEvent, RunReport, Undrained};
+use crate::step::{LeftPods, StepId, StepKind};
 
 fn step(kind: StepKind, node: &str) -> StepId {
     StepId {
@@ -69,6 +70,7 @@ fn ending() -> RunReport {
         },
         unverified: Vec::new(),
         drifted: Vec::new(),
+        undrained: Vec::new(),
         unproven: Unproven::default(),
         tag: Some("site-action-success/x/01J".into()),
         next: vec!["check n2, then plan again".into()],
@@ -325,6 +327,24 @@ fn the_report_lists_groups_and_what_failed_and_what_to_do() {
     Tagged site-action-success/x/01J
     Run 01J succeeded with failures: 1 succeeded, 1 failed, in 12 min
     ");
+}
+
+#[test]
+fn the_report_names_pods_that_drains_left() {
+    let mut ended = ending();
+    let left = LeftPods::new((1..=7).map(|number| format!("web/shop-{number}\u{1b}")));
+    let node = "n1".into();
+    ended.undrained = vec![Undrained { node, left }];
+    let mut out = String::new();
+    report(&mut out, &ended, Palette::Plain, false).unwrap();
+    let line = "pods left: the drain of n1 ended with 7 pods on it, as `--on-drain-timeout continue` allows: web/shop-1";
+    assert!(out.contains(line) && out.contains(" and 2 more\n"), "{out}");
+    assert!(!out.contains('\u{1b}'), "{out}");
+    let status = Heard::default().into_status(Action::Drain, &ended);
+    let message = &status.messages.last().unwrap().message;
+    assert!(message.contains("web/shop-7"), "{message}");
+    let json = serde_json::to_value(&ended).unwrap();
+    assert_eq!(json["undrained"][0]["count"], 7);
 }
 
 #[test]

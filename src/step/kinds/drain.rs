@@ -19,7 +19,7 @@ pub(super) const FACTS: Facts = Facts {
     leaves_doubt: true,
     loss: Loss::Nothing,
     leaving: LeavingRole::Guards,
-    notes: Notes::None,
+    notes: Notes::LeftPods,
     failure: Some(FailureReason::DrainNodeError),
     parameters: &[
         "etcd_given_up",

@@ -149,15 +149,17 @@ pub enum LeavingRole {
     Takes,
 }
 
-/// The notes of a step that stand in the record of its node.
+/// The notes of a step that outlast it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notes {
     /// Nothing.
     None,
-    /// How far a remediation came.
+    /// In the record of its node: how far a remediation came.
     Remediation,
-    /// The labels and taints that the node carried, until it has them back.
+    /// In the record of its node: the labels and taints that the node carried, until it has them back.
     Carried,
+    /// In the report of the run: the pods that a drain left on its node.
+    LeftPods,
 }
 
 /// The facts of a run about a node whose step has succeeded, beside its record.

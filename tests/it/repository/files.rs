@@ -255,6 +255,8 @@ fn names_that_are_not_utf8_pipes_and_other_repositories_are_problems() {
         assert_eq!(tree.problems[0].reason, Reason::NotUtf8);
         assert_eq!(&*tree.problems[0].path, "b\u{fffd}d.yaml");
     }
+    checkout.write("Same.yaml", "x: 1\n");
+    checkout.write("same.yaml", "x: 1\n");
     checkout.write("inner/x.yaml", "x: 1\n");
     let inner = checkout.path().join("inner");
     checkout.git(&["init", "--quiet", inner.to_str().unwrap()]);
@@ -266,6 +268,12 @@ fn names_that_are_not_utf8_pipes_and_other_repositories_are_problems() {
         problem.map(|problem| problem.reason.clone())
     };
     assert_eq!(reason("inner"), Some(Reason::Submodule));
+    assert_eq!(
+        reason("same.yaml"),
+        Some(Reason::CaseAlone {
+            other: "Same.yaml".to_owned()
+        })
+    );
     if made.is_ok_and(|status| status.success()) {
         assert_eq!(reason("pipe.yaml"), Some(Reason::NotAFile));
     }

@@ -1,6 +1,6 @@
 //! Draining: budgets that refuse, pods that never end, many pods, a server that goes away.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use trueup::backend::{ActError, Probe};
@@ -231,10 +231,9 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
         node_uid: Some(uid.clone()),
         ..grace(1)
     };
-    fixture
-        .act(StepKind::Drain, "n1", 4, chosen(OnDrainTimeout::Continue))
-        .await
-        .unwrap();
+    let (order, heard) = fixture.order(StepKind::Drain, "n1", 4, chosen(OnDrainTimeout::Continue));
+    fixture.backend.act(&order).await.unwrap();
+    assert!(heard.has("pods left: {\"count\":1,\"names\":[\"default/stuck\"]}"));
     assert_eq!(fixture.pod_names().await, ["stuck"]);
     // The kubelet still reports, so that the machine is not off, and nothing is forced.
     let removal = fixture.act(
@@ -274,6 +273,32 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
         .unwrap();
     assert!(fixture.pod_names().await.is_empty());
     assert!(fixture.nodes().get_opt("n1").await.unwrap().is_none());
+    kubelets.abort();
+}
+
+#[tokio::test]
+async fn a_drain_that_only_a_silent_kubelet_could_end_ends_before_its_time() {
+    let Some(fixture) = Fixture::start(CLUSTERS).await else {
+        return;
+    };
+    fixture.register("n1").await;
+    let kubelets = fixture.play_kubelets();
+    fixture.run_stubborn("stuck", "n1").await;
+    fixture.say_ready("n1", false).await;
+    let began = Instant::now();
+    let (order, heard) = fixture.order(StepKind::Drain, "n1", 40, grace(1));
+    let failed = permanent(fixture.backend.act(&order).await);
+    assert_eq!(
+        failed,
+        "DrainNodeError: 1 pod is left that would not end, since the kubelet of `n1` is silent: default/stuck (is ending); \
+         `--on-drain-timeout force-delete` deletes them, and so does `--node-is-gone n1` when the machine is off"
+    );
+    assert!(
+        (10..25).contains(&began.elapsed().as_secs()),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(heard.has("the kubelet that would end them is silent"));
     kubelets.abort();
 }
 

@@ -84,7 +84,8 @@ impl Listener for Heard {
         self.0.lock().unwrap().push(text);
     }
 
-    fn note<'a>(&'a self, _: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+    fn note<'a>(&'a self, text: Arc<str>) -> Pending<'a, Result<(), ActError>> {
+        self.0.lock().unwrap().push(text);
         Box::pin(async { Ok(()) })
     }
 }

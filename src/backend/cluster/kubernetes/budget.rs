@@ -82,6 +82,8 @@ impl Exhausted {
     pub(super) fn holds(&self, pod: &Pod) -> bool {
         fate(pod) == Fate::Evicted
             && pod.metadata.deletion_timestamp.is_none()
+            // What has not started is evicted without regard to budgets.
+            && &*pod.status.phase != "Pending"
             && (pod.status.is_ready() || !self.lets_unready_go())
             && self.selector.matches(&pod.metadata.labels)
     }
@@ -133,6 +135,8 @@ mod tests {
     #[test]
     fn a_pod_that_is_not_ready_is_held_only_where_too_few_others_are_healthy() {
         let unready = json!({"metadata": {"labels": {"app": "front"}}});
+        let pending =
+            json!({"metadata": {"labels": {"app": "front"}}, "status": {"phase": "Pending"}});
         let ready = json!({"metadata": {"labels": {"app": "front"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
         for (healthy, wanted, pod, expected) in [
@@ -140,6 +144,7 @@ mod tests {
             (2, 2, &ready, true),
             (1, 2, &unready, true),
             (0, 0, &unready, true),
+            (1, 2, &pending, false),
         ] {
             let budget = json!({"spec": {"selector": {}},
                 "status": {"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": wanted}});

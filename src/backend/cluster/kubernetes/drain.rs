@@ -30,8 +30,9 @@ use super::volumes::{attached, release};
 use crate::backend::api_server::{ApiError, Event, Watch};
 use crate::backend::retry::Waits;
 use crate::backend::{ActError, Pending, Probe};
+use crate::design::NodeName;
 use crate::observed::PodName;
-use crate::step::{FailureReason, OnDrainTimeout};
+use crate::step::{FailureReason, KUBELET_SILENCE, LeftPods, OnDrainTimeout};
 
 /// Seconds that pods are given to end, where nothing else is said (airship-node-teardown).
 const GRACE: u64 = 1800;
@@ -45,6 +46,18 @@ const BETWEEN_WORDS: Duration = Duration::from_secs(1);
 /// How long a budget that refused is waited for before it is asked again all the same, since a change
 /// may not have been heard of.
 const UNHEARD: Duration = Duration::from_secs(120);
+
+/// How often the node is read while nothing but its kubelet is waited for.
+const NODE_PACE: Duration = Duration::from_secs(15);
+
+/// Whether the kubelet of the node reports, as long as nothing but it is waited for.
+#[derive(Debug)]
+struct KubeletWatch {
+    /// Silent at each reading since then.
+    since: Option<Instant>,
+    /// When the node is read again.
+    due: Instant,
+}
 
 /// A pod that has to leave.
 #[derive(Debug)]
@@ -77,6 +90,7 @@ struct Drain<'e, 'a> {
     flights: FuturesUnordered<Flight>,
     budgets: Allowances,
     outage: Outage,
+    kubelet: KubeletWatch,
     told: Option<Instant>,
     /// Something may have happened since.
     has_news: bool,
@@ -132,6 +146,10 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
         flights: FuturesUnordered::new(),
         budgets: Allowances::none(),
         outage: Outage::none(),
+        kubelet: KubeletWatch {
+            since: None,
+            due: Instant::now(),
+        },
         told: None,
         has_news: false,
     };
@@ -140,12 +158,28 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
         match step.on_timeout() {
             OnDrainTimeout::Fail => {
                 let pods = count(drain.left.len(), "pod");
-                let text = format!("{pods} left after {timeout} s: {left}");
+                let text = match drain.is_endless() {
+                    true => format!(
+                        "{pods} left that would not end, since the kubelet of `{}` is silent: {left}; \
+                         `--on-drain-timeout force-delete` deletes them, and so does `--node-is-gone {}` when the machine is off",
+                        step.node,
+                        step.order
+                            .step
+                            .id
+                            .node
+                            .as_ref()
+                            .map_or(&*step.node, NodeName::as_str)
+                    ),
+                    false => format!("{pods} left after {timeout} s: {left}"),
+                };
                 return Err(step.failure(text));
             }
             OnDrainTimeout::Continue => {
                 step.progress(format!("continuing without having evicted {left}"));
-                return Ok(());
+                let pods = drain.left.values();
+                let pods = pods.map(|left| format!("{}/{}", left.pod.namespace, left.pod.name));
+                let left = LeftPods::new(pods);
+                return step.order.reporter.note(left.to_note()).await;
             }
             OnDrainTimeout::ForceDelete => {
                 step.progress(format!("deleting without regard to budgets: {left}"));
@@ -169,7 +203,47 @@ impl Drain<'_, '_> {
     }
 
     fn is_over(&self) -> bool {
-        self.end().is_some_and(|end| Instant::now() >= end)
+        self.is_endless() || self.end().is_some_and(|end| Instant::now() >= end)
+    }
+
+    /// Whether the pods that are left wait for a kubelet that has been silent for too long.
+    fn is_endless(&self) -> bool {
+        let bound = match self.step.order.time() {
+            Some(time) => KUBELET_SILENCE.min(time / 4),
+            None => KUBELET_SILENCE,
+        };
+        self.kubelet
+            .since
+            .is_some_and(|since| since.elapsed() >= bound)
+    }
+
+    /// Whether all that is left has been evicted, and has only to be ended by the kubelet.
+    fn awaits_kubelet(&self) -> bool {
+        !self.left.is_empty() && self.left.values().all(|left| left.going)
+    }
+
+    /// Reads the node, where only its kubelet is waited for. A server that does not answer tells nothing of the kubelet.
+    async fn watch_kubelet(&mut self) {
+        if !self.awaits_kubelet() {
+            self.kubelet.since = None;
+            return;
+        }
+        if Instant::now() < self.kubelet.due {
+            return;
+        }
+        let pace = self
+            .step
+            .order
+            .time()
+            .map_or(NODE_PACE, |time| NODE_PACE.min(time / 8));
+        self.kubelet.due = Instant::now() + pace;
+        match self.step.meant().await {
+            Ok(Some(node)) if node.status.is_silent() => {
+                self.kubelet.since.get_or_insert_with(Instant::now);
+            }
+            Ok(_) => self.kubelet.since = None,
+            Err(error) => log::debug!("whether the kubelet reports could not be read: {error}"),
+        }
     }
 
     /// Empties the node; whether it is empty, or time is over.
@@ -213,6 +287,7 @@ impl Drain<'_, '_> {
                 self.release(|_| true);
             }
             self.ask();
+            self.watch_kubelet().await;
             self.tell();
             let now = Instant::now();
             let free = self.flights.len() < PARALLEL;
@@ -223,7 +298,8 @@ impl Drain<'_, '_> {
             let due = waiting.map(|left| left.due).min();
             let told = self.told.filter(|_| self.has_news);
             let next = told.map(|told| told + BETWEEN_WORDS);
-            let wake = [due, self.end(), next].into_iter().flatten().min();
+            let kubelet = self.awaits_kubelet().then_some(self.kubelet.due);
+            let wake = [due, self.end(), next, kubelet].into_iter().flatten().min();
             let wake = wake
                 .unwrap_or(now + PACE * 30)
                 .max(now + Duration::from_millis(1));
@@ -405,6 +481,10 @@ impl Drain<'_, '_> {
                 self.left.len(),
                 describe(self.left.values())
             ),
+        };
+        let text = match self.kubelet.since {
+            Some(_) => format!("{text}; the kubelet that would end them is silent"),
+            None => text,
         };
         self.step.progress(text);
         self.told = Some(now);

@@ -205,6 +205,12 @@ impl Status {
         waiting.next().map(|waiting| &*waiting.reason)
     }
 
+    /// Whether its kubelet has not reported for so long that the cluster does not know how it is.
+    pub(super) fn is_silent(&self) -> bool {
+        self.readiness()
+            .is_some_and(|condition| &*condition.status == "Unknown")
+    }
+
     /// Whether it is ready.
     pub(super) fn is_ready(&self) -> bool {
         self.readiness()

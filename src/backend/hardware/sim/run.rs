@@ -16,7 +16,7 @@ use super::{
 use crate::backend::{ActError, Order, Probe, fence};
 use crate::design::{HardwareSetting, NodeDesign};
 use crate::remediation::Note;
-use crate::step::{Actor, StepKind};
+use crate::step::{Actor, LeftPods, StepKind};
 
 /// How often a cluster is asked how it is.
 const POLL: Duration = Duration::from_secs(30);
@@ -430,6 +430,9 @@ impl Simulator {
                 StepState::Ended(Ok(())) if puts_back(order) => {
                     return order.reporter.note(Note::Restored.to_text()).await;
                 }
+                StepState::Ended(Ok(())) if kind == StepKind::Drain => {
+                    return self.note_left_pods(order, node).await;
+                }
                 StepState::Ended(result) => return result,
                 StepState::UnderWay(Some(until), seen) => {
                     tokio::time::sleep_until(until).await;
@@ -437,6 +440,22 @@ impl Simulator {
                 }
                 StepState::UnderWay(None, _) => std::future::pending().await,
             }
+        }
+    }
+
+    /// Notes the pods that a drain has left on its node.
+    async fn note_left_pods(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
+        let machine = self.machine(&node.name);
+        let machine = machine.map_err(|error| ActError::Permanent(with_source(&error).into()))?;
+        let left = machine.map(|machine| pods::left(&self.settings.cluster, &node.name, &machine));
+        let left = left.unwrap_or_default();
+        let left = left
+            .iter()
+            .map(|pod| format!("{}/{}", pod.namespace, pod.name));
+        let left = LeftPods::new(left);
+        match left.count {
+            0 => Ok(()),
+            _ => order.reporter.note(left.to_note()).await,
         }
     }
 
