@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Redfish;
+use super::attributes::Terms;
 use super::controller::{Controller, Own, parts};
 use super::drive::Drive;
 use super::resource::{Resource, last};
@@ -50,6 +51,8 @@ pub(super) struct KnownController {
     drive: Option<Arc<str>>,
     /// The drives of the machine that it was, and when they were read.
     drives: Option<(Instant, Option<Identity>, Vec<Drive>)>,
+    /// The registry of the attributes of its BIOS, by its name.
+    terms: Option<(Arc<str>, Arc<Terms>)>,
 }
 
 /// A machine that can be asked for something.
@@ -165,6 +168,7 @@ impl Redfish {
             macs: None,
             drive: None,
             drives: None,
+            terms: None,
         }))
     }
 
@@ -257,6 +261,18 @@ impl Machine<'_> {
     pub(super) fn has_drives(&self, drives: &[Drive]) {
         let read = (Instant::now(), self.identity.clone(), drives.to_vec());
         self.learn(|known| known.drives = Some(read));
+    }
+
+    /// The terms of the attributes of its BIOS, where this registry of them was read.
+    pub(super) fn known_terms(&self, registry: &str) -> Option<Arc<Terms>> {
+        let (name, terms) = self.fact(|known| known.terms.clone())?;
+        (*name == *registry).then_some(terms)
+    }
+
+    /// Keeps the terms of the attributes of its BIOS.
+    pub(super) fn has_terms(&self, registry: &str, terms: &Arc<Terms>) {
+        let read = (Arc::from(registry), terms.clone());
+        self.learn(|known| known.terms = Some(read));
     }
 
     /// Reads the machine: the system that was asked for, and the machine that it was proven to be.
@@ -439,7 +455,7 @@ fn sessions_of(root: &Resource) -> Option<Arc<str>> {
 }
 
 /// Whether a text can be the last part of a path as it is.
-fn is_one_part(text: &str) -> bool {
+pub(super) fn is_one_part(text: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     !text.is_empty() && text != "." && text != ".." && text.chars().all(fits)
 }

@@ -11,6 +11,7 @@
 //! | prepare | the machine is the one that is meant, and can boot from where it should; cleaned where planned | observed again |
 //! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
 //! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; observed off |
+//! | service | updates, pending values, off, on ([`service`]) | all values read again |
 //! | clean, provide | clean steps: erases, BIOS, comparisons, each once | each ended |
 //!
 //! Before each step, and in each observation, the machine is proven to be the one that the document means;
@@ -20,6 +21,7 @@
 //! A request that must not be repeated is noted before it is sent ([`notes`]), and where its answer was
 //! lost, and no task tells of it, it is ambiguous.
 
+mod attributes;
 mod bios;
 mod boot;
 mod clean;
@@ -38,6 +40,7 @@ mod notes;
 mod power;
 mod powered;
 mod resource;
+mod service;
 mod session;
 mod settings;
 mod shapes;
@@ -228,6 +231,9 @@ impl Redfish {
             (Ok(()), None) if order.step.id.kind == StepKind::Deploy => {
                 machine.probe_deploy(order, node).await
             }
+            (Ok(()), None) if order.step.id.kind == StepKind::Service => {
+                machine.probe_service(order).await
+            }
             (Ok(()), None) => machine.probe_once_only(order).await,
         };
         machine.controller.log_out().await;
@@ -270,6 +276,7 @@ impl StepTarget for Machine<'_> {
             StepKind::Deploy => self.deploy(order, node).await,
             StepKind::Destroy => self.destroy(order, node).await,
             StepKind::Clean => self.clean(order, node).await,
+            StepKind::Service => self.service(order, node).await,
             _ => {
                 let message = format!("a management controller cannot do `{}`", order.step.id);
                 Err(ActError::Permanent(Arc::from(message)))
@@ -331,6 +338,14 @@ impl Driver for Redfish {
             StepKind::Deploy => {
                 let told = self.probe_machine(node, order, None).await;
                 told.unwrap_or_else(|_| deploy::unknown(node))
+            }
+            StepKind::Service => {
+                let told = self.probe_machine(node, order, None).await;
+                // What was begun is found again by its act: an update that runs is followed.
+                told.unwrap_or(match notes::states(&order.notes).is_empty() {
+                    true => Probe::NotBegun,
+                    false => Probe::UnderWay,
+                })
             }
             _ if notes::states(&order.notes).is_empty() => Probe::NotBegun,
             StepKind::Destroy | StepKind::Clean | StepKind::Prepare | StepKind::Provide => {

@@ -216,6 +216,7 @@ impl Machine {
             left_out: Arc::default(),
             drift: Arc::default(),
             compared: Arc::default(),
+            fixed: Arc::default(),
             unlocked: false,
             way_out: None,
             identity: None,
