@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::updates::Hardware;
 use crate::backend::http::tests::server::{Received, Reply, Server};
 
 /// How a drive answers when it is to erase itself.
@@ -84,6 +85,8 @@ pub(super) struct State {
     pub(super) ignores_boot: bool,
     /// Further resources by their path below the root, which system and root link where there are any.
     pub(super) values: Vec<(&'static str, Value)>,
+    /// Firmware and settings that can be changed ([`State::hardware`]).
+    pub(super) hardware: Option<Hardware>,
     was_switched: bool,
     sessions: Vec<String>,
 }
@@ -168,6 +171,7 @@ impl Bmc {
             hides_off: false,
             ignores_boot: false,
             values: Vec::new(),
+            hardware: None,
             was_switched: false,
             sessions: Vec::new(),
         }));
@@ -201,11 +205,11 @@ impl Bmc {
     }
 }
 
-fn link(path: impl AsRef<str>) -> Value {
+pub(super) fn link(path: impl AsRef<str>) -> Value {
     json!({"@odata.id": path.as_ref()})
 }
 
-fn refusal(status: u16, text: &str) -> Reply {
+pub(super) fn refusal(status: u16, text: &str) -> Reply {
     let info = json!([{"MessageId": "Base.1.8.GeneralError", "Message": text}]);
     Reply::json(
         status,
@@ -227,6 +231,12 @@ impl State {
             if is_on && !self.is_on && self.boot.0 == "Once" {
                 self.boot.0 = "Disabled".to_owned();
             }
+            if is_on
+                && !self.is_on
+                && let Some(hardware) = &mut self.hardware
+            {
+                hardware.is_restarted();
+            }
             self.is_on = is_on;
             self.was_switched = true;
         }
@@ -246,6 +256,10 @@ impl State {
 
     fn answer(&mut self, received: &Received) -> Reply {
         self.settle();
+        if self.hardware.as_mut().is_some_and(Hardware::is_away) {
+            self.end_sessions();
+            return Reply::Raw(Vec::new());
+        }
         let path = received.path.trim_end_matches('/');
         match (received.method.as_str(), path) {
             ("GET", "/redfish/v1") => return Reply::json(200, self.root()),
@@ -266,6 +280,10 @@ impl State {
         }
         let below = path.strip_prefix("/redfish/v1").unwrap_or(path);
         let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
+        let own = self.hardware.as_mut();
+        if let Some(reply) = own.and_then(|hardware| hardware.answer(received, &parts)) {
+            return reply;
+        }
         match (received.method.as_str(), &parts[..]) {
             ("DELETE", ["SessionService", "Sessions", token]) => {
                 self.sessions.retain(|each| each != token);
@@ -347,6 +365,7 @@ impl State {
         }
         if !self.values.is_empty() {
             root["UpdateService"] = link("/redfish/v1/UpdateService");
+            root["Registries"] = link("/redfish/v1/Registries");
         }
         if self.expands > 0 {
             let how =
@@ -440,6 +459,9 @@ impl State {
         });
         let allowed = json!(["On", "ForceOff", "GracefulShutdown"]);
         system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
+        if let Some(hardware) = &self.hardware {
+            system["BiosVersion"] = json!(hardware.versions["bios"]);
+        }
         if let Some(mode) = &self.mode {
             system["Boot"]["BootSourceOverrideMode"] = json!(mode);
         }

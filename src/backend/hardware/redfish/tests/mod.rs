@@ -7,6 +7,8 @@ mod habits;
 mod identity;
 mod many;
 mod models;
+mod service;
+mod updates;
 mod values;
 
 use std::sync::PoisonError;
