@@ -47,6 +47,7 @@ mod selection;
 mod serve;
 mod signals;
 mod sites;
+mod slots;
 mod status;
 mod telemetry;
 mod trust;

@@ -154,6 +154,28 @@ impl Controller {
         self.login.open(sessions).await
     }
 
+    /// Whether it takes the login, which is sent once: a session where it has them, else a read of a path.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or for another reason than the login.
+    pub(super) async fn takes_login(
+        &self,
+        sessions: Option<Arc<str>>,
+        path: &str,
+    ) -> Result<bool, Failure> {
+        if let Some(is_taken) = self.login.is_taken(sessions).await? {
+            return Ok(is_taken);
+        }
+        match self.get(path).await {
+            Ok(_) => Ok(true),
+            Err(failure) => match failure.status().map(|status| status.as_u16()) {
+                Some(401 | 403) => Ok(false),
+                _ => Err(failure),
+            },
+        }
+    }
+
     /// Ends the session, where no later step of the run uses it.
     pub(super) async fn log_out(&self) {
         self.login.close().await;

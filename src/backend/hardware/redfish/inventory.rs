@@ -83,6 +83,9 @@ impl Machine<'_> {
             capabilities.insert(Capability::Power);
             capabilities.insert(Capability::Service);
         }
+        if self.backend.can_rotate(node) {
+            capabilities.insert(Capability::RotatePassword);
+        }
         if let Ok(drives) = &drives {
             if !drives.is_empty() && drives.iter().all(Drive::can_be_erased) {
                 capabilities.insert(Capability::Wipe);

@@ -93,11 +93,8 @@ impl Redfish {
         let subject: Arc<str> = Arc::from(format!("node `{}`", node.name));
         let refuse = |text: String| ActError::Permanent(Arc::from(format!("{subject}: {text}")));
         let endpoint = self.endpoint(node).map_err(refuse)?;
-        let account = self.account(node).map_err(refuse)?;
-        let sessions = (self.looks.endings().clone(), self.kept.clone());
-        let shared = (self.remembered.clone(), sessions);
-        let client = self.client.clone();
-        let mut controller = Controller::new(client, subject.clone(), endpoint, account, shared);
+        let account = self.taken_account(node, (&subject, &endpoint)).await?;
+        let mut controller = self.controller(&subject, &endpoint, account);
         let found = self.find(&controller, node).await;
         let claimed = found.and_then(|known| {
             let known = known.map_err(refuse)?;
@@ -132,6 +129,19 @@ impl Redfish {
             identity: None,
             last: Mutex::default(),
         })
+    }
+
+    /// A controller that nothing was asked of yet.
+    pub(super) fn controller(
+        &self,
+        subject: &Arc<str>,
+        endpoint: &Endpoint,
+        account: Option<Credentials>,
+    ) -> Controller {
+        let sessions = (self.looks.endings().clone(), self.kept.clone());
+        let shared = (self.remembered.clone(), sessions);
+        let (client, subject) = (self.client.clone(), subject.clone());
+        Controller::new(client, subject, endpoint.clone(), account, shared)
     }
 
     /// Logs in, and finds the system of a node, from an earlier time where it is known. `Ok(Err(_))`: why it was not found.
@@ -206,7 +216,7 @@ impl Redfish {
         Endpoint::parse(&url).map_err(|error| error.to_string())
     }
 
-    fn account(&self, node: &NodeDesign) -> Result<Option<Credentials>, String> {
+    pub(super) fn account(&self, node: &NodeDesign) -> Result<Option<Credentials>, String> {
         let Some(account) = &self.settings.account else {
             return Ok(None);
         };
@@ -446,7 +456,7 @@ async fn find_system(
 }
 
 /// Where a service has sessions opened.
-fn sessions_of(root: &Resource) -> Option<Arc<str>> {
+pub(super) fn sessions_of(root: &Resource) -> Option<Arc<str>> {
     let own = root.link("/Links/Sessions").map(Arc::from);
     own.or_else(|| {
         let service = root.link("/SessionService")?.trim_end_matches('/');

@@ -12,6 +12,7 @@
 //! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
 //! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; observed off |
 //! | service | updates, pending values, off, on ([`service`]) | all values read again |
+//! | rotate-bmc-password | the account's password, changed and tried ([`password`]) | it was taken |
 //! | clean, provide | clean steps: erases, BIOS, comparisons, each once | each ended |
 //!
 //! Before each step, and in each observation, the machine is proven to be the one that the document means;
@@ -37,6 +38,7 @@ mod inventory;
 mod machine;
 mod media;
 mod notes;
+mod password;
 mod power;
 mod powered;
 mod resource;
@@ -49,7 +51,7 @@ mod task;
 mod tests;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -61,7 +63,9 @@ use super::images::Images;
 use super::proof::Evidence;
 use super::written::for_node;
 use crate::backend::http::{Client, HttpLimits, Trust};
-use crate::backend::{ActError, BackendContext, Error, Looks, Order, Pending, Probe, Secrets};
+use crate::backend::{
+    ActError, BackendContext, Error, Looks, Order, Pending, Probe, Secret, Secrets,
+};
 use crate::design::{CleaningPolicy, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy};
 use crate::diagnostic::{Diagnostic, Mark, chain};
 use crate::guard::Guarded;
@@ -92,6 +96,8 @@ pub(super) struct Redfish {
     images: Images,
     /// Where the systems of machines report.
     reports: Reports,
+    /// The password of each controller whose replacement was interrupted that it takes; `None`: neither.
+    taken: Mutex<HashMap<NodeName, Option<Secret>>>,
     /// Facts about each controller, so that it is not asked again.
     known: Mutex<KnownControllers>,
     /// Which node is known by what.
@@ -156,6 +162,7 @@ impl Redfish {
             wipe: site.guards().policy.wipe,
             images,
             cleaning: site.guards().cleaning.clone(),
+            taken: Mutex::default(),
             known: Mutex::default(),
             identities: context.identities.clone(),
             looks: context.looks.clone(),
@@ -277,6 +284,7 @@ impl StepTarget for Machine<'_> {
             StepKind::Destroy => self.destroy(order, node).await,
             StepKind::Clean => self.clean(order, node).await,
             StepKind::Service => self.service(order, node).await,
+            StepKind::RotateBmcPassword => self.rotate_password(order, node).await,
             _ => {
                 let message = format!("a management controller cannot do `{}`", order.step.id);
                 Err(ActError::Permanent(Arc::from(message)))
@@ -339,6 +347,7 @@ impl Driver for Redfish {
                 let told = self.probe_machine(node, order, None).await;
                 told.unwrap_or_else(|_| deploy::unknown(node))
             }
+            StepKind::RotateBmcPassword => password::probe(self, order, node),
             StepKind::Service => {
                 let told = self.probe_machine(node, order, None).await;
                 // What was begun is found again by its act: an update that runs is followed.

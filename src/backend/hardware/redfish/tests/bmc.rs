@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 
+use super::password::Changes;
 use super::updates::Hardware;
 use crate::backend::http::tests::server::{Received, Reply, Server};
 
@@ -32,7 +34,11 @@ pub(super) enum Erase {
 /// The state of a controller, and its history.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) password: Option<&'static str>,
+    pub(super) password: Option<String>,
+    /// How the password of its account is changed; `None`: it has no accounts.
+    pub(super) account: Option<Changes>,
+    /// How many wrong passwords it was sent.
+    pub(super) wrong: usize,
     pub(super) has_sessions: bool,
     /// How long switching takes.
     pub(super) delay: Duration,
@@ -139,7 +145,9 @@ pub(super) const SYSTEM: &str = "/redfish/v1/Systems/1";
 impl Bmc {
     pub(super) async fn start() -> Self {
         let state = Arc::new(Mutex::new(State {
-            password: Some("s3cret"),
+            password: Some("s3cret".to_owned()),
+            account: None,
+            wrong: 0,
             has_sessions: true,
             delay: Duration::from_millis(120),
             is_on: false,
@@ -242,16 +250,21 @@ impl State {
         }
     }
 
-    fn is_allowed(&self, received: &Received) -> bool {
-        let Some(password) = self.password else {
+    fn is_allowed(&mut self, received: &Received) -> bool {
+        let Some(password) = &self.password else {
             return true;
         };
-        // "admin:s3cret"
-        let basic = received.headers.get("authorization");
-        let by_basic =
-            password == "s3cret" && basic.is_some_and(|text| text == "Basic YWRtaW46czNjcmV0");
         let token = received.headers.get("x-auth-token");
-        by_basic || token.is_some_and(|token| self.sessions.contains(token))
+        if token.is_some_and(|token| self.sessions.contains(token)) {
+            return true;
+        }
+        let Some(basic) = received.headers.get("authorization") else {
+            return false;
+        };
+        let own = BASE64.encode(format!("admin:{password}").as_bytes());
+        let is_own = *basic == format!("Basic {own}");
+        self.wrong += usize::from(!is_own);
+        is_own
     }
 
     fn answer(&mut self, received: &Received) -> Reply {
@@ -282,6 +295,9 @@ impl State {
         let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
         let own = self.hardware.as_mut();
         if let Some(reply) = own.and_then(|hardware| hardware.answer(received, &parts)) {
+            return reply;
+        }
+        if let Some(reply) = self.answer_of_account(received, &parts) {
             return reply;
         }
         match (received.method.as_str(), &parts[..]) {
@@ -367,6 +383,9 @@ impl State {
             root["UpdateService"] = link("/redfish/v1/UpdateService");
             root["Registries"] = link("/redfish/v1/Registries");
         }
+        if self.account.is_some() {
+            root["AccountService"] = link("/redfish/v1/AccountService");
+        }
         if self.expands > 0 {
             let how =
                 json!({"NoLinks": true, "Levels": self.expands > 1, "MaxLevels": self.expands});
@@ -377,8 +396,9 @@ impl State {
 
     fn log_in(&mut self, received: &Received) -> Reply {
         if received.body["UserName"] != "admin"
-            || received.body["Password"].as_str() != self.password
+            || received.body["Password"].as_str() != self.password.as_deref()
         {
+            self.wrong += 1;
             let told = received.body["Password"].as_str().unwrap_or_default();
             return refusal(401, &format!("The password {told} of admin is wrong."));
         }
