@@ -41,7 +41,8 @@ enum Change {
     SecureBoot(bool),
     Update {
         image: Arc<str>,
-        component: Option<Arc<str>>,
+        /// The path of the component, and whether it is one of the inventory: of others few controllers want it.
+        component: Option<(Arc<str>, bool)>,
     },
 }
 
@@ -140,8 +141,13 @@ impl HardwareReading {
         }
         best_time(&action.apply_times(), &UPDATE_TIMES)
             .map_err(|times| format!("its controller applies updates only at: {times}"))?;
-        if matches!(name, "firmware.bios" | "firmware.bmc") {
-            let component = None;
+        let own = match name {
+            "firmware.bios" => Some(&self.system),
+            "firmware.bmc" => Some(&self.manager),
+            _ => None,
+        };
+        if let Some(path) = own {
+            let component = path.clone().map(|path| (path, false));
             return Ok(Change::Update { image, component });
         }
         let mut components = updates.components.iter();
@@ -152,7 +158,7 @@ impl HardwareReading {
         if component.boolean("/Updateable") == Some(false) {
             return Err("its UpdateService lists it as not updateable".to_owned());
         }
-        let component = Some(component.path.clone());
+        let component = Some((component.path.clone(), true));
         Ok(Change::Update { image, component })
     }
 }
@@ -400,7 +406,7 @@ impl Machine<'_> {
         &self,
         order: &Order,
         reading: &HardwareReading,
-        (what, image, component): (&str, Arc<str>, Option<Arc<str>>),
+        (what, image, component): (&str, Arc<str>, Option<(Arc<str>, bool)>),
         until: Instant,
         tried: &mut Tried,
     ) -> Result<(), ActError> {
@@ -417,7 +423,7 @@ impl Machine<'_> {
         };
         let body = |shape: &Shape| {
             let mut body = json!({ "ImageURI": &*image });
-            if let Some(component) = component.as_ref().filter(|_| shape.has(TARGETS)) {
+            if let Some((component, _)) = component.as_ref().filter(|_| shape.has(TARGETS)) {
                 body[TARGETS] = json!([&**component]);
             }
             if shape.has(UPDATE_PROTOCOL) {
@@ -431,7 +437,7 @@ impl Machine<'_> {
             }
             body
         };
-        let shapes = update_shapes(component.is_some(), !action.apply_times().is_empty());
+        let shapes = update_shapes(component.as_ref(), !action.apply_times().is_empty());
         let target: &str = &action.target;
         let send = |shape: &Shape| {
             let body = body(shape);
@@ -569,19 +575,15 @@ fn waits(state: &str) -> bool {
 }
 
 /// The shapes of an update.
-fn update_shapes(has_component: bool, has_times: bool) -> Vec<Shape> {
-    const ALL: [&[&str]; 4] = [
-        &[TARGETS],
-        &[TARGETS, UPDATE_PROTOCOL],
-        &[UPDATE_PROTOCOL],
-        &[],
-    ];
-    const NO_COMPONENT: [&[&str]; 2] = [&[], &[UPDATE_PROTOCOL]];
-    let names: &[&[&'static str]] = match has_component {
-        true => &ALL,
-        false => &NO_COMPONENT,
+fn update_shapes(component: Option<&(Arc<str>, bool)>, has_times: bool) -> Vec<Shape> {
+    const NAMED: [&[&str]; 2] = [&[TARGETS], &[TARGETS, UPDATE_PROTOCOL]];
+    const ALONE: [&[&str]; 2] = [&[], &[UPDATE_PROTOCOL]];
+    let names: Vec<&[&'static str]> = match component {
+        Some((_, true)) => [NAMED, ALONE].concat(),
+        Some((_, false)) => [ALONE, NAMED].concat(),
+        None => ALONE.to_vec(),
     };
-    let shapes = names.iter().map(|names| Shape::of(names));
+    let shapes = names.into_iter().map(Shape::of);
     match has_times {
         true => shapes.map(|shape| shape.with(APPLY_TIME)).collect(),
         false => shapes.collect(),

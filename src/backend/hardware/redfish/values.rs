@@ -30,6 +30,9 @@ pub(super) struct HardwareReading {
     pub(super) bios: Option<Resource>,
     pub(super) secure_boot: Option<Resource>,
     pub(super) updates: Option<Updates>,
+    /// The paths of the system and of its manager.
+    pub(super) system: Option<Arc<str>>,
+    pub(super) manager: Option<Arc<str>>,
     /// The terms of the attributes of the BIOS, where they were read.
     pub(super) terms: Option<Arc<Terms>>,
     /// The error that ended the reading before its end.
@@ -69,6 +72,8 @@ impl Machine<'_> {
             return reading;
         }
         of_system(&mut reading.seen, system, drives);
+        reading.system = Some(system.path.clone());
+        reading.manager = system.links("/Links/ManagedBy").first().cloned();
         // What was read before a request failed counts.
         let read = self.read_values(&mut reading, wanted, system).await;
         reading.error = read.err();
@@ -101,7 +106,7 @@ impl Machine<'_> {
             reading.secure_boot = Some(secure);
         }
         if names("firmware.bmc")
-            && let Some(manager) = system.links("/Links/ManagedBy").first()
+            && let Some(manager) = &reading.manager
         {
             let manager = self.controller.get(manager).await?;
             let version = manager.text("/FirmwareVersion");

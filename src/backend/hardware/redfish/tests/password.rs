@@ -153,6 +153,12 @@ fn process(bmc: &Bmc, slots: &Arc<Slots>) -> Site {
     site
 }
 
+/// How many wrong passwords a controller was sent, and the one that it has.
+fn state_of(bmc: &Bmc) -> (usize, Option<String>) {
+    let state = bmc.state();
+    (state.wrong, state.password.clone())
+}
+
 /// Acts as a run does.
 async fn rotate(site: &Site) -> Result<(), ActError> {
     let mut notes = Vec::new();
@@ -198,10 +204,7 @@ async fn a_new_password_is_set_and_tried_and_then_takes_the_place_of_the_old_one
     site.act(StepKind::PowerOn).await.unwrap();
     rotate(&process(&bmc, &slots)).await.unwrap();
     assert_eq!(slots.settled().as_deref(), Some("new-password-002"));
-    assert_eq!(
-        (bmc.state().wrong, bmc.state().password.clone()),
-        (0, slots.settled())
-    );
+    assert_eq!(state_of(&bmc), (0, slots.settled()));
 }
 
 #[tokio::test]
@@ -244,10 +247,7 @@ async fn whatever_a_controller_answers_a_slot_has_its_password() {
                 // The next process tries each once, and ends it where the controller does by then.
                 bmc.state().account = Some(Changes::Well);
                 rotate(&process(&bmc, &slots)).await.unwrap();
-                assert_eq!(
-                    (bmc.state().wrong, slots.settled()),
-                    (2, bmc.state().password.clone())
-                );
+                assert_eq!(state_of(&bmc), (2, slots.settled()));
             }
             Changes::Cuts => {
                 // Neither is tried twice, also where several things are asked for.
