@@ -19,10 +19,7 @@ use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::threads::lock;
 
 use super::environment;
-use super::slots::Slots;
-
-/// The longest secret, in bytes: more than any bundle of certificates.
-pub(super) const LONGEST: u64 = 1 << 20;
+use super::slots::{LONGEST, Slots, text};
 
 /// How long a program may take to print a secret: long enough to unlock a key by hand.
 const LONGEST_PROGRAM: Duration = Duration::from_secs(60);
@@ -405,21 +402,6 @@ impl Secrets for ProcessSecrets {
     fn search_path(&self) -> Option<OsString> {
         Some(environment::search_path(&self.root))
     }
-}
-
-/// A secret's text without the line break that editors and programs put at its end.
-pub(super) fn text(bytes: Vec<u8>) -> Result<Secret, String> {
-    if bytes.len() as u64 > LONGEST {
-        return Err(format!("the secret has more than {LONGEST} bytes"));
-    }
-    let mut text = String::from_utf8(bytes).map_err(|_| "the secret is no text".to_owned())?;
-    while text.ends_with(['\n', '\r']) {
-        text.pop();
-    }
-    if text.is_empty() {
-        return Err("the secret is empty".to_owned());
-    }
-    Ok(Secret::new(text))
 }
 
 #[cfg(test)]

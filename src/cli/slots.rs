@@ -7,9 +7,11 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::secrets::{LONGEST, text};
 use crate::backend::Secret;
 use crate::repository::{Links, read_file};
+
+/// The longest secret, in bytes: more than any bundle of certificates.
+pub(super) const LONGEST: u64 = 1 << 20;
 
 /// The letters of new secrets: those that no keyboard of a console moves, and that look like no other.
 const LETTERS: &[u8] = b"abcdefghijkmnpqrstuvwxABCDEFGHJKLMNPQRSTUVWX23456789";
@@ -121,6 +123,21 @@ fn new_secret(length: usize) -> std::io::Result<String> {
             return Ok(value);
         }
     }
+}
+
+/// A secret's text without the line break that editors and programs put at its end.
+pub(super) fn text(bytes: Vec<u8>) -> Result<Secret, String> {
+    if bytes.len() as u64 > LONGEST {
+        return Err(format!("the secret has more than {LONGEST} bytes"));
+    }
+    let mut text = String::from_utf8(bytes).map_err(|_| "the secret is no text".to_owned())?;
+    while text.ends_with(['\n', '\r']) {
+        text.pop();
+    }
+    if text.is_empty() {
+        return Err("the secret is empty".to_owned());
+    }
+    Ok(Secret::new(text))
 }
 
 #[cfg(test)]

@@ -270,7 +270,10 @@ fn secure_boot_is_set_with_one_restart_and_what_the_emulator_cannot_update_is_no
     let resets = log.matches("POST /redfish/v1/Systems/").count();
     assert!(resets >= 3, "{resets}: on, off, on");
     // Its machines have neither attributes of a BIOS nor versions.
-    for (name, value) in [("bios.ProcTurboMode", "Disabled"), ("firmware.bios", "9.9.9")] {
+    for (name, value) in [
+        ("bios.ProcTurboMode", "Disabled"),
+        ("firmware.bios", "9.9.9"),
+    ] {
         let error = machines.service(name, value).unwrap_err();
         assert!(!error.to_string().is_empty(), "{name}");
         assert_eq!(machines.power(), [Fact::Known(PowerState::On)]);

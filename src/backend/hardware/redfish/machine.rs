@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Redfish;
-use super::attributes::Terms;
 use super::controller::{Controller, Own, parts};
 use super::drive::Drive;
 use super::resource::{Resource, last};
 use super::settings::{Sessions, parameter};
 use super::shapes::Make;
+use super::terms::Terms;
 use crate::backend::ActError;
 use crate::backend::hardware::written::{for_node, reference_for, url_host};
 use crate::backend::http::{Class, Credentials, Endpoint, Failure, plain};

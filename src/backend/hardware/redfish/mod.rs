@@ -47,6 +47,7 @@ mod session;
 mod settings;
 mod shapes;
 mod task;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -11,13 +11,13 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::attributes::value_of;
 use super::machine::Machine;
 use super::notes::{Before, Begun, Note, RequestState, state};
 use super::powered::{Power, power_of};
 use super::resource::Resource;
 use super::shapes::{APPLY_TIME, Operation, Shape, TARGETS, UPDATE_PROTOCOL};
 use super::task::TaskState;
+use super::terms::value_of;
 use super::time_of;
 use super::values::HardwareReading;
 use crate::backend::http::plain;

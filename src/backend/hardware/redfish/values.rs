@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::attributes::Terms;
 use super::machine::Machine;
 use super::resource::Resource;
+use super::terms::Terms;
 use crate::backend::ActError;
 use crate::design::NodeDesign;
 use crate::observed::HardwareSeen;

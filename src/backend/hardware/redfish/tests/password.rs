@@ -302,6 +302,7 @@ async fn a_password_that_is_one_for_all_or_is_only_read_is_not_replaced() {
     let (bmc, slots) = controller(Changes::Well).await;
     let all = text(&[bmc.port()], "", "").replace("{env: PASSWORD}", "{file: /secrets/all}");
     let site = strict_with(&all, slots);
+    site.identities.allow_unverified(["n0"]);
     assert!(
         !site.see().await[0]
             .capabilities
