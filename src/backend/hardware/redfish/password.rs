@@ -92,7 +92,7 @@ impl Redfish {
                 return Ok(Some(of(each)));
             }
         }
-        // Neither is tried again by this process.
+        // This process retries neither.
         lock(&self.taken).insert(node.name.clone(), None);
         Err(refuse(neither(&reference)))
     }

@@ -200,7 +200,7 @@ async fn a_new_password_is_set_and_tried_and_then_takes_the_place_of_the_old_one
         (bmc.state().wrong, slots.lengths.lock().unwrap().clone()),
         (0, vec![16])
     );
-    // The same process goes on with the new one, and the next one, too.
+    // The same process uses the new one, and so does the next.
     site.act(StepKind::PowerOn).await.unwrap();
     rotate(&process(&bmc, &slots)).await.unwrap();
     assert_eq!(slots.settled().as_deref(), Some("new-password-002"));

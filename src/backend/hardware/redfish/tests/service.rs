@@ -50,7 +50,7 @@ fn settings(names: &[(&str, &str)]) -> Parameters {
 const NIC: (&str, &str) = ("firmware.NIC.1", "22.5");
 const TURBO: (&str, &str) = ("bios.Turbo", "Enabled");
 
-/// Acts as a run does: an error that can pass, or whose outcome is not known, is tried again where the probe allows it.
+/// Acts as a run does: an error that can pass, or whose outcome is not known, is retried where the probe allows it.
 async fn run(site: &Site, parameters: &Parameters, notes: Vec<Arc<str>>) -> Result<(), ActError> {
     let mut notes = notes;
     let mut attempts = 0;

@@ -49,7 +49,7 @@ pub(super) struct Hardware {
     pub(super) pending_values: Dealt,
     /// Pending values are shown as if they were in effect.
     pub(super) shows_pending: bool,
-    /// What the UpdateService says of itself besides its action.
+    /// Properties of the UpdateService besides its action.
     pub(super) service: Value,
     /// Bodies of the requests for updates, and of pending values.
     pub(super) asked: Vec<Value>,
