@@ -34,6 +34,9 @@ const APPLY_TIMES: [&str; 2] = ["OnReset", "Immediate"];
 /// The time at which an update is applied, best first.
 const UPDATE_TIMES: [&str; 2] = ["Immediate", "OnReset"];
 
+/// The path of a component, and whether it is one of the inventory: of others few controllers want it.
+type Component = (Arc<str>, bool);
+
 /// The way in which a value is brought true.
 #[derive(Clone, Debug, PartialEq)]
 enum Change {
@@ -41,8 +44,7 @@ enum Change {
     SecureBoot(bool),
     Update {
         image: Arc<str>,
-        /// The path of the component, and whether it is one of the inventory: of others few controllers want it.
-        component: Option<(Arc<str>, bool)>,
+        component: Option<Component>,
     },
 }
 
@@ -406,7 +408,7 @@ impl Machine<'_> {
         &self,
         order: &Order,
         reading: &HardwareReading,
-        (what, image, component): (&str, Arc<str>, Option<(Arc<str>, bool)>),
+        (what, image, component): (&str, Arc<str>, Option<Component>),
         until: Instant,
         tried: &mut Tried,
     ) -> Result<(), ActError> {
@@ -575,7 +577,7 @@ fn waits(state: &str) -> bool {
 }
 
 /// The shapes of an update.
-fn update_shapes(component: Option<&(Arc<str>, bool)>, has_times: bool) -> Vec<Shape> {
+fn update_shapes(component: Option<&Component>, has_times: bool) -> Vec<Shape> {
     const NAMED: [&[&str]; 2] = [&[TARGETS], &[TARGETS, UPDATE_PROTOCOL]];
     const ALONE: [&[&str]; 2] = [&[], &[UPDATE_PROTOCOL]];
     let names: Vec<&[&'static str]> = match component {

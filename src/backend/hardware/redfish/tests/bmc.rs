@@ -293,11 +293,7 @@ impl State {
         }
         let below = path.strip_prefix("/redfish/v1").unwrap_or(path);
         let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
-        let own = self.hardware.as_mut();
-        if let Some(reply) = own.and_then(|hardware| hardware.answer(received, &parts)) {
-            return reply;
-        }
-        if let Some(reply) = self.answer_of_account(received, &parts) {
+        if let Some(reply) = self.answer_of_parts(received, &parts) {
             return reply;
         }
         match (received.method.as_str(), &parts[..]) {
@@ -369,6 +365,13 @@ impl State {
             }
             _ => refusal(404, "There is no such resource."),
         }
+    }
+
+    /// Answers what its account, its firmware and its settings have a place for.
+    fn answer_of_parts(&mut self, received: &Received, parts: &[&str]) -> Option<Reply> {
+        let own = self.hardware.as_mut();
+        let reply = own.and_then(|hardware| hardware.answer(received, parts));
+        reply.or_else(|| self.answer_of_account(received, parts))
     }
 
     fn root(&self) -> Value {
