@@ -75,6 +75,47 @@ pub trait Secrets: fmt::Debug + Send + Sync {
         self.reveal(reference)
     }
 
+    /// Why the secret that a reference names cannot be replaced; `None`: it can be.
+    fn cannot_be_replaced(&self, _: &Reference) -> Option<String> {
+        Some("secrets are only read here".to_owned())
+    }
+
+    /// The secret in the pending slot of a reference, where there is one: it may be in use already.
+    ///
+    /// # Errors
+    ///
+    /// Whether there is one cannot be read.
+    fn pending(&self, _: &Reference) -> Result<Option<Secret>, SecretError> {
+        Ok(None)
+    }
+
+    /// Writes a new secret of so many characters into the pending slot of a reference, and makes it durable.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be replaced, or written.
+    fn stage(&self, _: &Reference, _length: usize) -> Result<Secret, SecretError> {
+        Err(SecretError("secrets are only read here".to_owned()))
+    }
+
+    /// Makes the pending secret of a reference the current one, durably; the old one is gone.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    fn promote(&self, _: &Reference) -> Result<(), SecretError> {
+        Err(SecretError("secrets are only read here".to_owned()))
+    }
+
+    /// Drops the pending secret of a reference, which nothing uses.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be removed.
+    fn drop_pending(&self, _: &Reference) -> Result<(), SecretError> {
+        Ok(())
+    }
+
     /// Where the file lies that a reference names, for who reads more beside it; `None` where it names no file.
     fn path(&self, _: &Reference) -> Option<PathBuf> {
         None

@@ -66,6 +66,7 @@ pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
             | StepKind::SetMaintenance
             | StepKind::UnsetMaintenance
             | StepKind::Manage
+            | StepKind::RotateBmcPassword
             | StepKind::Provide
             | StepKind::Clean
             | StepKind::Uncordon

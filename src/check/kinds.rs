@@ -53,6 +53,7 @@ pub(super) const fn facts_of(kind: StepKind) -> KindFacts {
         | S::UnsetRetired
         | S::Manage
         | S::Provide
+        | S::RotateBmcPassword
         | S::SetMaintenance
         | S::UnsetMaintenance => (Place::Node, E::Reversible, false, true),
         S::Relabel
@@ -105,6 +106,7 @@ const fn rung_of(kind: StepKind) -> Rung {
         | S::UnsetRetired
         | S::Manage
         | S::Provide
+        | S::RotateBmcPassword
         | S::SetMaintenance
         | S::UnsetMaintenance
         | S::SetOutOfService
@@ -186,6 +188,7 @@ pub(super) const fn steps_of(change: ChangeKind, action: Action) -> ChangeSteps 
         Action::Unretire => one(&[S::UnsetRetired]),
         Action::SetMaintenance => one(&[S::SetMaintenance]),
         Action::UnsetMaintenance => one(&[S::UnsetMaintenance]),
+        Action::RotateBmcPassword => one(&[S::RotateBmcPassword]),
         Action::Forget => one(&[S::Forget]),
         Action::Remediate => one(&[S::Remediate]),
         Action::Accept => one(&[S::AcceptIdentity, S::AcceptDifferences, S::Adopt]),

@@ -140,7 +140,7 @@ impl TargetRevision {
 }
 
 /// All actions as they are written, each with its effect.
-pub(super) const ACTIONS: [(&str, &str); 25] = [
+pub(super) const ACTIONS: [(&str, &str); 26] = [
     (
         "update",
         "Bring the site to its design; the default, without nodes",
@@ -184,6 +184,10 @@ pub(super) const ACTIONS: [(&str, &str); 25] = [
     (
         "maintenance NODE…",
         "Set the maintenance flag; with --unset, take it off",
+    ),
+    (
+        "rotate-bmc-password NODE…",
+        "Give the accounts of controllers new passwords",
     ),
     ("forget NODE…", "Drop records"),
     (

@@ -51,6 +51,7 @@ mod selection;
 mod serve;
 mod signals;
 mod sites;
+mod slots;
 mod status;
 mod telemetry;
 mod trust;

@@ -19,9 +19,7 @@ use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::threads::lock;
 
 use super::environment;
-
-/// The longest secret, in bytes: more than any bundle of certificates.
-const LONGEST: u64 = 1 << 20;
+use super::slots::{LONGEST, Slots, text};
 
 /// How long a program may take to print a secret: long enough to unlock a key by hand.
 const LONGEST_PROGRAM: Duration = Duration::from_secs(60);
@@ -99,6 +97,20 @@ impl ProcessSecrets {
         }
         let file = self.resolve(&path)?;
         read_file(&file, LONGEST, Links::Refused).map_err(|error| error.to_string())
+    }
+
+    /// The slots of a secret that can be replaced: those of a file outside of the checkout.
+    fn slots(&self, reference: &Reference) -> Result<Slots, String> {
+        let Reference::File(path) = reference else {
+            return Err("only a `file` has a slot for a new secret".to_owned());
+        };
+        let file = self.resolve(&self.root.join(&**path))?;
+        match self.below_root(&file) {
+            Some(_) => Err(format!(
+                "`{path}` lies in the checkout, where no secret is written"
+            )),
+            None => Ok(Slots::of(file)),
+        }
     }
 
     /// The repository inside the checkout, such as a submodule, in which a path lies.
@@ -310,6 +322,33 @@ impl Secrets for ProcessSecrets {
         found
     }
 
+    fn cannot_be_replaced(&self, reference: &Reference) -> Option<String> {
+        self.slots(reference).err()
+    }
+
+    fn pending(&self, reference: &Reference) -> Result<Option<Secret>, SecretError> {
+        let Ok(slots) = self.slots(reference) else {
+            return Ok(None);
+        };
+        slots.pending().map_err(SecretError)
+    }
+
+    fn stage(&self, reference: &Reference, length: usize) -> Result<Secret, SecretError> {
+        let staged = || self.slots(reference)?.stage(length);
+        staged().map_err(SecretError)
+    }
+
+    fn promote(&self, reference: &Reference) -> Result<(), SecretError> {
+        let promoted = || self.slots(reference)?.promote();
+        promoted().map_err(SecretError)?;
+        self.reveal_again(reference).map(drop)
+    }
+
+    fn drop_pending(&self, reference: &Reference) -> Result<(), SecretError> {
+        let dropped = || self.slots(reference)?.drop_pending();
+        dropped().map_err(SecretError)
+    }
+
     fn path(&self, reference: &Reference) -> Option<PathBuf> {
         match reference {
             Reference::File(path) => Some(self.root.join(&**path)),
@@ -363,21 +402,6 @@ impl Secrets for ProcessSecrets {
     fn search_path(&self) -> Option<OsString> {
         Some(environment::search_path(&self.root))
     }
-}
-
-/// A secret's text without the line break that editors and programs put at its end.
-fn text(bytes: Vec<u8>) -> Result<Secret, String> {
-    if bytes.len() as u64 > LONGEST {
-        return Err(format!("the secret has more than {LONGEST} bytes"));
-    }
-    let mut text = String::from_utf8(bytes).map_err(|_| "the secret is no text".to_owned())?;
-    while text.ends_with(['\n', '\r']) {
-        text.pop();
-    }
-    if text.is_empty() {
-        return Err("the secret is empty".to_owned());
-    }
-    Ok(Secret::new(text))
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub struct FirmwareTerms {
     pub from: BTreeSet<Arc<str>>,
     /// Whether it may go to an older version.
     pub downgrade: bool,
+    /// Where its image is fetched.
+    pub image: Option<Arc<str>>,
 }
 
 impl NodeDesign {
@@ -95,6 +97,7 @@ impl NodeDesign {
         Some(FirmwareTerms {
             from: text_set(node, "from"),
             downgrade: node.get("downgrade").and_then(Node::as_bool) == Some(true),
+            image: node.get("image").and_then(|image| text(image, "url")),
         })
     }
 }

@@ -28,10 +28,12 @@ pub enum Capability {
     Relabel,
     /// Change its firmware and settings.
     Service,
+    /// Change the password of its controller.
+    RotatePassword,
 }
 
 impl Capability {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Power,
         Self::Prepare,
         Self::Deploy,
@@ -42,6 +44,7 @@ impl Capability {
         Self::Retire,
         Self::Relabel,
         Self::Service,
+        Self::RotatePassword,
     ];
 
     fn bit(self) -> u16 {

@@ -90,6 +90,16 @@ pub struct PartDrift {
     pub designed: Arc<str>,
 }
 
+/// A value of firmware or settings that the controller of a machine cannot change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FixedValue {
+    /// Its name (`bios.ProcVirtualization`).
+    pub name: Arc<str>,
+    /// Why not.
+    pub reason: Arc<str>,
+}
+
 impl std::fmt::Display for PartDrift {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self {
@@ -157,6 +167,9 @@ pub struct ObservedNode {
     /// Parts of it that are otherwise than its design, where it is deployed; only a redeploy repairs them.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub drift: Arc<[PartDrift]>,
+    /// Values of its firmware and settings that are not as its design enforces, and that its controller cannot change.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub fixed: Arc<[FixedValue]>,
     /// The sections of its design that it was compared with, where it is deployed: what differs in them is in `drift`.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub compared: Arc<[Section]>,
@@ -207,6 +220,7 @@ impl ObservedNode {
             unsupported: Arc::default(),
             left_out: Arc::default(),
             drift: Arc::default(),
+            fixed: Arc::default(),
             compared: Arc::default(),
             unlocked: false,
             way_out: None,

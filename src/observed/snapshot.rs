@@ -516,6 +516,10 @@ mod tests {
                 observed: Arc::from("10 GiB"),
                 designed: Arc::from("20 GiB"),
             }]),
+            fixed: Arc::from([crate::observed::FixedValue {
+                name: Arc::from("firmware.bios"),
+                reason: Arc::from("no image"),
+            }]),
             compared: Arc::from([Section::Storage, Section::Network]),
             unlocked: true,
             way_out: Some(Arc::from("end the rescue")),

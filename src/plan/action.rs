@@ -60,6 +60,8 @@ pub enum Action {
     SetMaintenance,
     /// Take the maintenance flag off.
     UnsetMaintenance,
+    /// Give controllers new passwords.
+    RotateBmcPassword,
     /// Drop records.
     Forget,
     /// Bring failed machines back.
@@ -85,6 +87,8 @@ pub(super) enum Does {
     Cluster(StepKind),
     /// One step on its machine, which the life of a machine must have.
     Machine(StepKind, Verb),
+    /// One step on its controller, whatever the machine is.
+    Controller(StepKind),
     /// Its labels are set.
     Relabel,
     /// Its record is dropped.
@@ -118,14 +122,17 @@ impl Action {
             Does::Relabel => ClusterSteps::One(StepKind::Relabel),
             Does::Remediate => ClusterSteps::One(StepKind::Remediate),
             Does::Compare | Does::Rebuild | Does::Leave { .. } => ClusterSteps::Any,
-            Does::Destroy | Does::Machine(..) | Does::Forget | Does::Accept | Does::Nothing => {
-                ClusterSteps::None
-            }
+            Does::Destroy
+            | Does::Machine(..)
+            | Does::Controller(_)
+            | Does::Forget
+            | Does::Accept
+            | Does::Nothing => ClusterSteps::None,
         }
     }
 
     /// All actions.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Update,
         Self::Redeploy,
         Self::Teardown,
@@ -148,6 +155,7 @@ impl Action {
         Self::Unretire,
         Self::SetMaintenance,
         Self::UnsetMaintenance,
+        Self::RotateBmcPassword,
         Self::Forget,
         Self::Remediate,
         Self::Accept,
@@ -209,6 +217,10 @@ impl Action {
             Self::UnsetMaintenance => (
                 "maintenance --unset",
                 Does::Machine(S::UnsetMaintenance, Verb::UnsetMaintenance),
+            ),
+            Self::RotateBmcPassword => (
+                "rotate-bmc-password",
+                Does::Controller(S::RotateBmcPassword),
             ),
             Self::Forget => ("forget", Does::Forget),
             Self::Remediate => ("remediate", Does::Remediate),

@@ -209,6 +209,7 @@ fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &NodeWork) -
                     | S::Manage
                     | S::Provide
                     | S::Clean
+                    | S::RotateBmcPassword
                     | S::SetMaintenance
                     | S::UnsetMaintenance
             );

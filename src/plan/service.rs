@@ -96,6 +96,9 @@ impl<'a> Rules<'a> {
             if let Some(why) = forbidden(after, setting) {
                 item.block(&why, None);
             }
+            if let Some(why) = fixed(subject, &setting.name) {
+                item.block(&why, None);
+            }
         }
         let mut leave = Leave {
             on_drain_timeout: self.leaving.on_drain_timeout,
@@ -173,6 +176,13 @@ fn forbidden(after: &NodeDesign, setting: &HardwareSetting) -> Option<String> {
         "`{name}` is at {before}, and goes to {value} only from {}",
         from.join(", ")
     ))
+}
+
+/// Why the controller of a machine cannot change a value.
+fn fixed(subject: Subject<'_>, name: &str) -> Option<String> {
+    let fixed = subject.seen.node()?.fixed.iter();
+    let value = fixed.clone().find(|value| *value.name == *name)?;
+    Some(format!("`{name}` cannot be changed: {}", value.reason))
 }
 
 /// Whether a version is newer than another one: by its numbers, then by the texts between them.

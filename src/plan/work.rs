@@ -209,6 +209,12 @@ impl NodeWork {
                 Capability::Clean,
                 "run clean steps",
             ),
+            (
+                single(&[StepKind::RotateBmcPassword]),
+                Capability::RotatePassword,
+                "change the password of its controller: Redfish can, where `credentials.password` is a `file` with \
+                 `{node}` outside of the checkout",
+            ),
             (self.prepare, Capability::Prepare, "prepare it"),
             (self.deploy, Capability::Deploy, "deploy a system on it"),
             (

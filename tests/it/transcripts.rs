@@ -154,6 +154,7 @@ transcripts! {
     way_back
     written_back
     part_of_a_site
+    passwords
     secrets_masked
     adoption
     adopted_documents
@@ -184,6 +185,7 @@ transcripts! {
     approval
     approval_covers
     break_glass
+    broken_part
     signed_runs
     trust_needed
     trust_of_a_pull_request

@@ -10,13 +10,13 @@ use trueup::backend::{
     ActError, BackendContext, Backends, Hardware as _, Order, Probe, Reporter, Secret, SecretError,
     Secrets, choose,
 };
-use trueup::design::{NodeDesign, Reference, RunId, SiteName, build};
+use trueup::design::{HardwareSetting, NodeDesign, Reference, RunId, SiteName, build};
 use trueup::diagnostic::Sources;
 use trueup::document::{LoadSettings, load};
 use trueup::guard::Guarded;
 use trueup::lifecycle::PowerState;
 use trueup::observed::Fact;
-use trueup::step::{Effect, Step, StepId, StepKind};
+use trueup::step::{Effect, Parameters, Step, StepId, StepKind};
 
 use crate::harness::Peer;
 use crate::site::Site;
@@ -149,6 +149,22 @@ impl Machines {
             .block_on(self.backends.act(&self.order(kind, at)))
     }
 
+    /// Brings a value true.
+    fn service(&self, name: &str, value: &str) -> Result<(), ActError> {
+        let mut order = self.order(StepKind::Service, 0);
+        let setting = HardwareSetting {
+            name: Arc::from(name),
+            before: None,
+            value: Arc::from(value),
+        };
+        let step = Arc::make_mut(&mut order.step);
+        step.parameters = Some(Arc::new(Parameters {
+            settings: vec![setting],
+            ..Parameters::default()
+        }));
+        self.runtime.block_on(self.backends.act(&order))
+    }
+
     fn probe(&self, kind: StepKind, at: usize) -> Probe {
         self.runtime
             .block_on(self.backends.probe(&self.order(kind, at)))
@@ -231,6 +247,37 @@ fn power_boot_override_and_images_are_believed_when_they_are_seen_and_a_late_req
         machines.power(),
         [off.clone(), Fact::Known(PowerState::On), off]
     );
+}
+
+#[test]
+fn secure_boot_is_set_with_one_restart_and_what_the_emulator_cannot_update_is_no_success() {
+    let Some((peer, port)) = start(1, "plain") else {
+        return;
+    };
+    let general = "scheme: http, settling_time: 0.5, deploy: {boot_time: 2}";
+    let hardware = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  boot: {secure_boot: true}\n  \
+        bios: {ProcTurboMode: Disabled}\n  firmware: {bios: {version: 9.9.9, image: {url: 'http://127.0.0.1:1/bios.bin'}}}\n";
+    let text = backends(port, general) + &nodes(1) + hardware;
+    let machines = Machines::open(&text, String::new());
+    machines.act(StepKind::PowerOn, 0).unwrap();
+    let system = format!("/redfish/v1/Systems/{}", uuid(1));
+    let secure_boot = || ask(port, "GET", &format!("{system}/SecureBoot"), &Value::Null);
+    assert_eq!(secure_boot()["SecureBootEnable"], false);
+    machines.service("boot.secure_boot", "true").unwrap();
+    assert_eq!(secure_boot()["SecureBootCurrentBoot"], "Enabled");
+    assert_eq!(machines.power(), [Fact::Known(PowerState::On)]);
+    let log = std::fs::read_to_string(peer.path("log")).unwrap();
+    let resets = log.matches("POST /redfish/v1/Systems/").count();
+    assert!(resets >= 3, "{resets}: on, off, on");
+    // Its machines have neither attributes of a BIOS nor versions.
+    for (name, value) in [
+        ("bios.ProcTurboMode", "Disabled"),
+        ("firmware.bios", "9.9.9"),
+    ] {
+        let error = machines.service(name, value).unwrap_err();
+        assert!(!error.to_string().is_empty(), "{name}");
+        assert_eq!(machines.power(), [Fact::Known(PowerState::On)]);
+    }
 }
 
 #[test]

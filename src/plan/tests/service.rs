@@ -3,7 +3,7 @@
 use super::leaving::{clustered, with_etcd};
 use super::*;
 use crate::design::{DisruptionPolicy, Rung, Share};
-use crate::observed::{Capability, PartDrift};
+use crate::observed::{Capability, FixedValue, PartDrift};
 use crate::step::StepKind;
 
 /// The values that a node is to have by Hardware documents.
@@ -344,4 +344,24 @@ fn the_checker_finds_a_service_that_is_not_what_was_planned() {
             "{code}: {found:#?}"
         );
     }
+}
+
+#[test]
+fn a_value_that_its_controller_cannot_change_is_blocked_with_the_reason() {
+    let mut site = differing();
+    allowed(&mut site);
+    let fixed = |name: &str, reason: &str| FixedValue {
+        name: Arc::from(name),
+        reason: Arc::from(reason),
+    };
+    // That of another value blocks nothing.
+    site.seen("n").fixed = Arc::from([fixed("firmware.bios", "its UpdateService is switched off")]);
+    assert_eq!(blocked(&site.plan()), None);
+    site.seen("n").fixed = Arc::from([fixed("bios.Turbo", "its BIOS has `Turbo` as read-only")]);
+    let plan = site.plan();
+    assert_eq!(
+        blocked(&plan),
+        Some("`bios.Turbo` cannot be changed: its BIOS has `Turbo` as read-only")
+    );
+    assert_eq!(kinds(&plan, "n"), "");
 }

@@ -29,6 +29,7 @@ mod remove_etcd;
 mod remove_from_cluster;
 mod rename;
 mod restore_node;
+mod rotate_bmc_password;
 mod service;
 mod set_maintenance;
 mod set_out_of_service;
@@ -117,6 +118,7 @@ kinds! {
     unset_out_of_service: UnsetOutOfService,
     restore_node: RestoreNode,
     service: Service,
+    rotate_bmc_password: RotateBmcPassword,
     critical_check: CriticalCheck,
     tag: Tag,
 }

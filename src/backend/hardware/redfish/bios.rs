@@ -75,18 +75,27 @@ impl Machine<'_> {
         }) {
             return Ok(());
         }
-        let target = match bios.link("/@Redfish.Settings/SettingsObject") {
-            Some(settings) => self.controller.get(settings).await?,
-            None => bios,
-        };
         let body = json!({ "Attributes": attributes });
-        if let Accepted::Task(task) = self.controller.patch(&target, &body).await? {
+        if let Accepted::Task(task) = self.set_bios(bios, &body).await? {
             self.look_at_once("applying BIOS settings", &task).await?;
         }
         order
             .reporter
             .progress("the BIOS settings take effect at the next boot");
         Ok(())
+    }
+
+    /// Changes its pending attributes; where it has no such resource, those that it shows.
+    pub(super) async fn set_bios(
+        &self,
+        bios: Resource,
+        body: &Value,
+    ) -> Result<Accepted, ActError> {
+        let target = match bios.link("/@Redfish.Settings/SettingsObject") {
+            Some(settings) => self.controller.get(settings).await?,
+            None => bios,
+        };
+        Ok(self.controller.patch(&target, body).await?)
     }
 
     /// Checks a task that waits for the next boot: whether it was refused.

@@ -14,7 +14,8 @@ use tokio::time::sleep;
 use super::resource::{Part, Redfish as Words, Resource, last};
 use super::session::{Login, SessionPool};
 use super::shapes::{
-    ANY_VERSION, Make, Operation, Remembered, STRONG, Shape, Shapes, VERSION, is_about_version,
+    ANY_VERSION, Make, Operation, PATCH, Remembered, STRONG, Shape, Shapes, VERSION,
+    is_about_shape, is_about_version,
 };
 use super::task::{Accepted, TaskState, accepted, task_state};
 use crate::backend::Reporter;
@@ -151,6 +152,28 @@ impl Controller {
     /// The controller does not answer. Missing, refused or exhausted sessions are no error.
     pub(super) async fn log_in(&self, sessions: Option<Arc<str>>) -> Result<(), Failure> {
         self.login.open(sessions).await
+    }
+
+    /// Whether it takes the login, which is sent once: a session where it has them, else a read of a path.
+    ///
+    /// # Errors
+    ///
+    /// It does not answer, or for another reason than the login.
+    pub(super) async fn takes_login(
+        &self,
+        sessions: Option<Arc<str>>,
+        path: &str,
+    ) -> Result<bool, Failure> {
+        if let Some(is_taken) = self.login.is_taken(sessions).await? {
+            return Ok(is_taken);
+        }
+        match self.get(path).await {
+            Ok(_) => Ok(true),
+            Err(failure) => match failure.status().map(|status| status.as_u16()) {
+                Some(401 | 403) => Ok(false),
+                _ => Err(failure),
+            },
+        }
     }
 
     /// Ends the session, where no later step of the run uses it.
@@ -356,6 +379,45 @@ impl Controller {
                 Some(next) => shape = next,
                 None => return Err(refusal),
             }
+        }
+    }
+
+    /// Sends something in one shape after the other, as long as each is refused for its shape; `shapes`: some.
+    pub(super) async fn in_shapes<F>(
+        &self,
+        operation: Operation,
+        shapes: Vec<Shape>,
+        send: impl Fn(&Shape) -> F,
+    ) -> Result<Accepted, Failure>
+    where
+        F: Future<Output = Result<Accepted, Failure>>,
+    {
+        let mut shapes = self.shapes(operation, shapes);
+        let mut shape = shapes.next().unwrap_or_default();
+        let mut first: Option<Failure> = None;
+        loop {
+            let failure = match send(&shape).await {
+                Ok(accepted) => {
+                    self.takes(operation, &shape);
+                    return Ok(accepted);
+                }
+                Err(failure) => failure,
+            };
+            // A path or a method that does not exist asks for the other way.
+            let status = failure.status().map(|status| status.as_u16());
+            let is_other_way = matches!(status, Some(404 | 405 | 501));
+            let is_about_shape = is_other_way || is_about_shape(&failure);
+            let words = match is_other_way {
+                true => PATCH,
+                false => failure.words().unwrap_or_default(),
+            };
+            let next = shapes.after(&shape, words).filter(|_| is_about_shape);
+            let first_failure = first.take().unwrap_or(failure);
+            match next {
+                Some(next) => shape = next,
+                None => return Err(first_failure),
+            }
+            first = Some(first_failure);
         }
     }
 

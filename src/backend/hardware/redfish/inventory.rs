@@ -81,6 +81,10 @@ impl Machine<'_> {
         .into();
         if system.action("ComputerSystem.Reset").is_some() {
             capabilities.insert(Capability::Power);
+            capabilities.insert(Capability::Service);
+        }
+        if self.backend.can_rotate(node) {
+            capabilities.insert(Capability::RotatePassword);
         }
         if let Ok(drives) = &drives {
             if !drives.is_empty() && drives.iter().all(Drive::can_be_erased) {
@@ -96,6 +100,8 @@ impl Machine<'_> {
         let clean_steps = self.offered_steps(&system, drives.as_deref().unwrap_or_default());
         let count = drives.as_ref().ok().map(|drives| drives.len());
         let values = self.hardware_values(node, &system, count).await;
+        let seen = values.seen.clone();
+        let fixed = self.fixed_values(node, values).await;
         let mut observed = ObservedNode {
             power: Fact::Known(power.into()),
             disks: match drives {
@@ -109,10 +115,11 @@ impl Machine<'_> {
             kept_by_records: true,
             boots_from: installs_from(&system)
                 .map(|(target, enabled)| Arc::from(format!("{target} ({enabled})"))),
+            fixed: fixed.into(),
             deploys_unverified: !self.backend.settings.deploy.is_proven(),
             ..ObservedNode::unknown(KEPT_BY_RECORDS)
         };
-        observed.compare_hardware(node, &values);
+        observed.compare_hardware(node, &seen);
         Ok(observed)
     }
 

@@ -12,6 +12,7 @@ use super::drive::Drive;
 use super::resource::{Resource, last};
 use super::settings::{Sessions, parameter};
 use super::shapes::Make;
+use super::terms::Terms;
 use crate::backend::ActError;
 use crate::backend::hardware::written::{for_node, reference_for, url_host};
 use crate::backend::http::{Class, Credentials, Endpoint, Failure, plain};
@@ -50,6 +51,8 @@ pub(super) struct KnownController {
     drive: Option<Arc<str>>,
     /// The drives of the machine that it was, and when they were read.
     drives: Option<(Instant, Option<Identity>, Vec<Drive>)>,
+    /// The registry of the attributes of its BIOS, by its name.
+    terms: Option<(Arc<str>, Arc<Terms>)>,
 }
 
 /// A machine that can be asked for something.
@@ -90,11 +93,8 @@ impl Redfish {
         let subject: Arc<str> = Arc::from(format!("node `{}`", node.name));
         let refuse = |text: String| ActError::Permanent(Arc::from(format!("{subject}: {text}")));
         let endpoint = self.endpoint(node).map_err(refuse)?;
-        let account = self.account(node).map_err(refuse)?;
-        let sessions = (self.looks.endings().clone(), self.kept.clone());
-        let shared = (self.remembered.clone(), sessions);
-        let client = self.client.clone();
-        let mut controller = Controller::new(client, subject.clone(), endpoint, account, shared);
+        let account = self.taken_account(node, (&subject, &endpoint)).await?;
+        let mut controller = self.controller(&subject, &endpoint, account);
         let found = self.find(&controller, node).await;
         let claimed = found.and_then(|known| {
             let known = known.map_err(refuse)?;
@@ -131,6 +131,19 @@ impl Redfish {
         })
     }
 
+    /// A controller that nothing was asked of yet.
+    pub(super) fn controller(
+        &self,
+        subject: &Arc<str>,
+        endpoint: &Endpoint,
+        account: Option<Credentials>,
+    ) -> Controller {
+        let sessions = (self.looks.endings().clone(), self.kept.clone());
+        let shared = (self.remembered.clone(), sessions);
+        let (client, subject) = (self.client.clone(), subject.clone());
+        Controller::new(client, subject, endpoint.clone(), account, shared)
+    }
+
     /// Logs in, and finds the system of a node, from an earlier time where it is known. `Ok(Err(_))`: why it was not found.
     async fn find(
         &self,
@@ -165,6 +178,7 @@ impl Redfish {
             macs: None,
             drive: None,
             drives: None,
+            terms: None,
         }))
     }
 
@@ -202,7 +216,7 @@ impl Redfish {
         Endpoint::parse(&url).map_err(|error| error.to_string())
     }
 
-    fn account(&self, node: &NodeDesign) -> Result<Option<Credentials>, String> {
+    pub(super) fn account(&self, node: &NodeDesign) -> Result<Option<Credentials>, String> {
         let Some(account) = &self.settings.account else {
             return Ok(None);
         };
@@ -257,6 +271,18 @@ impl Machine<'_> {
     pub(super) fn has_drives(&self, drives: &[Drive]) {
         let read = (Instant::now(), self.identity.clone(), drives.to_vec());
         self.learn(|known| known.drives = Some(read));
+    }
+
+    /// The terms of the attributes of its BIOS, where this registry of them was read.
+    pub(super) fn known_terms(&self, registry: &str) -> Option<Arc<Terms>> {
+        let (name, terms) = self.fact(|known| known.terms.clone())?;
+        (*name == *registry).then_some(terms)
+    }
+
+    /// Keeps the terms of the attributes of its BIOS.
+    pub(super) fn has_terms(&self, registry: &str, terms: &Arc<Terms>) {
+        let read = (Arc::from(registry), terms.clone());
+        self.learn(|known| known.terms = Some(read));
     }
 
     /// Reads the machine: the system that was asked for, and the machine that it was proven to be.
@@ -430,7 +456,7 @@ async fn find_system(
 }
 
 /// Where a service has sessions opened.
-fn sessions_of(root: &Resource) -> Option<Arc<str>> {
+pub(super) fn sessions_of(root: &Resource) -> Option<Arc<str>> {
     let own = root.link("/Links/Sessions").map(Arc::from);
     own.or_else(|| {
         let service = root.link("/SessionService")?.trim_end_matches('/');
@@ -439,7 +465,7 @@ fn sessions_of(root: &Resource) -> Option<Arc<str>> {
 }
 
 /// Whether a text can be the last part of a path as it is.
-fn is_one_part(text: &str) -> bool {
+pub(super) fn is_one_part(text: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     !text.is_empty() && text != "." && text != ".." && text.chars().all(fits)
 }

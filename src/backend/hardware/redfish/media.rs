@@ -13,13 +13,10 @@ use super::machine::Machine;
 use super::resource::{Resource, last};
 use super::shapes::{
     INSERTED, Operation, PATCH, Shape, TRANSFER_METHOD, TRANSFER_PROTOCOL, WRITE_PROTECTED,
-    is_about_shape,
 };
-use super::task::Accepted;
 use crate::backend::ActError;
 use crate::backend::hardware::level::{self, Pace};
 use crate::backend::hardware::written::for_node;
-use crate::backend::http::Failure;
 use crate::design::NodeDesign;
 use crate::threads::lock;
 
@@ -277,7 +274,7 @@ impl Machine<'_> {
             .map(|()| true)
     }
 
-    /// Asks a drive for something in one shape after the other, as long as each is refused for its shape.
+    /// Asks a drive for something in one shape after the other: its action, or a change of it.
     async fn adapt(
         &self,
         drive: &Resource,
@@ -287,38 +284,18 @@ impl Machine<'_> {
     ) -> Result<(), ActError> {
         let path = drive.path.trim_end_matches('/');
         let usual = || Arc::from(format!("{path}/Actions/VirtualMedia.{action}"));
-        let target = target.unwrap_or_else(usual);
-        let mut shapes = self.controller.shapes(operation, shapes);
-        let mut next = shapes.next();
-        let mut first: Option<Failure> = None;
-        while let Some(shape) = next {
-            let body = body(&shape);
-            let sent: Result<Accepted, Failure> = match shape.has(PATCH) {
-                true => self.controller.patch(drive, &body).await,
-                false => self.controller.post(&target, &body).await,
-            };
-            let failure = match sent {
-                Ok(_) => {
-                    self.controller.takes(operation, &shape);
-                    return Ok(());
+        let target: &str = &target.unwrap_or_else(usual);
+        let send = |shape: &Shape| {
+            let (body, is_change) = (body(shape), shape.has(PATCH));
+            async move {
+                match is_change {
+                    true => self.controller.patch(drive, &body).await,
+                    false => self.controller.post(target, &body).await,
                 }
-                Err(failure) => failure,
-            };
-            // A path or a method that does not exist asks for the other way.
-            let status = failure.status().map(|status| status.as_u16());
-            let is_other_way = matches!(status, Some(404 | 405 | 501));
-            if !is_other_way && !is_about_shape(&failure) {
-                return Err(first.unwrap_or(failure).into());
             }
-            let words = failure.words().unwrap_or_default();
-            let words = if is_other_way { PATCH } else { words };
-            next = shapes.after(&shape, words);
-            first.get_or_insert(failure);
-        }
-        match first {
-            Some(failure) => Err(failure.into()),
-            None => self.refuse("no shape of the request is left to try"),
-        }
+        };
+        let asked = self.controller.in_shapes(operation, shapes, send).await;
+        asked.map(drop).map_err(ActError::from)
     }
 }
 

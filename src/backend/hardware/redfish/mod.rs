@@ -11,6 +11,8 @@
 //! | prepare | the machine is the one that is meant, and can boot from where it should; cleaned where planned | observed again |
 //! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
 //! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; observed off |
+//! | service | updates, pending values, off, on ([`service`]) | all values read again |
+//! | rotate-bmc-password | the account's password, changed and tried ([`password`]) | it was taken |
 //! | clean, provide | clean steps: erases, BIOS, comparisons, each once | each ended |
 //!
 //! Before each step, and in each observation, the machine is proven to be the one that the document means;
@@ -20,6 +22,7 @@
 //! A request that must not be repeated is noted before it is sent ([`notes`]), and where its answer was
 //! lost, and no task tells of it, it is ambiguous.
 
+mod attributes;
 mod bios;
 mod boot;
 mod clean;
@@ -35,18 +38,21 @@ mod inventory;
 mod machine;
 mod media;
 mod notes;
+mod password;
 mod power;
 mod powered;
 mod resource;
+mod service;
 mod session;
 mod settings;
 mod shapes;
 mod task;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -58,7 +64,9 @@ use super::images::Images;
 use super::proof::Evidence;
 use super::written::for_node;
 use crate::backend::http::{Client, HttpLimits, Trust};
-use crate::backend::{ActError, BackendContext, Error, Looks, Order, Pending, Probe, Secrets};
+use crate::backend::{
+    ActError, BackendContext, Error, Looks, Order, Pending, Probe, Secret, Secrets,
+};
 use crate::design::{CleaningPolicy, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy};
 use crate::diagnostic::{Diagnostic, Mark, chain};
 use crate::guard::Guarded;
@@ -89,6 +97,8 @@ pub(super) struct Redfish {
     images: Images,
     /// Where the systems of machines report.
     reports: Reports,
+    /// The password of each controller whose replacement was interrupted that it takes; `None`: neither.
+    taken: Mutex<HashMap<NodeName, Option<Secret>>>,
     /// Facts about each controller, so that it is not asked again.
     known: Mutex<KnownControllers>,
     /// Which node is known by what.
@@ -153,6 +163,7 @@ impl Redfish {
             wipe: site.guards().policy.wipe,
             images,
             cleaning: site.guards().cleaning.clone(),
+            taken: Mutex::default(),
             known: Mutex::default(),
             identities: context.identities.clone(),
             looks: context.looks.clone(),
@@ -228,6 +239,9 @@ impl Redfish {
             (Ok(()), None) if order.step.id.kind == StepKind::Deploy => {
                 machine.probe_deploy(order, node).await
             }
+            (Ok(()), None) if order.step.id.kind == StepKind::Service => {
+                machine.probe_service(order).await
+            }
             (Ok(()), None) => machine.probe_once_only(order).await,
         };
         machine.controller.log_out().await;
@@ -270,6 +284,8 @@ impl StepTarget for Machine<'_> {
             StepKind::Deploy => self.deploy(order, node).await,
             StepKind::Destroy => self.destroy(order, node).await,
             StepKind::Clean => self.clean(order, node).await,
+            StepKind::Service => self.service(order, node).await,
+            StepKind::RotateBmcPassword => self.rotate_password(order, node).await,
             _ => {
                 let message = format!("a management controller cannot do `{}`", order.step.id);
                 Err(ActError::Permanent(Arc::from(message)))
@@ -331,6 +347,15 @@ impl Driver for Redfish {
             StepKind::Deploy => {
                 let told = self.probe_machine(node, order, None).await;
                 told.unwrap_or_else(|_| deploy::unknown(node))
+            }
+            StepKind::RotateBmcPassword => password::probe(self, order, node),
+            StepKind::Service => {
+                let told = self.probe_machine(node, order, None).await;
+                // What was begun is found again by its act: an update that runs is followed.
+                told.unwrap_or(match notes::states(&order.notes).is_empty() {
+                    true => Probe::NotBegun,
+                    false => Probe::UnderWay,
+                })
             }
             _ if notes::states(&order.notes).is_empty() => Probe::NotBegun,
             StepKind::Destroy | StepKind::Clean | StepKind::Prepare | StepKind::Provide => {

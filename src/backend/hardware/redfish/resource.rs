@@ -196,6 +196,15 @@ impl ResourceAction {
         Some(texts.collect())
     }
 
+    /// The times at which it can take effect; empty where it does not say.
+    pub(super) fn apply_times(&self) -> Vec<&str> {
+        let listed = self
+            .value
+            .pointer("/@Redfish.OperationApplyTimeSupport/SupportedValues");
+        let texts = listed.and_then(Value::as_array).into_iter().flatten();
+        texts.filter_map(Value::as_str).collect()
+    }
+
     /// Where it says more about its parameters.
     pub(super) fn info(&self) -> Option<&str> {
         self.value.get("@Redfish.ActionInfo")?.as_str()

@@ -148,6 +148,45 @@ impl Login {
         self.renew().await
     }
 
+    /// Opens a session of its own at a path: whether the account was taken; `None`: there are no sessions.
+    ///
+    /// # Errors
+    ///
+    /// The controller does not answer, or refuses for another reason.
+    pub(super) async fn is_taken(
+        &self,
+        sessions: Option<Arc<str>>,
+    ) -> Result<Option<bool>, Failure> {
+        if sessions.is_none() {
+            return Ok(None);
+        }
+        // One that was opened with another password proves nothing.
+        let kept = self.kept.take(&self.subject);
+        if let Some(ending) = kept.and_then(Session::ending) {
+            ending.await;
+        }
+        *lock(&self.sessions) = sessions;
+        self.renew().await?;
+        if lock(&self.session).is_some() {
+            return Ok(Some(true));
+        }
+        let refusal = lock(&self.refusal).clone();
+        match refusal {
+            Some(failure) => {
+                let words = failure.words().unwrap_or_default().to_ascii_lowercase();
+                let is_full = ["limit", "exceed", "maximum"]
+                    .iter()
+                    .any(|word| words.contains(word));
+                match failure.status().map(|status| status.as_u16()) {
+                    // Some makers call a wrong password a bad request.
+                    Some(400 | 401 | 403) if !is_full => Ok(Some(false)),
+                    _ => Err(failure),
+                }
+            }
+            None => Ok(None),
+        }
+    }
+
     async fn renew(&self) -> Result<(), Failure> {
         let Some(Credentials::Basic { username, password }) = &self.account else {
             return Ok(());

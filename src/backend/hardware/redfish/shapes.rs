@@ -42,6 +42,12 @@ pub(super) const DISABLED: &str = "Disabled";
 pub(super) const NO_TARGET: &str = "None";
 /// The source is said to be the disk.
 pub(super) const DISK: &str = "Hdd";
+/// The component of an update is said.
+pub(super) const TARGETS: &str = "Targets";
+/// The protocol by which an update is fetched is said.
+pub(super) const UPDATE_PROTOCOL: &str = "TransferProtocol";
+/// The time at which an update is applied is said.
+pub(super) const APPLY_TIME: &str = "@Redfish.OperationApplyTime";
 /// The version as it was read.
 pub(super) const VERSION: &str = "If-Match";
 /// The version without the mark of a weak one.
@@ -63,6 +69,8 @@ pub(super) enum Operation {
     BootAsUsual,
     /// The version that a change is for.
     Precondition,
+    /// Updating firmware.
+    Update,
 }
 
 impl fmt::Display for Operation {
@@ -73,6 +81,7 @@ impl fmt::Display for Operation {
             Self::Boot => "a boot override",
             Self::BootAsUsual => "a boot override that is taken back",
             Self::Precondition => "a change",
+            Self::Update => "an update",
         })
     }
 }
@@ -209,7 +218,7 @@ type Written<'a> = ([&'a str; 3], Operation, Vec<&'a str>);
 
 /// The name of a part of a request, where it is one of ours.
 fn own_name(name: &str) -> Option<&'static str> {
-    const ALL: [&str; 13] = [
+    const ALL: [&str; 16] = [
         INSERTED,
         WRITE_PROTECTED,
         TRANSFER_PROTOCOL,
@@ -223,6 +232,9 @@ fn own_name(name: &str) -> Option<&'static str> {
         DISK,
         VERSION,
         STRONG,
+        TARGETS,
+        UPDATE_PROTOCOL,
+        APPLY_TIME,
     ];
     let mut all = ALL.into_iter().chain([ANY_VERSION]);
     all.find(|own| *own == name)
@@ -375,6 +387,8 @@ fn names_a_property(words: &str) -> bool {
         TRANSFER_METHOD,
         MODE,
         SETTINGS,
+        TARGETS,
+        APPLY_TIME,
     ];
     all.iter().any(|name| is_named(words, name))
 }

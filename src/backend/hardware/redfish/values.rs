@@ -7,7 +7,7 @@
 //! | `firmware.bmc` | the manager of the system |
 //! | other firmware | the inventory of the UpdateService, by the ids of its members |
 //! | `bios.NAME` | the attributes of the BIOS |
-//! | `boot.secure_boot` | the SecureBoot resource |
+//! | `boot.secure_boot` | the SecureBoot resource: what is in effect, where it shows that |
 //!
 //! So a subsystem costs a request only where a document names something of it. What a controller does not have, or does not
 //! answer, is not shown, and differs from nothing.
@@ -18,9 +18,33 @@ use serde_json::Value;
 
 use super::machine::Machine;
 use super::resource::Resource;
+use super::terms::Terms;
 use crate::backend::ActError;
 use crate::design::NodeDesign;
 use crate::observed::HardwareSeen;
+
+/// The values of a machine, and the resources from which they were read.
+#[derive(Debug, Default)]
+pub(super) struct HardwareReading {
+    pub(super) seen: HardwareSeen,
+    pub(super) bios: Option<Resource>,
+    pub(super) secure_boot: Option<Resource>,
+    pub(super) updates: Option<Updates>,
+    /// The paths of the system and of its manager.
+    pub(super) system: Option<Arc<str>>,
+    pub(super) manager: Option<Arc<str>>,
+    /// The terms of the attributes of the BIOS, where they were read.
+    pub(super) terms: Option<Arc<Terms>>,
+    /// The error that ended the reading before its end.
+    pub(super) error: Option<ActError>,
+}
+
+/// The UpdateService of a controller, and the members of its inventory.
+#[derive(Debug)]
+pub(super) struct Updates {
+    pub(super) service: Resource,
+    pub(super) components: Vec<Resource>,
+}
 
 impl Machine<'_> {
     /// The values of a machine that its Hardware documents name; `drives`: how many it has, where that was read.
@@ -29,23 +53,36 @@ impl Machine<'_> {
         node: &NodeDesign,
         system: &Resource,
         drives: Option<usize>,
-    ) -> HardwareSeen {
+    ) -> HardwareReading {
         let sections = node.hardware_sections();
         let wanted = sections.flat_map(|section| node.hardware(section));
         let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
-        let mut seen = HardwareSeen::new();
+        self.values_of(&wanted, system, drives).await
+    }
+
+    /// The values of these names; those that a controller shows with them are there too.
+    pub(super) async fn values_of(
+        &self,
+        wanted: &[Arc<str>],
+        system: &Resource,
+        drives: Option<usize>,
+    ) -> HardwareReading {
+        let mut reading = HardwareReading::default();
         if wanted.is_empty() {
-            return seen;
+            return reading;
         }
-        of_system(&mut seen, system, drives);
+        of_system(&mut reading.seen, system, drives);
+        reading.system = Some(system.path.clone());
+        reading.manager = system.links("/Links/ManagedBy").first().cloned();
         // What was read before a request failed counts.
-        let _ = self.read_values(&mut seen, &wanted, system).await;
-        seen
+        let read = self.read_values(&mut reading, wanted, system).await;
+        reading.error = read.err();
+        reading
     }
 
     async fn read_values(
         &self,
-        seen: &mut HardwareSeen,
+        reading: &mut HardwareReading,
         wanted: &[Arc<str>],
         system: &Resource,
     ) -> Result<(), ActError> {
@@ -56,47 +93,68 @@ impl Machine<'_> {
             let bios = self.controller.get(bios).await?;
             let attributes = bios.value.get("Attributes").and_then(Value::as_object);
             for (name, value) in attributes.into_iter().flatten() {
-                put(seen, &format!("bios.{name}"), shown(value));
+                put(&mut reading.seen, &format!("bios.{name}"), shown(value));
             }
+            reading.bios = Some(bios);
         }
         if names("boot.secure_boot")
             && let Some(secure) = system.link("/SecureBoot")
         {
             let secure = self.controller.get(secure).await?;
-            let is_on = secure.boolean("/SecureBootEnable");
-            put(seen, "boot.secure_boot", is_on.map(|on| on.to_string()));
+            let is_on = in_effect(&secure).map(|on| on.to_string());
+            put(&mut reading.seen, "boot.secure_boot", is_on);
+            reading.secure_boot = Some(secure);
         }
         if names("firmware.bmc")
-            && let Some(manager) = system.links("/Links/ManagedBy").first()
+            && let Some(manager) = &reading.manager
         {
             let manager = self.controller.get(manager).await?;
             let version = manager.text("/FirmwareVersion");
-            put(seen, "firmware.bmc", version.map(str::to_owned));
+            put(
+                &mut reading.seen,
+                "firmware.bmc",
+                version.map(str::to_owned),
+            );
         }
         let is_own = |name: &&Arc<str>| !matches!(&***name, "firmware.bios" | "firmware.bmc");
         let mut others = wanted.iter().filter(is_own);
         if others.any(|name| name.starts_with("firmware.")) {
-            self.read_inventory(seen).await?;
+            self.read_updates(reading).await?;
         }
         Ok(())
     }
 
-    /// Reads the versions of the UpdateService's inventory.
-    async fn read_inventory(&self, seen: &mut HardwareSeen) -> Result<(), ActError> {
+    /// Reads the UpdateService and the versions of its inventory.
+    pub(super) async fn read_updates(&self, reading: &mut HardwareReading) -> Result<(), ActError> {
         let root = self.controller.root().await?;
         let Some(service) = root.link("/UpdateService") else {
             return Ok(());
         };
         let service = self.controller.get(service).await?;
-        let Some(inventory) = service.link("/FirmwareInventory") else {
-            return Ok(());
-        };
-        let members = self.controller.parts(inventory, self.expands).await?;
-        for component in self.read_parts(members).await? {
-            let version = component.text("/Version").map(str::to_owned);
-            put(seen, &format!("firmware.{}", component.id()), version);
+        let mut components = Vec::new();
+        if let Some(inventory) = service.link("/FirmwareInventory") {
+            let members = self.controller.parts(inventory, self.expands).await?;
+            components = self.read_parts(members).await?;
         }
+        for component in &components {
+            let version = component.text("/Version").map(str::to_owned);
+            let name = format!("firmware.{}", component.id());
+            put(&mut reading.seen, &name, version);
+        }
+        reading.updates = Some(Updates {
+            service,
+            components,
+        });
         Ok(())
+    }
+}
+
+/// Whether Secure Boot is in effect; where that is not shown, whether it is set.
+fn in_effect(secure: &Resource) -> Option<bool> {
+    match secure.text("/SecureBootCurrentBoot") {
+        Some("Enabled") => Some(true),
+        Some("Disabled") => Some(false),
+        _ => secure.boolean("/SecureBootEnable"),
     }
 }
 

@@ -462,6 +462,7 @@ fn effects_of(
         StepKind::UnsetMaintenance => vec![Effect::MaintenanceEnded],
         StepKind::Manage => vec![Effect::Managed],
         StepKind::Provide => vec![Effect::Provided],
+        StepKind::RotateBmcPassword => vec![Effect::PasswordChanged],
         _ => Vec::new(),
     })
 }

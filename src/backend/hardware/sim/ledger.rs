@@ -48,6 +48,8 @@ pub enum Effect {
     Managed,
     /// It was made available.
     Provided,
+    /// The account of its controller was given a new password.
+    PasswordChanged,
     /// A clean step is going to run; recorded before it begins.
     CleanStepBegun(Arc<str>),
     /// Settings of its BIOS were applied.

@@ -224,6 +224,7 @@ impl Machine {
             left_out: Arc::default(),
             drift: Arc::default(),
             compared: Arc::default(),
+            fixed: Arc::default(),
             unlocked: false,
             way_out: None,
             identity: None,
@@ -236,7 +237,7 @@ impl Machine {
 pub(super) static OFFERED: LazyLock<Arc<[OfferedStep]>> =
     LazyLock::new(|| OWN_STEPS.map(OfferedStep::from).into());
 
-const CAPABILITIES: [Capability; 10] = [
+const CAPABILITIES: [Capability; 11] = [
     Capability::Power,
     Capability::Prepare,
     Capability::Deploy,
@@ -247,6 +248,7 @@ const CAPABILITIES: [Capability; 10] = [
     Capability::Retire,
     Capability::Relabel,
     Capability::Service,
+    Capability::RotatePassword,
 ];
 
 pub(super) fn new_disk(node: &NodeName, name: &Arc<str>, size: u64) -> Disk {

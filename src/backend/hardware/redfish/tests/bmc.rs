@@ -5,8 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use data_encoding::BASE64;
 use serde_json::{Value, json};
 
+use super::password::Changes;
+use super::updates::Hardware;
 use crate::backend::http::tests::server::{Received, Reply, Server};
 
 /// How a drive answers when it is to erase itself.
@@ -31,7 +34,11 @@ pub(super) enum Erase {
 /// The state of a controller, and its history.
 #[derive(Debug)]
 pub(super) struct State {
-    pub(super) password: Option<&'static str>,
+    pub(super) password: Option<String>,
+    /// How the password of its account is changed; `None`: it has no accounts.
+    pub(super) account: Option<Changes>,
+    /// How many wrong passwords it was sent.
+    pub(super) wrong: usize,
     pub(super) has_sessions: bool,
     /// How long switching takes.
     pub(super) delay: Duration,
@@ -84,6 +91,8 @@ pub(super) struct State {
     pub(super) ignores_boot: bool,
     /// Further resources by their path below the root, which system and root link where there are any.
     pub(super) values: Vec<(&'static str, Value)>,
+    /// Firmware and settings that can be changed ([`State::hardware`]).
+    pub(super) hardware: Option<Hardware>,
     was_switched: bool,
     sessions: Vec<String>,
 }
@@ -136,7 +145,9 @@ pub(super) const SYSTEM: &str = "/redfish/v1/Systems/1";
 impl Bmc {
     pub(super) async fn start() -> Self {
         let state = Arc::new(Mutex::new(State {
-            password: Some("s3cret"),
+            password: Some("s3cret".to_owned()),
+            account: None,
+            wrong: 0,
             has_sessions: true,
             delay: Duration::from_millis(120),
             is_on: false,
@@ -168,6 +179,7 @@ impl Bmc {
             hides_off: false,
             ignores_boot: false,
             values: Vec::new(),
+            hardware: None,
             was_switched: false,
             sessions: Vec::new(),
         }));
@@ -201,11 +213,11 @@ impl Bmc {
     }
 }
 
-fn link(path: impl AsRef<str>) -> Value {
+pub(super) fn link(path: impl AsRef<str>) -> Value {
     json!({"@odata.id": path.as_ref()})
 }
 
-fn refusal(status: u16, text: &str) -> Reply {
+pub(super) fn refusal(status: u16, text: &str) -> Reply {
     let info = json!([{"MessageId": "Base.1.8.GeneralError", "Message": text}]);
     Reply::json(
         status,
@@ -227,25 +239,40 @@ impl State {
             if is_on && !self.is_on && self.boot.0 == "Once" {
                 self.boot.0 = "Disabled".to_owned();
             }
+            if is_on
+                && !self.is_on
+                && let Some(hardware) = &mut self.hardware
+            {
+                hardware.is_restarted();
+            }
             self.is_on = is_on;
             self.was_switched = true;
         }
     }
 
-    fn is_allowed(&self, received: &Received) -> bool {
-        let Some(password) = self.password else {
+    fn is_allowed(&mut self, received: &Received) -> bool {
+        let Some(password) = &self.password else {
             return true;
         };
-        // "admin:s3cret"
-        let basic = received.headers.get("authorization");
-        let by_basic =
-            password == "s3cret" && basic.is_some_and(|text| text == "Basic YWRtaW46czNjcmV0");
         let token = received.headers.get("x-auth-token");
-        by_basic || token.is_some_and(|token| self.sessions.contains(token))
+        if token.is_some_and(|token| self.sessions.contains(token)) {
+            return true;
+        }
+        let Some(basic) = received.headers.get("authorization") else {
+            return false;
+        };
+        let own = BASE64.encode(format!("admin:{password}").as_bytes());
+        let is_own = *basic == format!("Basic {own}");
+        self.wrong += usize::from(!is_own);
+        is_own
     }
 
     fn answer(&mut self, received: &Received) -> Reply {
         self.settle();
+        if self.hardware.as_mut().is_some_and(Hardware::is_away) {
+            self.end_sessions();
+            return Reply::Raw(Vec::new());
+        }
         let path = received.path.trim_end_matches('/');
         match (received.method.as_str(), path) {
             ("GET", "/redfish/v1") => return Reply::json(200, self.root()),
@@ -266,6 +293,9 @@ impl State {
         }
         let below = path.strip_prefix("/redfish/v1").unwrap_or(path);
         let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
+        if let Some(reply) = self.answer_of_parts(received, &parts) {
+            return reply;
+        }
         match (received.method.as_str(), &parts[..]) {
             ("DELETE", ["SessionService", "Sessions", token]) => {
                 self.sessions.retain(|each| each != token);
@@ -337,6 +367,13 @@ impl State {
         }
     }
 
+    /// Answers what its account, its firmware and its settings have a place for.
+    fn answer_of_parts(&mut self, received: &Received, parts: &[&str]) -> Option<Reply> {
+        let own = self.hardware.as_mut();
+        let reply = own.and_then(|hardware| hardware.answer(received, parts));
+        reply.or_else(|| self.answer_of_account(received, parts))
+    }
+
     fn root(&self) -> Value {
         let mut root = json!({
             "Systems": link("/redfish/v1/Systems"),
@@ -347,6 +384,10 @@ impl State {
         }
         if !self.values.is_empty() {
             root["UpdateService"] = link("/redfish/v1/UpdateService");
+            root["Registries"] = link("/redfish/v1/Registries");
+        }
+        if self.account.is_some() {
+            root["AccountService"] = link("/redfish/v1/AccountService");
         }
         if self.expands > 0 {
             let how =
@@ -358,8 +399,9 @@ impl State {
 
     fn log_in(&mut self, received: &Received) -> Reply {
         if received.body["UserName"] != "admin"
-            || received.body["Password"].as_str() != self.password
+            || received.body["Password"].as_str() != self.password.as_deref()
         {
+            self.wrong += 1;
             let told = received.body["Password"].as_str().unwrap_or_default();
             return refusal(401, &format!("The password {told} of admin is wrong."));
         }
@@ -440,6 +482,9 @@ impl State {
         });
         let allowed = json!(["On", "ForceOff", "GracefulShutdown"]);
         system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
+        if let Some(hardware) = &self.hardware {
+            system["BiosVersion"] = json!(hardware.versions["bios"]);
+        }
         if let Some(mode) = &self.mode {
             system["Boot"]["BootSourceOverrideMode"] = json!(mode);
         }

@@ -7,6 +7,9 @@ mod habits;
 mod identity;
 mod many;
 mod models;
+mod password;
+mod service;
+mod updates;
 mod values;
 
 use std::sync::PoisonError;
@@ -63,8 +66,12 @@ fn opened(text: &str) -> Site {
 
 /// A site whose machines are changed only where they are proven to be the ones that are meant.
 fn strict(text: &str) -> Site {
+    strict_with(text, Arc::new(OnePassword))
+}
+
+fn strict_with(text: &str, secrets: Arc<dyn Secrets>) -> Site {
     let design = design(text);
-    let context = BackendContext::trusting("simulated-site.json".into(), Arc::new(OnePassword));
+    let context = BackendContext::trusting("simulated-site.json".into(), secrets);
     let backends = choose(&design, &context).unwrap_or_else(|error| panic!("{error}"));
     let nodes = design.nodes.values().cloned().collect();
     Site {
@@ -364,9 +371,9 @@ async fn what_is_seen_is_power_drives_and_what_can_be_done() {
 async fn a_controller_that_fails_is_an_error_of_its_own_node_and_of_no_other() {
     let good = Bmc::start().await;
     let wrong = Bmc::start().await;
-    wrong.state().password = Some("other");
+    wrong.state().password = Some("other".to_owned());
     let basic = Bmc::start().await;
-    basic.state().password = Some("other");
+    basic.state().password = Some("other".to_owned());
     basic.state().has_sessions = false;
     let raw = |text: &'static str| move |_: &_| Reply::Raw(text.as_bytes().to_vec());
     let html = Server::plain(raw(

@@ -1,0 +1,201 @@
+//! Attributes of the BIOS: the types and the limits that the registry of a controller has for them, and values in the form
+//! in which they are set.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::resource::Resource;
+use crate::backend::http::plain;
+use crate::diagnostic::nearest;
+
+/// Most attributes that are read from a registry.
+const MOST: usize = 10_000;
+
+/// The terms of the attributes that a registry lists, by their names.
+#[derive(Debug, Default)]
+pub(super) struct Terms(HashMap<Arc<str>, AttributeTerms>);
+
+/// The terms of one attribute.
+#[derive(Debug, Default)]
+struct AttributeTerms {
+    kind: Option<Kind>,
+    is_read_only: bool,
+    /// The values that it may have; empty: not listed.
+    values: Vec<Arc<str>>,
+    lowest: Option<i64>,
+    highest: Option<i64>,
+}
+
+/// The types of attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Truth,
+    Number,
+    Text,
+}
+
+impl Terms {
+    /// Reads a registry.
+    pub(super) fn of(registry: &Resource) -> Self {
+        let entries = registry.value.pointer("/RegistryEntries/Attributes");
+        let entries = entries.and_then(Value::as_array).into_iter().flatten();
+        let entries = entries.filter_map(|entry| {
+            let name = entry.get("AttributeName")?.as_str()?;
+            Some((Arc::from(name), AttributeTerms::of(entry)))
+        });
+        Self(entries.take(MOST).collect())
+    }
+}
+
+impl AttributeTerms {
+    fn of(entry: &Value) -> Self {
+        let values = entry.get("Value").and_then(Value::as_array);
+        let names = values.into_iter().flatten().take(MOST);
+        let names = names.filter_map(|value| value.get("ValueName")?.as_str());
+        Self {
+            kind: match entry.get("Type").and_then(Value::as_str) {
+                Some("Boolean") => Some(Kind::Truth),
+                Some("Integer") => Some(Kind::Number),
+                Some("String" | "Enumeration" | "Password") => Some(Kind::Text),
+                _ => None,
+            },
+            is_read_only: entry.get("ReadOnly").and_then(Value::as_bool) == Some(true),
+            values: names.map(Arc::from).collect(),
+            lowest: entry.get("LowerBound").and_then(Value::as_i64),
+            highest: entry.get("UpperBound").and_then(Value::as_i64),
+        }
+    }
+
+    /// The value as JSON, or why the attribute cannot have it; `now`: its value now.
+    fn value(&self, name: &str, wanted: &str, now: &Value) -> Result<Value, String> {
+        let kind = self.kind.unwrap_or(match now {
+            Value::Bool(_) => Kind::Truth,
+            Value::Number(_) => Kind::Number,
+            Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => Kind::Text,
+        });
+        if self.is_read_only {
+            return Err(format!("its BIOS has `{name}` as read-only"));
+        }
+        match kind {
+            Kind::Truth => match wanted {
+                "true" | "false" => Ok(Value::Bool(wanted == "true")),
+                _ => Err(format!("`{name}` of its BIOS is true or false")),
+            },
+            Kind::Number => {
+                let number = wanted.parse::<i64>();
+                let number =
+                    number.map_err(|_| format!("`{name}` of its BIOS is a whole number"))?;
+                let too_low = self.lowest.filter(|lowest| number < *lowest);
+                let too_high = self.highest.filter(|highest| number > *highest);
+                match (too_low, too_high) {
+                    (Some(bound), _) => {
+                        Err(format!("`{name}` of its BIOS is not less than {bound}"))
+                    }
+                    (_, Some(bound)) => {
+                        Err(format!("`{name}` of its BIOS is not more than {bound}"))
+                    }
+                    (None, None) => Ok(Value::from(number)),
+                }
+            }
+            Kind::Text if self.values.is_empty() || self.values.iter().any(|v| **v == *wanted) => {
+                Ok(Value::from(wanted))
+            }
+            Kind::Text => {
+                const MOST_TOLD: usize = 12;
+                let values = self.values.iter().take(MOST_TOLD);
+                let values: Vec<String> = values.map(|value| plain(value, 40)).collect();
+                let more = match self.values.len() > MOST_TOLD {
+                    true => ", …",
+                    false => "",
+                };
+                Err(format!(
+                    "its BIOS has no value `{wanted}` for `{name}`, but: {}{more}",
+                    values.join(", ")
+                ))
+            }
+        }
+    }
+}
+
+/// The value of an attribute as it is to be set, or why it cannot be: by the attributes of the BIOS, and the terms of their
+/// registry where those were read.
+pub(super) fn value_of(
+    bios: &Resource,
+    terms: Option<&Terms>,
+    name: &str,
+    wanted: &str,
+) -> Result<Value, String> {
+    let attributes = bios.value.get("Attributes").and_then(Value::as_object);
+    let Some(now) = attributes.and_then(|attributes| attributes.get(name)) else {
+        let names = attributes.into_iter().flatten().map(|(name, _)| &**name);
+        let meant = nearest(name, names).map_or_else(String::new, |meant| {
+            format!("; did you mean `{}`?", plain(meant, 80))
+        });
+        return Err(format!("its BIOS has no attribute `{name}`{meant}"));
+    };
+    let none = AttributeTerms::default();
+    let terms = terms.and_then(|terms| terms.0.get(name)).unwrap_or(&none);
+    terms.value(name, wanted, now)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn resource(value: Value) -> Resource {
+        Resource {
+            value,
+            path: Arc::from("/redfish/v1/x"),
+            etag: None,
+        }
+    }
+
+    #[test]
+    fn a_value_is_set_in_the_type_of_its_attribute_and_refused_where_its_registry_refuses_it() {
+        let bios = resource(json!({"Attributes": {
+            "Turbo": "Disabled", "NumLock": true, "Cores": 4, "Serial": "X", "Mode": "Uefi", "Empty": null,
+        }}));
+        let registry = resource(json!({"RegistryEntries": {"Attributes": [
+            {"AttributeName": "Turbo", "Type": "Enumeration", "Value": [{"ValueName": "Enabled"}, {"ValueName": "Disabled"}]},
+            {"AttributeName": "Cores", "Type": "Integer", "LowerBound": 2, "UpperBound": 8},
+            {"AttributeName": "Serial", "Type": "String", "ReadOnly": true},
+            {"AttributeName": "Empty", "Type": "Boolean"},
+            {"Type": "Integer"},
+        ]}}));
+        let terms = Terms::of(&registry);
+        let no_enum = "its BIOS has no value `On` for `Turbo`, but: Enabled, Disabled";
+        let table: [(&str, &str, Result<Value, &str>); 12] = [
+            ("Turbo", "Enabled", Ok(json!("Enabled"))),
+            ("Turbo", "On", Err(no_enum)),
+            ("NumLock", "false", Ok(json!(false))),
+            (
+                "NumLock",
+                "off",
+                Err("`NumLock` of its BIOS is true or false"),
+            ),
+            ("Cores", "8", Ok(json!(8))),
+            ("Cores", "9", Err("`Cores` of its BIOS is not more than 8")),
+            ("Cores", "1", Err("`Cores` of its BIOS is not less than 2")),
+            ("Cores", "all", Err("`Cores` of its BIOS is a whole number")),
+            ("Serial", "Y", Err("its BIOS has `Serial` as read-only")),
+            ("Mode", "Bios", Ok(json!("Bios"))),
+            ("Empty", "true", Ok(json!(true))),
+            (
+                "Tubro",
+                "Enabled",
+                Err("its BIOS has no attribute `Tubro`; did you mean `Turbo`?"),
+            ),
+        ];
+        for (name, wanted, expected) in table {
+            let value = value_of(&bios, Some(&terms), name, wanted);
+            assert_eq!(value, expected.map_err(str::to_owned), "{name} {wanted}");
+        }
+        // Without a registry the value of now tells the type.
+        assert_eq!(value_of(&bios, None, "Cores", "9"), Ok(json!(9)));
+        assert_eq!(value_of(&bios, None, "Turbo", "On"), Ok(json!("On")));
+    }
+}

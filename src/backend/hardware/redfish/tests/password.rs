@@ -1,0 +1,316 @@
+//! New passwords of controllers: whatever a controller answers and wherever a process is killed, one of the two slots has the
+//! password, and no controller is sent more than two wrong ones.
+
+use futures_util::future::join_all;
+
+use super::bmc::{State, link, refusal};
+use super::*;
+use crate::backend::http::tests::server::Received;
+
+/// How a controller changes the password of its account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Changes {
+    Well,
+    /// It refuses the password.
+    Refuses,
+    /// It changes it, and the answer is lost; or it does not, and no answer comes.
+    LosesAnswer,
+    LosesRequest,
+    /// Success is reported, and nothing changes.
+    Ignores,
+    /// It is changed to something that nothing knows.
+    Cuts,
+    /// It locks accounts after one wrong password.
+    Locks,
+    /// It has an account of another name.
+    OtherName,
+}
+
+impl State {
+    pub(super) fn answer_of_account(
+        &mut self,
+        received: &Received,
+        parts: &[&str],
+    ) -> Option<Reply> {
+        let changes = self.account?;
+        let own = "/redfish/v1/AccountService/Accounts/2";
+        Some(match (received.method.as_str(), parts) {
+            ("GET", ["AccountService"]) => {
+                let threshold = usize::from(changes == Changes::Locks);
+                let accounts = link("/redfish/v1/AccountService/Accounts");
+                Reply::json(
+                    200,
+                    json!({"Accounts": accounts, "MaxPasswordLength": 16, "AccountLockoutThreshold": threshold}),
+                )
+            }
+            ("GET", ["AccountService", "Accounts"]) => {
+                let other = link("/redfish/v1/AccountService/Accounts/1");
+                Reply::json(200, json!({"Members": [other, link(own)]}))
+            }
+            ("GET", ["AccountService", "Accounts", id]) => {
+                let name = match *id == "2" && changes != Changes::OtherName {
+                    true => "admin",
+                    false => "guest",
+                };
+                let account = json!({"Id": id, "UserName": name, "@odata.id": format!("/redfish/v1/AccountService/Accounts/{id}")});
+                Reply::Json(200, vec![("etag", "\"a\"".to_owned())], account)
+            }
+            ("PATCH", ["AccountService", "Accounts", "2"]) => {
+                assert_eq!(
+                    received.headers.get("if-match").map(String::as_str),
+                    Some("\"a\"")
+                );
+                let new = received.body["Password"].as_str().map(str::to_owned);
+                match changes {
+                    Changes::Refuses => return Some(refusal(400, "It is one of the last five.")),
+                    Changes::LosesRequest => {
+                        self.account = Some(Changes::Well);
+                        return Some(Reply::Raw(Vec::new()));
+                    }
+                    Changes::Ignores => {}
+                    Changes::Cuts => self.password = Some("cut".to_owned()),
+                    Changes::Well | Changes::LosesAnswer | Changes::Locks | Changes::OtherName => {
+                        self.password = new;
+                    }
+                }
+                match changes {
+                    Changes::LosesAnswer => Reply::Raw(Vec::new()),
+                    _ => Reply::json(204, Value::Null),
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The slots of one secret, in memory: what outlives a process.
+#[derive(Debug)]
+struct Slots {
+    current: Mutex<String>,
+    pending: Mutex<Option<String>>,
+    lengths: Mutex<Vec<usize>>,
+}
+
+impl Slots {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            current: Mutex::new("s3cret".to_owned()),
+            pending: Mutex::default(),
+            lengths: Mutex::default(),
+        })
+    }
+
+    /// The password that both would be where the replacement is complete.
+    fn settled(&self) -> Option<String> {
+        let pending = self.pending.lock().unwrap();
+        pending
+            .is_none()
+            .then(|| self.current.lock().unwrap().clone())
+    }
+}
+
+impl Secrets for Slots {
+    fn reveal(&self, _: &Reference) -> Result<Secret, SecretError> {
+        Ok(Secret::new(self.current.lock().unwrap().clone()))
+    }
+
+    fn cannot_be_replaced(&self, _: &Reference) -> Option<String> {
+        None
+    }
+
+    fn pending(&self, _: &Reference) -> Result<Option<Secret>, SecretError> {
+        Ok(self.pending.lock().unwrap().clone().map(Secret::new))
+    }
+
+    fn stage(&self, _: &Reference, length: usize) -> Result<Secret, SecretError> {
+        let mut lengths = self.lengths.lock().unwrap();
+        lengths.push(length);
+        let new = format!("new-password-{:03}", lengths.len());
+        *self.pending.lock().unwrap() = Some(new.clone());
+        Ok(Secret::new(new))
+    }
+
+    fn promote(&self, _: &Reference) -> Result<(), SecretError> {
+        let pending = self.pending.lock().unwrap().take();
+        *self.current.lock().unwrap() = pending.unwrap();
+        Ok(())
+    }
+
+    fn drop_pending(&self, _: &Reference) -> Result<(), SecretError> {
+        *self.pending.lock().unwrap() = None;
+        Ok(())
+    }
+}
+
+/// The site of one process.
+fn process(bmc: &Bmc, slots: &Arc<Slots>) -> Site {
+    let text = text(&[bmc.port()], "", "")
+        .replace("settling_time: 0.3", "settling_time: 0.02")
+        .replace("{env: PASSWORD}", "{file: '/secrets/{node}'}");
+    let site = strict_with(&text, slots.clone());
+    site.identities
+        .allow_unverified(site.nodes.iter().map(|node| node.name.as_str()));
+    site
+}
+
+/// How many wrong passwords a controller was sent, and the one that it has.
+fn state_of(bmc: &Bmc) -> (usize, Option<String>) {
+    let state = bmc.state();
+    (state.wrong, state.password.clone())
+}
+
+/// Acts as a run does.
+async fn rotate(site: &Site) -> Result<(), ActError> {
+    let mut notes = Vec::new();
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let (order, listener) = site.order_with(StepKind::RotateBmcPassword, None, notes.clone());
+        let error = match site.hardware.act(&order).await {
+            Ok(()) => return Ok(()),
+            Err(error @ (ActError::Permanent(_) | ActError::Refused(_))) => return Err(error),
+            Err(error) => error,
+        };
+        notes.extend(notes_of(&listener));
+        let (order, _) = site.order_with(StepKind::RotateBmcPassword, None, notes.clone());
+        match site.hardware.probe(&order).await {
+            Probe::Done => return Ok(()),
+            Probe::NotBegun | Probe::UnderWay if attempts < 3 => {}
+            Probe::NotBegun | Probe::UnderWay | Probe::Ambiguous(_) => return Err(error),
+        }
+    }
+}
+
+async fn controller(changes: Changes) -> (Bmc, Arc<Slots>) {
+    let bmc = Bmc::start().await;
+    bmc.state().account = Some(changes);
+    (bmc, Slots::new())
+}
+
+#[tokio::test]
+async fn a_new_password_is_set_and_tried_and_then_takes_the_place_of_the_old_one() {
+    let (bmc, slots) = controller(Changes::Well).await;
+    let site = process(&bmc, &slots);
+    let seen = &site.see().await[0];
+    assert!(seen.capabilities.contains(Capability::RotatePassword));
+    rotate(&site).await.unwrap();
+    assert_eq!(slots.settled().as_deref(), Some("new-password-001"));
+    assert_eq!(bmc.state().password.as_deref(), Some("new-password-001"));
+    assert_eq!(
+        (bmc.state().wrong, slots.lengths.lock().unwrap().clone()),
+        (0, vec![16])
+    );
+    // The same process uses the new one, and so does the next.
+    site.act(StepKind::PowerOn).await.unwrap();
+    rotate(&process(&bmc, &slots)).await.unwrap();
+    assert_eq!(slots.settled().as_deref(), Some("new-password-002"));
+    assert_eq!(state_of(&bmc), (0, slots.settled()));
+}
+
+#[tokio::test]
+async fn whatever_a_controller_answers_a_slot_has_its_password() {
+    let table = [
+        (Changes::Refuses, Err("It is one of the last five."), 0),
+        (Changes::LosesAnswer, Ok(()), 0),
+        (Changes::LosesRequest, Ok(()), 1),
+        (
+            Changes::Ignores,
+            Err("accepted the new password, and does not take it"),
+            1,
+        ),
+        (
+            Changes::Cuts,
+            Err("accepted the new password, and does not take it"),
+            1,
+        ),
+        (
+            Changes::Locks,
+            Err("locks accounts after 1 wrong passwords"),
+            0,
+        ),
+        (Changes::OtherName, Err("has no account `admin`"), 0),
+    ];
+    for (changes, expected, wrong) in table {
+        let (bmc, slots) = controller(changes).await;
+        let ended = rotate(&process(&bmc, &slots)).await;
+        match (&ended, expected) {
+            (Ok(()), Ok(())) => {}
+            (Err(error), Err(expected)) => {
+                assert!(error.to_string().contains(expected), "{changes:?}: {error}");
+            }
+            _ => panic!("{changes:?}: {ended:?}"),
+        }
+        assert_eq!(bmc.state().wrong, wrong, "{changes:?}");
+        let password = bmc.state().password.clone();
+        match changes {
+            Changes::Ignores => {
+                // The next process tries each once, and ends it where the controller does by then.
+                bmc.state().account = Some(Changes::Well);
+                rotate(&process(&bmc, &slots)).await.unwrap();
+                assert_eq!(state_of(&bmc), (2, slots.settled()));
+            }
+            Changes::Cuts => {
+                // Neither is tried twice, also where several things are asked for.
+                let site = process(&bmc, &slots);
+                let error = rotate(&site).await.unwrap_err().to_string();
+                assert!(
+                    error.contains("neither the pending password nor the current one"),
+                    "{error}"
+                );
+                assert!(error.contains("`/secrets/n0.pending`"), "{error}");
+                site.see().await;
+                assert_eq!(bmc.state().wrong, wrong + 2);
+            }
+            _ => assert_eq!(slots.settled(), password, "{changes:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_at_any_request_leaves_at_most_two_wrong_passwords() {
+    let (bmc, slots) = controller(Changes::Well).await;
+    rotate(&process(&bmc, &slots)).await.unwrap();
+    let requests = bmc.server.received.lock().unwrap().len();
+    let case = async |killed_at: usize| {
+        let (bmc, slots) = controller(Changes::Well).await;
+        let site = process(&bmc, &slots);
+        let (order, _) = site.order_with(StepKind::RotateBmcPassword, None, Vec::new());
+        let received = || bmc.server.received.lock().unwrap().len();
+        tokio::select! {
+            _ = site.hardware.act(&order) => {}
+            () = async { while received() < killed_at { tokio::task::yield_now().await; } } => {}
+        }
+        let site = process(&bmc, &slots);
+        let seen = site.see().await;
+        assert!(
+            matches!(seen[0].power, Fact::Known(_)),
+            "{killed_at}: {:?}",
+            seen[0].power
+        );
+        rotate(&site)
+            .await
+            .unwrap_or_else(|error| panic!("{killed_at}: {error}"));
+        assert_eq!(slots.settled(), bmc.state().password.clone(), "{killed_at}");
+        let wrong = bmc.state().wrong;
+        assert!(wrong <= 2, "{killed_at}: {wrong}");
+    };
+    join_all((1..=requests).map(case)).await;
+}
+
+#[tokio::test]
+async fn a_password_that_is_one_for_all_or_is_only_read_is_not_replaced() {
+    let (bmc, slots) = controller(Changes::Well).await;
+    let all = text(&[bmc.port()], "", "").replace("{env: PASSWORD}", "{file: /secrets/all}");
+    let site = strict_with(&all, slots);
+    site.identities.allow_unverified(["n0"]);
+    assert!(
+        !site.see().await[0]
+            .capabilities
+            .contains(Capability::RotatePassword)
+    );
+    let error = rotate(&site).await.unwrap_err().to_string();
+    assert!(
+        error.contains("is one for all nodes: it needs `{node}`"),
+        "{error}"
+    );
+}

@@ -1,0 +1,309 @@
+//! The service of a machine by its controller: never a success that a second reading does not show.
+
+use futures_util::future::join_all;
+
+use super::updates::{Dealt, Hardware as Simulated};
+use super::*;
+use crate::design::HardwareSetting;
+
+const DOCUMENT: &str = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  firmware:\n    \
+    bios: {version: '2.5', image: {url: 'http://images/bios_2.5.bin'}}\n    \
+    bmc: {version: '7.1', image: {url: 'http://images/bmc_7.1.bin'}}\n    \
+    NIC.1: {version: '22.5', image: {url: 'http://images/NIC.1_22.5.bin'}}\n  \
+    bios: {Turbo: Enabled, NumLock: false}\n";
+
+fn text_of(bmc: &Bmc) -> String {
+    let settings =
+        "settling_time: 0.05, request_timeout: 1, shutdown_time: 1, deploy: {boot_time: 0.3}";
+    let text = text(&[bmc.port()], "", "");
+    text.replace(
+        "settling_time: 0.3, request_timeout: 1, shutdown_time: 2",
+        settings,
+    )
+}
+
+/// A machine that is on, and its controller.
+async fn machine(change: impl FnOnce(&mut Simulated)) -> (Bmc, Site) {
+    let bmc = Bmc::start().await;
+    {
+        let mut state = bmc.state();
+        state.is_on = true;
+        state.delay = Duration::from_millis(20);
+        change(state.hardware());
+    }
+    let site = opened(&(text_of(&bmc) + DOCUMENT));
+    (bmc, site)
+}
+
+fn settings(names: &[(&str, &str)]) -> Parameters {
+    let settings = names.iter().map(|(name, value)| HardwareSetting {
+        name: Arc::from(*name),
+        before: None,
+        value: Arc::from(*value),
+    });
+    Parameters {
+        settings: settings.collect(),
+        ..Parameters::default()
+    }
+}
+
+const NIC: (&str, &str) = ("firmware.NIC.1", "22.5");
+const TURBO: (&str, &str) = ("bios.Turbo", "Enabled");
+
+/// Acts as a run does: an error that can pass, or whose outcome is not known, is retried where the probe allows it.
+async fn run(site: &Site, parameters: &Parameters, notes: Vec<Arc<str>>) -> Result<(), ActError> {
+    let mut notes = notes;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let (order, listener) =
+            site.order_with(StepKind::Service, Some(parameters.clone()), notes.clone());
+        let error = match site.hardware.act(&order).await {
+            Ok(()) => return Ok(()),
+            Err(error @ (ActError::Permanent(_) | ActError::Refused(_))) => return Err(error),
+            Err(error) => error,
+        };
+        notes.extend(notes_of(&listener));
+        let (order, _) =
+            site.order_with(StepKind::Service, Some(parameters.clone()), notes.clone());
+        match site.hardware.probe(&order).await {
+            Probe::Done => return Ok(()),
+            Probe::NotBegun | Probe::UnderWay if attempts < 3 => {}
+            Probe::NotBegun | Probe::UnderWay | Probe::Ambiguous(_) => return Err(error),
+        }
+    }
+}
+
+fn resets(bmc: &Bmc) -> usize {
+    let changes = bmc.changes();
+    changes.iter().filter(|change| *change == "On").count()
+}
+
+#[tokio::test]
+async fn updates_and_pending_values_come_about_with_one_restart() {
+    let (bmc, site) = machine(|_| ()).await;
+    let seen = &site.see().await[0];
+    assert!(seen.fixed.is_empty(), "{:?}", seen.fixed);
+    assert!(seen.capabilities.contains(Capability::Service));
+    let all = [
+        ("bios.NumLock", "false"),
+        TURBO,
+        NIC,
+        ("firmware.bmc", "7.1"),
+        ("firmware.bios", "2.5"),
+    ];
+    run(&site, &settings(&all), Vec::new()).await.unwrap();
+    assert_eq!(resets(&bmc), 1);
+    let mut state = bmc.state();
+    let hardware = state.hardware();
+    assert_eq!(hardware.attributes["Turbo"], "Enabled");
+    assert_eq!(hardware.attributes["NumLock"], false);
+    let versions: Vec<&str> = hardware.versions.values().map(String::as_str).collect();
+    assert_eq!(versions, ["22.5", "2.5", "7.1"]);
+    let nic = "/redfish/v1/UpdateService/FirmwareInventory/NIC.1";
+    assert_eq!(
+        hardware.asked,
+        [
+            json!({"ImageURI": "http://images/NIC.1_22.5.bin", "Targets": [nic]}),
+            json!({"ImageURI": "http://images/bmc_7.1.bin"}),
+            json!({"ImageURI": "http://images/bios_2.5.bin"}),
+        ]
+    );
+    let attributes = json!({"NumLock": false, "Turbo": "Enabled"});
+    let time = json!({"ApplyTime": "OnReset"});
+    let pending = json!({"Attributes": attributes, "@Redfish.SettingsApplyTime": time});
+    assert_eq!(hardware.patched, [pending]);
+}
+
+/// The ways of an update, whether the step may succeed, and how often the update is asked for.
+const UPDATES: [(Dealt, bool, usize); 16] = [
+    (Dealt::Well, true, 1),
+    (Dealt::WithoutTask, true, 1),
+    (Dealt::Unchanged, false, 2),
+    (Dealt::SecondTry, true, 2),
+    (Dealt::Vanishes, true, 1),
+    (Dealt::VanishesUnchanged, false, 2),
+    (Dealt::Fails, false, 2),
+    (Dealt::FailsChanged, true, 1),
+    (Dealt::Warns, true, 1),
+    (Dealt::WarnsUnchanged, false, 2),
+    (Dealt::Restarts, true, 1),
+    (Dealt::RestartsUnchanged, false, 2),
+    (Dealt::Refused, false, 1),
+    (Dealt::Waits, true, 1),
+    (Dealt::LosesAnswer, true, 1),
+    (Dealt::LosesRequest, true, 2),
+];
+
+#[tokio::test]
+async fn no_report_of_an_update_makes_a_success() {
+    let case = async |(dealt, succeeds, times): (Dealt, bool, usize), more: &[(&str, &str)]| {
+        let (bmc, site) = machine(|hardware| hardware.updates = dealt).await;
+        let ended = run(&site, &settings(more), Vec::new()).await;
+        let mut state = bmc.state();
+        let hardware = state.hardware();
+        let is_true = hardware.versions["NIC.1"] == "22.5";
+        assert_eq!(
+            (ended.is_ok(), is_true),
+            (succeeds, succeeds),
+            "{dealt:?}: {ended:?}"
+        );
+        assert_eq!(hardware.asked.len(), times, "{dealt:?}");
+        assert!(state.is_on, "{dealt:?}");
+    };
+    // An update alone, and one with pending values beside it.
+    let alone = UPDATES.map(|row| case(row, &[NIC]));
+    let both = UPDATES.map(|row| case(row, &[NIC, TURBO]));
+    join_all(alone).await;
+    join_all(both).await;
+}
+
+#[tokio::test]
+async fn pending_values_count_only_where_they_are_read_after_the_restart() {
+    let table = [
+        (Dealt::Well, false, true, 1),
+        (Dealt::Unchanged, false, false, 2),
+        // A controller that shows as set what the restart drops.
+        (Dealt::Unchanged, true, false, 2),
+        (Dealt::SecondTry, true, true, 2),
+        (Dealt::Refused, false, false, 0),
+    ];
+    for (dealt, shows_pending, succeeds, times) in table {
+        let change = |hardware: &mut Simulated| {
+            hardware.pending_values = dealt;
+            hardware.shows_pending = shows_pending;
+        };
+        let (bmc, site) = machine(change).await;
+        let ended = run(&site, &settings(&[TURBO]), Vec::new()).await;
+        let mut state = bmc.state();
+        let hardware = state.hardware();
+        let is_true = hardware.attributes["Turbo"] == "Enabled";
+        assert_eq!(
+            (ended.is_ok(), is_true),
+            (succeeds, succeeds),
+            "{dealt:?}: {ended:?}"
+        );
+        assert_eq!(hardware.patched.len(), times, "{dealt:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_tells_what_is_left_and_what_was_reported() {
+    let (_bmc, site) = machine(|hardware| hardware.updates = Dealt::Fails).await;
+    let error = run(&site, &settings(&[NIC]), Vec::new()).await.unwrap_err();
+    let error = error.to_string();
+    let left = "tried 2 times, and not changed: `firmware.NIC.1` shows 21.0, designed 22.5 (update 2 firmware.NIC.1 failed: \
+                Exception: Flash of the component.)";
+    assert!(error.ends_with(left), "{error}");
+}
+
+#[tokio::test]
+async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() {
+    let parameters = settings(&[TURBO, NIC]);
+    let (bmc, site) = machine(|_| ()).await;
+    run(&site, &parameters, Vec::new()).await.unwrap();
+    let requests = bmc.server.received.lock().unwrap().len();
+    let case = async |killed_at: usize| {
+        let (bmc, site) = machine(|_| ()).await;
+        let (order, listener) =
+            site.order_with(StepKind::Service, Some(parameters.clone()), Vec::new());
+        let received = || bmc.server.received.lock().unwrap().len();
+        tokio::select! {
+            _ = site.hardware.act(&order) => {}
+            () = async { while received() < killed_at { tokio::time::sleep(Duration::from_millis(1)).await; } } => {}
+        }
+        let notes = notes_of(&listener);
+        // The process that is gone keeps nothing.
+        let site = opened(&(text_of(&bmc) + DOCUMENT));
+        let (order, _) =
+            site.order_with(StepKind::Service, Some(parameters.clone()), notes.clone());
+        if site.hardware.probe(&order).await != Probe::Done {
+            run(&site, &parameters, notes)
+                .await
+                .unwrap_or_else(|error| panic!("{killed_at}: {error}"));
+        }
+        let mut state = bmc.state();
+        let hardware = state.hardware();
+        assert_eq!(hardware.versions["NIC.1"], "22.5", "{killed_at}");
+        assert_eq!(hardware.attributes["Turbo"], "Enabled", "{killed_at}");
+        assert!(
+            hardware.asked.len() <= 2,
+            "{killed_at}: {:?}",
+            hardware.asked
+        );
+        assert!(state.is_on, "{killed_at}");
+    };
+    let cases: Vec<usize> = (1..=requests).collect();
+    for some in cases.chunks(8) {
+        join_all(some.iter().map(|at| case(*at))).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_controller_does_not_offer_is_told_when_it_is_observed() {
+    let reasons = |seen: &ObservedNode| -> Vec<String> {
+        let fixed = seen.fixed.iter();
+        fixed
+            .map(|value| format!("{}: {}", value.name, value.reason))
+            .collect()
+    };
+    let (bmc, site) = machine(|hardware| {
+        hardware.attributes.remove("Turbo");
+        hardware.service = json!({"ServiceEnabled": false});
+    })
+    .await;
+    let off = "its UpdateService is switched off";
+    assert_eq!(
+        reasons(&site.see().await[0]),
+        [
+            "bios.Turbo: its BIOS has no attribute `Turbo`".to_owned(),
+            format!("firmware.NIC.1: {off}"),
+            format!("firmware.bios: {off}"),
+            format!("firmware.bmc: {off}"),
+        ]
+    );
+    let target = "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate";
+    let table = [
+        (
+            json!({"Actions": {}}),
+            "its UpdateService fetches no images (no action SimpleUpdate)",
+        ),
+        (
+            json!({"Actions": {"#UpdateService.SimpleUpdate": {"target": target, "TransferProtocol@Redfish.AllowableValues": ["HTTPS", "NFS"]}}}),
+            "its controller does not fetch images by HTTP, but by: HTTPS, NFS",
+        ),
+        (
+            json!({"Actions": {"#UpdateService.SimpleUpdate": {"target": target, "@Redfish.OperationApplyTimeSupport": {"SupportedValues": ["AtMaintenanceWindowStart"]}}}}),
+            "its controller applies updates only at: AtMaintenanceWindowStart",
+        ),
+    ];
+    for (service, reason) in table {
+        bmc.state().hardware().service = service;
+        let seen = &site.see().await[0];
+        assert!(
+            reasons(seen).contains(&format!("firmware.NIC.1: {reason}")),
+            "{:?}",
+            seen.fixed
+        );
+    }
+    // A document without an image, and a name that is not in the inventory.
+    bmc.state().hardware().service = json!({});
+    let other = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata: {mode: enforce, bios: {Turbo: 'On'}, \
+        firmware: {NIC.1: {version: '22.5'}, NIC.2: {version: '1', image: {url: 'http://images/x'}}}}\n";
+    bmc.state()
+        .hardware()
+        .attributes
+        .insert("Turbo".to_owned(), json!("Disabled"));
+    let site = opened(&(text_of(&bmc) + other));
+    assert_eq!(
+        reasons(&site.see().await[0]),
+        [
+            "bios.Turbo: its BIOS has no value `On` for `Turbo`, but: Enabled, Disabled",
+            "firmware.NIC.1: its Hardware document names no `image`",
+            "firmware.NIC.2: its UpdateService does not list it",
+        ]
+    );
+    // A controller that fails to answer tells of nothing that it cannot.
+    bmc.state().busy = 1000;
+    assert!(site.see().await[0].fixed.is_empty());
+}
