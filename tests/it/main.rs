@@ -78,6 +78,7 @@ mod cli_status;
 mod cli_trust;
 #[cfg(test)]
 mod cli_try;
+#[cfg(test)]
 mod cli_usage;
 #[cfg(test)]
 mod cli_validate;
