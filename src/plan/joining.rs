@@ -107,10 +107,14 @@ impl<'a> Joins<'a> {
                     return Joining::Missing("its node is not in the cluster".to_owned());
                 }
                 Membership::In(node) if !node.ready => {
+                    let why = "its node is not Ready";
                     let name = subject.name;
-                    return Joining::Missing(format!(
-                        "its node is not Ready; should it stay so, `trueup apply redeploy {name}` builds it anew"
-                    ));
+                    return Joining::Missing(match subject.seen.is_deployed() {
+                        true => format!(
+                            "{why}; if it stays so, `trueup apply redeploy {name}` builds it anew"
+                        ),
+                        false => why.to_owned(),
+                    });
                 }
                 Membership::In(_) | Membership::NoCluster | Membership::NotAsked => {}
             }

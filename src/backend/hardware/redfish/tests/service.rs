@@ -105,8 +105,9 @@ async fn updates_and_pending_values_come_about_with_one_restart() {
         hardware.asked,
         [
             json!({"ImageURI": "http://images/NIC.1_22.5.bin", "Targets": [nic]}),
-            json!({"ImageURI": "http://images/bmc_7.1.bin"}),
-            json!({"ImageURI": "http://images/bios_2.5.bin"}),
+            // The shape that the controller took before.
+            json!({"ImageURI": "http://images/bmc_7.1.bin", "Targets": ["/redfish/v1/Managers/1"]}),
+            json!({"ImageURI": "http://images/bios_2.5.bin", "Targets": ["/redfish/v1/Systems/1"]}),
         ]
     );
     let attributes = json!({"NumLock": false, "Turbo": "Enabled"});
