@@ -34,6 +34,8 @@ pub(super) fn basis(
     let at = arguments.revision(context, &checkout, &connection, &request, own)?;
     let mut plan_request = arguments.plan_request(context);
     plan_request.only_looks = true;
+    // No journal goes into it.
+    plan_request.by_checkpoints = true;
     let planner = Planner {
         client: context,
         checkout: &checkout,

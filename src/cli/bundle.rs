@@ -317,6 +317,7 @@ fn planned_again(
         observed,
         accept: AS_APPLIED.accept,
         without_forecast: false,
+        by_checkpoints: false,
         only_looks: true,
         gives_times: false,
         unblock: None,

@@ -6,6 +6,7 @@ use std::io::IsTerminal as _;
 use clap::Args;
 
 use crate::design::RunId;
+use crate::diagnostic::chain;
 use crate::plan::{RunState, UnfinishedRun};
 use crate::report::{self, Visible};
 use crate::run::{self, Connection, HalfDone, Process, Unlock, unlock};
@@ -64,7 +65,7 @@ pub(super) fn tell_unfinished(
     context.printer.tell(&text);
     if run.state == RunState::Interrupted {
         let site = checkout.site(Connection::Offline)?;
-        for line in ways_out(&site, &run.run)? {
+        for line in ways_out(&site, &run.run) {
             context.printer.tell(&format!("  {line}"));
         }
     }
@@ -72,12 +73,12 @@ pub(super) fn tell_unfinished(
 }
 
 /// The ways out of an interrupted run, a line each.
-pub(super) fn ways_out(
-    site: &run::SiteRepository<'_>,
-    run: &RunId,
-) -> Result<Vec<String>, Failure> {
-    let ways = run::WaysOut::find(site, run)?;
-    Ok(ways.map_or_else(Vec::new, |ways| report::ways_out(run, &ways)))
+pub(super) fn ways_out(site: &run::SiteRepository<'_>, run: &RunId) -> Vec<String> {
+    match run::WaysOut::find(site, run) {
+        Ok(Some(ways)) => report::ways_out(run, &ways),
+        Ok(None) => Vec::new(),
+        Err(error) => vec![format!("what it has done is not known: {}", chain(&error))],
+    }
 }
 
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {

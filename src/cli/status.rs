@@ -59,6 +59,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
         observed: planning::observed(context, command.observed.as_ref()),
         accept: command.revision.read.accept(),
         without_forecast: true,
+        by_checkpoints: false,
         only_looks: true,
         ..PlanArguments::default().plan_request(context)
     };

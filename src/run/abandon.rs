@@ -16,7 +16,7 @@ use super::view::{Completion, Left};
 use crate::design::{NodeName, RunId};
 use crate::plan::Plan;
 use crate::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
-use crate::step::StepId;
+use crate::step::{StepId, StepKind};
 
 /// The result of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,11 +160,18 @@ fn left_behind(
         let view = planned.get(node);
         view.is_some_and(|view| view.completion() == Completion::Complete)
     };
+    let is_torn_down = |node: &NodeName| {
+        let view = planned.get(node);
+        view.is_some_and(|view| view.achieved.has(StepKind::Destroy))
+    };
     let left_of = |node: &NodeRecord| {
         let message = match node.phase {
             Phase::Unknown | Phase::Prepared | Phase::Failed => node.last_error.clone(),
             Phase::NotStarted if is_complete(&node.node) => return None,
-            Phase::NotStarted => Some(Arc::from("torn down, and not built again")),
+            Phase::NotStarted if is_torn_down(&node.node) => {
+                Some(Arc::from("torn down, and not built again"))
+            }
+            Phase::NotStarted => node.last_error.clone(),
             Phase::Deployed => return None,
         };
         Some(HalfDone::Node {

@@ -146,7 +146,7 @@ pub(super) fn take_note(
 }
 
 fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
-    let said = |parameters: &Parameters| {
+    let stands = |parameters: &Parameters| {
         parameters.reason.is_some()
             || parameters.node_is_gone
             || parameters.identity.is_some()
@@ -157,7 +157,7 @@ fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
             || !parameters.settings.is_empty()
     };
     let steps = plan.steps.iter().filter(|step| {
-        step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(said)
+        step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(stands)
     });
     steps.map(|step| (&step.id, step)).collect()
 }

@@ -74,7 +74,7 @@ impl Session<'_> {
         }
     }
 
-    /// Restores the notes of steps for the records from the journal of a run, and which steps it began.
+    /// Restores from the journal of a run which steps it began.
     pub(super) fn recall(&self, replay: &Replay) {
         let begun = replay.entries.iter().filter_map(|entry| match entry {
             Entry::Intent { step } => Some(step.clone()),
@@ -84,14 +84,13 @@ impl Session<'_> {
             true => None,
             false => Some(begun.collect()),
         };
-        let noting: FxHashSet<&StepId> = self
-            .approved
-            .plan
-            .steps
-            .iter()
-            .filter(|step| step.id.kind.facts().notes != Notes::None)
-            .map(|step| &step.id)
-            .collect();
+    }
+
+    /// Restores the notes of those steps whose kinds have some, from what is known of a run.
+    pub(super) fn recall_notes(&self, replay: &Replay, has: impl Fn(Notes) -> bool) {
+        let steps = self.approved.plan.steps.iter().map(|step| &step.id);
+        let noting = steps.filter(|step| has(step.kind.facts().notes));
+        let noting: FxHashSet<&StepId> = noting.collect();
         for entry in &replay.entries {
             if let Entry::Note { step, text } = entry
                 && noting.contains(step)
@@ -101,7 +100,7 @@ impl Session<'_> {
         }
     }
 
-    /// The remediations of this run in the records, and the pods that its drains left, as notes of its steps.
+    /// The remediations of this run in the records, as notes of its steps.
     pub(super) fn remembered(&self) -> Vec<Entry> {
         let records = lock(&self.records);
         let steps = self.approved.plan.steps.iter();
@@ -120,11 +119,7 @@ impl Session<'_> {
                 text: note.to_text(),
             })
         });
-        let left = records.left_pods.iter().map(|(step, left)| Entry::Note {
-            step: step.clone(),
-            text: left.to_note().into(),
-        });
-        of_node.chain(left).collect()
+        of_node.collect()
     }
 
     /// Whether the record of a node lacks the deploy by this run that an outcome has.

@@ -222,7 +222,7 @@ impl KnownRun {
 
     /// Brings records up to date with what is known of the run and they lack, each end as the run itself would have recorded
     /// it; a machine whose rebuilding or teardown has begun without an end is unknown. Gives the nodes whose records it
-    /// changed. Without the plan all that was done to a machine counts as begun.
+    /// changed. Without the plan, a step that had begun counts as begun, unless the record has its end.
     pub(super) fn take_in(
         &self,
         nodes: &mut BTreeMap<NodeName, NodeRecord>,
@@ -243,8 +243,24 @@ impl KnownRun {
             };
             match (entry, &known_plan) {
                 (Entry::Opened { .. }, _) => {}
-                (Entry::Intent { .. }, _) | (Entry::Ended { .. }, None) => {
+                (Entry::Intent { .. }, _) => {
                     if step.kind.rebuilds() {
+                        begun.insert(node, step);
+                    }
+                }
+                (Entry::Ended { outcome, .. }, None) => {
+                    let is_recorded = step.kind.facts().reaches == Some(Phase::Deployed)
+                        && *outcome == StepOutcome::Succeeded
+                        && nodes
+                            .get(node)
+                            .is_some_and(|it| it.is_deployed_by(&run.run));
+                    let is_done = !matches!(
+                        outcome,
+                        StepOutcome::Skipped { .. } | StepOutcome::NotNeeded
+                    );
+                    if is_recorded {
+                        begun.remove(node);
+                    } else if is_done && step.kind.rebuilds() {
                         begun.insert(node, step);
                     }
                 }
@@ -260,6 +276,11 @@ impl KnownRun {
                     },
                     Some(plan),
                 ) => {
+                    let design = plan.designs.get(node).copied();
+                    // Of what design it was built cannot be told.
+                    if step.kind.facts().reaches == Some(Phase::Deployed) && design.is_none() {
+                        continue;
+                    }
                     if begun.get(node) == Some(&step) {
                         begun.remove(node);
                     }
@@ -275,7 +296,6 @@ impl KnownRun {
                     if plan.steps.contains(step)
                         && let Some(outcome) = outcome.filter(lacks)
                     {
-                        let design = plan.designs.get(node).copied();
                         changed.extend(plan.effects.apply(nodes, &outcome, run, design, now));
                         changed.insert(node.clone());
                     }
@@ -563,5 +583,17 @@ mod tests {
         assert_eq!(changed, [name.clone()].into());
         let last = nodes[&name].last_error.as_deref();
         assert_eq!(last, Some("deploy/n1 had begun"));
+        // A step that was skipped did nothing.
+        let skipped = Entry::Ended {
+            step: step(deploy),
+            outcome: StepOutcome::Skipped {
+                reason: "the group has failed".into(),
+            },
+            attempted: false,
+            duration_ms: 0,
+        };
+        let mut nodes = BTreeMap::new();
+        let changed = known(&[skipped]).take_in(&mut nodes, &run, None, 0);
+        assert!(changed.is_empty() && nodes.is_empty(), "{nodes:?}");
     }
 }

@@ -22,6 +22,7 @@ use crate::design::{NodeDesign, NodeName};
 use crate::journal::{Decision, Entry, Journal, Replay};
 use crate::plan::Plan;
 use crate::record::Outcome;
+use crate::step::Notes;
 use crate::threads::lock;
 
 /// How an interrupted run is resumed.
@@ -139,6 +140,8 @@ pub(super) fn take_in(session: &Session<'_>, known: &KnownRun, replay: &Replay) 
     if known.is_newest {
         session.recall(replay);
     }
+    // Of an older journal the records have the notes, but for those that stand in no record.
+    session.recall_notes(replay, |notes| known.is_newest || notes == Notes::LeftPods);
     for outcome in NodeOutcome::all_of(replay, session.approved.plan) {
         if !known.is_recorded(&outcome) || session.is_behind(&outcome) {
             session.node_changed(&outcome);

@@ -95,9 +95,16 @@ impl NodeView {
         if is_gone || self.planned == self.achieved {
             return None;
         }
+        let is_rebuilt = self.planned.has(StepKind::Deploy);
         match () {
-            () if self.achieved.has(StepKind::RemoveEtcd) => Some(Left::OutOfEtcd),
-            () if self.achieved.has(StepKind::ShutdownKubelet) => Some(Left::KubeletStopped),
+            () if self.achieved.has(StepKind::RemoveEtcd) => Some(match is_rebuilt {
+                true => Left::OutOfEtcd,
+                false => Left::Leaving,
+            }),
+            () if self.achieved.has(StepKind::ShutdownKubelet) => Some(match is_rebuilt {
+                true => Left::KubeletStopped,
+                false => Left::Leaving,
+            }),
             () => self.begun.has(StepKind::Drain).then_some(Left::Cordoned),
         }
     }
@@ -112,6 +119,8 @@ pub enum Left {
     KubeletStopped,
     /// Its member was removed from its etcd cluster, too.
     OutOfEtcd,
+    /// One of these, of a node that was to leave for good.
+    Leaving,
 }
 
 impl Left {
@@ -122,6 +131,11 @@ impl Left {
             Self::Cordoned => {
                 return format!(
                     "{node} is left cordoned; `trueup apply uncordon {node}` lets pods be scheduled on it again."
+                );
+            }
+            Self::Leaving => {
+                return format!(
+                    "{node} is left cordoned and partly out of its clusters; the same change, planned anew, does the rest."
                 );
             }
             Self::KubeletStopped => "its kubelet stopped",
@@ -247,4 +261,45 @@ pub fn tolerated(plan: &Plan) -> FxHashSet<usize> {
     needed
         .filter(|index| plan.steps[*index].id.kind == StepKind::ShutdownKubelet)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_node_is_left_follows_from_what_was_done_and_whether_it_was_to_come_back() {
+        use StepKind::{Deploy, Destroy, Drain, RemoveEtcd, ShutdownKubelet};
+        let kinds = |kinds: &[StepKind]| {
+            let mut set = Kinds::default();
+            kinds.iter().for_each(|kind| set.add(*kind));
+            set
+        };
+        let back = [Drain, RemoveEtcd, ShutdownKubelet, Destroy, Deploy];
+        let gone = &back[..4];
+        let cases: [(&[StepKind], &[StepKind], &[StepKind], Option<Left>); 8] = [
+            (&back, &[], &[], None),
+            (&back, &[Drain], &[], Some(Left::Cordoned)),
+            (&back, &[Drain, RemoveEtcd], &[Drain], Some(Left::Cordoned)),
+            (&back, &back[..2], &back[..2], Some(Left::OutOfEtcd)),
+            (
+                &back,
+                &back[..3],
+                &[Drain, ShutdownKubelet],
+                Some(Left::KubeletStopped),
+            ),
+            (gone, &back[..2], &back[..2], Some(Left::Leaving)),
+            (&back, &back[..4], &back[..3], None),
+            (&back, &back, &back, None),
+        ];
+        for (planned, begun, achieved, left) in cases {
+            let view = NodeView {
+                planned: kinds(planned),
+                begun: kinds(begun),
+                achieved: kinds(achieved),
+                ..NodeView::default()
+            };
+            assert_eq!(view.left(), left, "{begun:?} {achieved:?} of {planned:?}");
+        }
+    }
 }

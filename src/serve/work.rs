@@ -319,6 +319,7 @@ impl Operator for Approval<'_> {
             observed: Observed::Now,
             accept: AS_APPLIED.accept,
             without_forecast: false,
+            by_checkpoints: false,
             only_looks: false,
             gives_times: false,
             unblock: None,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::approvals::{Approving, Gate, SigningRules, site_signed_if_needed};
+use super::approvals::{Approving, Gate, SigningRules};
 use super::backends::{allow_applied, choose, identities, runtime};
 use super::checking::checked_as_made;
 use super::client::driven;
@@ -17,7 +17,9 @@ use super::compared::{applied, differing, share_digests, subjects};
 use super::guarded::GuardScope;
 use super::renewed::renewed;
 use super::rules::RuleSet;
-use super::{AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, sound};
+use super::{
+    AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, records, sound,
+};
 use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
 use crate::design::{Digests, Documented, NodeDesign, NodeName, Policy};
@@ -30,7 +32,7 @@ use crate::plan::{
     Options, Plan, Renames, Request, Target, Unblocking,
 };
 use crate::record::{NodeRecord, SiteState, State};
-use crate::repository::{self, CommitId, Links, open_file};
+use crate::repository::{CommitId, Links, open_file};
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 use crate::step::StepKind;
@@ -63,6 +65,8 @@ pub struct PlanRequest {
     pub accept: Accept,
     /// No pods are observed, nor rights: nothing is forecast.
     pub without_forecast: bool,
+    /// The records are those of the last checkpoint: what a run that has not ended did since is left out.
+    pub by_checkpoints: bool,
     /// Nothing is to be done: records that are not signed as the site demands are reported, and no refusal.
     pub only_looks: bool,
     /// Times of drains were given, which may contradict each other or the documents.
@@ -197,21 +201,6 @@ impl Planned {
         std::mem::forget((site, guarded, records, observations, applied, hardware, old));
         plan
     }
-}
-
-/// Fetches more of a shallow history, until it reaches the last site action.
-fn deepen(connection: &Connection<'_>, state: &SiteState, target: CommitId) -> Result<(), Failure> {
-    if let (Connection::Shared { remote, .. }, Some(action)) = (connection, &state.last_action)
-        && let Ok(base) = action.revision.parse()
-    {
-        return match remote.fetch_commit(base) {
-            // All of the history does not lead to it.
-            Err(repository::Error::Gone { .. }) => Ok(remote.unshallow()?),
-            Err(error) => Err(error.into()),
-            Ok(()) => Ok(remote.deepen(base, target)?),
-        };
-    }
-    Ok(())
 }
 
 /// The base of a plan: the records.
@@ -553,7 +542,7 @@ impl<'a> Planner<'a> {
         let Some(commit) = commit_of(self.at).or(head.map(|head| head.commit)) else {
             return Ok(Default::default());
         };
-        deepen(self.connection, state, commit)?;
+        records::deepen(self.connection, state, commit)?;
         if self.request.action.is_targeted() {
             return Ok(Default::default());
         }
@@ -591,13 +580,15 @@ impl<'a> Planner<'a> {
         let began = Instant::now();
         let state = store.read()?;
         let mut records = store.nodes(&state)?;
-        let site = site_signed_if_needed(self.checkout, self.connection.clone())?;
-        let now = self.client.clock().seconds();
-        if let Err(error) = run::bring_up_to_date(&site, (&store, &state), &mut records, now) {
-            self.client.tell(&format!(
-                "warning: what the run that has not ended did since its last checkpoint is not known: {}",
-                chain(&error)
-            ));
+        if !self.plan_request.by_checkpoints {
+            let known = (&store, &state);
+            records::bring_up_to_date(
+                self.client,
+                self.checkout,
+                self.connection,
+                known,
+                &mut records,
+            )?;
         }
         log::info!(
             "records of {} nodes, in {:.1?}",

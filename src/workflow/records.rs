@@ -1,9 +1,14 @@
 //! The first act of every command that contacts the remote or begins a run: it publishes the records that an earlier
 //! command of this clone could not, and follows the remote's records.
 
+use std::collections::BTreeMap;
+
 use super::approvals::site_signed_if_needed;
 use super::{Checkout, Client, Failure};
-use crate::record::{ExchangeOutcome, RunRecord, Store};
+use crate::design::NodeName;
+use crate::diagnostic::chain;
+use crate::record::{ExchangeOutcome, NodeRecord, RunRecord, SiteState, State, Store};
+use crate::repository::{self, CommitId};
 use crate::run::{self, Connection, Outlook, Process, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours, which are
@@ -53,6 +58,53 @@ pub fn follow<'s>(
         ));
     }
     Ok(store)
+}
+
+/// Brings records of nodes up to date with what a run that has not ended has done since its last checkpoint; what cannot be
+/// read of it is a warning.
+///
+/// # Errors
+///
+/// The policy on signatures cannot be read.
+pub(super) fn bring_up_to_date(
+    client: &dyn Client,
+    checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
+    known: (&Store<'_>, &State),
+    nodes: &mut BTreeMap<NodeName, NodeRecord>,
+) -> Result<(), Failure> {
+    let site = site_signed_if_needed(checkout, connection.clone())?;
+    let now = client.clock().seconds();
+    if let Err(error) = run::bring_up_to_date(&site, known, nodes, now) {
+        client.tell(&format!(
+            "warning: what the run that has not ended did since its last checkpoint is not known: {}",
+            chain(&error)
+        ));
+    }
+    Ok(())
+}
+
+/// Fetches more of a shallow history, until it reaches the last site action.
+///
+/// # Errors
+///
+/// The remote cannot be asked.
+pub(super) fn deepen(
+    connection: &Connection<'_>,
+    state: &SiteState,
+    target: CommitId,
+) -> Result<(), Failure> {
+    if let (Connection::Shared { remote, .. }, Some(action)) = (connection, &state.last_action)
+        && let Ok(base) = action.revision.parse()
+    {
+        return match remote.fetch_commit(base) {
+            // All of the history does not lead to it.
+            Err(repository::Error::Gone { .. }) => Ok(remote.unshallow()?),
+            Err(error) => Err(error.into()),
+            Ok(()) => Ok(remote.deepen(base, target)?),
+        };
+    }
+    Ok(())
 }
 
 /// Ensures that no other run is in the way before anything is planned: the effects of a running or interrupted run

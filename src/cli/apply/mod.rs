@@ -300,7 +300,7 @@ pub(in crate::cli) fn look_out(
             Ok(None)
         }
         Err(run::Error::Unfinished { run, site: name }) => {
-            let ways = interrupted::ways_out(site, &run)?;
+            let ways = interrupted::ways_out(site, &run);
             let failure = Failure::from(run::Error::Unfinished { run, site: name });
             Err(failure.details(ways))
         }

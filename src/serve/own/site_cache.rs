@@ -115,6 +115,7 @@ pub(super) fn plan(
     let plan_request = PlanRequest {
         observed,
         without_forecast: true,
+        by_checkpoints: false,
         only_looks: true,
         ..host.plan_request()
     };

@@ -73,6 +73,7 @@ fn statuses(shared: &Shared, provision: bool, power: bool) -> Result<Map<String,
     let plan_request = PlanRequest {
         observed,
         without_forecast: true,
+        by_checkpoints: false,
         only_looks: true,
         ..host.plan_request()
     };

@@ -381,6 +381,7 @@ impl Stage {
             observed: Observed::Now,
             accept: Accept::default(),
             without_forecast: false,
+            by_checkpoints: false,
             gives_times: true,
             unblock: None,
         };
