@@ -25,7 +25,7 @@ pub(super) enum Changes {
     /// A request is lost, then an answer, and then it refuses the password that it has.
     LosesBoth,
     LosesAnswerOnce,
-    /// It has no room for a password of a length that is set.
+    /// It has no space for a password of a length that is set.
     IsShort,
     /// It changes it, and the answer is lost; or it does not, and no answer comes.
     LosesAnswer,
@@ -328,7 +328,7 @@ async fn a_refusal_after_which_the_password_is_not_known_leaves_both() {
             ("s3cret", Some("new-password-001"))
         );
         if changes == Changes::RefusesAndCuts {
-            // Both were seen to be wrong: this process sends neither again.
+            // Both were observed to be wrong: this process sends neither again.
             site.see().await;
             assert_eq!(bmc.state().wrong, wrong);
         }
