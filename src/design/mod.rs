@@ -68,6 +68,7 @@ pub use policy::backends_of;
 pub use recent::Recent;
 pub(crate) use rules::RESERVED_LABELS;
 pub use rules::Size;
+pub(crate) use rules::sharing_controllers;
 pub use schema::SchemaCache;
 pub use section::{Class, Rung, Section};
 pub use strategy::DEFAULT_STRATEGY;

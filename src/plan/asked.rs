@@ -41,7 +41,7 @@ impl<'a> Rules<'a> {
             Does::Destroy => only_machine(self.destroy(Item::new(subject, ChangeKind::Destroy))),
             Does::Cluster(kind) => self.on_cluster(subject, kind),
             Does::Machine(kind, verb) => on_machine(request, subject, kind, verb),
-            Does::Controller(kind) => on_controller(subject, kind),
+            Does::Controller(kind) => self.on_controller(subject, kind),
             Does::Relabel => relabel(subject),
             Does::Remediate => self.remediate(subject, !request.nodes.is_empty()),
             Does::Accept if request.as_is => accept::as_is(request, subject),
@@ -203,6 +203,29 @@ impl<'a> Rules<'a> {
         item
     }
 
+    /// One step on the controller of a machine, which the life of the machine does not forbid.
+    fn on_controller(&self, subject: Subject<'a>, kind: StepKind) -> Item<'a> {
+        let mut item = Item::new(subject, ChangeKind::Operation);
+        match subject.seen {
+            Observation::NotAsked => item.block("it was not observed", None),
+            Observation::Unknown(why) => {
+                let reason = format!("it could not be observed: {why}");
+                item.block(&reason, None);
+            }
+            Observation::Known(..) => {}
+        }
+        if let Some(other) = self.beside.get(subject.name) {
+            let reason = format!(
+                "its controller is that of `{other}`, too: the file of that one would have the old password, with which the \
+                 account would be locked"
+            );
+            item.block(&reason, None);
+        }
+        let parameters = Parameters::default();
+        item.work.single = Some(Box::new(Single { kind, parameters }));
+        item
+    }
+
     /// Blocks a machine that must not be torn down or switched off.
     fn hold_back(&self, mut item: Item<'a>, action: Action) -> Item<'a> {
         // A drain is taken back by an uncordon; what else takes it out of its clusters is not.
@@ -297,22 +320,6 @@ fn forget(subject: Subject<'_>) -> Item<'_> {
 }
 
 /// One step on the machine, where its life has it.
-/// One step on the controller of a machine, which the life of the machine does not forbid.
-fn on_controller(subject: Subject<'_>, kind: StepKind) -> Item<'_> {
-    let mut item = Item::new(subject, ChangeKind::Operation);
-    match subject.seen {
-        Observation::NotAsked => item.block("it was not observed", None),
-        Observation::Unknown(why) => {
-            let reason = format!("it could not be observed: {why}");
-            item.block(&reason, None);
-        }
-        Observation::Known(..) => {}
-    }
-    let parameters = Parameters::default();
-    item.work.single = Some(Box::new(Single { kind, parameters }));
-    item
-}
-
 fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb: Verb) -> Item<'a> {
     let change = match kind {
         StepKind::SetRetired => ChangeKind::Retire,

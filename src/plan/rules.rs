@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use super::allowance::Allowed;
 use super::joining::Joins;
 use super::options::Leaving;
@@ -31,6 +33,8 @@ pub(super) struct Rules<'a> {
     pub(super) no_etcd_here: Allowed<'a>,
     /// The machines that are to join, and when.
     pub(super) joins: Joins<'a>,
+    /// The nodes on whose controllers another node is, each with one of those, where controllers are changed.
+    pub(super) beside: FxHashMap<&'a NodeName, &'a NodeName>,
     /// How failed machines are brought back.
     pub(super) remedy: Remedy<'a>,
 }

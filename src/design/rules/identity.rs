@@ -1,11 +1,15 @@
 //! Identities of machines: no two nodes may name the same.
 
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::super::read::{Findings, is_blank, text_of};
-use super::super::{BackendKind, Documented, HardwareBackend, NodeDesign, NodeName, Section};
+use super::super::{
+    BackendKind, Documented, Guards, HardwareBackend, NodeDesign, NodeName, Section,
+};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::identity;
 
@@ -75,6 +79,18 @@ struct Controller {
 }
 
 impl Controller {
+    /// The controller that trueup itself asks for a node, and where its document names it.
+    fn asked(node: &NodeDesign, backend: &HardwareBackend) -> Option<(Self, Mark)> {
+        match backend.kind {
+            BackendKind::Redfish | BackendKind::Ipmi => Self::of(node, backend),
+            BackendKind::Sim
+            | BackendKind::None
+            | BackendKind::Ironic
+            | BackendKind::Maas
+            | BackendKind::Metal3 => None,
+        }
+    }
+
     /// Returns the controller by which a node is reached, and where its document names it.
     fn of(node: &NodeDesign, backend: &HardwareBackend) -> Option<(Self, Mark)> {
         let oob = node.sections.get(&Section::OutOfBand);
@@ -85,6 +101,11 @@ impl Controller {
         // IPMI reaches the address on the out-of-band network alone.
         let of = |name: &str| own(name).filter(|_| is_redfish).and_then(text_of);
         let address = of("address").or_else(|| node.out_of_band.address.clone())?;
+        // An address has several spellings, and so has a name.
+        let address = match address.parse::<IpAddr>() {
+            Ok(address) => Arc::from(address.to_string()),
+            Err(_) => Arc::from(address.to_ascii_lowercase()),
+        };
         let system = of("system").or_else(|| setting("system").filter(|_| is_redfish));
         let system = system.map(|text| {
             let text = text.replace("{node}", node.name.as_str());
@@ -111,6 +132,30 @@ impl Controller {
     }
 }
 
+/// The nodes whose controllers have other nodes behind them too, each with one of those.
+pub(crate) fn sharing_controllers<'d>(
+    nodes: impl Iterator<Item = &'d NodeDesign>,
+    guards: &Guards,
+) -> FxHashMap<&'d NodeName, &'d NodeName> {
+    let mut first: FxHashMap<Controller, &NodeName> = FxHashMap::default();
+    let mut sharing = FxHashMap::default();
+    for node in nodes {
+        let Some((place, _)) = Controller::asked(node, guards.backend_of(node)) else {
+            continue;
+        };
+        match first.entry(place.with_system(None)) {
+            Entry::Vacant(entry) => {
+                entry.insert(&node.name);
+            }
+            Entry::Occupied(entry) => {
+                sharing.insert(&node.name, *entry.get());
+                sharing.entry(*entry.get()).or_insert(&node.name);
+            }
+        }
+    }
+    sharing
+}
+
 /// Two nodes on one controller are two systems of it; where a node names none, it has the controller alone.
 fn check_shared<'d>(
     site: &'d Documented,
@@ -119,10 +164,7 @@ fn check_shared<'d>(
     findings: &mut Findings,
 ) {
     let backend = site.guards.backend_of(node);
-    if !matches!(backend.kind, BackendKind::Redfish | BackendKind::Ipmi) {
-        return;
-    }
-    let Some((place, mark)) = Controller::of(node, backend) else {
+    let Some((place, mark)) = Controller::asked(node, backend) else {
         return;
     };
     let (alone, whole) = (place.with_system(None), place.with_system(Some(WHOLE)));

@@ -90,6 +90,7 @@ mod storage;
 
 pub use storage::Size;
 
+pub(crate) use identity::sharing_controllers;
 pub(crate) use labels::RESERVED as RESERVED_LABELS;
 
 use super::catalog::Catalog;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use super::action::{Action, Request};
+use super::action::{Action, Does, Request};
 use super::allowance::{Allowance, Allowed};
 use super::covered::Covering;
 use super::etcd::Clusters;
@@ -25,7 +25,7 @@ use super::{
     Approvals, Forecast, Options, Plan, PlanGuards, PlannedGroup, Precondition, Summary, Verdicts,
     blast_radius, forecast, graph, groups, preconditions, remedy, steps,
 };
-use crate::design::{Digest, FieldPattern, NoPattern, NodeName};
+use crate::design::{Digest, FieldPattern, NoPattern, NodeName, sharing_controllers};
 use crate::guard::{self, Guarded, Machines, WaveSize};
 use crate::record::NodeRecord;
 use crate::step::Step;
@@ -343,6 +343,13 @@ fn rules<'a>(
         gone: named("--node-is-gone", &options.leaving.gone)?,
         joins: Joins::of(input, clusters),
         remedy: Remedy::of(input, options),
+        beside: match matches!(input.request.action.does(), Does::Controller(_)) {
+            true => {
+                let nodes = input.after.nodes.values();
+                sharing_controllers(nodes.map(|node| &**node), input.after.guards())
+            }
+            false => FxHashMap::default(),
+        },
         fields: fields(&input.request)?,
     })
 }

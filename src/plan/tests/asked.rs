@@ -2,7 +2,8 @@
 
 use super::leaving::clustered;
 use super::*;
-use crate::design::Share;
+use crate::design::{BackendKind, HardwareBackend, Share};
+use crate::observed::Capability;
 use crate::plan::Action;
 use crate::step::{CleanStep, StepKind};
 
@@ -448,4 +449,40 @@ fn a_protected_machine_is_taken_out_of_no_cluster() {
         assert_eq!(plan.changes[0].blocked, None, "{action}");
         assert!(work(&plan).contains(step), "{action}: {}", work(&plan));
     }
+}
+
+#[test]
+fn a_controller_of_two_nodes_gets_no_new_password() {
+    let mut fixture = PlanFixture::settled(&["n1", "n2", "n3"]);
+    fixture.guards.backends.hardware = HardwareBackend {
+        kind: BackendKind::Redfish,
+        settings: None,
+    };
+    for (name, address) in [("n1", "fd00::7"), ("n2", "FD00:0::7"), ("n3", "fd00::8")] {
+        fixture.designed(name).out_of_band.address = Some(Arc::from(address));
+        fixture
+            .seen(name)
+            .capabilities
+            .insert(Capability::RotatePassword);
+    }
+    let plan = asked(&mut fixture, Action::RotateBmcPassword, &["n1", "n2", "n3"]);
+    assert_eq!(work(&plan), "rotate-bmc-password/n3");
+    let reason = |at: usize| {
+        plan.changes[at]
+            .blocked
+            .as_ref()
+            .unwrap()
+            .reason
+            .to_string()
+    };
+    assert!(
+        reason(0).starts_with("its controller is that of `n2`, too"),
+        "{}",
+        reason(0)
+    );
+    assert!(
+        reason(1).starts_with("its controller is that of `n1`, too"),
+        "{}",
+        reason(1)
+    );
 }

@@ -154,18 +154,19 @@ impl Controller {
         self.login.open(sessions).await
     }
 
-    /// Whether it takes the login, which is sent once: a session where it has them, else a read of a path.
+    /// Whether it accepts the login: by a session where it has them, else by a read of a path. A wrong password is sent
+    /// twice only where the refusal of the session does not tell that it is wrong.
     ///
     /// # Errors
     ///
     /// It does not answer, or for another reason than the login.
-    pub(super) async fn takes_login(
+    pub(super) async fn accepts_login(
         &self,
         sessions: Option<Arc<str>>,
         path: &str,
     ) -> Result<bool, Failure> {
-        if let Some(is_taken) = self.login.is_taken(sessions).await? {
-            return Ok(is_taken);
+        if let Some(is_accepted) = self.login.accepts(sessions).await? {
+            return Ok(is_accepted);
         }
         match self.get(path).await {
             Ok(_) => Ok(true),

@@ -12,7 +12,7 @@
 //! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
 //! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; observed off |
 //! | service | updates, pending values, off, on ([`service`]) | all values read again |
-//! | rotate-bmc-password | the account's password, changed and tried ([`password`]) | it was taken |
+//! | rotate-bmc-password | the account's password, changed and tried ([`password`]) | it was accepted |
 //! | clean, provide | clean steps: erases, BIOS, comparisons, each once | each ended |
 //!
 //! Before each step, and in each observation, the machine is proven to be the one that the document means;
@@ -97,7 +97,7 @@ pub(super) struct Redfish {
     images: Images,
     /// Where the systems of machines report.
     reports: Reports,
-    /// The password of each controller whose replacement was interrupted that it takes; `None`: neither.
+    /// The password of each controller whose replacement was interrupted that it accepts; `None`: neither.
     taken: Mutex<HashMap<NodeName, Option<Secret>>>,
     /// Facts about each controller, so that it is not asked again.
     known: Mutex<KnownControllers>,

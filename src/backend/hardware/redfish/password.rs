@@ -2,11 +2,13 @@
 //!
 //! The new password is durable in the pending slot of its secret before the controller is asked for anything, is tried, and
 //! then takes the place of the old one. A process that is killed leaves both slots: the next one tries the pending password
-//! and, where that is refused, the current one, each once, since controllers lock accounts. The password is in no plan, note,
-//! journal or argument list.
+//! and, where that is refused, the current one, each once, since controllers lock accounts. A refusal proves nothing, since an
+//! answer before it may have been lost: the pending password is dropped only where the controller was observed to refuse it and to
+//! accept the current one. The password is in no plan, note, journal or argument list.
 
 use std::sync::Arc;
 
+use reqwest::StatusCode;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -21,8 +23,10 @@ use crate::backend::{ActError, Order, Probe, Secret, SecretError};
 use crate::design::{NodeDesign, Reference};
 use crate::threads::lock;
 
-/// The length of new passwords: as long as all makers take.
+/// The length of new passwords: as long as all makers accept.
 const LENGTH: u64 = 20;
+/// The shortest new password that is set.
+const SHORTEST: u64 = 8;
 /// Most accounts of a controller that are read.
 const MOST: usize = 256;
 /// The note of a password that was asked for.
@@ -53,7 +57,7 @@ impl Redfish {
     }
 
     /// The account of a node's controller. Where a replacement of its password was interrupted, the one of both that it
-    /// takes, each tried once in the life of this process.
+    /// accepts, each tried once in the life of this process, and again after each request that may have changed it.
     pub(super) async fn taken_account(
         &self,
         node: &NodeDesign,
@@ -84,10 +88,7 @@ impl Redfish {
             _ => {}
         }
         for each in both {
-            let controller = self.controller(subject, endpoint, Some(of(each)));
-            let is_taken = self.is_taken(&controller).await?;
-            controller.log_out().await;
-            if is_taken {
+            if self.accepts((subject, endpoint), of(each)).await? {
                 lock(&self.taken).insert(node.name.clone(), Some(each.clone()));
                 return Ok(Some(of(each)));
             }
@@ -97,15 +98,27 @@ impl Redfish {
         Err(refuse(neither(&reference)))
     }
 
-    /// Whether a controller takes the account that it is used with; the password is sent once.
-    async fn is_taken(&self, controller: &Controller) -> Result<bool, ActError> {
+    /// Whether a controller accepts an account now.
+    async fn accepts(
+        &self,
+        (subject, endpoint): (&Arc<str>, &Endpoint),
+        account: Credentials,
+    ) -> Result<bool, ActError> {
+        let controller = self.controller(subject, endpoint, Some(account));
+        let accepted = self.accepts_login(&controller).await;
+        controller.log_out().await;
+        accepted
+    }
+
+    /// Whether a controller accepts the account that it is used with.
+    async fn accepts_login(&self, controller: &Controller) -> Result<bool, ActError> {
         let root = controller.root().await?;
         let sessions = match self.settings.sessions {
             Sessions::Auto => sessions_of(&root),
             Sessions::Never => None,
         };
         let read = root.link("/Systems").unwrap_or("/redfish/v1/Systems");
-        Ok(controller.takes_login(sessions, read).await?)
+        Ok(controller.accepts_login(sessions, read).await?)
     }
 }
 
@@ -115,7 +128,7 @@ fn neither(reference: &Reference) -> String {
         Reference::Exec(words) => Arc::from(words.join(" ")),
     };
     format!(
-        "its controller takes neither the pending password nor the current one: set the password of its account by hand to \
+        "its controller accepts neither the pending password nor the current one: set the password of its account by hand to \
          that of `{path}`, and remove `{path}.pending`"
     )
 }
@@ -150,33 +163,58 @@ impl Machine<'_> {
         };
         self.note(order, note).await?;
         order.reporter.progress("setting the new password");
+        let accounts = |password: &Secret| Credentials::Basic {
+            username: username.clone(),
+            password: password.clone(),
+        };
         let body = json!({ "Password": new.reveal() });
-        if let Err(failure) = self.controller.patch(&account, &body).await {
-            // Refused: the controller has the old one.
-            if failure.class() == Class::Permanent && failure.status().is_some() {
-                secrets.drop_pending(&reference).map_err(told)?;
+        // From here on it may have either, whatever is answered, or if no answer comes.
+        lock(&self.backend.taken).remove(&node.name);
+        let failure = match self.controller.patch(&account, &body).await {
+            Ok(_) => None,
+            Err(failure) if failure.class() != Class::Permanent || failure.status().is_none() => {
+                return Err(failure.into());
             }
-            return Err(failure.into());
-        }
+            Err(failure) => Some(failure),
+        };
         sleep(self.backend.settings.settling).await;
         order.reporter.progress("trying the new password");
-        let credentials = Credentials::Basic {
-            username,
-            password: new,
+        let place = (&self.subject, self.controller.endpoint());
+        let accepted = self.backend.accepts(place, accounts(&new)).await;
+        let Some(failure) = failure else {
+            return match accepted? {
+                true => self.promote(node, &reference),
+                false => self.refuse(
+                    "its controller confirmed the new password, and does not accept it: both passwords are kept; the next \
+                     `trueup apply rotate-bmc-password` tries each once",
+                ),
+            };
         };
-        let endpoint = self.controller.endpoint();
-        let controller = self
-            .backend
-            .controller(&self.subject, endpoint, Some(credentials));
-        let is_taken = self.backend.is_taken(&controller).await;
-        controller.log_out().await;
-        match is_taken? {
-            true => self.promote(node, &reference),
-            false => self.refuse(
-                "its controller accepted the new password, and does not take it: both passwords are kept; the next \
-                 `trueup apply rotate-bmc-password` tries each once",
-            ),
+        // A refusal can be that of a repeated request, the first of which was carried out.
+        let is_unchanged = match (accepted, failure.status()) {
+            (Ok(true), _) => return self.promote(node, &reference),
+            (Err(_), _) | (_, Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)) => false,
+            (Ok(false), _) => {
+                let current = secrets.reveal_again(&reference).map_err(told)?;
+                let accepted = self.backend.accepts(place, accounts(&current)).await;
+                if accepted == Ok(false) {
+                    // This process retries neither.
+                    lock(&self.backend.taken).insert(node.name.clone(), None);
+                }
+                accepted == Ok(true)
+            }
+        };
+        if !is_unchanged {
+            return Err(ActError::Permanent(Arc::from(format!(
+                "{failure}; whether its controller has the new password or the old one is not known: both are kept; the \
+                 next `trueup apply rotate-bmc-password` tries each once"
+            ))));
         }
+        // Noted first: without the note, a resumed run takes the empty slot for that of a new password in use.
+        let what = Arc::from(ROTATE);
+        self.note(order, Note::Refused { what }).await?;
+        secrets.drop_pending(&reference).map_err(told)?;
+        Err(failure.into())
     }
 
     fn promote(&self, node: &NodeDesign, reference: &Reference) -> Result<(), ActError> {
@@ -207,6 +245,12 @@ impl Machine<'_> {
             .number("/MaxPasswordLength")
             .filter(|longest| *longest > 0);
         let shortest = service.number("/MinPasswordLength").unwrap_or(0).min(64);
+        if let Some(longest) = longest.filter(|longest| *longest < SHORTEST) {
+            return self.refuse(&format!(
+                "its controller accepts passwords of at most {longest} letters (`MaxPasswordLength`), and trueup sets none \
+                 shorter than {SHORTEST}"
+            ));
+        }
         let length = longest
             .map_or(LENGTH, |longest| LENGTH.min(longest))
             .max(shortest);

@@ -40,7 +40,10 @@ type Component = (Arc<str>, bool);
 /// The way in which a value is brought true.
 #[derive(Clone, Debug, PartialEq)]
 enum Change {
-    Attribute(Value),
+    Attribute {
+        name: String,
+        value: Value,
+    },
     SecureBoot(bool),
     Update {
         image: Arc<str>,
@@ -98,7 +101,9 @@ impl HardwareReading {
             let bios = bios.ok_or("its controller does not show its BIOS")?;
             apply_time(bios)?;
             let terms = self.terms.as_deref();
-            return value_of(bios, terms, attribute, wanted).map(Change::Attribute);
+            let name = attribute.to_owned();
+            let value = value_of(bios, terms, attribute, wanted)?;
+            return Ok(Change::Attribute { name, value });
         }
         if name.starts_with("firmware.") {
             return self.update(node, name);
@@ -344,9 +349,8 @@ impl Machine<'_> {
                     return self
                         .refuse(&format!("`{}` cannot be changed: {refusal}", setting.name));
                 }
-                Ok(Change::Attribute(value)) => {
-                    let name = setting.name.trim_start_matches("bios.");
-                    attributes.insert(name.to_owned(), value);
+                Ok(Change::Attribute { name, value }) => {
+                    attributes.insert(name, value);
                 }
                 Ok(Change::SecureBoot(is_on)) => secure_boot = Some(is_on),
                 Ok(Change::Update { image, component }) => {

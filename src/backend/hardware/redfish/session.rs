@@ -148,12 +148,13 @@ impl Login {
         self.renew().await
     }
 
-    /// Opens a session of its own at a path: whether the account was taken; `None`: there are no sessions.
+    /// Opens a session of its own at a path: whether the account was accepted; `None`: there are no sessions, or the refusal
+    /// of one does not tell.
     ///
     /// # Errors
     ///
     /// The controller does not answer, or refuses for another reason.
-    pub(super) async fn is_taken(
+    pub(super) async fn accepts(
         &self,
         sessions: Option<Arc<str>>,
     ) -> Result<Option<bool>, Failure> {
@@ -170,20 +171,19 @@ impl Login {
         if lock(&self.session).is_some() {
             return Ok(Some(true));
         }
-        let refusal = lock(&self.refusal).clone();
-        match refusal {
-            Some(failure) => {
-                let words = failure.words().unwrap_or_default().to_ascii_lowercase();
-                let is_full = ["limit", "exceed", "maximum"]
-                    .iter()
-                    .any(|word| words.contains(word));
-                match failure.status().map(|status| status.as_u16()) {
-                    // Some makers call a wrong password a bad request.
-                    Some(400 | 401 | 403) if !is_full => Ok(Some(false)),
-                    _ => Err(failure),
-                }
-            }
-            None => Ok(None),
+        // Taken: what the account is refused for is to be told, not this.
+        let Some(refusal) = lock(&self.refusal).take() else {
+            return Ok(None);
+        };
+        let words = refusal.words().unwrap_or_default().to_ascii_lowercase();
+        let is_full = ["limit", "exceed", "maximum"]
+            .iter()
+            .any(|word| words.contains(word));
+        match refusal.status().map(|status| status.as_u16()) {
+            Some(401 | 403) if !is_full => Ok(Some(false)),
+            // Some makers call a wrong password a bad request, and others a request for a session.
+            Some(400 | 401 | 403 | 404 | 405 | 410 | 501) => Ok(None),
+            _ => Err(refusal),
         }
     }
 

@@ -398,6 +398,9 @@ impl State {
     }
 
     fn log_in(&mut self, received: &Received) -> Reply {
+        if let Opening::Refused(status @ (400 | 404 | 405 | 410 | 501)) = self.opening {
+            return refusal(status, "There is nothing of that kind.");
+        }
         if received.body["UserName"] != "admin"
             || received.body["Password"].as_str() != self.password.as_deref()
         {

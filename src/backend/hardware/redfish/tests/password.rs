@@ -1,9 +1,11 @@
 //! New passwords of controllers: whatever a controller answers and wherever a process is killed, one of the two slots has the
 //! password, and no controller is sent more than two wrong ones.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use futures_util::future::join_all;
 
-use super::bmc::{State, link, refusal};
+use super::bmc::{Opening, State, link, refusal};
 use super::*;
 use crate::backend::http::tests::server::Received;
 
@@ -11,8 +13,20 @@ use crate::backend::http::tests::server::Received;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Changes {
     Well,
-    /// It refuses the password.
+    /// It refuses the password, or every change.
     Refuses,
+    Forbids,
+    /// It changes it, and reports a refusal.
+    RefusesAfterwards,
+    /// It changes it to something that nothing knows, and reports a refusal.
+    RefusesAndCuts,
+    /// It changes it and ends all sessions, and reports that it is busy.
+    IsBusyAfterwards,
+    /// A request is lost, then an answer, and then it refuses the password that it has.
+    LosesBoth,
+    LosesAnswerOnce,
+    /// It has no space for a password of a length that is set.
+    IsShort,
     /// It changes it, and the answer is lost; or it does not, and no answer comes.
     LosesAnswer,
     LosesRequest,
@@ -37,10 +51,14 @@ impl State {
         Some(match (received.method.as_str(), parts) {
             ("GET", ["AccountService"]) => {
                 let threshold = usize::from(changes == Changes::Locks);
+                let longest = match changes {
+                    Changes::IsShort => 7,
+                    _ => 16,
+                };
                 let accounts = link("/redfish/v1/AccountService/Accounts");
                 Reply::json(
                     200,
-                    json!({"Accounts": accounts, "MaxPasswordLength": 16, "AccountLockoutThreshold": threshold}),
+                    json!({"Accounts": accounts, "MaxPasswordLength": longest, "AccountLockoutThreshold": threshold}),
                 )
             }
             ("GET", ["AccountService", "Accounts"]) => {
@@ -61,20 +79,29 @@ impl State {
                     Some("\"a\"")
                 );
                 let new = received.body["Password"].as_str().map(str::to_owned);
+                let is_lost = matches!(changes, Changes::LosesRequest | Changes::LosesBoth);
                 match changes {
-                    Changes::Refuses => return Some(refusal(400, "It is one of the last five.")),
-                    Changes::LosesRequest => {
-                        self.account = Some(Changes::Well);
-                        return Some(Reply::Raw(Vec::new()));
+                    Changes::Refuses | Changes::Forbids | Changes::Ignores => {}
+                    Changes::LosesRequest => self.account = Some(Changes::Well),
+                    Changes::LosesBoth => self.account = Some(Changes::LosesAnswerOnce),
+                    Changes::Cuts | Changes::RefusesAndCuts => {
+                        self.password = Some("cut".to_owned());
                     }
-                    Changes::Ignores => {}
-                    Changes::Cuts => self.password = Some("cut".to_owned()),
-                    Changes::Well | Changes::LosesAnswer | Changes::Locks | Changes::OtherName => {
-                        self.password = new;
-                    }
+                    _ => self.password = new,
                 }
                 match changes {
-                    Changes::LosesAnswer => Reply::Raw(Vec::new()),
+                    Changes::LosesAnswerOnce => self.account = Some(Changes::Refuses),
+                    Changes::IsBusyAfterwards => self.end_sessions(),
+                    _ => {}
+                }
+                match changes {
+                    _ if is_lost => Reply::Raw(Vec::new()),
+                    Changes::LosesAnswer | Changes::LosesAnswerOnce => Reply::Raw(Vec::new()),
+                    Changes::Refuses | Changes::RefusesAfterwards | Changes::RefusesAndCuts => {
+                        refusal(400, "It is one of the last five.")
+                    }
+                    Changes::Forbids => refusal(403, "The account may not do that."),
+                    Changes::IsBusyAfterwards => Reply::json(503, json!({})),
                     _ => Reply::json(204, Value::Null),
                 }
             }
@@ -89,6 +116,8 @@ struct Slots {
     current: Mutex<String>,
     pending: Mutex<Option<String>>,
     lengths: Mutex<Vec<usize>>,
+    /// The process is killed as soon as the pending password is dropped.
+    is_killed: AtomicBool,
 }
 
 impl Slots {
@@ -97,6 +126,7 @@ impl Slots {
             current: Mutex::new("s3cret".to_owned()),
             pending: Mutex::default(),
             lengths: Mutex::default(),
+            is_killed: AtomicBool::new(false),
         })
     }
 
@@ -138,7 +168,10 @@ impl Secrets for Slots {
 
     fn drop_pending(&self, _: &Reference) -> Result<(), SecretError> {
         *self.pending.lock().unwrap() = None;
-        Ok(())
+        match self.is_killed.load(Ordering::Relaxed) {
+            true => Err(SecretError("killed".to_owned())),
+            false => Ok(()),
+        }
     }
 }
 
@@ -207,21 +240,24 @@ async fn a_new_password_is_set_and_tried_and_then_takes_the_place_of_the_old_one
     assert_eq!(state_of(&bmc), (0, slots.settled()));
 }
 
+const CONFIRMED: &str = "confirmed the new password, and does not accept it";
+
 #[tokio::test]
 async fn whatever_a_controller_answers_a_slot_has_its_password() {
     let table = [
-        (Changes::Refuses, Err("It is one of the last five."), 0),
+        (Changes::Refuses, Err("It is one of the last five."), 1),
+        (Changes::RefusesAfterwards, Ok(()), 0),
         (Changes::LosesAnswer, Ok(()), 0),
         (Changes::LosesRequest, Ok(()), 1),
+        (Changes::LosesBoth, Ok(()), 1),
+        // The old one was sent for a session and with the request.
+        (Changes::IsBusyAfterwards, Ok(()), 2),
+        (Changes::Ignores, Err(CONFIRMED), 1),
+        (Changes::Cuts, Err(CONFIRMED), 1),
         (
-            Changes::Ignores,
-            Err("accepted the new password, and does not take it"),
-            1,
-        ),
-        (
-            Changes::Cuts,
-            Err("accepted the new password, and does not take it"),
-            1,
+            Changes::IsShort,
+            Err("accepts passwords of at most 7 letters (`MaxPasswordLength`)"),
+            0,
         ),
         (
             Changes::Locks,
@@ -243,6 +279,12 @@ async fn whatever_a_controller_answers_a_slot_has_its_password() {
         assert_eq!(bmc.state().wrong, wrong, "{changes:?}");
         let password = bmc.state().password.clone();
         match changes {
+            Changes::LosesBoth => {
+                // What it accepts is found out anew before it is asked again.
+                let sent = bmc.changes();
+                let sent = sent.iter().filter(|line| line.starts_with("PATCH"));
+                assert_eq!((sent.count(), slots.settled()), (2, password));
+            }
             Changes::Ignores => {
                 // The next process tries each once, and ends it where the controller does by then.
                 bmc.state().account = Some(Changes::Well);
@@ -262,6 +304,69 @@ async fn whatever_a_controller_answers_a_slot_has_its_password() {
                 assert_eq!(bmc.state().wrong, wrong + 2);
             }
             _ => assert_eq!(slots.settled(), password, "{changes:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_after_which_the_password_is_not_known_leaves_both() {
+    let table = [
+        (Changes::Forbids, "The account may not do that.", 1),
+        (Changes::RefusesAndCuts, "It is one of the last five.", 2),
+    ];
+    for (changes, expected, wrong) in table {
+        let (bmc, slots) = controller(changes).await;
+        let site = process(&bmc, &slots);
+        let error = rotate(&site).await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("both are kept"), "{error}");
+        assert_eq!(bmc.state().wrong, wrong, "{changes:?}");
+        let current = slots.current.lock().unwrap().clone();
+        let pending = slots.pending.lock().unwrap().clone();
+        assert_eq!(
+            (current.as_str(), pending.as_deref()),
+            ("s3cret", Some("new-password-001"))
+        );
+        if changes == Changes::RefusesAndCuts {
+            // Both were observed to be wrong: this process sends neither again.
+            site.see().await;
+            assert_eq!(bmc.state().wrong, wrong);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_noted_before_the_pending_password_is_dropped() {
+    let (bmc, slots) = controller(Changes::Refuses).await;
+    slots.is_killed.store(true, Ordering::Relaxed);
+    let site = process(&bmc, &slots);
+    let (order, listener) = site.order_with(StepKind::RotateBmcPassword, None, Vec::new());
+    site.hardware.act(&order).await.unwrap_err();
+    assert_eq!(slots.settled().as_deref(), Some("s3cret"));
+    let notes = notes_of(&listener);
+    let (order, _) = site.order_with(StepKind::RotateBmcPassword, None, notes);
+    assert_eq!(site.hardware.probe(&order).await, Probe::NotBegun);
+}
+
+#[tokio::test]
+async fn a_refused_session_tells_of_a_wrong_password_only_where_it_is_unauthorized() {
+    for status in [400, 404, 405, 410, 501] {
+        for own in ["s3cret", "pending"] {
+            let (bmc, slots) = controller(Changes::Well).await;
+            bmc.state().opening = Opening::Refused(status);
+            bmc.state().password = Some(own.to_owned());
+            *slots.pending.lock().unwrap() = Some("pending".to_owned());
+            let site = process(&bmc, &slots);
+            let seen = site.see().await;
+            let power = &seen[0].power;
+            assert!(matches!(power, Fact::Known(_)), "{status} {own}: {power:?}");
+            assert_eq!(
+                bmc.state().wrong,
+                usize::from(own == "s3cret"),
+                "{status} {own}"
+            );
+            rotate(&site).await.unwrap();
+            assert_eq!(slots.settled(), bmc.state().password.clone());
         }
     }
 }
