@@ -13,7 +13,9 @@ use super::Error;
 use crate::design::{Backends, SiteName, backends_of};
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::node_from_json;
-use crate::repository::{Links, Repository, read_file, replace_file};
+use crate::repository::{
+    Links, Repository, common_dir_around, read_file, replace_file, setting_in,
+};
 
 /// The folder of a sandbox, in git's common directory.
 const FOLDER: &str = "trueup-sandbox";
@@ -119,13 +121,22 @@ impl Sandbox {
     ///
     /// It is marked as one, and its settings are gone.
     pub fn of(repository: &Repository) -> Result<Option<Self>, Error> {
-        let folder = repository.common_dir().join(FOLDER);
+        let common_dir = repository.common_dir();
+        Self::marked(common_dir, || Ok(repository.config(SETTING)?.is_some()))
+    }
+
+    /// The sandbox that a repository is by its marks.
+    fn marked(
+        common_dir: &Path,
+        is_set: impl FnOnce() -> Result<bool, Error>,
+    ) -> Result<Option<Self>, Error> {
+        let folder = common_dir.join(FOLDER);
         if folder.is_dir() {
             return Ok(Some(Self { folder }));
         }
-        match repository.config(SETTING)? {
-            None => Ok(None),
-            Some(_) => Err(Error::Sandbox {
+        match is_set()? {
+            false => Ok(None),
+            true => Err(Error::Sandbox {
                 path: folder,
                 problem: format!(
                     "`{SETTING}` in git's configuration marks it, and its folder is missing"
@@ -147,14 +158,18 @@ impl Sandbox {
         }
     }
 
-    /// The sandbox that a folder, or one around it, is; found without git.
-    #[must_use]
-    pub fn around(folder: &Path) -> Option<Self> {
-        let marks = folder
-            .ancestors()
-            .map(|each| each.join(".git").join(FOLDER));
-        let folder = marks.into_iter().find(|folder| folder.is_dir())?;
-        Some(Self { folder })
+    /// The sandbox that the repository around a folder is; found without the git program.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sandbox::of`].
+    pub fn around(folder: &Path) -> Result<Option<Self>, Error> {
+        let Some(common_dir) = common_dir_around(folder) else {
+            return Ok(None);
+        };
+        Self::marked(&common_dir, || {
+            Ok(setting_in(&common_dir, SETTING).is_some())
+        })
     }
 
     /// How far its clock is ahead of the real one, in seconds.
