@@ -107,11 +107,7 @@ impl<'a> Rules<'a> {
 }
 
 /// The way out for a machine that is gone for good, so that no step could reach it. Only what no cluster knows is forgotten at once.
-pub(super) fn if_gone(
-    name: &NodeName,
-    membership: Membership<'_>,
-    is_etcd_member: bool,
-) -> String {
+pub(super) fn if_gone(name: &NodeName, membership: Membership<'_>, is_etcd_member: bool) -> String {
     let leaves = match membership {
         Membership::In(_) => " takes it out of its clusters",
         Membership::Unseen(_) | Membership::NotAsked => {
@@ -119,7 +115,9 @@ pub(super) fn if_gone(
         }
         Membership::NoCluster | Membership::Out if is_etcd_member => " takes it out of etcd",
         Membership::NoCluster | Membership::Out => {
-            return format!("if it is gone for good, `trueup apply forget {name}` drops its record");
+            return format!(
+                "if it is gone for good, `trueup apply forget {name}` drops its record"
+            );
         }
     };
     format!(

@@ -209,8 +209,10 @@ impl Class {
             "node" | "nodes" | "unverified" | "drifted" => Some(Self::Node),
             "group" | "groups" => Some(Self::Group),
             "site" => Some(Self::Site),
-            "actor" | "author" | "by" | "caller" | "committer" | "email" | "holder" | "operator"
-            | "principal" | "signer" | "signers" | "subject" | "user" | "who" => Some(Self::Person),
+            "actor" | "author" | "by" | "caller" | "committer" | "email" | "holder"
+            | "operator" | "principal" | "signer" | "signers" | "subject" | "user" | "who" => {
+                Some(Self::Person)
+            }
             "name" | "rack" | "host" | "cluster" => Some(Self::Name),
             _ => None,
         }
@@ -307,8 +309,7 @@ impl Names {
             .is_some_and(|found| found.len() == text.len());
         let is_person = class == Some(Class::Person);
         // Where only a name can stand, also a word of the schemas is one.
-        let is_name =
-            (is_whole || is_person) && class.is_some_and(|class| !class.is_trueups(text));
+        let is_name = (is_whole || is_person) && class.is_some_and(|class| !class.is_trueups(text));
         if is_own(text) && !is_name {
             return;
         }
@@ -494,7 +495,7 @@ mod tests {
                 json!({"actor": "person-1 person-2", "message": "asked by person-1, not by person-2"}),
             ),
             (
-                json!({"actor": "deploy user", "message": "the deploy failed"}),
+                json!({"actor": "deploy eva", "message": "the deploy failed"}),
                 json!({"actor": "person-1 person-2", "message": "the deploy failed"}),
             ),
             (
@@ -502,11 +503,14 @@ mod tests {
                 json!({"break_glass": {"by": "person-1", "reason": "person-1 is on call"}}),
             ),
             (
-                json!({"who": "jan", "user": "node", "by": {"name": "eva jan"}}),
-                json!({"who": "person-2", "user": "person-3", "by": {"name": "person-1 person-2"}}),
+                json!({"who": "jan", "email": "owner", "by": {"name": "eva jan"}}),
+                json!({"who": "person-2", "email": "person-3", "by": {"name": "person-1 person-2"}}),
             ),
             // What a schema lists is read again.
-            (json!({"by": "out-of-service"}), json!({"by": "out-of-service"})),
+            (
+                json!({"by": "out-of-service"}),
+                json!({"by": "out-of-service"}),
+            ),
             (
                 json!({"message": "cannot read /home/jan/keys of ~eva or @mia"}),
                 json!({"message": "cannot read /name-2/name-3/name-4 of ~name-1 or @name-5"}),

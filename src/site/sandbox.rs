@@ -261,3 +261,50 @@ fn unusable(path: &Path, error: &dyn Display) -> Error {
         problem: error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{create_dir_all, write};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_in_the_sandbox_of_its_repository_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let sandbox = top.join("box");
+        create_dir_all(sandbox.join(".git").join(FOLDER)).unwrap();
+        create_dir_all(sandbox.join("sites/edge")).unwrap();
+        create_dir_all(sandbox.join("clone/.git")).unwrap();
+        // A linked worktree, as git makes it, and a submodule.
+        let own = sandbox.join(".git/worktrees/linked");
+        create_dir_all(&own).unwrap();
+        write(own.join("commondir"), "../..\n").unwrap();
+        create_dir_all(top.join("linked")).unwrap();
+        let line = format!("gitdir: {}\n", own.display());
+        write(top.join("linked/.git"), line).unwrap();
+        create_dir_all(sandbox.join(".git/modules/part")).unwrap();
+        create_dir_all(sandbox.join("part")).unwrap();
+        write(sandbox.join("part/.git"), "gitdir: ../.git/modules/part\n").unwrap();
+        for (folder, is_in) in [
+            ("box", true),
+            ("box/sites/edge", true),
+            ("linked", true),
+            ("box/clone", false),
+            ("box/part", false),
+            (".", false),
+        ] {
+            let found = Sandbox::around(&top.join(folder)).unwrap();
+            let found = found.map(|found| found.folder.canonicalize().unwrap());
+            let expected = is_in.then(|| sandbox.join(".git").join(FOLDER));
+            assert_eq!(found, expected, "{folder}");
+        }
+        // The setting alone marks one, too.
+        std::fs::remove_dir(sandbox.join(".git").join(FOLDER)).unwrap();
+        assert!(Sandbox::around(&sandbox).unwrap().is_none());
+        write(sandbox.join(".git/config"), "[trueup]\n\tsandbox = true\n").unwrap();
+        for folder in ["box", "linked"] {
+            assert!(Sandbox::around(&top.join(folder)).is_err(), "{folder}");
+        }
+    }
+}

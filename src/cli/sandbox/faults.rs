@@ -1,6 +1,7 @@
 //! The faults of a sandbox: what fails, is lost, slow, or kills the process that begins it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use crate::cli::{Failure, FailureKind};
 use crate::design::NodeName;
 use crate::diagnostic::nearest;
 use crate::report::counted;
+use crate::repository::replace_file;
 use crate::site::SandboxSettings;
 use crate::step::{Actor, StepId, StepKind};
 
@@ -190,6 +192,16 @@ pub(super) fn slow(
     Ok(())
 }
 
+/// Asks for a kill in the simulated site in a file. A process that works there meanwhile reads all of it or nothing.
+fn ask(kill: &Kill, site: &Path) -> std::io::Result<()> {
+    if let Some(folder) = site.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    replace_file(&Kill::file(site), |out| {
+        Ok(serde_json::to_writer(out, kill)?)
+    })
+}
+
 /// Kills the process that begins a step, once.
 pub(super) fn kill(
     context: &Context,
@@ -205,8 +217,8 @@ pub(super) fn kill(
         nodes: nodes.iter().map(|node| node.as_str().into()).collect(),
         step,
     };
-    let asked = kill.ask(&place.file()?);
-    asked.map_err(|error| Failure::error(format!("cannot ask for the kill: {error}")))?;
+    ask(&kill, &place.file()?)
+        .map_err(|error| Failure::error(format!("cannot ask for the kill: {error}")))?;
     let what = step.map_or("a step", StepKind::as_str);
     let of = match nodes.is_empty() {
         true => String::new(),
@@ -256,7 +268,9 @@ pub(super) fn repair(
 /// The node of a step that can be made to fail: one that the simulator carries out.
 fn injectable(id: &StepId) -> Option<&NodeName> {
     let node = id.node.as_ref()?;
-    simulated_kinds().any(|kind| kind == id.kind).then_some(node)
+    simulated_kinds()
+        .any(|kind| kind == id.kind)
+        .then_some(node)
 }
 
 /// Injects the failures of a rehearsed run.

@@ -44,7 +44,9 @@ fn named(folder: &Path, left_out: &[&str]) -> std::io::Result<BTreeMap<OsString,
     let mut all = BTreeMap::new();
     for entry in entries {
         let (name, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;
-        let is_lock = path.extension().is_some_and(|extension| extension == "lock");
+        let is_lock = path
+            .extension()
+            .is_some_and(|extension| extension == "lock");
         if !is_lock && !left_out.iter().any(|each| *each == name) {
             all.insert(name, path);
         }

@@ -34,10 +34,7 @@ pub(in crate::plan) struct Bounds<'g> {
 
 impl<'g> Bounds<'g> {
     pub(super) fn of(ground: &Ground<'g>) -> Self {
-        Self::new(
-            &ground.options.leaving,
-            &ground.site.guards().configuration,
-        )
+        Self::new(&ground.options.leaving, &ground.site.guards().configuration)
     }
 
     pub(in crate::plan) fn new(
