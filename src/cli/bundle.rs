@@ -92,6 +92,14 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         run_bundle::write(context, &checkout, &run, &command.out, command.anonymise)?;
         return Ok(0);
     }
+    if let [word] = &*command.words
+        && looks_like_run(word)
+    {
+        let site = &context.checkout(&repository)?.location.site;
+        let message = format!("run `{word}` of site `{site}` is not in the records here");
+        return Err(Failure::new(FailureKind::NotFound, message)
+            .hint("`trueup log` fetches the records of the remote, and lists the runs"));
+    }
     if command.anonymise {
         let message =
             "a plan is made again from the commits of its repository, which have the names";
@@ -136,6 +144,12 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         effect::short(&PlanEffect::of(&planned.plan).digest()),
     ));
     Ok(0)
+}
+
+/// Whether a word can only be the beginning of a run's id: no action begins with a digit.
+fn looks_like_run(word: &str) -> bool {
+    word.starts_with(|letter: char| letter.is_ascii_digit())
+        && word.chars().all(|letter| letter.is_ascii_alphanumeric())
 }
 
 fn text_of(plan: &Plan) -> Result<String, Failure> {

@@ -412,7 +412,13 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         false => None,
     };
     let entered = sandbox::enter(&context, &parsed.command, &arguments);
-    let result = entered.and_then(|()| parsed.command.run(&mut context));
+    let result = entered.and_then(|begun| {
+        let result = parsed.command.run(&mut context);
+        if let Some(begun) = begun {
+            begun.end(&context);
+        }
+        result
+    });
     let (code, message) = match &result {
         Ok(code) => (*code, None),
         Err(failure) => (context.printer.fail(failure), Some(&*failure.message)),
@@ -448,16 +454,45 @@ impl Command {
 
     /// Whether it may change the records, the runs or the machines of a site, and ends by itself.
     fn changes_site(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::Apply(_)
-                | Self::Run(_)
-                | Self::Accept(_)
-                | Self::Abort(_)
-                | Self::Unlock(_)
-                | Self::Migrate(_)
-                | Self::Approve(_)
-        )
+            | Self::Run(_)
+            | Self::Accept(_)
+            | Self::Abort(_)
+            | Self::Unlock(_)
+            | Self::Migrate(_)
+            | Self::Approve(_) => true,
+            // It has its own answer for each of its commands.
+            Self::Try(_)
+            // These change no more than files of the checkout, or what is elsewhere.
+            | Self::Init(_)
+            | Self::Adopt(_)
+            | Self::Trust(_)
+            | Self::Demo(_)
+            | Self::Comment(_)
+            // It stays, and what is done in it is of many requests.
+            | Self::Serve(_)
+            | Self::Validate(_)
+            | Self::Render(_)
+            | Self::Diff(_)
+            | Self::Plan(_)
+            | Self::Bundle(_)
+            | Self::Replay(_)
+            | Self::Log(_)
+            | Self::Show(_)
+            | Self::Explain(_)
+            | Self::Status(_)
+            | Self::Nodes(_)
+            | Self::Sites(_)
+            | Self::Etcd(_)
+            | Self::Doctor(_)
+            | Self::Export(_)
+            | Self::Policy(_)
+            | Self::Schemas(_)
+            | Self::Actions
+            | Self::Completions(_)
+            | Self::Man(_) => false,
+        }
     }
 
     /// Whether it prints what may be longer than a screen, and asks nothing.

@@ -10,7 +10,6 @@ use super::action::{Action, Does, Request};
 use super::drift::{labels_to_set, owed};
 use super::item::Item;
 use super::leave::Leave;
-use super::leaving::if_gone;
 use super::rules::{Retired, Rules};
 use super::subject::{Membership, Observation, Subject};
 use super::work::Single;
@@ -114,7 +113,7 @@ impl<'a> Rules<'a> {
         if self.gone.contains(subject.name) && matches!(subject.seen, Observation::Unknown(_)) {
             item.because("cannot be reached, so that its disks are not erased");
             if subject.after.is_none() {
-                item.because(format!("is not in the design: {}", if_gone(subject)));
+                item.because(format!("is not in the design: {}", self.if_gone(subject)));
             }
             item.change.disks.clear();
             item.work.destroy = false;

@@ -9,7 +9,6 @@ use super::drift::{Drift, labels_to_set};
 use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
-use super::leaving::if_gone;
 use super::rules::{Retired, Rules};
 use super::service::FirmwareStanding;
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
@@ -76,7 +75,7 @@ impl<'a> Rules<'a> {
             item.block("it would be torn down", Some("--allow-destroy"));
         }
         if let Observation::Unknown(why) = subject.seen {
-            let reason = format!("it could not be observed: {why}; {}", if_gone(subject));
+            let reason = format!("it could not be observed: {why}; {}", self.if_gone(subject));
             match subject.left_half_done() {
                 // Nothing tells what is on it, so that no flag allows more.
                 Some(_) => item.block(&reason, None),

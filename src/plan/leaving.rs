@@ -6,10 +6,12 @@
 use super::item::Item;
 use super::leave::Leave;
 use super::rules::Rules;
+use super::steps::leaving::Bounds;
 use super::subject::{Membership, Observation, Subject};
+use crate::design::NodeName;
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
-use crate::step::{KUBELET_SILENCE, OnDrainTimeout};
+use crate::step::{OnDrainTimeout, StepKind, kubelet_silence};
 
 impl<'a> Rules<'a> {
     /// Adds the steps with which a node that is torn down leaves its clusters, or blocks it where they are unknown.
@@ -64,9 +66,15 @@ impl<'a> Rules<'a> {
             );
             item.block(&reason, Some("--node-is-gone"));
         } else {
-            let minutes = KUBELET_SILENCE.as_secs() / 60;
+            let bounds = Bounds::new(self.leaving, &self.guards.configuration);
+            let time = kubelet_silence(bounds.of_kind(StepKind::Drain));
+            let time = match time.as_secs() {
+                60 => "1 minute".to_owned(),
+                seconds if seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+                seconds => format!("{seconds} s"),
+            };
             let reason = format!(
-                "is not Ready: if its kubelet stays silent, {pods} do not end, and its drain fails after {minutes} minutes; \
+                "is not Ready: if its kubelet stays silent, {pods} do not end, and its drain fails after {time}; \
                  `--on-drain-timeout force-delete` deletes them then, and `--node-is-gone {name}` at once when its machine is off"
             );
             item.because(reason);
@@ -98,14 +106,67 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// The way out for a machine that is gone for good, so that no step could reach it.
-pub(super) fn if_gone(subject: Subject<'_>) -> String {
-    let name = subject.name;
-    match subject.membership {
-        Membership::In(_) => format!(
-            "if it is gone for good, `trueup apply teardown {name} --node-is-gone {name}` takes it out of its clusters, and then \
-             `trueup apply forget {name}` drops its record"
-        ),
-        _ => format!("if it is gone for good, `trueup apply forget {name}` drops its record"),
+/// The way out for a machine that is gone for good, so that no step could reach it. Only what no cluster knows is forgotten at once.
+pub(super) fn if_gone(name: &NodeName, membership: Membership<'_>, is_etcd_member: bool) -> String {
+    let leaves = match membership {
+        Membership::In(_) => " takes it out of its clusters",
+        Membership::Unseen(_) | Membership::NotAsked => {
+            " takes it out of its clusters once they can be read"
+        }
+        Membership::NoCluster | Membership::Out if is_etcd_member => " takes it out of etcd",
+        Membership::NoCluster | Membership::Out => {
+            return format!(
+                "if it is gone for good, `trueup apply forget {name}` drops its record"
+            );
+        }
+    };
+    format!(
+        "if it is gone for good, and was seen to be off, `trueup apply teardown {name} --node-is-gone {name} --i-have-checked`{leaves}, \
+         and then `trueup apply forget {name}` drops its record"
+    )
+}
+
+impl Rules<'_> {
+    /// The way out for the machine of a subject that is gone for good.
+    pub(super) fn if_gone(&self, subject: Subject<'_>) -> String {
+        let mut etcd = self.clusters.of_node(subject.name);
+        if_gone(subject.name, subject.membership, etcd.next().is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_no_cluster_knows_is_forgotten_at_once() {
+        let name = NodeName::from("n1");
+        let teardown = "`trueup apply teardown n1 --node-is-gone n1 --i-have-checked`";
+        let forget = "`trueup apply forget n1` drops its record";
+        for (membership, is_etcd_member, leaves) in [
+            (Membership::Out, false, None),
+            (Membership::NoCluster, false, None),
+            (Membership::Out, true, Some("takes it out of etcd")),
+            (Membership::NoCluster, true, Some("takes it out of etcd")),
+            (
+                Membership::Unseen("refused"),
+                false,
+                Some("takes it out of its clusters once they can be read"),
+            ),
+            (
+                Membership::NotAsked,
+                true,
+                Some("takes it out of its clusters once they can be read"),
+            ),
+        ] {
+            let text = if_gone(&name, membership, is_etcd_member);
+            let expected = match leaves {
+                None => format!("if it is gone for good, {forget}"),
+                Some(leaves) => format!(
+                    "if it is gone for good, and was seen to be off, {teardown} {leaves}, and then {forget}"
+                ),
+            };
+            assert_eq!(text, expected);
+        }
     }
 }

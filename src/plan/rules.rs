@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::allowance::Allowed;
+use super::etcd::Clusters;
 use super::joining::Joins;
 use super::options::Leaving;
 use super::remedy::Remedy;
@@ -31,6 +32,8 @@ pub(super) struct Rules<'a> {
     pub(super) gone: Allowed<'a>,
     /// Nodes that look as if they ran etcd, and do not.
     pub(super) no_etcd_here: Allowed<'a>,
+    /// The etcd clusters, and the nodes that each lists.
+    pub(super) clusters: &'a Clusters<'a>,
     /// The machines that are to join, and when.
     pub(super) joins: Joins<'a>,
     /// The nodes on whose controllers another node is, each with one of those, where controllers are changed.

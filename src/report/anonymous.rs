@@ -83,30 +83,47 @@ const WORDS: &[&str] = &[
     "with_control_plane_default",
 ];
 
-/// The words of the schemas and steps: a name that is one of them gives nothing away.
-static VOCABULARY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
-    let mut words: BTreeSet<String> = WORDS.iter().map(|word| (*word).to_owned()).collect();
-    words.extend(StepKind::ALL.iter().map(|kind| kind.as_str().to_owned()));
+/// The words of the schemas.
+#[derive(Default)]
+struct SchemaWords {
+    /// The names of properties.
+    properties: BTreeSet<String>,
+    /// The values that a schema lists.
+    values: BTreeSet<String>,
+}
+
+static SCHEMA_WORDS: LazyLock<SchemaWords> = LazyLock::new(|| {
+    let mut words = SchemaWords::default();
     for (_, text) in schema::files() {
         collect(&serde_json::from_str(text).unwrap_or_default(), &mut words);
     }
     words
 });
 
+/// The words of the schemas and steps: a name that is one of them gives nothing away.
+static VOCABULARY: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let mut words: BTreeSet<String> = WORDS.iter().map(|word| (*word).to_owned()).collect();
+    words.extend(StepKind::ALL.iter().map(|kind| kind.as_str().to_owned()));
+    words.extend(SCHEMA_WORDS.properties.iter().cloned());
+    words.extend(SCHEMA_WORDS.values.iter().cloned());
+    words
+});
+
 /// Adds the names of properties and the values of enumerations of a schema.
-fn collect(schema: &Value, words: &mut BTreeSet<String>) {
+fn collect(schema: &Value, words: &mut SchemaWords) {
     match schema {
         Value::Object(fields) => {
             for (name, value) in fields {
                 match (name.as_str(), value) {
                     ("properties", Value::Object(properties)) => {
-                        words.extend(properties.keys().cloned());
+                        words.properties.extend(properties.keys().cloned());
                     }
                     ("enum", Value::Array(values)) => {
-                        words.extend(values.iter().filter_map(Value::as_str).map(str::to_owned));
+                        let values = values.iter().filter_map(Value::as_str);
+                        words.values.extend(values.map(str::to_owned));
                     }
                     ("const", Value::String(value)) => {
-                        words.insert(value.clone());
+                        words.values.insert(value.clone());
                     }
                     _ => {}
                 }
@@ -170,12 +187,19 @@ fn is_plain(word: &str) -> bool {
     word.chars().all(char::is_lowercase) || CAPITALS.contains(&word)
 }
 
+/// Whether a word of a text is a part of a path, or of what is named like one: `/home/jan`, `@jan`.
+fn is_in_path(text: &str, word: std::ops::Range<usize>) -> bool {
+    const SEPARATORS: [char; 4] = ['/', '\\', '~', '@'];
+    text[..word.start].ends_with(SEPARATORS) || text[word.end..].starts_with(SEPARATORS)
+}
+
 /// The kinds of names that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Node,
     Group,
     Site,
+    Person,
     Name,
 }
 
@@ -185,9 +209,28 @@ impl Class {
             "node" | "nodes" | "unverified" | "drifted" => Some(Self::Node),
             "group" | "groups" => Some(Self::Group),
             "site" => Some(Self::Site),
-            "name" | "rack" | "host" | "cluster" | "actor" => Some(Self::Name),
+            "actor" | "author" | "by" | "caller" | "committer" | "email" | "holder"
+            | "operator" | "principal" | "signer" | "signers" | "subject" | "user" | "who" => {
+                Some(Self::Person)
+            }
+            "name" | "rack" | "host" | "cluster" => Some(Self::Name),
             _ => None,
         }
+    }
+
+    /// The class of a field's value, in an object of a class.
+    fn below(key: &str, class: Option<Self>) -> Option<Self> {
+        match (Self::of_key(key), class) {
+            // The name of a person.
+            (Some(Self::Name), Some(Self::Person)) => class,
+            (Some(own), _) => Some(own),
+            (None, class) => class.filter(|_| !is_own(key)),
+        }
+    }
+
+    /// Whether a text that stands where names of this class do is a word of trueup all the same.
+    fn is_trueups(self, text: &str) -> bool {
+        is_reserved(text) || (self == Self::Person && SCHEMA_WORDS.values.contains(text))
     }
 
     fn word(self) -> &'static str {
@@ -195,6 +238,7 @@ impl Class {
             Self::Node => "node",
             Self::Group => "group",
             Self::Site => "site",
+            Self::Person => "person",
             Self::Name => "name",
         }
     }
@@ -223,6 +267,11 @@ fn is_own(word: &str) -> bool {
         || (word.contains('.') && word.split('.').all(|part| VOCABULARY.contains(part)))
 }
 
+/// Whether a word of trueup is kept even where only a name can stand: what is read again would mean something else.
+fn is_reserved(word: &str) -> bool {
+    StepKind::named(word).is_some() || WORDS.contains(&word)
+}
+
 fn is_sentence(text: &str) -> bool {
     text.contains(char::is_whitespace)
 }
@@ -240,7 +289,7 @@ impl Names {
                     if !is_own(key) {
                         self.add_all(key, class);
                     }
-                    self.find(value, Class::of_key(key).or(class.filter(|_| !is_own(key))));
+                    self.find(value, Class::below(key, class));
                 }
             }
             Value::Array(values) => {
@@ -253,16 +302,14 @@ impl Names {
         }
     }
 
-    /// Adds the names of a text. In a sentence a plain word is no name, unless it is one elsewhere.
+    /// Adds the names of a text. In a sentence a plain word is no name, unless it is one elsewhere or the sentence is a person's name.
     fn add_all(&mut self, text: &str, class: Option<Class>) {
         let is_whole = PARTS
             .find(text)
             .is_some_and(|found| found.len() == text.len());
+        let is_person = class == Some(Class::Person);
         // Where only a name can stand, also a word of the schemas is one.
-        let is_name = is_whole
-            && class.is_some()
-            && StepKind::named(text).is_none()
-            && !WORDS.contains(&text);
+        let is_name = (is_whole || is_person) && class.is_some_and(|class| !class.is_trueups(text));
         if is_own(text) && !is_name {
             return;
         }
@@ -274,10 +321,22 @@ impl Names {
                 None if found.name("time").is_some() => continue,
                 None => whole,
             };
-            if !is_name && (is_own(name) || (is_sentence && is_plain(name))) {
+            let is_kept = match (is_name, is_whole) {
+                (true, true) => false,
+                // A number beside a name.
+                (true, false) => PLAIN.is_match(name),
+                (false, _) => {
+                    let place = found.get(0);
+                    let is_in_path = place.is_some_and(|at| is_in_path(text, at.range()));
+                    is_own(name) || (is_sentence && is_plain(name) && !is_in_path)
+                }
+            };
+            if is_kept {
                 continue;
             }
-            let class = class.filter(|_| is_whole).unwrap_or(Class::Name);
+            let class = class
+                .filter(|_| is_whole || is_person)
+                .unwrap_or(Class::Name);
             let known = self.found.entry(name.to_owned()).or_insert(class);
             *known = class.min(*known);
         }
@@ -308,7 +367,7 @@ impl Names {
     }
 
     fn text(&self, text: &str, class: Option<Class>) -> String {
-        if class.is_none() && is_own(text) {
+        if class.map_or_else(|| is_own(text), |class| class.is_trueups(text)) {
             return text.to_owned();
         }
         let replaced = PARTS.replace_all(text, |found: &Captures<'_>| {
@@ -321,7 +380,9 @@ impl Names {
                     .unwrap_or_else(|| whole.to_owned());
             };
             let name = bare(word.as_str());
-            match self.given.get(name) {
+            let given = self.given.get(name);
+            // A person may be called so, and the word is kept where it is trueup's own.
+            match given.filter(|_| class == Some(Class::Person) || !is_reserved(name)) {
                 Some(given) => format!("{given}{}", &word.as_str()[name.len()..]),
                 None => whole.to_owned(),
             }
@@ -333,9 +394,10 @@ impl Names {
         match value {
             Value::Object(fields) => {
                 let fields = fields.iter().map(|(key, value)| {
-                    let below = Class::of_key(key).or(class.filter(|_| !is_own(key)));
+                    let below = Class::below(key, class);
                     // The keys of a map by name, also where one is a word of the schemas.
-                    let name = self.given.get(key).filter(|_| class.is_some());
+                    let name = self.given.get(key);
+                    let name = name.filter(|_| class.is_some() && !is_reserved(key));
                     let key = name.cloned().unwrap_or_else(|| self.text(key, None));
                     (key, self.replaced(value, below))
                 });
@@ -422,6 +484,45 @@ mod tests {
                 "message": "name-1 <person-1@host.invalid> asked https://host-1.invalid of 02:00:00:00:00:01, 2001:db8::1 of site-1.",
             })
         );
+    }
+
+    #[test]
+    fn nothing_of_a_person_or_a_path_is_left() {
+        for (value, expected) in [
+            // Plain words, words of the schemas and of steps are names where a person is named, and replaced elsewhere, too.
+            (
+                json!({"actor": "jan novak", "message": "asked by jan, not by novak"}),
+                json!({"actor": "person-1 person-2", "message": "asked by person-1, not by person-2"}),
+            ),
+            (
+                json!({"actor": "deploy eva", "message": "the deploy failed"}),
+                json!({"actor": "person-1 person-2", "message": "the deploy failed"}),
+            ),
+            (
+                json!({"break_glass": {"by": "jan", "reason": "jan is on call"}}),
+                json!({"break_glass": {"by": "person-1", "reason": "person-1 is on call"}}),
+            ),
+            (
+                json!({"who": "jan", "email": "owner", "by": {"name": "eva jan"}}),
+                json!({"who": "person-2", "email": "person-3", "by": {"name": "person-1 person-2"}}),
+            ),
+            // What a schema lists is read again.
+            (
+                json!({"by": "out-of-service"}),
+                json!({"by": "out-of-service"}),
+            ),
+            (
+                json!({"message": "cannot read /home/jan/keys of ~eva or @mia"}),
+                json!({"message": "cannot read /name-2/name-3/name-4 of ~name-1 or @name-5"}),
+            ),
+            // The words of trueup stay, also in paths.
+            (
+                json!({"message": "step deploy/workers/n1 failed and ended"}),
+                json!({"message": "step deploy/name-2/name-1 failed and ended"}),
+            ),
+        ] {
+            assert_eq!(anonymous(&value), expected);
+        }
     }
 
     /// The words of all texts of a value, with its keys.

@@ -162,6 +162,37 @@ fn top_of(start: &Path) -> Option<PathBuf> {
     top.map(Path::to_owned)
 }
 
+/// The folder that all worktrees share of the repository that holds a folder, found as [`Layout::find`] finds it, but without the
+/// git program: so much of a repository every command may ask.
+#[must_use]
+pub fn common_dir_around(start: &Path) -> Option<PathBuf> {
+    let top = top_of(start)?;
+    let entry = top.join(".git");
+    let git_dir = match entry.is_dir() {
+        true => entry,
+        // A linked worktree, or a submodule.
+        false => top.join(line_of(&entry)?.strip_prefix("gitdir:")?.trim()),
+    };
+    Some(match line_of(&git_dir.join("commondir")) {
+        Some(common) => git_dir.join(common.trim()),
+        None => git_dir,
+    })
+}
+
+/// The value of a key in the file of configuration of a repository's common folder.
+#[must_use]
+pub fn setting_in(common_dir: &Path, key: &str) -> Option<String> {
+    let file = git2::Config::open(&common_dir.join("config")).ok()?;
+    file.get_string(key).ok()
+}
+
+/// The line that is a file's content.
+fn line_of(path: &Path) -> Option<String> {
+    let bytes = read_file(path, LARGEST, Links::Followed).ok()?;
+    let text = String::from_utf8(bytes).ok()?;
+    Some(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
 /// Whether the repository at a folder is one that has nothing special.
 fn is_plain(top: &Path, environment: &Environment) -> bool {
     let git_dir = top.join(".git");

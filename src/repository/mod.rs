@@ -61,6 +61,7 @@ pub use elsewhere::OtherRepository;
 pub use entry::{Elsewhere, Entry, Mode, Problem, Reason, Selection, Tree};
 pub use error::{Error, Format};
 pub use history::CommitSummary;
+pub use layout::{common_dir_around, setting_in};
 pub use listings::Listings;
 pub use lock::{Lock, NewLock};
 pub use machine::Holder;

@@ -13,7 +13,9 @@ use super::Error;
 use crate::design::{Backends, SiteName, backends_of};
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::node_from_json;
-use crate::repository::{Links, Repository, read_file, replace_file};
+use crate::repository::{
+    Links, Repository, common_dir_around, read_file, replace_file, setting_in,
+};
 
 /// The folder of a sandbox, in git's common directory.
 const FOLDER: &str = "trueup-sandbox";
@@ -119,13 +121,22 @@ impl Sandbox {
     ///
     /// It is marked as one, and its settings are gone.
     pub fn of(repository: &Repository) -> Result<Option<Self>, Error> {
-        let folder = repository.common_dir().join(FOLDER);
+        let common_dir = repository.common_dir();
+        Self::marked(common_dir, || Ok(repository.config(SETTING)?.is_some()))
+    }
+
+    /// The sandbox that a repository is by its marks.
+    fn marked(
+        common_dir: &Path,
+        is_set: impl FnOnce() -> Result<bool, Error>,
+    ) -> Result<Option<Self>, Error> {
+        let folder = common_dir.join(FOLDER);
         if folder.is_dir() {
             return Ok(Some(Self { folder }));
         }
-        match repository.config(SETTING)? {
-            None => Ok(None),
-            Some(_) => Err(Error::Sandbox {
+        match is_set()? {
+            false => Ok(None),
+            true => Err(Error::Sandbox {
                 path: folder,
                 problem: format!(
                     "`{SETTING}` in git's configuration marks it, and its folder is missing"
@@ -147,14 +158,18 @@ impl Sandbox {
         }
     }
 
-    /// The sandbox that a folder, or one around it, is; found without git.
-    #[must_use]
-    pub fn around(folder: &Path) -> Option<Self> {
-        let marks = folder
-            .ancestors()
-            .map(|each| each.join(".git").join(FOLDER));
-        let folder = marks.into_iter().find(|folder| folder.is_dir())?;
-        Some(Self { folder })
+    /// The sandbox that the repository around a folder is; found without the git program.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sandbox::of`].
+    pub fn around(folder: &Path) -> Result<Option<Self>, Error> {
+        let Some(common_dir) = common_dir_around(folder) else {
+            return Ok(None);
+        };
+        Self::marked(&common_dir, || {
+            Ok(setting_in(&common_dir, SETTING).is_some())
+        })
     }
 
     /// How far its clock is ahead of the real one, in seconds.
@@ -244,5 +259,52 @@ fn unusable(path: &Path, error: &dyn Display) -> Error {
     Error::Sandbox {
         path: path.to_owned(),
         problem: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{create_dir_all, write};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_in_the_sandbox_of_its_repository_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let sandbox = top.join("box");
+        create_dir_all(sandbox.join(".git").join(FOLDER)).unwrap();
+        create_dir_all(sandbox.join("sites/edge")).unwrap();
+        create_dir_all(sandbox.join("clone/.git")).unwrap();
+        // A linked worktree, as git makes it, and a submodule.
+        let own = sandbox.join(".git/worktrees/linked");
+        create_dir_all(&own).unwrap();
+        write(own.join("commondir"), "../..\n").unwrap();
+        create_dir_all(top.join("linked")).unwrap();
+        let line = format!("gitdir: {}\n", own.display());
+        write(top.join("linked/.git"), line).unwrap();
+        create_dir_all(sandbox.join(".git/modules/part")).unwrap();
+        create_dir_all(sandbox.join("part")).unwrap();
+        write(sandbox.join("part/.git"), "gitdir: ../.git/modules/part\n").unwrap();
+        for (folder, is_in) in [
+            ("box", true),
+            ("box/sites/edge", true),
+            ("linked", true),
+            ("box/clone", false),
+            ("box/part", false),
+            (".", false),
+        ] {
+            let found = Sandbox::around(&top.join(folder)).unwrap();
+            let found = found.map(|found| found.folder.canonicalize().unwrap());
+            let expected = is_in.then(|| sandbox.join(".git").join(FOLDER));
+            assert_eq!(found, expected, "{folder}");
+        }
+        // The setting alone marks one, too.
+        std::fs::remove_dir(sandbox.join(".git").join(FOLDER)).unwrap();
+        assert!(Sandbox::around(&sandbox).unwrap().is_none());
+        write(sandbox.join(".git/config"), "[trueup]\n\tsandbox = true\n").unwrap();
+        for folder in ["box", "linked"] {
+            assert!(Sandbox::around(&top.join(folder)).is_err(), "{folder}");
+        }
     }
 }

@@ -29,9 +29,16 @@ pub use reason::FailureReason;
 /// The note of a step of which an operator decided that it is done: nothing has seen its end.
 pub const DECIDED_DONE: &str = "an operator decided that it is done";
 
-/// How long a drain waits for pods that only a silent kubelet could end: as long as Kubernetes itself waits until it evicts the pods of
-/// such a node (`tolerationSeconds` of `not-ready` and `unreachable`).
-pub const KUBELET_SILENCE: Duration = Duration::from_secs(300);
+/// How long a drain waits for pods that only a silent kubelet could end, by its timeout in seconds (0: none): as long as Kubernetes
+/// itself waits until it evicts the pods of such a node (`tolerationSeconds` of `not-ready` and `unreachable`), or a quarter of its time.
+#[must_use]
+pub fn kubelet_silence(timeout: u64) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(300);
+    match timeout {
+        0 => LONGEST,
+        timeout => LONGEST.min(Duration::from_secs(timeout) / 4),
+    }
+}
 
 /// A step by its position in the plan's list of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -152,9 +152,20 @@ impl From<crate::record::Error> for Failure {
 
 impl From<crate::site::Error> for Failure {
     fn from(error: crate::site::Error) -> Self {
+        use crate::site::Error;
         let kind = match error {
-            crate::site::Error::Outside(_) => FailureKind::Usage,
-            _ => FailureKind::Error,
+            Error::Outside(_) => FailureKind::Usage,
+            Error::Repository(_)
+            | Error::NoSite { .. }
+            | Error::UnknownSite { .. }
+            | Error::SeveralSites { .. }
+            | Error::UnknownRepository { .. }
+            | Error::NoRevision { .. }
+            | Error::NothingThere { .. }
+            | Error::OtherRepository { .. }
+            | Error::RepeatedSite { .. }
+            | Error::Sandbox { .. }
+            | Error::BadName { .. } => FailureKind::Error,
         };
         Self::from_error(kind, &error, error.hint())
     }

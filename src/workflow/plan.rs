@@ -35,7 +35,7 @@ use crate::record::{NodeRecord, SiteState, State};
 use crate::repository::{CommitId, Links, open_file};
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
-use crate::step::StepKind;
+use crate::step::StepId;
 use crate::telemetry::{Phase, Scope, in_phase};
 use crate::threads::joined;
 
@@ -166,22 +166,21 @@ impl Planned {
         Ok(())
     }
 
-    /// The steps that go wrong by themselves in the rehearsed run of a seed: the node, the kind of step, and whether it hangs.
+    /// The steps that go wrong by themselves in the rehearsed run of a seed, each with whether it hangs.
     ///
     /// # Errors
     ///
     /// The steps are no graph that can be run.
-    pub fn failing_steps(&self, seed: u64) -> Result<Vec<(String, StepKind, bool)>, Failure> {
+    pub fn failing_steps(&self, seed: u64) -> Result<Vec<(StepId, bool)>, Failure> {
         let Some(outlook) = self.outlook.as_ref().filter(|_| !self.plan.is_empty()) else {
             return Ok(Vec::new());
         };
         let expected = expected_of(&self.plan, &outlook.guarded, &outlook.durations);
         let failing = apply::failing_in(&self.plan, &expected, seed);
         let failing = failing.map_err(|error| Failure::error(error.to_string()))?;
-        let steps = failing.into_iter().filter_map(|(index, hangs)| {
-            let id = &self.plan.steps[index].id;
-            Some((id.node.as_ref()?.as_str().to_owned(), id.kind, hangs))
-        });
+        let steps = failing
+            .into_iter()
+            .map(|(index, hangs)| (self.plan.steps[index].id.clone(), hangs));
         Ok(steps.collect())
     }
 

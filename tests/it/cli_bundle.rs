@@ -167,6 +167,10 @@ fn a_run_in_one_file_is_shown_as_it_was() {
     inside(&fixture, &["bundle", "--anonymise", "-o", "plan.bundle"])
         .with(64)
         .saying("the commits of its repository");
+    // One that is known elsewhere.
+    inside(&fixture, &["bundle", "7ZZZ", "-o", "other.bundle"])
+        .with(1)
+        .saying("run `7ZZZ` of site `edge` is not in the records here");
 }
 
 #[test]

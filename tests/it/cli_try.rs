@@ -180,3 +180,66 @@ fn what_is_outside_of_a_sandbox_is_refused() {
         assert!(!sandbox(&fixture).join("new").exists(), "{words:?}");
     }
 }
+
+#[test]
+fn only_commands_that_changed_something_are_operations() {
+    let fixture = with_sandbox();
+    let log = || fixture.run(&inside(&["try", "log"])).with(0).stdout;
+    fixture.run(&inside(&["try", "fail", "edge-2"])).with(0);
+    let before = log();
+    assert_eq!(before.lines().count(), 1, "{before}");
+    fixture.run(&inside(&["apply", "--target", "edge-9"]));
+    fixture.run(&inside(&["apply", "--yes"]));
+    fixture.run(&inside(&["try", "undo", "7"]));
+    assert_eq!(log(), before);
+    // The oldest of as many as are kept is there for the undo that is one more.
+    let operations = sandbox(&fixture).join(".git/trueup-sandbox/operations");
+    for number in 2..=100 {
+        let folder = operations.join(number.to_string());
+        std::fs::create_dir_all(folder.join("settings")).unwrap();
+        std::fs::copy(
+            operations.join("1/operation.json"),
+            folder.join("operation.json"),
+        )
+        .unwrap();
+    }
+    fixture
+        .run(&inside(&["try", "undo", "1"]))
+        .with(0)
+        .saying("before operation 1,");
+    assert_eq!(log().lines().count(), 100);
+}
+
+#[test]
+fn a_linked_worktree_is_the_sandbox_and_a_clone_inside_is_none() {
+    let fixture = with_sandbox();
+    let at = |folder: &str, words: &[&str]| {
+        let all: Vec<&str> = ["-C", folder].iter().chain(words).copied().collect();
+        fixture.run(&all)
+    };
+    let git = |words: &[&str]| fixture.checkout.git(words);
+    git(&["-C", "../box", "worktree", "add", "-q", "../linked"]);
+    git(&["clone", "-q", ".", "../box/clone"]);
+    let day = |folder: &str| {
+        let plan = at(
+            folder,
+            &[
+                "plan",
+                "--format",
+                "json",
+                "--observed",
+                "none",
+                "--offline",
+            ],
+        );
+        plan.with(0).json()["options"]["as_of"].to_string()
+    };
+    let today = day(".");
+    at("../linked", &["try", "clock", "+3d"]).with(0);
+    let in_the_sandbox = day("../box");
+    assert_ne!(in_the_sandbox, today);
+    assert_eq!(day("../linked"), in_the_sandbox);
+    assert_eq!(day("../box/clone"), today);
+    at("../box", &["try", "undo"]).with(0);
+    assert_eq!(day("../linked"), today);
+}

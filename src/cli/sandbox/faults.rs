@@ -1,6 +1,7 @@
 //! The faults of a sandbox: what fails, is lost, slow, or kills the process that begins it.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,10 +10,12 @@ use super::Place;
 use crate::backend::hardware::sim::{Durations, Kill, Settings, simulated_kinds};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
+use crate::design::NodeName;
 use crate::diagnostic::nearest;
 use crate::report::counted;
+use crate::repository::replace_file;
 use crate::site::SandboxSettings;
-use crate::step::{Actor, StepKind};
+use crate::step::{Actor, StepId, StepKind};
 
 /// How often a node that is lost would have to be switched on to be Ready: never.
 const NEVER: u64 = u64::MAX;
@@ -189,6 +192,16 @@ pub(super) fn slow(
     Ok(())
 }
 
+/// Asks for a kill in the simulated site in a file. A process that works there meanwhile reads all of it or nothing.
+fn ask(kill: &Kill, site: &Path) -> std::io::Result<()> {
+    if let Some(folder) = site.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    replace_file(&Kill::file(site), |out| {
+        Ok(serde_json::to_writer(out, kill)?)
+    })
+}
+
 /// Kills the process that begins a step, once.
 pub(super) fn kill(
     context: &Context,
@@ -204,8 +217,8 @@ pub(super) fn kill(
         nodes: nodes.iter().map(|node| node.as_str().into()).collect(),
         step,
     };
-    let asked = kill.ask(&place.file()?);
-    asked.map_err(|error| Failure::error(format!("cannot ask for the kill: {error}")))?;
+    ask(&kill, &place.file()?)
+        .map_err(|error| Failure::error(format!("cannot ask for the kill: {error}")))?;
     let what = step.map_or("a step", StepKind::as_str);
     let of = match nodes.is_empty() {
         true => String::new(),
@@ -252,37 +265,58 @@ pub(super) fn repair(
     Ok(())
 }
 
+/// The node of a step that can be made to fail: one that the simulator carries out.
+fn injectable(id: &StepId) -> Option<&NodeName> {
+    let node = id.node.as_ref()?;
+    simulated_kinds()
+        .any(|kind| kind == id.kind)
+        .then_some(node)
+}
+
 /// Injects the failures of a rehearsed run.
 pub(super) fn play(
     context: &Context,
     place: &Place<'_>,
-    failing: &[(String, StepKind, bool)],
+    failing: &[(StepId, bool)],
     seed: u64,
 ) -> Result<(), Failure> {
     let mut settings = place.settings()?;
-    for (node, kind, hangs) in failing {
-        let nodes = BTreeSet::from([node.clone()]);
+    for (id, hangs) in failing {
+        let Some(node) = injectable(id) else { continue };
+        let nodes = BTreeSet::from([node.as_str().to_owned()]);
         let outcome = if *hangs { "hang" } else { "fail" };
-        let mut fault = fault(&nodes, Some(*kind), outcome);
+        let mut fault = fault(&nodes, Some(id.kind), outcome);
         fault["message"] = json!(format!("as in the rehearsed run of seed {seed}"));
-        first(script(&mut settings, *kind), fault);
+        first(script(&mut settings, id.kind), fault);
     }
     place.write(&settings)?;
-    let lines: Vec<String> = failing
-        .iter()
-        .map(|(node, kind, hangs)| {
-            let verb = if *hangs { "hangs" } else { "fails" };
-            format!("\n  {kind} {verb} on {node}")
-        })
-        .collect();
-    context.printer.tell(&match lines.is_empty() {
-        true => format!("Nothing goes wrong in the run of seed {seed}."),
-        false => format!(
-            "As in the run of seed {seed}, where it gets so far:{}\n`trueup apply` plays it, `trueup try repair` ends it.",
-            lines.concat()
-        ),
-    });
+    context.printer.tell(&played(failing, seed));
     Ok(())
+}
+
+/// The words for what was injected of a rehearsed run, and for what cannot be.
+fn played(failing: &[(StepId, bool)], seed: u64) -> String {
+    let (mut injected, mut others) = (String::new(), String::new());
+    for (id, hangs) in failing {
+        let verb = if *hangs { "hangs" } else { "fails" };
+        match injectable(id) {
+            Some(node) => injected.push_str(&format!("\n  {} {verb} on {node}", id.kind)),
+            None => others.push_str(&format!("\n  {id} {verb}")),
+        }
+    }
+    let ends = "`trueup apply` plays it, `trueup try repair` ends it.";
+    match (injected.is_empty(), others.is_empty()) {
+        (true, true) => format!("Nothing goes wrong in the run of seed {seed}."),
+        (false, true) => {
+            format!("As in the run of seed {seed}, where it gets so far:{injected}\n{ends}")
+        }
+        (true, false) => format!(
+            "In the run of seed {seed} goes wrong what the simulator does not carry out, so that it cannot be played:{others}"
+        ),
+        (false, false) => format!(
+            "As in the run of seed {seed}, where it gets so far:{injected}\nThe simulator does not carry out, and cannot play:{others}\n{ends}"
+        ),
+    }
 }
 
 /// The nodes, the first of them by name.
@@ -296,5 +330,26 @@ fn shown(nodes: &BTreeSet<String>) -> String {
             named.join(", "),
             counted(more, "other", "others")
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_played_is_named() {
+        let step = |id: &str| (id.parse::<StepId>().unwrap(), false);
+        let (deploy, site) = (step("deploy/workers/n1"), step("prepare-site"));
+        let words = |failing: &[(StepId, bool)]| played(failing, 3);
+        assert_eq!(words(&[]), "Nothing goes wrong in the run of seed 3.");
+        let both = words(&[site.clone(), deploy.clone()]);
+        assert!(both.contains("  deploy fails on n1\n"), "{both}");
+        for text in [both, words(&[site])] {
+            assert!(text.contains("\n  prepare-site fails"), "{text}");
+            assert!(!text.contains("Nothing"), "{text}");
+        }
+        assert!(!words(&[deploy]).contains("cannot"));
+        assert!(injectable(&step("lock/workers/n1").0).is_none());
     }
 }

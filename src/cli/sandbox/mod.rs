@@ -14,6 +14,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 pub(super) use make::{Origin, make};
+pub(super) use operations::Begun;
 
 use super::basis::{Basis, basis};
 use super::client::simulated_sites;
@@ -143,9 +144,10 @@ pub(super) fn enter(
     context: &Context,
     command: &super::Command,
     arguments: &[OsString],
-) -> Result<(), Failure> {
-    let Some(sandbox) = Sandbox::around(context.directory()) else {
-        return Ok(());
+) -> Result<Option<Begun>, Failure> {
+    // One whose settings are gone is refused by what loads its documents.
+    let Ok(Some(sandbox)) = Sandbox::around(context.directory()) else {
+        return Ok(None);
     };
     clock::set_ahead(sandbox.ahead());
     let changes = match command {
@@ -153,16 +155,17 @@ pub(super) fn enter(
         other => other.changes_site(),
     };
     if !changes {
-        return Ok(());
+        return Ok(None);
     }
     let words = arguments.iter().skip(1).map(|word| word.to_string_lossy());
     let words: Vec<_> = words.collect();
-    operations::begin(context, &sandbox, format!("trueup {}", words.join(" ")))
+    let begun = operations::begin(context, sandbox, format!("trueup {}", words.join(" ")))?;
+    Ok(Some(begun))
 }
 
 /// Whether a command in this folder may export traces: each does, so that git is not asked.
 pub(super) fn exports_traces(context: &Context) -> bool {
-    Sandbox::around(context.directory()).is_none()
+    matches!(Sandbox::around(context.directory()), Ok(None))
 }
 
 /// A site in a sandbox.

@@ -1,5 +1,5 @@
 //! The operations of a sandbox: each command that changes it is preceded by a copy of its state, which `trueup try undo`
-//! restores.
+//! restores. Of one that ended and has changed nothing the copy is dropped.
 //!
 //! The state is what commands change of a site: trueup's refs and tags, the files of the simulated site and of its runs,
 //! the faults and the clock. Documents and commits are git's, and stay.
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::files::{MACHINES, copy};
+use super::files::{MACHINES, copy, is_same};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::repository::{Links, ObjectId, Repository, read_file};
@@ -18,7 +18,7 @@ use crate::site::Sandbox;
 
 /// The folder of the copies, in that of the sandbox.
 const FOLDER: &str = "operations";
-/// Copies that are kept; the oldest goes first.
+/// Copies that are kept when a command has ended; the oldest goes first, and not before an undo has restored it.
 const KEPT: usize = 100;
 /// The largest description of an operation, with its refs.
 const LARGEST: u64 = 64 << 20;
@@ -104,10 +104,14 @@ pub(super) fn list(sandbox: &Sandbox) -> Result<Vec<(u64, Operation)>, Failure> 
 }
 
 /// Copies the state of a sandbox before a command.
-pub(super) fn begin(context: &Context, sandbox: &Sandbox, command: String) -> Result<(), Failure> {
+pub(super) fn begin(
+    context: &Context,
+    sandbox: Sandbox,
+    command: String,
+) -> Result<Begun, Failure> {
     let repository = context.repository()?;
     let copying = failed("copy the state of the sandbox");
-    let all = numbered(sandbox)?;
+    let all = numbered(&sandbox)?;
     let number = all.keys().next_back().map_or(1, |last| last + 1);
     let operations = sandbox.folder().join(FOLDER);
     std::fs::create_dir_all(&operations).map_err(&copying)?;
@@ -128,12 +132,61 @@ pub(super) fn begin(context: &Context, sandbox: &Sandbox, command: String) -> Re
     };
     let json = serde_json::to_vec(&operation).map_err(|error| Failure::error(error.to_string()))?;
     std::fs::write(draft.join("operation.json"), json).map_err(&copying)?;
-    std::fs::rename(&draft, operations.join(number.to_string())).map_err(&copying)?;
-    let old = (all.len() + 1).saturating_sub(KEPT);
-    for folder in all.values().take(old) {
-        std::fs::remove_dir_all(folder).map_err(&copying)?;
+    let copy = operations.join(number.to_string());
+    std::fs::rename(&draft, &copy).map_err(&copying)?;
+    Ok(Begun {
+        sandbox,
+        copy,
+        refs: operation.refs,
+    })
+}
+
+/// An operation under way. It is kept where the process is killed.
+pub(in crate::cli) struct Begun {
+    sandbox: Sandbox,
+    copy: PathBuf,
+    refs: BTreeMap<String, String>,
+}
+
+impl Begun {
+    /// Drops its copy where nothing was changed, else the oldest ones. What cannot be dropped is left.
+    pub(in crate::cli) fn end(self, context: &Context) {
+        let ended = match self.has_changed(context) {
+            Ok(false) => std::fs::remove_dir_all(&self.copy).map_err(failed("drop a copy")),
+            Ok(true) => self.prune(),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = ended {
+            log::debug!("the operations of the sandbox: {}", failure.message);
+        }
     }
-    Ok(())
+
+    fn has_changed(&self, context: &Context) -> Result<bool, Failure> {
+        let repository = context.repository()?;
+        let refs = refs(&repository)?.into_iter();
+        let refs = refs.map(|(name, id)| (name, id.to_string()));
+        if refs.collect::<BTreeMap<_, _>>() != self.refs {
+            return Ok(true);
+        }
+        let comparing = failed("compare the state of the sandbox");
+        let files = repository.common_dir().join(FILES);
+        let same = is_same(&files, &self.copy.join("files"), &[CACHE]).map_err(&comparing)?
+            && is_same(
+                self.sandbox.folder(),
+                &self.copy.join("settings"),
+                &[FOLDER],
+            )
+            .map_err(&comparing)?;
+        Ok(!same)
+    }
+
+    fn prune(&self) -> Result<(), Failure> {
+        let all = numbered(&self.sandbox)?;
+        for folder in all.values().take(all.len().saturating_sub(KEPT)) {
+            std::fs::remove_dir_all(folder).map_err(failed("drop an old copy"))?;
+        }
+        Ok(())
+    }
 }
 
 /// Refuses while another process has a simulated site open; what is held keeps others out.

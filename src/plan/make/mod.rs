@@ -341,6 +341,7 @@ fn rules<'a>(
         no_etcd_here: named("--no-etcd-here", &options.leaving.no_etcd_here)?,
         leaving: &options.leaving,
         gone: named("--node-is-gone", &options.leaving.gone)?,
+        clusters,
         joins: Joins::of(input, clusters),
         remedy: Remedy::of(input, options),
         beside: match matches!(input.request.action.does(), Does::Controller(_)) {

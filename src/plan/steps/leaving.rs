@@ -27,16 +27,23 @@ pub(super) const OUTSIDE: Place<'static> = Place {
 };
 
 /// The bounds of the steps, in seconds: the flag's, else the configuration's.
-pub(super) struct Bounds<'g> {
+pub(in crate::plan) struct Bounds<'g> {
     leaving: &'g Leaving,
     configuration: &'g DeploymentConfiguration,
 }
 
 impl<'g> Bounds<'g> {
     pub(super) fn of(ground: &Ground<'g>) -> Self {
+        Self::new(&ground.options.leaving, &ground.site.guards().configuration)
+    }
+
+    pub(in crate::plan) fn new(
+        leaving: &'g Leaving,
+        configuration: &'g DeploymentConfiguration,
+    ) -> Self {
         Self {
-            leaving: &ground.options.leaving,
-            configuration: &ground.site.guards().configuration,
+            leaving,
+            configuration,
         }
     }
 
@@ -46,7 +53,7 @@ impl<'g> Bounds<'g> {
     }
 
     /// The bound of a kind of step that moves the cluster; 0 for the others.
-    pub(super) fn of_kind(&self, kind: StepKind) -> u64 {
+    pub(in crate::plan) fn of_kind(&self, kind: StepKind) -> u64 {
         let (flag, own) = match kind {
             StepKind::Drain | StepKind::Uncordon => {
                 (self.leaving.drain_timeout, self.configuration.drain_timeout)

@@ -7,7 +7,7 @@
 mod asked;
 mod ends;
 mod groups;
-mod leaving;
+pub(super) mod leaving;
 mod outside;
 
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@ use crate::backend::retry::Waits;
 use crate::backend::{ActError, Pending, Probe};
 use crate::design::NodeName;
 use crate::observed::PodName;
-use crate::step::{FailureReason, KUBELET_SILENCE, LeftPods, OnDrainTimeout};
+use crate::step::{FailureReason, LeftPods, OnDrainTimeout, kubelet_silence};
 
 /// Seconds that pods are given to end, where nothing else is said (airship-node-teardown).
 const GRACE: u64 = 1800;
@@ -53,10 +53,24 @@ const NODE_PACE: Duration = Duration::from_secs(15);
 /// Whether the kubelet of the node reports, as long as nothing but it is waited for.
 #[derive(Debug)]
 struct KubeletWatch {
-    /// Silent at each reading since then.
-    since: Option<Instant>,
+    /// The first and the last of the readings that found it silent, none between them another.
+    silent: Option<(Instant, Instant)>,
     /// When the node is read again.
     due: Instant,
+}
+
+impl KubeletWatch {
+    /// Takes a reading in.
+    fn hear(&mut self, is_silent: bool, now: Instant) {
+        let since = self.silent.map_or(now, |(since, _)| since);
+        self.silent = is_silent.then_some((since, now));
+    }
+
+    /// How long it was silent as far as it was read: time in which nothing was read is no silence.
+    fn silence(&self) -> Duration {
+        self.silent
+            .map_or(Duration::ZERO, |(since, last)| last - since)
+    }
 }
 
 /// A pod that has to leave.
@@ -147,7 +161,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
         budgets: Allowances::none(),
         outage: Outage::none(),
         kubelet: KubeletWatch {
-            since: None,
+            silent: None,
             due: Instant::now(),
         },
         told: None,
@@ -208,13 +222,7 @@ impl Drain<'_, '_> {
 
     /// Whether the pods that are left wait for a kubelet that has been silent for too long.
     fn is_endless(&self) -> bool {
-        let bound = match self.step.order.time() {
-            Some(time) => KUBELET_SILENCE.min(time / 4),
-            None => KUBELET_SILENCE,
-        };
-        self.kubelet
-            .since
-            .is_some_and(|since| since.elapsed() >= bound)
+        self.kubelet.silence() >= kubelet_silence(self.step.timeout())
     }
 
     /// Whether all that is left has been evicted, and has only to be ended by the kubelet.
@@ -225,7 +233,7 @@ impl Drain<'_, '_> {
     /// Reads the node, where only its kubelet is waited for. A server that does not answer tells nothing of the kubelet.
     async fn watch_kubelet(&mut self) {
         if !self.awaits_kubelet() {
-            self.kubelet.since = None;
+            self.kubelet.silent = None;
             return;
         }
         if Instant::now() < self.kubelet.due {
@@ -238,10 +246,10 @@ impl Drain<'_, '_> {
             .map_or(NODE_PACE, |time| NODE_PACE.min(time / 8));
         self.kubelet.due = Instant::now() + pace;
         match self.step.meant().await {
-            Ok(Some(node)) if node.status.is_silent() => {
-                self.kubelet.since.get_or_insert_with(Instant::now);
+            Ok(node) => {
+                let is_silent = node.is_some_and(|node| node.status.is_silent());
+                self.kubelet.hear(is_silent, Instant::now());
             }
-            Ok(_) => self.kubelet.since = None,
             Err(error) => log::debug!("whether the kubelet reports could not be read: {error}"),
         }
     }
@@ -482,7 +490,7 @@ impl Drain<'_, '_> {
                 describe(self.left.values())
             ),
         };
-        let text = match self.kubelet.since {
+        let text = match self.kubelet.silent {
             Some(_) => format!("{text}; the kubelet that would end them is silent"),
             None => text,
         };
@@ -518,5 +526,43 @@ fn said(left: &Left) -> String {
         _ if left.going => format!("{name} (is ending)"),
         Some(by) => format!("{name} (held by {by})"),
         None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kubelet_is_silent_for_as_long_as_it_was_read_to_be() {
+        let bound = kubelet_silence(3600);
+        for (readings, is_endless) in [
+            (&[(0, true), (150, true), (299, true)][..], false),
+            (&[(0, true), (150, true), (300, true)], true),
+            // Nothing was read for a while, and then it reports.
+            (&[(0, true), (200, true), (310, false)], false),
+            // Nothing is read any more.
+            (&[(0, true), (200, true)], false),
+            (&[(0, true), (200, false), (310, true), (400, true)], false),
+            (&[(0, true), (310, true)], true),
+        ] {
+            let began = Instant::now();
+            let mut kubelet = KubeletWatch {
+                silent: None,
+                due: began,
+            };
+            for (at, is_silent) in readings {
+                kubelet.hear(*is_silent, began + Duration::from_secs(*at));
+            }
+            assert_eq!(kubelet.silence() >= bound, is_endless, "{readings:?}");
+        }
+    }
+
+    #[test]
+    fn a_silent_kubelet_is_waited_for_by_the_timeout_of_the_drain() {
+        let cases = [(0, 300), (3600, 300), (1200, 300), (600, 150), (40, 10)];
+        for (timeout, seconds) in cases {
+            assert_eq!(kubelet_silence(timeout), Duration::from_secs(seconds));
+        }
     }
 }

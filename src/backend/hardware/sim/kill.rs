@@ -28,20 +28,10 @@ pub struct Kill {
 }
 
 impl Kill {
-    fn file(site: &Path) -> PathBuf {
+    /// The file that asks for one, as JSON, in the site in a file.
+    #[must_use]
+    pub fn file(site: &Path) -> PathBuf {
         site.with_added_extension("kill")
-    }
-
-    /// Asks for it, once, in the site in a file.
-    ///
-    /// # Errors
-    ///
-    /// The file beside it cannot be written.
-    pub fn ask(&self, site: &Path) -> io::Result<()> {
-        if let Some(folder) = site.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
-        std::fs::write(Self::file(site), serde_json::to_vec(self)?)
     }
 
     /// The kill that was asked for; a file that is none of these asks for nothing.
@@ -95,7 +85,7 @@ mod tests {
             (vec![], Some(StepKind::Drain), false),
         ] {
             let kill = Kill { nodes, step };
-            kill.ask(&site).unwrap();
+            std::fs::write(Kill::file(&site), serde_json::to_vec(&kill).unwrap()).unwrap();
             assert_eq!(Kill::asked(&site).as_ref(), Some(&kill));
             assert_eq!(kill.is_about(&node, StepKind::Deploy), strikes);
         }
