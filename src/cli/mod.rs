@@ -138,11 +138,11 @@ enum Command {
     /// Divide a plan among workers: its parts, their begin, their end
     #[command(subcommand)]
     Run(Box<run::RunCommand>),
-    /// Write all that a plan is made of to a file: observed state, commits, options
+    /// Write all that a plan is made of, or a run, to a file
     Bundle(Box<bundle::BundleCommand>),
-    /// Make the plan of a bundle again, offline, and compare it byte for byte
+    /// Make the plan of a bundle again and compare, or show a run
     Replay(bundle::ReplayCommand),
-    /// Try commands and faults in a sandbox: a simulated copy of the site, from which nothing real is reached
+    /// Try commands and faults in a simulated copy of the site
     #[command(subcommand)]
     Try(Box<sandbox::TryCommand>),
     /// Sign the effect of a saved plan as approved, with an SSH key

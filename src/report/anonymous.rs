@@ -517,8 +517,8 @@ mod tests {
             ),
             // The words of trueup stay, also in paths.
             (
-                json!({"message": "step deploy/workers/n1 failed and ended"}),
-                json!({"message": "step deploy/name-2/name-1 failed and ended"}),
+                json!({"message": "step deploy/blade/n1 failed and ended"}),
+                json!({"message": "step deploy/name-1/name-2 failed and ended"}),
             ),
         ] {
             assert_eq!(anonymous(&value), expected);

@@ -236,8 +236,8 @@ fn of_views(command: &str) -> &'static [Example] {
                 "trueup try new ../sandbox",
             ),
             (
-                "In it: let a deploy fail, apply, and go back",
-                "trueup try fail edge-2 at deploy && trueup apply --yes; trueup try undo",
+                "In it: let the next deploy of a node fail",
+                "trueup try fail edge-2 at deploy",
             ),
             (
                 "Rehearse the plan with seeded faults",

@@ -121,6 +121,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     (
         "Output",
         &[
+            "anonymise",
             "clean-steps",
             "color",
             "detailed-exitcode",
