@@ -121,7 +121,7 @@ pub(super) fn if_gone(name: &NodeName, membership: Membership<'_>, is_etcd_membe
         }
     };
     format!(
-        "if it is gone for good, and was seen to be off, `trueup apply teardown {name} --node-is-gone {name} --i-have-checked`{leaves}, \
+        "if it is gone for good, and was found to be off, `trueup apply teardown {name} --node-is-gone {name} --i-have-checked`{leaves}, \
          and then `trueup apply forget {name}` drops its record"
     )
 }
@@ -163,7 +163,7 @@ mod tests {
             let expected = match leaves {
                 None => format!("if it is gone for good, {forget}"),
                 Some(leaves) => format!(
-                    "if it is gone for good, and was seen to be off, {teardown} {leaves}, and then {forget}"
+                    "if it is gone for good, and was found to be off, {teardown} {leaves}, and then {forget}"
                 ),
             };
             assert_eq!(text, expected);

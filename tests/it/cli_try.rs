@@ -219,7 +219,7 @@ fn a_linked_worktree_is_the_sandbox_and_a_clone_inside_is_none() {
     };
     let git = |words: &[&str]| fixture.checkout.git(words);
     git(&["-C", "../box", "worktree", "add", "-q", "../linked"]);
-    git(&["clone", "-q", ".", "../box/clone"]);
+    git(&["clone", "-q", ".", "../box/.git/clone"]);
     let day = |folder: &str| {
         let plan = at(
             folder,
@@ -239,7 +239,7 @@ fn a_linked_worktree_is_the_sandbox_and_a_clone_inside_is_none() {
     let in_the_sandbox = day("../box");
     assert_ne!(in_the_sandbox, today);
     assert_eq!(day("../linked"), in_the_sandbox);
-    assert_eq!(day("../box/clone"), today);
+    assert_eq!(day("../box/.git/clone"), today);
     at("../box", &["try", "undo"]).with(0);
     assert_eq!(day("../linked"), today);
 }

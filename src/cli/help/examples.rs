@@ -230,20 +230,43 @@ fn of_views(command: &str) -> &'static [Example] {
             "Make the plan of a bundle again, or show a run",
             "trueup replay site.bundle",
         )],
-        "try" => &[
-            (
-                "Make a sandbox of the site, from which no machine is reached",
-                "trueup try new ../sandbox",
-            ),
-            (
-                "In it: let the next deploy of a node fail",
-                "trueup try fail edge-2 at deploy",
-            ),
-            (
-                "Rehearse the plan with seeded faults",
-                "trueup try fire-drill",
-            ),
-        ],
+        "try" => &[(
+            "Make a sandbox of the site, from which no machine is reached",
+            "trueup try new ../sandbox",
+        )],
+        "try new" => &[(
+            "Make a sandbox of the site, from which no machine is reached",
+            "trueup try new ../sandbox",
+        )],
+        "try fail" => &[(
+            "Let the next deploy of a node fail",
+            "trueup try fail edge-2 at deploy",
+        )],
+        "try lose" => &[("Let a machine be out of reach", "trueup try lose edge-2")],
+        "try slow" => &[(
+            "Let all steps of a node take ten times as long",
+            "trueup try slow edge-2 10x",
+        )],
+        "try kill" => &[(
+            "Kill the process that begins a step, once",
+            "trueup try kill edge-2 at destroy",
+        )],
+        "try repair" => &[("Take the faults of a node back", "trueup try repair edge-2")],
+        "try fire-drill" => &[(
+            "Rehearse the plan with seeded faults",
+            "trueup try fire-drill",
+        )],
+        "try seed" => &[(
+            "Let the steps fail that fail in a rehearsed run",
+            "trueup try seed 17",
+        )],
+        "try clock" => &[(
+            "Set the clock of the sandbox three days ahead",
+            "trueup try clock +3d",
+        )],
+        "try log" => &[("List what changed the sandbox", "trueup try log")],
+        "try undo" => &[("Go back to before the last command", "trueup try undo")],
+        "try branch" => &[("Copy the sandbox", "trueup try branch ../second")],
         "explain" => &[
             (
                 "Explain the code of a diagnostic",

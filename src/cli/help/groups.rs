@@ -127,6 +127,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "detailed-exitcode",
             "format",
             "full",
+            "hang",
             "max-bytes",
             "no-pager",
             "number",
