@@ -267,6 +267,9 @@ pub fn tolerated(plan: &Plan) -> FxHashSet<usize> {
 mod tests {
     use super::*;
 
+    /// The kinds that were planned, begun and achieved.
+    type Done<'a> = [&'a [StepKind]; 3];
+
     #[test]
     fn how_a_node_is_left_follows_from_what_was_done_and_whether_it_was_to_come_back() {
         use StepKind::{Deploy, Destroy, Drain, RemoveEtcd, ShutdownKubelet};
@@ -277,22 +280,23 @@ mod tests {
         };
         let back = [Drain, RemoveEtcd, ShutdownKubelet, Destroy, Deploy];
         let gone = &back[..4];
-        let cases: [(&[StepKind], &[StepKind], &[StepKind], Option<Left>); 8] = [
-            (&back, &[], &[], None),
-            (&back, &[Drain], &[], Some(Left::Cordoned)),
-            (&back, &[Drain, RemoveEtcd], &[Drain], Some(Left::Cordoned)),
-            (&back, &back[..2], &back[..2], Some(Left::OutOfEtcd)),
+        let cases: [(Done<'_>, Option<Left>); 8] = [
+            ([&back, &[], &[]], None),
+            ([&back, &[Drain], &[]], Some(Left::Cordoned)),
             (
-                &back,
-                &back[..3],
-                &[Drain, ShutdownKubelet],
+                [&back, &[Drain, RemoveEtcd], &[Drain]],
+                Some(Left::Cordoned),
+            ),
+            ([&back, &back[..2], &back[..2]], Some(Left::OutOfEtcd)),
+            (
+                [&back, &back[..3], &[Drain, ShutdownKubelet]],
                 Some(Left::KubeletStopped),
             ),
-            (gone, &back[..2], &back[..2], Some(Left::Leaving)),
-            (&back, &back[..4], &back[..3], None),
-            (&back, &back, &back, None),
+            ([gone, &back[..2], &back[..2]], Some(Left::Leaving)),
+            ([&back, &back[..4], &back[..3]], None),
+            ([&back, &back, &back], None),
         ];
-        for (planned, begun, achieved, left) in cases {
+        for ([planned, begun, achieved], left) in cases {
             let view = NodeView {
                 planned: kinds(planned),
                 begun: kinds(begun),

@@ -141,6 +141,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "seed",
             "show-secrets",
             "steps",
+            "try",
             "verbose",
         ],
     ),

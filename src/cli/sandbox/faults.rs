@@ -300,8 +300,10 @@ fn played(failing: &[(StepId, bool)], seed: u64) -> String {
     for (id, hangs) in failing {
         let verb = if *hangs { "hangs" } else { "fails" };
         match injectable(id) {
-            Some(node) => injected.push_str(&format!("\n  {} {verb} on {node}", id.kind)),
-            None => others.push_str(&format!("\n  {id} {verb}")),
+            Some(node) => {
+                injected.extend(["\n  ", id.kind.as_str(), " ", verb, " on ", node.as_str()])
+            }
+            None => others.extend(["\n  ", &id.to_string(), " ", verb]),
         }
     }
     let ends = "`trueup apply` plays it, `trueup try repair` ends it.";
