@@ -359,5 +359,6 @@ async fn a_remediation_asks_the_server_for_no_more_than_it_needs() {
     assert_eq!(asked.len(), 9, "{:#?}", count(&for_all));
     let writes = own.iter().filter(|it| !it.starts_with("GET"));
     assert_eq!(writes.count(), 9, "{:#?}", count(&for_all));
-    assert!(own.len() <= 110, "{:#?}", count(&for_all));
+    // The breaker counts the machines that are down by their hosts, too.
+    assert!(own.len() <= 120, "{:#?}", count(&for_all));
 }
