@@ -328,6 +328,9 @@ fn read_in_every_way(fixture: &Fixture) {
         unseen("the bundle", &fixture.read("site.bundle"));
     }
     run(fixture, &["replay", "site.bundle"]);
+    let sandbox = tempfile::tempdir().unwrap();
+    let sandbox = sandbox.path().join("sandbox");
+    run(fixture, &["try", "new", sandbox.to_str().unwrap()]);
     let _ = std::fs::remove_file(fixture.checkout.path().join("site.bundle"));
     run(fixture, &["nodes", "--format", "names"]);
     for format in ["text", "json", "names"] {
