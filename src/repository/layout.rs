@@ -162,7 +162,7 @@ fn top_of(start: &Path) -> Option<PathBuf> {
     top.map(Path::to_owned)
 }
 
-/// The folder that all worktrees share of the repository that holds a folder, found as [`Layout::find`] finds it, but without the
+/// The folder that all worktrees share of the repository that holds a folder, found as `Layout::find` finds it, but without the
 /// git program: so much of a repository every command may ask.
 #[must_use]
 pub fn common_dir_around(start: &Path) -> Option<PathBuf> {
