@@ -36,7 +36,7 @@ impl Session<'_> {
 
     fn renew(&self, now: Duration) {
         let mut renewal = lock(&self.held);
-        if now < renewal.next || self.is_lost() {
+        if now < renewal.next || self.lease.is_lost() {
             return;
         }
         let seen = Some(renewal.held.lock.id);
@@ -44,7 +44,7 @@ impl Session<'_> {
         match taken {
             Ok(held) => {
                 renewal.next = held.renewed + RENEWAL;
-                self.fence.confirm(held.renewed);
+                self.lease.fence.confirm(held.renewed);
                 renewal.held = held;
             }
             Err(Error::Repository {
@@ -53,7 +53,8 @@ impl Session<'_> {
             }) => self.lose(),
             Err(error) => {
                 renewal.next = now + AFTER_FAILURE;
-                self.warn(format!("the lock could not be renewed: {}", chain(&error)));
+                self.lease
+                    .warn(format!("the lock could not be renewed: {}", chain(&error)));
             }
         }
     }
@@ -62,12 +63,12 @@ impl Session<'_> {
     pub(super) fn write_checkpoint(&self) -> bool {
         match self.checkpoint(None) {
             Ok(nodes) => {
-                self.notice(EventKind::Checkpoint { nodes });
+                self.lease.notice(EventKind::Checkpoint { nodes });
                 true
             }
             Err(Error::Fenced { .. }) => false,
             Err(error) => {
-                self.warn(format!(
+                self.lease.warn(format!(
                     "the records could not be written: {}",
                     chain(&error)
                 ));
@@ -137,7 +138,7 @@ impl Session<'_> {
         let before = std::mem::replace(&mut *lock(&self.unsigned), why.clone());
         if let Some(why) = why.filter(|_| before.is_none()) {
             let run = &self.run;
-            self.warn(format!(
+            self.lease.warn(format!(
                 "records of run {run} are written without a signature: {why}; once it has ended, `trueup log --sign` signs them"
             ));
         }
@@ -147,7 +148,7 @@ impl Session<'_> {
     pub(super) fn publish_records(&self) {
         let mut published = lock(&self.published);
         published.next = self.process.time.monotonic() + CHECKPOINT;
-        if self.process.site.audience().is_none() || self.is_lost() {
+        if self.process.site.audience().is_none() || self.lease.is_lost() {
             return;
         }
         let (update, tip) = {
@@ -159,7 +160,7 @@ impl Session<'_> {
         match self.process.site.push(&[update]) {
             Ok(PushOutcome::Published) => published.tip = tip,
             Ok(PushOutcome::LostRace { .. }) => self.lose(),
-            Err(error) => self.warn(chain(&error)),
+            Err(error) => self.lease.warn(chain(&error)),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::plan::Standing;
 use crate::record::Phase;
 use crate::record::{Outcome, Packed, RunRecord, Unproven};
 use crate::repository::Holder;
-use crate::run::{EventKind, Finished, RunEvent, RunReport, Undrained};
+use crate::run::{EventKind, Finished, RunReport, Undrained};
 use crate::threads::lock;
 
 impl Session<'_> {
@@ -31,7 +31,7 @@ impl Session<'_> {
     /// [`Error::Fenced`] where another run has taken the lock; [`Error::Unrecorded`] where the run would have
     /// succeeded and a node has no record; the records or the tag cannot be written.
     pub fn finish(&self, finished: &Finished) -> Result<RunReport, Error> {
-        if self.is_lost() {
+        if self.lease.is_lost() {
             return Err(Error::Fenced {
                 run: self.run.clone(),
             });
@@ -113,7 +113,7 @@ impl Session<'_> {
             }
         };
         if let Some(why) = unsigned {
-            self.warn(format!(
+            self.lease.warn(format!(
                 "the tag of run {} is made without a signature: {why}",
                 self.run
             ));
@@ -178,7 +178,7 @@ impl Session<'_> {
         let (publication, state) = self.process.site.publish_end(&self.store, &end)?;
         match &publication {
             Publication::Missing { why } => {
-                self.warn(format!(
+                self.lease.warn(format!(
                     "run {} has ended, and its end could not be published: {why}; records and tag are in this clone, and the lock stays until the next command here publishes them",
                     self.run
                 ));
@@ -211,30 +211,26 @@ impl Session<'_> {
     }
 }
 
-impl Recorder<'_, '_> {
-    /// [`Session::finish`], and the event of the end for listeners; `time` and `elapsed_ms` are
-    /// the event's.
+impl Session<'_> {
+    /// [`Session::finish`], and the event of the end for the listeners of a recorder; `time` and `elapsed_ms` are the event's.
     ///
     /// # Errors
     ///
     /// As [`Session::finish`].
-    pub fn finish(
-        mut self,
+    pub fn finish_heard(
+        &self,
+        mut recorder: Recorder<'_>,
         finished: &Finished,
         time: &Arc<str>,
         elapsed_ms: u64,
     ) -> Result<RunReport, Error> {
-        let report = self.session.finish(finished);
-        self.relay(time, elapsed_ms);
+        let report = self.finish(finished);
+        recorder.relay(time, elapsed_ms);
         let report = report?;
-        (self.sink)(&RunEvent {
-            time: time.clone(),
-            elapsed_ms,
-            remaining_ms: None,
-            kind: EventKind::RunFinished {
-                report: report.clone(),
-            },
-        });
+        let kind = EventKind::RunFinished {
+            report: report.clone(),
+        };
+        recorder.tell(time, elapsed_ms, kind);
         Ok(report)
     }
 }

@@ -3,25 +3,45 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use tokio::sync::oneshot;
 
 use super::effects::take_note;
 use super::event::{EventKind, RunEvent};
-use super::lease::GitTask;
+use super::lease::{GitTask, Lease, LeaseHolder};
 use super::outcome::NodeOutcome;
 use super::session::Session;
 use crate::journal::{Entry, Replay, StepOutcome};
 use crate::record::Phase;
 use crate::remediation::Note;
-use crate::step::{LeftPods, Notes, StepId, StepKind};
+use crate::step::{Effect, LeftPods, Notes, StepId, StepKind};
 use crate::threads::lock;
 
 /// The part of a run's time that checkpoints at the ends of groups may take: one in so many. What they
 /// leave out is in the journal, and in the next checkpoint.
 const CHECKPOINT_SHARE: u32 = 16;
 
-impl Session<'_> {
-    /// Takes in an event.
-    pub(super) fn hear(&self, event: &RunEvent) {
+impl LeaseHolder for Session<'_> {
+    fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    fn tick(&self) {
+        self.renew_and_write();
+    }
+
+    fn run_task(&self, task: GitTask) {
+        self.write_checkpoint();
+        match task {
+            GitTask::Checkpoint => {}
+            GitTask::Publish => {
+                self.publish_records();
+                // Whether it could be published or not: what was to be found is in this clone at least.
+                self.lease.git.open_gate();
+            }
+        }
+    }
+
+    fn hear(&self, event: &RunEvent) {
         if matches!(event.kind, EventKind::StepProgress { .. }) {
             // Of interest while it lasts only.
             return;
@@ -51,19 +71,60 @@ impl Session<'_> {
                 let is_worth_it = age >= records.cost * CHECKPOINT_SHARE;
                 drop(records);
                 if is_worth_it {
-                    self.git.ask(self, GitTask::Checkpoint);
+                    self.lease.git.ask(self, GitTask::Checkpoint);
                 }
             }
             EventKind::Stopping { .. } => {
                 drop(records);
-                self.git.ask(self, GitTask::Publish);
+                self.lease.git.ask(self, GitTask::Publish);
             }
             _ => {}
         }
     }
 
-    /// Takes in what a step noted.
-    pub(super) fn noted(&self, step: &StepId, text: &Arc<str>) {
+    fn noted(&self, step: &StepId, text: &Arc<str>) {
+        // What is noted is an entry of the journal by now.
+        lock(&self.records).entries += 1;
+        self.recall_note(step, text);
+    }
+
+    /// The first step that destroys something in a wave waits until the remote shows it as begun, and those after it
+    /// until then, too.
+    fn starting(&self, step: &StepId) -> Option<oneshot::Receiver<()>> {
+        if !step.kind.rebuilds() || step.node.is_none() {
+            return None;
+        }
+        let step = self.effects.step(step)?;
+        if step.effect != Effect::Destructive {
+            return None;
+        }
+        let is_first = std::mem::take(&mut lock(&self.records).is_new_wave);
+        if !is_first {
+            return self.lease.git.place();
+        }
+        let (go_on, gate) = oneshot::channel();
+        self.lease.git.when_published(self, go_on);
+        Some(gate)
+    }
+
+    fn node_changed(&self, outcome: &NodeOutcome) {
+        let mut guard = lock(&self.records);
+        let records = &mut *guard;
+        let design = records.designs.get(outcome.node.as_str());
+        let renamed = self.effects.apply(
+            &mut records.nodes,
+            outcome,
+            &records.run,
+            design.map(|node| &node.digests),
+            self.process.time.seconds(),
+        );
+        records.changed.extend(renamed);
+        records.changed.insert(outcome.node.clone());
+    }
+}
+
+impl Session<'_> {
+    fn recall_note(&self, step: &StepId, text: &Arc<str>) {
         let mut guard = lock(&self.records);
         let records = &mut *guard;
         if step.kind.facts().notes == Notes::LeftPods {
@@ -95,7 +156,7 @@ impl Session<'_> {
             if let Entry::Note { step, text } = entry
                 && noting.contains(step)
             {
-                self.noted(step, text);
+                self.recall_note(step, text);
             }
         }
     }
@@ -128,21 +189,5 @@ impl Session<'_> {
         let record = records.nodes.get(&outcome.node);
         let is_deployed = record.is_some_and(|record| record.is_deployed_by(&self.run));
         outcome.phase == Some(Phase::Deployed) && !is_deployed
-    }
-
-    /// Takes in what a step did to the record of its node.
-    pub(super) fn node_changed(&self, outcome: &NodeOutcome) {
-        let mut guard = lock(&self.records);
-        let records = &mut *guard;
-        let design = records.designs.get(outcome.node.as_str());
-        let renamed = self.effects.apply(
-            &mut records.nodes,
-            outcome,
-            &records.run,
-            design.map(|node| &node.digests),
-            self.process.time.seconds(),
-        );
-        records.changed.extend(renamed);
-        records.changed.insert(outcome.node.clone());
     }
 }

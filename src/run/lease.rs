@@ -3,20 +3,32 @@
 //! The dispatcher requests a checkpoint or a publication and continues. Only a step that others have to know
 //! of before it acts waits at the gate, which opens when that is published.
 
-use std::sync::Mutex;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
+use super::event::{EventKind, RunEvent};
+use super::outcome::NodeOutcome;
+use super::stop::StopHandle;
 use crate::backend::Fence;
 use crate::remediation::Note;
 use crate::step::{Notes, StepId};
 use crate::threads::lock;
 
-/// The right to carry out a run, or a part of one, which has to be renewed while that lasts.
+/// The right to carry out a run, or a part of one: whether it holds, what stops when it is lost, and what
+/// listeners have to be told of it.
+pub struct Lease {
+    pub(super) fence: Fence,
+    pub(super) git: GitThread,
+    notices: Mutex<Vec<EventKind>>,
+    stop: Mutex<Option<StopHandle>>,
+}
+
+/// Who holds a lease, and renews it while the run or the part lasts.
 pub trait LeaseHolder: Sync {
-    /// The fence that each step asks before a request that changes something.
-    fn fence(&self) -> Fence;
+    /// What is held.
+    fn lease(&self) -> &Lease;
 
     /// Renews what is due, writes what has changed and publishes it. To be called every few seconds, from a thread of
     /// its own where steps must not wait for the remote.
@@ -25,8 +37,84 @@ pub trait LeaseHolder: Sync {
     /// Carries out what was asked of the thread.
     fn run_task(&self, task: GitTask);
 
-    /// The thread that does what takes git.
-    fn git_thread(&self) -> &GitThread;
+    /// Takes in an event.
+    fn hear(&self, event: &RunEvent);
+
+    /// Takes in what a step noted, which is durable in the journal.
+    fn noted(&self, step: &StepId, text: &Arc<str>);
+
+    /// What a step waits for that is about to start.
+    fn starting(&self, _step: &StepId) -> Option<oneshot::Receiver<()>> {
+        None
+    }
+
+    /// Takes in what a step did to the record of its node.
+    fn node_changed(&self, outcome: &NodeOutcome);
+}
+
+impl Lease {
+    pub(super) fn new(fence: Fence) -> Self {
+        Self {
+            fence,
+            git: GitThread::default(),
+            notices: Mutex::default(),
+            stop: Mutex::default(),
+        }
+    }
+
+    /// The fence that each step asks before a request that changes something.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// Whether another step may start: the lease was renewed in time, and is not lost.
+    #[must_use]
+    pub fn may_start(&self) -> bool {
+        self.fence.holds()
+    }
+
+    /// Whether another process has it now.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.fence.is_lost()
+    }
+
+    /// The handle that stops what is under way when the lease is lost.
+    pub fn stop_when_lost(&self, stop: StopHandle) {
+        *lock(&self.stop) = Some(stop);
+        if self.is_lost() {
+            self.ask_to_stop();
+        }
+    }
+
+    /// Another process has the lease: nothing more starts, running steps are cancelled, and nothing more is written.
+    pub(super) fn lose(&self, message: impl FnOnce() -> String) {
+        if self.fence.lose() {
+            self.warn(message());
+            self.ask_to_stop();
+        }
+    }
+
+    fn ask_to_stop(&self) {
+        if let Some(stop) = &*lock(&self.stop) {
+            stop.stop_at_once();
+        }
+    }
+
+    /// The checkpoints and warnings since the last call, for listeners.
+    pub(super) fn notices(&self) -> Vec<EventKind> {
+        std::mem::take(&mut *lock(&self.notices))
+    }
+
+    pub(super) fn warn(&self, message: String) {
+        let message = Arc::from(message);
+        self.notice(EventKind::Warning { message });
+    }
+
+    pub(super) fn notice(&self, kind: EventKind) {
+        lock(&self.notices).push(kind);
+    }
 }
 
 /// The thread that does what takes git, and the steps that wait until something is published.

@@ -68,14 +68,14 @@ pub use git_thread::{GitWork, with_heartbeat};
 pub use history::{History, intermediate_commits, since_success};
 pub use interrupted::{Interrupted, find_interrupted};
 pub use known::{OpenSteps, Seen};
-pub use lease::{GitTask, GitThread, LeaseHolder};
+pub use lease::{GitTask, GitThread, Lease, LeaseHolder};
 pub use listener::RunListener;
 pub use migrate::{Migration, migrate};
 pub use outcome::NodeOutcome;
 pub use part::{
-    Ending, Opened, OpenedPart, PartLog, PartOverview, PartRecorder, PartRequest, PartSession,
-    PartState, abort_run, end_run, find_shared, hand_over, leave_to_workers, most_parts, open_part,
-    overview, pushes_per_minute, time_of_pushes,
+    Ending, Opened, OpenedPart, PartLog, PartOverview, PartRequest, PartSession, PartState,
+    abort_run, end_run, find_shared, hand_over, leave_to_workers, most_parts, open_part, overview,
+    pushes_per_minute, time_of_pushes,
 };
 pub use process::{Committer, Process};
 pub use progress::{KnownSteps, bring_up_to_date, known_steps};

@@ -13,6 +13,7 @@ use super::error::{self, Error};
 use super::files::RunFiles;
 use super::interrupted::{Interrupted, named};
 use super::known::{KnownRun, is_past_verification};
+use super::lease::LeaseHolder as _;
 use super::outcome::NodeOutcome;
 use super::process::{Held, Process};
 use super::session::{ApprovedPlan, Begun, Session, SessionStart};
@@ -61,7 +62,7 @@ pub fn resume<'a>(
     };
     let (session, known, entries) = open_session(process, interrupted, approved, held)?;
     for damage in &known.damage {
-        session.warn(damage.clone());
+        session.lease.warn(damage.clone());
     }
     let (journal, mut replay) = open_journal(&session, &known, entries)?;
     replay.decisions = how.decisions;

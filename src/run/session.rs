@@ -13,13 +13,11 @@ use std::time::Duration;
 use super::durations::Durations;
 use super::effects::PlanEffects;
 use super::error::{self, Error};
-use super::event::EventKind;
 use super::files::RunFiles;
-use super::lease::GitThread;
+use super::lease::Lease;
 use super::process::{Held, Process};
 use super::publish::Publication;
 use super::records::LiveRecords;
-use super::stop::StopHandle;
 use crate::backend::Fence;
 use crate::design::{Digests, NodeDesign, NodeName, RunId};
 use crate::journal::{Journal, Replay};
@@ -68,19 +66,15 @@ pub struct Session<'a> {
     /// The records before the run, as the whole site counts them.
     pub(super) before: SiteState,
     pub(super) held: Mutex<Renewal>,
-    pub(super) fence: Fence,
+    pub(super) lease: Lease,
     /// The id of the journal.
     pub(super) journal: Arc<str>,
     pub(super) records: Mutex<LiveRecords<'a>>,
     pub(super) published: Mutex<Published>,
     /// Held while a checkpoint is written.
     pub(super) writing: Mutex<()>,
-    /// The thread that does what takes git.
-    pub(super) git: GitThread,
-    notices: Mutex<Vec<EventKind>>,
     /// Why the newest records are not signed, where they should be.
     pub(super) unsigned: Mutex<Option<String>>,
-    stop: Mutex<Option<StopHandle>>,
     /// How far the end is published; `None` before the end.
     pub(super) publication: Mutex<Option<Publication>>,
     /// The digests by the rules of now of records of earlier ones, which a success writes.
@@ -155,7 +149,7 @@ impl<'a> Session<'a> {
             files: start.files,
             effects: PlanEffects::of(approved.plan),
             before: state.site.clone(),
-            fence: Fence::new(process.time.lease_clock(), BOUND, held.renewed),
+            lease: Lease::new(Fence::new(process.time.lease_clock(), BOUND, held.renewed)),
             journal: start.journal,
             held: Mutex::new(Renewal {
                 next: held.renewed + RENEWAL,
@@ -173,10 +167,7 @@ impl<'a> Session<'a> {
                 next: now,
             }),
             writing: Mutex::new(()),
-            git: GitThread::default(),
-            notices: Mutex::new(Vec::new()),
             unsigned: Mutex::default(),
-            stop: Mutex::new(None),
             publication: Mutex::new(None),
             renewed: Mutex::default(),
         })
@@ -200,55 +191,13 @@ impl<'a> Session<'a> {
         self.approved.commit
     }
 
-    /// The handle that stops the run when its lock is lost.
-    pub fn stop_when_lost(&self, stop: StopHandle) {
-        *lock(&self.stop) = Some(stop);
-        if self.is_lost() {
-            self.ask_to_stop();
-        }
-    }
-
-    /// Whether another step may start: the lock was renewed within five minutes, and is not lost.
-    #[must_use]
-    pub fn may_start(&self) -> bool {
-        self.fence.holds()
-    }
-
-    /// Whether another run holds the lock now.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.fence.is_lost()
-    }
-
-    /// The checkpoints and warnings since the last call, for listeners.
-    pub(super) fn notices(&self) -> Vec<EventKind> {
-        std::mem::take(&mut *lock(&self.notices))
-    }
-
-    pub(super) fn warn(&self, message: String) {
-        self.notice(EventKind::Warning {
-            message: Arc::from(message),
-        });
-    }
-
-    pub(super) fn notice(&self, kind: EventKind) {
-        lock(&self.notices).push(kind);
-    }
-
-    /// Another run holds the lock: nothing more starts, running steps are cancelled, and nothing more is written.
+    /// Another run holds the lock.
     pub(super) fn lose(&self) {
-        if self.fence.lose() {
-            self.warn(format!(
+        self.lease.lose(|| {
+            format!(
                 "the lock of site `{}` is another process's now: run {} is fenced here, and stops at once",
                 self.process.site.name, self.run
-            ));
-            self.ask_to_stop();
-        }
-    }
-
-    fn ask_to_stop(&self) {
-        if let Some(stop) = &*lock(&self.stop) {
-            stop.stop_at_once();
-        }
+            )
+        });
     }
 }

@@ -89,7 +89,7 @@ pub trait RunHost {
 
     /// Whether another step may start.
     fn may_start(&self, holder: &dyn LeaseHolder) -> bool {
-        holder.fence().holds()
+        holder.lease().fence().holds()
     }
 
     /// The log that the entries of a run are written to.
@@ -173,7 +173,7 @@ fn dispatch<'a>(
     } = begun;
     let Caller { host, events } = caller;
     let stop = Stop::new();
-    session.stop_when_lost(stop.handle());
+    session.lease().stop_when_lost(stop.handle());
     session.renew_records(execution.renewed.clone());
     host.begins(stop.handle());
     let mut spans = RunSpans::begin();
@@ -202,7 +202,8 @@ fn dispatch<'a>(
         durations: session.durations(),
     };
     let finished = dispatch.drive(process, execution, host, &mut recorder)?;
-    let report = recorder.finish(&finished, &host.clock().now(), finished.duration_ms)?;
+    let ended = host.clock().now();
+    let report = session.finish_heard(recorder, &finished, &ended, finished.duration_ms)?;
     Ok(Carried {
         session,
         report,
@@ -263,7 +264,7 @@ impl Dispatch<'_> {
                 stop_after: stop_after(process, execution),
                 preconditions: host.preconditions(holds.refusing(execution.refused.clone())),
                 may_start: &|| host.may_start(holder),
-                fence: holder.fence(),
+                fence: holder.lease().fence(),
                 expected: Some(&expected),
                 scope: self.scope,
             };

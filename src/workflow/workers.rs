@@ -17,8 +17,8 @@ use crate::plan::{Parts, Plan, saved};
 use crate::record::Store;
 use crate::repository::CommitId;
 use crate::run::{
-    self, Durations, Ending, Finished, Interrupted, Opened, OpenedPart, PartLog, PartRecorder,
-    Process, RunEvent, SiteRepository, Stop,
+    self, Durations, Ending, Finished, Interrupted, LeaseHolder as _, Opened, OpenedPart, PartLog,
+    Process, Recorder, RunEvent, SiteRepository, Stop,
 };
 use crate::step::StepId;
 use crate::telemetry::{Phase, in_phase};
@@ -131,7 +131,7 @@ fn drive_part(
     let Caller { host, events } = caller;
     let (plan, commit) = (order.execution.plan, order.interrupted.commit);
     let stop = Stop::new();
-    session.stop_when_lost(stop.handle());
+    session.lease().stop_when_lost(stop.handle());
     host.begins(stop.handle());
     let steps = own.iter().filter(|own| **own).count();
     let mut ends = Ends::of(plan, own, &replay.entries);
@@ -152,7 +152,7 @@ fn drive_part(
         host,
         is_resumed,
     ));
-    let mut recorder = PartRecorder::new(&session, &mut sink);
+    let mut recorder = Recorder::new(&session, &mut sink);
     let dispatch = Dispatch {
         run: session.run(),
         holder: &session,

@@ -2,13 +2,13 @@
 
 use std::process::Command;
 
-use tempfile::TempDir;
-
 use super::fixture::Ended;
+
+use crate::folder::folder;
 
 #[test]
 fn the_story_of_many_workers_kills_one_of_them_and_does_nothing_twice() {
-    let (home, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let (home, folder) = (folder(), folder());
     let ended: Ended = Command::new(env!("CARGO_BIN_EXE_trueup"))
         .args(["demo", "--story", "airflow"])
         .env_clear()

@@ -7,6 +7,8 @@ use super::cli_trust::{self, Controller};
 use super::fixture::{Ended, Fixture};
 use super::git::Origin;
 
+use crate::folder::folder;
+
 /// The state and the finding of a check, and its next step.
 fn check(ended: &Ended, name: &str) -> (String, String, String) {
     let all: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -103,7 +105,7 @@ fn what_is_not_trusted_is_neither_opened_nor_contacted() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let mark = folder.path().join("opened");
     let fixture = cli_trust::site(&format!(
         "networks: [127.0.0.0/8], scheme: http, port: {port}, credentials: {{username: u, password: {{exec: [touch, '{}']}}}}",

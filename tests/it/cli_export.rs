@@ -14,6 +14,8 @@ use super::accepted::example;
 use super::fixture::Fixture;
 use super::skipped::skipped;
 
+use crate::folder::folder;
+
 /// Reads a file of Python without running it: the values of its constants, as JSON. The file must compile.
 const CONSTANTS: &str = "
 import ast, json, sys
@@ -39,7 +41,7 @@ fn planned() -> Fixture {
 
 /// The constants of a DAG, and the modules that it takes names from; `None` where there is no Python.
 fn constants(source: &str) -> Option<(BTreeMap<String, Value>, Vec<String>)> {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let path = folder.path().join("dag.py");
     std::fs::write(&path, source).unwrap();
     let run = Command::new("python3")

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use super::fixture::{Ended, Fixture};
 
+use crate::folder::folder;
+
 /// A listener that has the root of a Redfish service and nothing below it, and notes what it was sent.
 pub(super) struct Controller {
     pub(super) port: u16,
@@ -104,7 +106,7 @@ const SAFE: [&[&str]; 6] = [
 #[test]
 fn nothing_is_run_read_or_contacted_before_it_is_trusted() {
     let controller = Controller::start();
-    let trace = tempfile::tempdir().unwrap();
+    let trace = folder();
     let trace = trace.path().join("ran");
     let script = format!("touch {}; echo hunter2", trace.display());
     let fixture = site(&format!(
@@ -719,7 +721,7 @@ fn programs_get_what_they_need_of_the_environment() {
     let fixture = site(
         "networks: [127.0.0.0/8], port: 1, credentials: {username: admin, password: {exec: [bmc-password]}}",
     );
-    let bare = tempfile::tempdir().unwrap();
+    let bare = folder();
     let remote = bare.path().to_str().unwrap();
     fixture.checkout.git(&["init", "--quiet", "--bare", remote]);
     fixture.checkout.git(&["remote", "add", "origin", remote]);
@@ -783,7 +785,7 @@ fn the_simulator_needs_no_trust() {
 #[test]
 fn processes_that_trust_at_the_same_time_lose_nothing_and_undo_no_revocation() {
     const PROCESSES: usize = 8;
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let file = folder.path().join("deep/trust.json");
     let sites: Vec<Fixture> = (0..PROCESSES)
         .map(|_| site("networks: [127.0.0.0/8], scheme: http, port: 1"))

@@ -13,6 +13,8 @@ use super::accepted::example;
 use super::serve::{Authority, Service, bytes, over_tls_as};
 use super::skipped::skipped;
 
+use crate::folder::folder;
+
 /// The user of the image.
 const USER: &str = "65532";
 
@@ -163,7 +165,7 @@ impl Pod {
     fn new() -> Self {
         let fixture = example("edge");
         fixture.checkout.commit("The site");
-        let folder = TempDir::new().unwrap();
+        let folder = folder();
         let open = |path: &Path, mode| {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
@@ -436,7 +438,7 @@ fn the_debian_package_is_installed_and_runs() {
     if !is_root() || !is_there("dpkg", "--version") {
         return skipped("only root can install packages, with dpkg");
     }
-    let folder = TempDir::new().unwrap();
+    let folder = folder();
     let deb = package(&folder.path().join("made"));
     let fields = Command::new("dpkg-deb")
         .arg("--field")

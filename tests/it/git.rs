@@ -6,6 +6,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use trueup::repository::{CommitId, Repository};
 
+use crate::folder::folder;
+
 /// A folder with a git repository in it, removed when it is dropped.
 pub(crate) struct Checkout {
     folder: TempDir,
@@ -15,7 +17,7 @@ pub(crate) struct Checkout {
 impl Checkout {
     /// An empty repository on the branch `main`.
     pub(crate) fn new() -> Self {
-        let folder = TempDir::new().unwrap();
+        let folder = folder();
         let path = folder.path().canonicalize().unwrap().join("repository");
         place(&path.join(".git"), "\tbare = false\n");
         Self { folder, path }
@@ -23,7 +25,7 @@ impl Checkout {
 
     /// A clone of a repository, with more arguments for `git clone`.
     pub(crate) fn clone_of(origin: &str, arguments: &[&str]) -> Self {
-        let folder = TempDir::new().unwrap();
+        let folder = folder();
         let path = folder.path().canonicalize().unwrap().join("repository");
         let mut all = vec!["clone", "--quiet"];
         all.extend(arguments);
@@ -79,7 +81,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        let folder = TempDir::new().unwrap();
+        let folder = folder();
         // Fetching by id, as hosts allow it.
         let hosts = "[uploadpack]\n\tallowAnySHA1InWant = true\n\tallowFilter = true\n";
         let settings = format!("\tbare = true\n[receive]\n\tautogc = false\n{hosts}");

@@ -17,6 +17,8 @@ use trueup::plan::Action;
 use super::fixture::{Ended, Fixture};
 use super::telemetry::Collector;
 
+use crate::folder::folder;
+
 /// Commands that read no site.
 const WITHOUT_A_SITE: [&str; 6] = ["init", "demo", "schemas", "actions", "completions", "man"];
 
@@ -204,7 +206,7 @@ fn export(fixture: &Fixture) {
 fn approve(fixture: &Fixture) {
     let (git, keys) = (
         |arguments: &[&str]| fixture.checkout.git(arguments),
-        tempfile::tempdir().unwrap(),
+        folder(),
     );
     let key = keys.path().join("key");
     let made = std::process::Command::new("ssh-keygen")
@@ -328,7 +330,7 @@ fn read_in_every_way(fixture: &Fixture) {
         unseen("the bundle", &fixture.read("site.bundle"));
     }
     run(fixture, &["replay", "site.bundle"]);
-    let sandbox = tempfile::tempdir().unwrap();
+    let sandbox = folder();
     let sandbox = sandbox.path().join("sandbox");
     run(fixture, &["try", "new", sandbox.to_str().unwrap()]);
     let _ = std::fs::remove_file(fixture.checkout.path().join("site.bundle"));

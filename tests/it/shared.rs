@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use super::skipped::skipped;
 
+use crate::folder::folder;
+
 /// A file or folder of the shared data, or `None`, said loudly, where there is none.
 pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     let found = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")).join(path);
@@ -43,7 +45,7 @@ pub(crate) fn yaml_files(folder: &std::path::Path) -> Vec<PathBuf> {
 #[cfg(unix)]
 #[test]
 fn skipped_tests_are_named_and_counted_and_an_error_where_what_they_need_is_there() {
-    let folder = tempfile::TempDir::new().unwrap();
+    let folder = folder();
     let list = folder.path().join("skipped");
     let here = folder.path().to_str().unwrap();
     let told = |lines: &str, shared: &str| {

@@ -5,6 +5,8 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::folder::folder;
+
 /// A folder in which commands run, and a home of their own; both are removed when it is dropped.
 pub(crate) struct Shell {
     outside: TempDir,
@@ -14,7 +16,7 @@ pub(crate) struct Shell {
 impl Shell {
     /// An empty folder.
     pub(crate) fn new() -> Self {
-        let outside = TempDir::new().unwrap();
+        let outside = folder();
         let top = outside.path().canonicalize().unwrap();
         let folder = top.join("site");
         std::fs::create_dir(top.join("home")).unwrap();

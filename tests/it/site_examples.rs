@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tempfile::TempDir;
 use trueup::backend::{BackendContext, Clock, choose, clock};
 use trueup::guard::Guarded;
 use trueup::site::{Accept, At, Depth, Detail, Loader, Settings, locate};
 
 use crate::fixture::Fixture;
+use crate::folder::folder;
 use crate::git::Checkout;
 
 /// All files below a folder, by path.
@@ -148,7 +148,7 @@ fn each_example_is_a_site_without_a_problem() {
         assert_eq!(site.design.nodes.len(), nodes, "{example}");
         assert_eq!(site.documented_guards.groups.len(), groups, "{example}");
         assert_eq!(clock(&site.documented_guards), Clock::Virtual, "{example}");
-        let folder = TempDir::new().unwrap();
+        let folder = folder();
         let simulated_state = folder.path().join("simulated-site.json");
         choose(
             &Guarded::under_one(&site.documented()),

@@ -19,6 +19,8 @@ use super::masks::Numbered;
 use super::shell::Shell;
 use super::source_files::{root, source_files};
 
+use crate::folder::folder;
+
 const FENCE: &str = "```";
 
 /// A page as it should be: its prose and its commands, with what they print now.
@@ -113,7 +115,7 @@ fn check(name: &str) {
         std::fs::write(&path, played).unwrap();
         return;
     }
-    let folder = tempfile::TempDir::new().unwrap();
+    let folder = folder();
     let difference = difference(folder.path(), &page, &played);
     panic!(
         "tests/transcripts/{name}.md prints something else; `TRUEUP_BLESS=1` writes it anew\n{difference}"

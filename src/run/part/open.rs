@@ -19,7 +19,7 @@ use crate::repository::{Holder, Lock};
 use crate::run::error::{self, Error};
 use crate::run::files::RunFiles;
 use crate::run::interrupted::Interrupted;
-use crate::run::lease::GitThread;
+use crate::run::lease::Lease;
 use crate::run::process::Process;
 use crate::run::site_repository::Connection;
 use crate::threads::lock;
@@ -273,13 +273,12 @@ impl<'a, 'r> Opening<'a, 'r> {
                     _ => self.workers.pushes_per_minute,
                 },
             },
-            fence: Fence::new(
+            lease: Lease::new(Fence::new(
                 process.time.lease_clock(),
                 Duration::MAX,
                 process.time.monotonic(),
-            ),
+            )),
             parts: self.request.parts.clone(),
-            git: GitThread::default(),
             owned: Mutex::new(Owned {
                 tip: before.map(|before| before.commit),
                 sent: Vec::new(),
@@ -300,8 +299,6 @@ impl<'a, 'r> Opening<'a, 'r> {
                 news: Vec::new(),
                 next: Duration::MAX,
             }),
-            notices: Mutex::default(),
-            stop: Mutex::default(),
         }
     }
 }
@@ -317,7 +314,7 @@ fn claim(session: &PartSession<'_>, must_wait: bool, longest: Duration) -> Resul
     // An end or an abort of the run that began before this finds the part; one that began later has moved the lock.
     let listed = session.refs().list()?;
     session.check_place(&listed);
-    if session.fence.is_lost() {
+    if session.lease.is_lost() {
         if let Some(own) = lock(&session.owned).tip {
             // Nothing was done yet.
             session.refs().give_back(&session.part, own, before);

@@ -9,7 +9,6 @@ use super::known::KnownParts;
 use super::pace::{PUSHES_OF_BEGIN, Pace};
 use super::refs::{InTurn, Listed, PartRefs, is_moved};
 use super::status::{PartState, PartStatus};
-use crate::backend::Fence;
 use crate::design::RunId;
 use crate::diagnostic::chain;
 use crate::journal::Entry;
@@ -18,9 +17,10 @@ use crate::record::Store;
 use crate::repository::CommitId;
 use crate::run::error::{self, Error};
 use crate::run::event::{EventKind, RunEvent};
-use crate::run::lease::{GitTask, GitThread, LeaseHolder};
+use crate::run::lease::{GitTask, Lease, LeaseHolder};
+use crate::run::outcome::NodeOutcome;
 use crate::run::process::Process;
-use crate::run::stop::StopHandle;
+use crate::step::StepId;
 use crate::threads::lock;
 
 /// How often the other parts are asked for.
@@ -46,13 +46,10 @@ pub struct PartSession<'a> {
     pub(super) begun: i64,
     pub(super) pace: Pace,
     pub(super) parts: Arc<Parts>,
-    pub(super) fence: Fence,
-    pub(super) git: GitThread,
+    pub(super) lease: Lease,
     pub(super) owned: Mutex<Owned>,
     pub(super) progress: Mutex<NewProgress>,
     pub(super) others: Mutex<Others>,
-    pub(super) notices: Mutex<Vec<EventKind>>,
-    pub(super) stop: Mutex<Option<StopHandle>>,
 }
 
 /// The part as it was published last.
@@ -101,14 +98,6 @@ impl PartSession<'_> {
         &self.part
     }
 
-    /// The handle that stops the part when its lease is lost.
-    pub fn stop_when_lost(&self, stop: StopHandle) {
-        *lock(&self.stop) = Some(stop);
-        if self.fence.is_lost() {
-            self.ask_to_stop();
-        }
-    }
-
     /// The entries of other parts since the last call.
     #[must_use]
     pub fn learned(&self) -> Vec<Entry> {
@@ -128,12 +117,12 @@ impl PartSession<'_> {
         };
         let mut wait = AFTER_FAILURE;
         for attempt in 1.. {
-            if self.fence.is_lost() {
+            if self.lease.is_lost() {
                 return Err(self.lost());
             }
             match self.publish_in_turn(state) {
                 Ok(()) => return Ok(()),
-                Err(error) if is_moved(&error) || self.fence.is_lost() => return Err(self.lost()),
+                Err(error) if is_moved(&error) || self.lease.is_lost() => return Err(self.lost()),
                 Err(error) if attempt == ATTEMPTS || self.process.time.is_stopped() => {
                     return Err(Error::Unpublished {
                         run: self.run.clone(),
@@ -170,23 +159,6 @@ impl PartSession<'_> {
         progress.entries.append(entries);
     }
 
-    /// Adds an event.
-    pub(super) fn hear(&self, event: &RunEvent) {
-        if !matches!(event.kind, EventKind::StepProgress { .. }) {
-            lock(&self.progress).events.push(event.clone());
-        }
-    }
-
-    /// The warnings since the last call, for listeners.
-    pub(super) fn notices(&self) -> Vec<EventKind> {
-        std::mem::take(&mut *lock(&self.notices))
-    }
-
-    fn warn(&self, message: String) {
-        let message = Arc::from(message);
-        lock(&self.notices).push(EventKind::Warning { message });
-    }
-
     /// Publishes the part in a state once that keeps all workers within their pace.
     pub(super) fn publish_in_turn(&self, state: PartState) -> Result<(), Error> {
         for turn in 0..TURNS {
@@ -214,7 +186,7 @@ impl PartSession<'_> {
             }
             let listed = self.refs().list()?;
             self.take_in_listed(&listed);
-            if self.fence.is_lost() {
+            if self.lease.is_lost() {
                 return Err(self.lost());
             }
             let seconds = self.seconds_to_turn();
@@ -285,7 +257,7 @@ impl PartSession<'_> {
         status.published.append(&mut owned.missed.clone());
         status.published = self.pace.recent(seconds, &status.published);
         // What is published first may be what counts, whether its answer comes or not.
-        self.fence.narrow(bound);
+        self.lease.fence.narrow(bound);
         let asked = self.process.time.monotonic();
         let sent = self.send(&mut owned, &status, (&entries, &events), listed);
         if let Ok((_, InTurn::Missed)) = sent {
@@ -299,7 +271,7 @@ impl PartSession<'_> {
             owned.failures = 0;
             owned.confirmed = asked;
             owned.next = asked + interval;
-            self.fence.confirm_for(asked, bound);
+            self.lease.fence.confirm_for(asked, bound);
         } else {
             let mut progress = lock(&self.progress);
             progress.entries.splice(..0, entries);
@@ -364,7 +336,9 @@ impl PartSession<'_> {
             .update(self.refs(), listed, self.base, Some(&self.part));
         match found {
             Ok(news) => others.news.extend(in_order(&self.parts, news)),
-            Err(error) => self.warn(format!("the other parts: {}", chain(&error))),
+            Err(error) => self
+                .lease
+                .warn(format!("the other parts: {}", chain(&error))),
         }
         drop(others);
         self.check_place(listed);
@@ -382,7 +356,7 @@ impl PartSession<'_> {
     }
 
     fn renew(&self, now: Duration) {
-        if lock(&self.owned).next > now || self.fence.is_lost() {
+        if lock(&self.owned).next > now || self.lease.is_lost() {
             return;
         }
         match self.publish_renewal(now) {
@@ -393,7 +367,7 @@ impl PartSession<'_> {
                 owned.next = now + AFTER_FAILURE * 2u32.pow(owned.failures.min(3));
                 owned.failures += 1;
                 drop(owned);
-                self.warn(format!(
+                self.lease.warn(format!(
                     "the lease of part `{}` could not be renewed: {}",
                     self.part,
                     chain(&error)
@@ -414,7 +388,7 @@ impl PartSession<'_> {
         }
         let listed = self.refs().list()?;
         self.take_in_listed(&listed);
-        if self.fence.is_lost() {
+        if self.lease.is_lost() {
             return Ok(());
         }
         let seconds = self.seconds_to_turn();
@@ -425,27 +399,20 @@ impl PartSession<'_> {
         Ok(())
     }
 
-    /// Another process has the part or the run: nothing more starts, and running steps are cancelled.
+    /// Another process has the part or the run.
     fn lose(&self) {
-        if self.fence.lose() {
-            self.warn(format!(
+        self.lease.lose(|| {
+            format!(
                 "part `{}` of run {} is another process's now: this worker is fenced, and stops at once",
                 self.part, self.run
-            ));
-            self.ask_to_stop();
-        }
-    }
-
-    fn ask_to_stop(&self) {
-        if let Some(stop) = &*lock(&self.stop) {
-            stop.stop_at_once();
-        }
+            )
+        });
     }
 }
 
 impl LeaseHolder for PartSession<'_> {
-    fn fence(&self) -> Fence {
-        self.fence.clone()
+    fn lease(&self) -> &Lease {
+        &self.lease
     }
 
     fn tick(&self) {
@@ -457,7 +424,7 @@ impl LeaseHolder for PartSession<'_> {
     fn run_task(&self, task: GitTask) {
         if let GitTask::Publish = task {
             if let Err(error) = self.publish_in_turn(PartState::Running) {
-                self.warn(format!(
+                self.lease.warn(format!(
                     "the part could not be published: {}",
                     chain(&error)
                 ));
@@ -466,11 +433,19 @@ impl LeaseHolder for PartSession<'_> {
                 }
             }
             // Whether it could be published or not: what was to be found is in this clone at least.
-            self.git.open_gate();
+            self.lease.git.open_gate();
         }
     }
 
-    fn git_thread(&self) -> &GitThread {
-        &self.git
+    fn hear(&self, event: &RunEvent) {
+        if !matches!(event.kind, EventKind::StepProgress { .. }) {
+            lock(&self.progress).events.push(event.clone());
+        }
     }
+
+    /// It is an entry of the journal, which is published.
+    fn noted(&self, _: &StepId, _: &Arc<str>) {}
+
+    /// The records of nodes are written at the end of the run, of what its parts have published.
+    fn node_changed(&self, _: &NodeOutcome) {}
 }

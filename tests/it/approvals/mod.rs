@@ -23,6 +23,8 @@ use super::cli_interrupted::{clone, shared};
 use super::fixture::{Ended, Fixture};
 use super::git::Origin;
 
+use crate::folder::folder;
+
 /// The people whose keys are allowed, and one whose key is not. Ada is who applies.
 const PEOPLE: [&str; 3] = ["ada", "bob", "carol"];
 
@@ -47,7 +49,7 @@ impl Team {
     }
 
     fn new() -> Self {
-        let keys = tempfile::TempDir::new().unwrap();
+        let keys = folder();
         let site = example("edge");
         let mut team = Self {
             site,

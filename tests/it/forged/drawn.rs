@@ -13,6 +13,8 @@ use super::super::dice::Dice;
 use super::super::fixture::{Ended, copy_folder};
 use super::{Fixture, changed, forge, load, plant, save};
 
+use crate::folder::folder;
+
 /// How many are drawn where nobody says.
 const FEW: u64 = 48;
 
@@ -249,7 +251,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let fixture = changed();
-        let kept = tempfile::tempdir().unwrap();
+        let kept = folder();
         copy_git(&fixture.checkout.path().join(".git"), kept.path());
         let ledger = fixture.ledger();
         Self {

@@ -246,13 +246,16 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
     assert!(error.to_string().contains("held by Ada"), "{error}");
     let error = unlock(Process::new(&site, &actor, &time), &run, Unlock::Dead).unwrap_err();
     assert_eq!(error.kind(), Kind::LockHeld, "this very process runs");
-    assert!(begun.session.may_start());
+    assert!(begun.session.lease().may_start());
     time.pass(MINUTE);
     begun.session.tick();
     time.pass(4 * MINUTE + Duration::from_secs(50));
-    assert!(begun.session.may_start(), "renewed");
+    assert!(begun.session.lease().may_start(), "renewed");
     time.pass(Duration::from_secs(10));
-    assert!(!begun.session.may_start(), "the last renewal is too old");
+    assert!(
+        !begun.session.lease().may_start(),
+        "the last renewal is too old"
+    );
 
     // Dead for whoever watches it for ten minutes.
     let found = find_interrupted(&site, Some(&run)).unwrap();
@@ -275,7 +278,7 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
         "{explained}"
     );
     begun.session.tick();
-    assert!(begun.session.is_lost() && !begun.session.may_start());
+    assert!(begun.session.lease().is_lost() && !begun.session.lease().may_start());
     let (_, state) = state(&repository);
     assert_eq!(state.site.last_action, None);
 }

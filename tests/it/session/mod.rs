@@ -382,11 +382,11 @@ fn carry_out(
         stop_grace: None,
         stop_after: None,
         preconditions: Arc::new(NoPreconditions),
-        may_start: &|| session.may_start(),
-        fence: session.fence(),
+        may_start: &|| session.lease().may_start(),
+        fence: session.lease().fence(),
     };
     let finished = runtime.block_on(execute(work, &mut recorder)).unwrap();
-    recorder.finish(&finished, &Noon.now(), 0)
+    session.finish_heard(recorder, &finished, &Noon.now(), 0)
 }
 
 /// A whole run.

@@ -232,7 +232,10 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
     let mut sink = |_: &_| {};
     let recorder = Recorder::new(&begun.session, &mut sink);
     let noon = Arc::from("2027-01-15T12:00:00.000Z");
-    let error = recorder.finish(&finished, &noon, 0).unwrap_err();
+    let error = begun
+        .session
+        .finish_heard(recorder, &finished, &noon, 0)
+        .unwrap_err();
     assert!(
         error
             .to_string()
@@ -312,7 +315,7 @@ fn a_process_that_sleeps_sends_nothing_that_changes_something_once_its_lease_is_
         &mut holds,
     )
     .unwrap();
-    let fence = begun.session.fence();
+    let fence = begun.session.lease().fence();
     time.pass(4 * MINUTE);
     assert!(fence.holds());
     // Its clock goes on in suspend, and nobody has ticked.

@@ -53,6 +53,8 @@ use death::{Death, Dying, Hand, Mortal, Noon, Undertaker};
 use hub::Hub;
 use ledger::{Ledger, Outcome};
 
+use crate::folder::folder;
+
 /// The name of every simulated site.
 const SITE: &str = "stage";
 
@@ -133,15 +135,6 @@ struct Life {
     told: Vec<String>,
     /// How often it came by each place where it could have died.
     passed: death::Places,
-}
-
-/// A place for files that nothing has to survive: in memory where there is one.
-fn folder() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => TempDir::new_in(memory).unwrap(),
-        false => TempDir::new().unwrap(),
-    }
 }
 
 fn ada(seconds: i64) -> Signature {
@@ -743,7 +736,7 @@ impl RunHost for MortalHost<'_> {
     fn may_start(&self, session: &dyn LeaseHolder) -> bool {
         self.stage.pass(self.events.get());
         self.stage.tick(session);
-        session.fence().holds()
+        session.lease().fence().holds()
     }
 
     fn log(&self, run: &RunId, journal: Journal) -> Box<dyn Log> {

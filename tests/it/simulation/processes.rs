@@ -14,6 +14,7 @@ use trueup::design::NodeName;
 
 use super::sites::{DEFINITION, Group, Machine, Text};
 use crate::fixture::{Ended, Fixture, wait_until};
+use crate::folder::folder;
 
 /// A folder of simulated sites, and the names of the machines at its site.
 pub(super) struct Sites {
@@ -29,7 +30,7 @@ impl Sites {
     /// A site that has machines of these names, and that writes down what they are asked for.
     pub(super) fn of(names: Vec<String>) -> Self {
         let sites = Self {
-            folder: TempDir::new().unwrap(),
+            folder: folder(),
             names,
         };
         std::fs::create_dir(sites.folder.path().join("stage")).unwrap();

@@ -34,7 +34,7 @@ use super::sites::Text;
 use super::{End, Life, Planned, RunCommand, Stage, allowing_all, request};
 
 /// Seeds that are tried where nobody says how many.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 200;
 
 fn death(dice: &mut Dice) -> Option<Death> {
     Some(match dice.below(10) {

@@ -6,6 +6,7 @@ use super::{NAME, Site};
 use crate::accepted::example;
 use crate::cli_interrupted::{everything_happened_once, in_real_time};
 use crate::fixture::{Fixture, wait_until};
+use crate::folder::folder;
 use crate::git::Checkout;
 
 fn signal(child: &Child, name: &str) {
@@ -257,7 +258,7 @@ fn a_part_that_moves_between_its_listing_and_its_fetch_is_read_as_it_is_then() {
     let moves = origin.git(&["log", "--walk-reflogs", "--format=%H", name]);
     let (last, first) = (moves.lines().next().unwrap(), moves.lines().last().unwrap());
     assert_ne!(last, first);
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let path = |name: &str| folder.path().join(name);
     let script = MOVES
         .replace("COUNT", path("count").to_str().unwrap())
