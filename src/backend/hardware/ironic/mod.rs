@@ -13,8 +13,10 @@ pub(super) mod fuzz;
 mod mark;
 mod node;
 mod own_steps;
+mod service;
 mod settings;
 mod steps;
+mod values;
 mod verbs;
 
 use std::collections::HashMap;
@@ -237,7 +239,14 @@ impl Driver for Ironic {
             };
             (node.name.clone(), Box::new(observed))
         };
-        nodes.iter().map(observed).collect()
+        let mut observed: ObservedNodes = nodes.iter().map(observed).collect();
+        let designed: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
+        let compared = observed.iter_mut().filter_map(|(name, observed)| {
+            let node = *designed.get(name)?;
+            Some((node, found(node)?, &mut **observed))
+        });
+        self.compare_hardware(compared.collect()).await;
+        observed
     }
 
     async fn list_machines(&self) -> Result<Vec<ListedMachine>> {

@@ -47,7 +47,6 @@ mod session;
 mod settings;
 mod shapes;
 mod task;
-mod terms;
 #[cfg(test)]
 mod tests;
 mod values;

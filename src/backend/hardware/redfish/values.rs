@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use super::machine::Machine;
 use super::resource::Resource;
-use super::terms::Terms;
 use crate::backend::ActError;
+use crate::backend::hardware::terms::Terms;
 use crate::design::NodeDesign;
 use crate::observed::HardwareSeen;
 
