@@ -26,9 +26,10 @@ pub(super) fn missing<'s>(
     settings.iter().filter(differs).collect()
 }
 
-/// The failure of a service whose values are not as they should be after all tries, each with what it shows; `reports`: what
+/// The failure of a service whose values are not as they should be after so many tries, each with what it shows; `reports`: what
 /// was reported of the last one.
 pub(super) fn unchanged(
+    tries: u32,
     left: &[(&HardwareSetting, Option<Arc<str>>)],
     reports: &[String],
 ) -> String {
@@ -45,8 +46,9 @@ pub(super) fn unchanged(
         true => String::new(),
         false => format!(" ({})", reports.join("; ")),
     };
-    format!(
-        "tried {TRIES} times, and not changed: {}{told}",
-        left.join("; ")
-    )
+    let tried = match tries {
+        1 => "tried once".to_owned(),
+        tries => format!("tried {tries} times"),
+    };
+    format!("{tried}, and not changed: {}{told}", left.join("; "))
 }

@@ -91,7 +91,7 @@ impl NodeSteps<'_> {
         let left: Vec<(&HardwareSetting, _)> = left
             .map(|each| (each, values.seen.get(&each.name).cloned()))
             .collect();
-        Err(task.permanent(unchanged(&left, &[])))
+        Err(task.permanent(unchanged(TRIES, &left, &[])))
     }
 
     /// The body of a request that brings true what is not; nothing is asked of Ironic before all of it is judged.

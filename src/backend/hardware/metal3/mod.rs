@@ -7,11 +7,13 @@
 //! maintenance: trueup keeps both in labels and annotations of its own.
 
 mod change;
+mod firmware;
 mod lease;
 mod management;
 mod manifest;
 mod remediation;
 pub mod resource;
+mod service;
 mod settings;
 mod state;
 mod steps;
@@ -20,6 +22,9 @@ mod watcher;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
 
 pub use lease::{Held, Lease, LeaseSettings};
 pub use management::{HOST_API, Management};
@@ -38,6 +43,7 @@ use crate::document::Node as Written;
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof};
 use crate::observed::{ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::step::StepKind;
 use remediation::Annotations;
 use resource::Host;
 use state::Able;
@@ -92,6 +98,19 @@ impl Metal3 {
         let identity = host.identity();
         let verdict = self.roster.judge(node, &node.identity(), &identity);
         (identity, verdict.into_proof())
+    }
+
+    /// Adds how the values of a machine stand to its Hardware documents, where it has any.
+    async fn compare(&self, node: &NodeDesign, host: &Host, observed: &mut ObservedNode) {
+        let sections = node.hardware_sections();
+        let wanted = sections.flat_map(|section| node.hardware(section));
+        let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
+        // What cannot be read is not shown, and differs from nothing.
+        let Ok(values) = again(|| self.values(host, &wanted)).await else {
+            return;
+        };
+        observed.fixed = values.fixed(node, "Metal3", None).into();
+        observed.compare_hardware(node, &values.seen);
     }
 
     /// The hosts of nodes, by their own names: few one by one, many by one list.
@@ -168,7 +187,28 @@ impl Driver for Metal3 {
             };
             (node.name.clone(), Box::new(observed))
         };
-        nodes.iter().map(observed).collect()
+        let mut observed: ObservedNodes = nodes.iter().map(observed).collect();
+        let designed: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
+        let mut compared = Vec::new();
+        for (name, observed) in &mut observed {
+            let host = hosts.get(&self.roster.name_of(name));
+            if let (Some(node), Some(host)) = (designed.get(name), host)
+                && node.hardware_sections().next().is_some()
+            {
+                compared.push(self.compare(node, host, observed));
+            }
+        }
+        let mut compared = stream::iter(compared).buffer_unordered(FEW);
+        while compared.next().await.is_some() {}
+        drop(compared);
+        observed
+    }
+
+    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+        match order.step.id.kind {
+            StepKind::Service => HostSteps::new(self, order, node).set_back(true).await,
+            _ => Ok(()),
+        }
     }
 
     async fn list_machines(&self) -> Result<Vec<ListedMachine>> {

@@ -290,7 +290,7 @@ impl Machine<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        self.refuse(&unchanged(&left, &reports))
+        self.refuse(&unchanged(TRIES, &left, &reports))
     }
 
     /// Asks for everything that is not as it should be, and follows the updates to their ends.

@@ -1,5 +1,7 @@
 //! The service of machines in use: never a success that a second reading does not show, and a machine that is active after it.
 
+use std::time::Duration;
+
 use super::standin::Service;
 use super::*;
 use crate::design::HardwareSetting;
@@ -196,7 +198,7 @@ async fn a_runbook_takes_the_place_of_the_steps() {
 async fn what_ironic_does_not_show_or_its_registry_refuses_is_told_when_it_is_observed() {
     let (stand_in, server) = machine(Service::Well, 115).await;
     let document = DOCUMENT
-        .replace("Turbo: Enabled", "Tubro: Enabled, Turbo: On")
+        .replace("Turbo: Enabled", "Tubro: Enabled, Turbo: 'On'")
         .replace(
             "bmc: {version: '7.1', image: {url: 'http://images/bmc_7.1.bin'}}",
             "bmc: {version: '7.1'}, bios: {version: '1'}",
