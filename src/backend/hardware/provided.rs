@@ -10,6 +10,16 @@ use super::terms::{Terms, value_of};
 use crate::design::{NodeDesign, Section};
 use crate::observed::{FixedValue, HardwareSeen};
 
+/// Names by which all values are read.
+pub(super) const EVERYTHING: [&str; 6] = [
+    "bios.*",
+    "boot.secure_boot",
+    "expect.*",
+    "firmware.*",
+    "firmware.bios",
+    "firmware.bmc",
+];
+
 /// The values of a machine that its provisioner shows.
 #[derive(Debug, Default)]
 pub(super) struct Provided {
@@ -37,6 +47,16 @@ impl Provided {
             }
         }
         (self.bios, self.terms) = (Some(attributes), terms);
+    }
+
+    /// The values that other machines can have, too.
+    pub(super) fn learned(mut self) -> HardwareSeen {
+        let is_common = |name: &str| match name.strip_prefix("bios.") {
+            Some(attribute) => self.terms.is_common(attribute),
+            None => true,
+        };
+        self.seen.retain(|name, _| is_common(name));
+        self.seen
     }
 
     /// Takes in the version of a component.

@@ -21,6 +21,8 @@ pub(super) struct Terms(HashMap<Arc<str>, AttributeTerms>);
 struct AttributeTerms {
     kind: Option<Kind>,
     is_read_only: bool,
+    /// A password, or a value of this machine alone.
+    is_own: bool,
     /// The values that it may have; empty: not listed.
     values: Vec<Arc<str>>,
     lowest: Option<i64>,
@@ -64,6 +66,24 @@ impl Terms {
         Self(entries.take(MOST).collect())
     }
 
+    /// Whether an attribute can be the same on other machines: it can be set, and is neither a password nor named like what
+    /// a machine has for itself alone.
+    pub(super) fn is_common(&self, name: &str) -> bool {
+        const OWN: [&str; 7] = [
+            "password",
+            "serial",
+            "asset",
+            "servicetag",
+            "service_tag",
+            "uuid",
+            "macaddr",
+        ];
+        let word = name.to_ascii_lowercase();
+        let terms = self.0.get(name);
+        !OWN.iter().any(|own| word.contains(own))
+            && terms.is_none_or(|terms| !terms.is_read_only && !terms.is_own)
+    }
+
     /// The value of an attribute in the form in which documents have it. A provisioner that writes truths in Python's words
     /// has the same.
     pub(super) fn shown(&self, name: &str, value: &Value) -> Option<String> {
@@ -88,6 +108,8 @@ impl AttributeTerms {
         Self {
             kind: entry.get("attribute_type").and_then(Kind::of),
             is_read_only: entry.get("read_only").and_then(Value::as_bool) == Some(true),
+            is_own: is_password(entry.get("attribute_type"))
+                || entry.get("unique").and_then(Value::as_bool) == Some(true),
             values: values.filter_map(Value::as_str).map(Arc::from).collect(),
             lowest: entry.get("lower_bound").and_then(Value::as_i64),
             highest: entry.get("upper_bound").and_then(Value::as_i64),
@@ -101,6 +123,8 @@ impl AttributeTerms {
         Self {
             kind: entry.get("Type").and_then(Kind::of),
             is_read_only: entry.get("ReadOnly").and_then(Value::as_bool) == Some(true),
+            is_own: is_password(entry.get("Type"))
+                || entry.get("IsSystemUniqueProperty").and_then(Value::as_bool) == Some(true),
             values: names.map(Arc::from).collect(),
             lowest: entry.get("LowerBound").and_then(Value::as_i64),
             highest: entry.get("UpperBound").and_then(Value::as_i64),
@@ -156,6 +180,10 @@ impl AttributeTerms {
             }
         }
     }
+}
+
+fn is_password(kind: Option<&Value>) -> bool {
+    kind.and_then(Value::as_str) == Some("Password")
 }
 
 /// The value of an attribute as it is to be set, or why it cannot be: by the attributes of the BIOS, and the terms of their

@@ -30,6 +30,7 @@ use super::driver::{self, Driver, Result, carry_out};
 use super::images::Images;
 use super::poll::Watch;
 use super::proof::proven;
+use super::provided::EVERYTHING;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::http::{Client, Credentials, HttpLimits, Trust};
 use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secrets};
@@ -38,7 +39,7 @@ use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Verdict};
-use crate::observed::{ListedMachine, ObservedNode, ObservedNodes};
+use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes};
 use node::Node;
 use steps::NodeSteps;
 
@@ -259,6 +260,24 @@ impl Driver for Ironic {
             machine.macs = ports.into_iter().flatten().collect();
         }
         Ok(machines)
+    }
+
+    async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+        let name = self.roster.name_of(&node.name);
+        let subject = format!("node `{}`", node.name);
+        let found = self.api.node(&subject, &name).await?;
+        let refuse = |text: &str| ActError::Permanent(format!("{subject}: {text}").into());
+        let found = found.ok_or_else(|| refuse(&self.not_found(&name)))?;
+        let (_, proof) = Provisioner::prove(self, node, &found).await?;
+        if let Proof::Refused(why) = proof {
+            return Err(refuse(&why));
+        }
+        let all = EVERYTHING.map(Arc::from);
+        Ok(self
+            .api
+            .values(&subject, &found.uuid, &all)
+            .await?
+            .learned())
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

@@ -35,6 +35,7 @@ pub use watcher::{WatchListener, Watched, Watcher};
 
 use super::driver::{self, Driver, Result, carry_out};
 use super::proof::proven;
+use super::provided::EVERYTHING;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::api_server::{ApiError, again};
 use crate::backend::{ActError, BackendContext, Error, Holder, Order, Probe, Secrets};
@@ -42,7 +43,7 @@ use crate::design::{HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node as Written;
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof};
-use crate::observed::{ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
 use crate::step::StepKind;
 use remediation::Annotations;
 use resource::Host;
@@ -222,6 +223,23 @@ impl Driver for Metal3 {
             ..ListedMachine::default()
         });
         Ok(listed.collect())
+    }
+
+    async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+        let name = self.roster.name_of(&node.name);
+        let refuse =
+            |text: &str| ActError::Permanent(format!("node `{}`: {text}", node.name).into());
+        let passing = |error: ApiError| ActError::Passing(error.to_string().into());
+        let host = again(|| self.management.host(&name))
+            .await
+            .map_err(passing)?;
+        let host = host.ok_or_else(|| refuse(&self.not_found(&name)))?;
+        if let (_, Proof::Refused(why)) = self.judge(node, &host) {
+            return Err(refuse(&why));
+        }
+        let all = EVERYTHING.map(Arc::from);
+        let values = again(|| self.values(&host, &all)).await.map_err(passing)?;
+        Ok(values.learned())
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

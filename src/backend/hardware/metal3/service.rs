@@ -25,8 +25,8 @@ use crate::lifecycle::{ProvisionState as S, Verb};
 const BEFORE: &str = "firmware before ";
 /// The note that the machine was seen off.
 const SEEN_OFF: &str = "seen off for its service";
-/// How long the operator may take to read what a machine has: it does so every five minutes.
-const READING: Duration = Duration::from_secs(6 * 60);
+/// How many settling times the operator may take to read what a machine has: by default it does so every five minutes.
+const READING: u32 = 72;
 /// How long the operator may take to judge what is wanted.
 const JUDGING: Duration = Duration::from_secs(60);
 /// The word of a policy that has firmware applied to a machine in use.
@@ -257,7 +257,7 @@ impl HostSteps<'_> {
 
     async fn read_again(&self) -> Result<()> {
         let task = &self.task;
-        let end = Instant::now() + READING;
+        let end = Instant::now() + self.metal3().settings.settling * READING;
         loop {
             let host = task.known().await?;
             let values = self.wanted_values(&host).await?;
