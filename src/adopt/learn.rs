@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value as Json, json};
 
 use crate::design::{NodeDesign, kind};
 use crate::diagnostic::{Mark, SourceId};
-use crate::document::{node_from_json, write_yaml};
+use crate::document::{Map, Node, Value, node_from_json, write_yaml};
 use crate::observed::HardwareSeen;
 
 /// The parts of a document, in the order in which it has them.
@@ -22,36 +22,42 @@ pub fn hardware_document(node: &NodeDesign, name: Option<&str>, seen: &HardwareS
     };
     let otherwise = profile.map_or(node.name.as_str(), |profile| profile);
     let mut data = Map::new();
-    data.insert("mode".to_owned(), json!("report"));
-    data.insert("selectors".to_owned(), json!([selector]));
+    data.set("mode", node_of(&json!("report")));
+    data.set("selectors", node_of(&json!([selector])));
     for part in PARTS {
         let values = seen.iter().filter_map(|(name, value)| {
             let (of, name) = name.split_once('.')?;
             let is_written = of == part && !value.trim().is_empty();
             is_written.then(|| (name.to_owned(), written(part, value)))
         });
-        let values: Map<String, Value> = values.collect();
+        let values: serde_json::Map<String, Json> = values.collect();
         if !values.is_empty() {
-            data.insert(part.to_owned(), Value::Object(values));
+            data.set(part, node_of(&Json::Object(values)));
         }
     }
-    let document = [
-        ("schema", json!(kind::HARDWARE)),
-        ("metadata", json!({"name": name.unwrap_or(otherwise)})),
-        ("data", Value::Object(data)),
-    ];
+    let mut document = Map::new();
+    document.set("schema", node_of(&json!(kind::HARDWARE)));
+    let name = json!({"name": name.unwrap_or(otherwise)});
+    document.set("metadata", node_of(&name));
+    document.set("data", Node::new(Value::Map(Arc::new(data)), nowhere()));
     let mut text = String::new();
-    for (key, value) in document {
-        let value = json!({ key: value });
-        let node = node_from_json(&value, Mark::new(SourceId(0), 0));
-        write_yaml(&node, true, &mut text);
-    }
+    let document = Node::new(Value::Map(Arc::new(document)), nowhere());
+    write_yaml(&document, true, &mut text);
     text
+}
+
+/// The place of what is written nowhere.
+fn nowhere() -> Mark {
+    Mark::new(SourceId(0), 0)
+}
+
+fn node_of(value: &Json) -> Node {
+    node_from_json(value, nowhere())
 }
 
 /// A value in the type that the document has for it. A text that a document would read as something else is quoted where it is
 /// written.
-fn written(part: &str, value: &Arc<str>) -> Value {
+fn written(part: &str, value: &Arc<str>) -> Json {
     match (part, value.parse::<u64>()) {
         ("firmware", _) => json!({ "version": value }),
         ("expect", Ok(number)) => json!(number),

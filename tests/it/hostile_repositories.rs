@@ -25,6 +25,7 @@ const COMMANDS: [&[&str]; 9] = [
     &["status"],
     &["nodes", "--clean-steps"],
     &["etcd"],
+    &["hardware", "learn", "edge-1"],
 ];
 
 /// Seconds of processor time and KiB of memory that a command has.

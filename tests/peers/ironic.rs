@@ -331,7 +331,7 @@ async fn a_machine_lives_its_whole_life() {
     let (order, listener) = hands.order(StepKind::VerifySite, None, Parameters::default());
     hands.backends.act(&order).await.unwrap();
     assert!(
-        listener.0.lock().unwrap()[0].contains("version 1.92 of its API"),
+        listener.0.lock().unwrap()[0].contains("version 1.108 of its API"),
         "{:?}",
         listener.0
     );

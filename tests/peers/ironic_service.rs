@@ -1,5 +1,5 @@
-//! The service of machines in use on Ironic itself. Its fake hardware offers no steps of its BIOS for a service, so that the one
-//! of the design fails; a runbook runs a step that it has, and the test plays what the controller of a machine makes of it.
+//! The service of machines in use on Ironic itself: steps of the design, a runbook whose effect the test plays as the controller
+//! of a machine would, and one that fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,12 @@ const RUNBOOK: &str = "CUSTOM_SERVICE";
 /// A machine that is in use, and whose BIOS has a value that is not the designed one.
 async fn in_use(lab: &Lab, more: &str) -> Hands {
     let step = json!({"interface": "vendor", "step": "log_passthrough", "args": {}, "order": 1});
-    let runbook = json!({"name": RUNBOOK, "steps": [step], "disable_ramdisk": true});
-    let _ = lab.api(Method::POST, "runbooks", runbook).await;
+    let runbook = json!({"name": RUNBOOK, "steps": [step], "disable_ramdisk": false});
+    lab.api(Method::POST, "runbooks", runbook).await.unwrap();
+    // Its settings are no list, so that the step fails.
+    let step = json!({"interface": "bios", "step": "apply_configuration", "args": {"settings": "none"}, "order": 1});
+    let broken = json!({"name": "CUSTOM_BROKEN", "steps": [step], "disable_ramdisk": false});
+    lab.api(Method::POST, "runbooks", broken).await.unwrap();
     let hands = hands(lab, more);
     hands.act(StepKind::Prepare, "n1").await.unwrap();
     lab.drive("n1", json!("manage"), "manageable").await;
@@ -39,7 +43,7 @@ async fn in_use(lab: &Lab, more: &str) -> Hands {
 fn hands(lab: &Lab, more: &str) -> Hands {
     let document = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata: {mode: enforce, bios: {Turbo: Enabled}}\n";
     let settings = format!(
-        "endpoint: {}\n      traits: [{RUNBOOK}]\n      {more}\n{document}",
+        "endpoint: {}\n      traits: [{RUNBOOK}, CUSTOM_BROKEN]\n      {more}\n{document}",
         lab.url()
     );
     Hands::of(&["n1"], &settings, Arc::new(NoSecrets))
@@ -71,7 +75,7 @@ async fn serviced(lab: &Lab) {
 }
 
 #[tokio::test]
-async fn a_step_that_no_interface_offers_fails_and_the_machine_is_active_again() {
+async fn steps_of_the_design_bring_values_true_on_a_machine_in_use() {
     let Some(lab) = Lab::start("1") else { return };
     let hands = in_use(&lab, "").await;
     let seen = hands.seen("n1").await;
@@ -80,8 +84,19 @@ async fn a_step_that_no_interface_offers_fails_and_the_machine_is_active_again()
     assert!(seen.fixed.is_empty(), "{:?}", seen.fixed);
     let order = service(&hands);
     assert_eq!(hands.backends.probe(&order).await, Probe::NotBegun);
-    let Err(ActError::Permanent(text)) = hands.backends.act(&order).await else {
-        panic!("a service that Ironic cannot do is no success");
+    hands.backends.act(&order).await.unwrap();
+    assert_eq!(hands.backends.probe(&order).await, Probe::Done);
+    assert!(hands.seen("n1").await.drift.is_empty());
+    let node = lab.api(Method::GET, "nodes/n1", Value::Null).await.unwrap();
+    assert_eq!(node["provision_state"], "active");
+}
+
+#[tokio::test]
+async fn a_step_that_fails_fails_the_service_and_the_machine_is_active_again() {
+    let Some(lab) = Lab::start("1") else { return };
+    let hands = in_use(&lab, "runbook: CUSTOM_BROKEN").await;
+    let Err(ActError::Permanent(text)) = hands.backends.act(&service(&hands)).await else {
+        panic!("a service that fails is no success");
     };
     assert!(
         text.contains("`service` ended in service failed")

@@ -722,6 +722,7 @@ fn what_distinguishes_machines_is_named_once() {
             &[
                 "rule-controller-shared 20:52 `n1` and `n3` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
                 "rule-controller-shared 25:33 `n1` and `n4` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
+                "rule-controller-shared 35:63 `n2` and `n6` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
             ],
         ),
         (

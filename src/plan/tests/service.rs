@@ -129,10 +129,11 @@ fn an_edited_document_sets_what_was_not_observed_and_records_what_is_as_designed
 #[test]
 fn parts_that_are_not_as_expected_block_a_deploy_where_the_policy_demands_them() {
     let site = |demands: bool, deployed: bool| {
-        let mut site = match deployed {
-            true => PlanFixture::settled(&["n"]),
-            false => PlanFixture::empty(&["n"]),
-        };
+        let mut site = PlanFixture::settled(&["n"]);
+        if !deployed {
+            site.records.clear();
+            site.seen("n").provision = Fact::Known(ProvisionState::Available);
+        }
         site.guards.policy.demands_expected_hardware = demands;
         enforce(
             &mut site,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
@@ -32,21 +33,27 @@ enum Dealt {
 struct Firmware {
     dealt: Arc<Mutex<Dealt>>,
     ends: Arc<AtomicBool>,
-    task: tokio::task::JoinHandle<()>,
+    thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Drop for Firmware {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        self.task.abort();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
 fn objects(management: &Management, kind: &str) -> Api<DynamicObject> {
+    objects_of(management.fixture.client.clone(), kind)
+}
+
+fn objects_of(client: Client, kind: &str) -> Api<DynamicObject> {
     let plural = KINDS.iter().find(|(known, _)| *known == kind).unwrap().1;
     let kind = GroupVersionKind::gvk("metal3.io", "v1alpha1", kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, plural);
-    Api::namespaced_with(management.fixture.client.clone(), NAMESPACE, &resource)
+    Api::namespaced_with(client, NAMESPACE, &resource)
 }
 
 async fn object(management: &Management, kind: &str) -> Value {
@@ -128,17 +135,31 @@ async fn firmware(management: &Management) -> Firmware {
     .await;
     let dealt = Arc::new(Mutex::new(Dealt::Well));
     let ends = Arc::new(AtomicBool::new(false));
-    let apis = KINDS.map(|(kind, _)| objects(management, kind));
-    let hosts = management.hosts();
+    let kubeconfig = std::fs::read_to_string(management.fixture.kubeconfig()).unwrap();
     let (told, end) = (dealt.clone(), ends.clone());
-    let task = tokio::spawn(async move {
-        while !end.load(Ordering::Relaxed) {
-            tokio::time::sleep(Duration::from_millis(30)).await;
-            let dealt = *told.lock().unwrap();
-            reconcile(&apis, &hosts, dealt).await;
-        }
+    // Tests block their own thread while the program runs.
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async move {
+            let client = super::operator::client(&kubeconfig).await;
+            let apis = KINDS.map(|(kind, _)| objects_of(client.clone(), kind));
+            let hosts = super::operator::hosts(client, NAMESPACE);
+            while !end.load(Ordering::Relaxed) {
+                tokio::time::sleep(Duration::from_millis(30)).await;
+                let dealt = *told.lock().unwrap();
+                reconcile(&apis, &hosts, dealt).await;
+            }
+        });
     });
-    Firmware { dealt, ends, task }
+    let thread = Some(thread);
+    Firmware {
+        dealt,
+        ends,
+        thread,
+    }
 }
 
 /// Judges what is wanted, and applies it while the machine is off and its policy says so.

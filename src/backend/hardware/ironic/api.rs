@@ -23,8 +23,9 @@ use crate::backend::pages::Pages;
 
 /// The oldest version that will do: it has the retired flag.
 pub(super) const FLOOR: u32 = 61;
-/// The newest version that is asked for (runbooks); later ones have nothing that is used here.
-pub(super) const WANTED: u32 = 92;
+/// The newest version that is asked for; later ones have nothing that is used here. Ironic refuses a runbook that services a
+/// machine below it, since each runbook says whether a ramdisk is needed.
+pub(super) const WANTED: u32 = 108;
 
 const VERSION: &str = "x-openstack-ironic-api-version";
 const MAXIMUM: &str = "x-openstack-ironic-api-maximum-version";

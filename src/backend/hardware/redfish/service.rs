@@ -19,6 +19,7 @@ use super::shapes::{APPLY_TIME, Operation, Shape, TARGETS, UPDATE_PROTOCOL};
 use super::task::TaskState;
 use super::time_of;
 use super::values::HardwareReading;
+use crate::backend::hardware::level::{Level, Twice};
 use crate::backend::hardware::service::{TRIES, missing, settings, unchanged};
 use crate::backend::hardware::terms::value_of;
 use crate::backend::http::plain;
@@ -513,6 +514,7 @@ impl Machine<'_> {
         until: Instant,
     ) -> Result<Vec<(&'o HardwareSetting, Option<Arc<str>>)>, ActError> {
         let settling = self.backend.settings.settling;
+        let mut level = Twice::default();
         loop {
             let read = async {
                 let system = self.sample().await?;
@@ -522,7 +524,9 @@ impl Machine<'_> {
             match read.await {
                 Ok(reading) => {
                     let missing = missing(settings(order), &reading.seen);
-                    if missing.is_empty() || is_over {
+                    // One reading is none: some show once what was asked for, and then what they have.
+                    let confirmed = level.look(missing.is_empty()) == Level::Holds;
+                    if confirmed || is_over {
                         let shown = |each: &'o HardwareSetting| {
                             (each, reading.seen.get(&each.name).cloned())
                         };
