@@ -15,7 +15,7 @@ use super::git::Checkout;
 use super::skipped::skipped;
 
 /// What a pipeline runs on a pull request: what contacts nothing, and what contacts nothing that is not trusted.
-const COMMANDS: [&[&str]; 9] = [
+const COMMANDS: [&[&str]; 10] = [
     &["validate"],
     &["render"],
     &["diff", "--base", "HEAD~1"],

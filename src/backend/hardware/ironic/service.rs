@@ -118,7 +118,7 @@ impl NodeSteps<'_> {
         Ok(json!({ "service_steps": steps_of(&changes) }))
     }
 
-    /// Brings a machine whose service failed back to active: the failure, and what came of it.
+    /// Brings a machine whose service failed back to active: the failure, and its outcome.
     async fn back_to_active(&self, node: Node, failed: ActError) -> ActError {
         if node.state() != ProvisionState::ServiceFailed {
             return failed;

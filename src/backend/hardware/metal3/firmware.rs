@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Metal3;
@@ -103,7 +103,19 @@ struct Condition {
     observed_generation: i64,
 }
 
-/// What the operator has found of a spec.
+/// The state of the objects of a host before a service.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Before {
+    /// The fields of its policy; `None`: it had none.
+    pub(super) policy: Option<(Option<String>, Option<String>)>,
+    /// Settings that the step wants, by name; null: they were not wanted.
+    pub(super) settings: Map<String, Value>,
+    /// All updates.
+    pub(super) updates: Vec<(String, String)>,
+}
+
+/// The operator's finding about a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     /// Nothing yet.
@@ -115,7 +127,7 @@ pub(super) enum Finding {
 }
 
 impl Firmware {
-    /// What the operator has found of the spec that the object has now.
+    /// The operator's finding about the spec that the object has now.
     pub(super) fn finding(&self) -> Finding {
         let generation = self.metadata.generation;
         let of = |kind: &str| {

@@ -1,5 +1,5 @@
 //! The service of a host in use: the values are wanted in the objects of its firmware, a HostUpdatePolicy has them applied,
-//! the machine is switched off, seen off, and switched on, and the values are read a second time.
+//! the machine is switched off, observed off, and switched on, and the values are read a second time.
 //!
 //! The operator applies what is wanted while a machine is off, and reports success by its own word: only values that are read
 //! after it count. The policy is set back in every ending, and where the step fails, so is what was wanted: else the operator
@@ -8,11 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::firmware::{COMPONENTS, Finding, Firmware, POLICIES, SETTINGS};
+use super::firmware::{Before, COMPONENTS, Finding, Firmware, POLICIES, SETTINGS};
 use super::resource::{Host, key};
 use super::steps::HostSteps;
 use crate::backend::hardware::driver::Result;
@@ -23,26 +22,14 @@ use crate::lifecycle::{ProvisionState as S, Verb};
 
 /// The note of what was there before, followed by it as JSON.
 const BEFORE: &str = "firmware before ";
-/// The note that the machine was seen off.
-const SEEN_OFF: &str = "seen off for its service";
+/// The note that the machine was observed off.
+const NOTED_OFF: &str = "off for its service";
 /// How many settling times the operator may take to read what a machine has: by default it does so every five minutes.
 const READING: u32 = 72;
 /// How long the operator may take to judge what is wanted.
 const JUDGING: Duration = Duration::from_secs(60);
 /// The word of a policy that has firmware applied to a machine in use.
 const ON_REBOOT: &str = "onReboot";
-
-/// What the objects of a host had before a service.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Before {
-    /// The fields of its policy; `None`: it had none.
-    policy: Option<(Option<String>, Option<String>)>,
-    /// Settings that the step wants, by name; null: they were not wanted.
-    settings: Map<String, Value>,
-    /// All updates.
-    updates: Vec<(String, String)>,
-}
 
 impl HostSteps<'_> {
     async fn wanted_values(&self, host: &Host) -> Result<Provided> {
@@ -89,7 +76,7 @@ impl HostSteps<'_> {
         task.driven(&host)?;
         let values = self.wanted_values(&host).await?;
         let order = settings(task.order);
-        let is_off = self.task.has_noted(SEEN_OFF);
+        let is_off = self.task.has_noted(NOTED_OFF);
         if missing(order, &values.seen).is_empty() && !self.is_ours(&host) {
             return Ok(());
         }
@@ -222,7 +209,7 @@ impl HostSteps<'_> {
         settling.clamp(Duration::from_millis(100), Duration::from_secs(10))
     }
 
-    /// Switches it off, sees it off, switches it on, and waits until the operator has serviced it.
+    /// Switches it off, observes it off, switches it on, and waits until the operator has serviced it.
     async fn restart(&self, host: Host, is_off: bool) -> Result<()> {
         let (task, metal3) = (&self.task, self.metal3());
         let mut waiter = metal3.watch.wait_for(&task.name);
@@ -233,7 +220,7 @@ impl HostSteps<'_> {
             host = task
                 .powered("service", &mut waiter, host, false, any)
                 .await?;
-            task.order.reporter.note(SEEN_OFF).await?;
+            task.order.reporter.note(NOTED_OFF).await?;
         }
         host = self.online(host, true).await?;
         let judge = |host: &Host| {
@@ -343,7 +330,7 @@ impl HostSteps<'_> {
         self.task.ask(resource, change).await
     }
 
-    /// Has its policy be so; it is made where there is none.
+    /// Has its policy be so; it is made where it is missing.
     async fn put_policy(
         &self,
         host: &Host,

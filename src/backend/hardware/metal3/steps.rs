@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::Metal3;
+use super::firmware::Before;
 use super::manifest::{self, HostDesign, Names};
 use super::resource::{Host, key};
-use super::service::Before;
 use super::settings::Inspect;
 use crate::backend::hardware::driver::{Result, StepTarget};
 use crate::backend::hardware::payload;
@@ -32,7 +32,7 @@ const NO_CLEAN_STEPS: &str =
 /// The steps on one node.
 pub(super) struct HostSteps<'a> {
     pub(super) task: Task<'a, Metal3>,
-    /// What the objects of its firmware had before a service of this process.
+    /// The state of the objects of its firmware before a service of this process.
     pub(super) noted_before: OnceLock<Before>,
 }
 

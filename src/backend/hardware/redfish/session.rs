@@ -116,7 +116,7 @@ pub(super) struct Login {
     account_state: tokio::sync::Mutex<AccountState>,
 }
 
-/// What is known of an account that is sent with requests.
+/// The state of an account that is sent with requests.
 enum AccountState {
     Untried,
     Accepted,

@@ -40,7 +40,7 @@ pub(super) enum Dealt {
     LosesRequest,
 }
 
-/// What is reported of an update.
+/// The report of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
     /// A task that ends well, with a warning, with a critical message, in another way, or without a state.
@@ -87,7 +87,7 @@ impl Report {
     ];
 }
 
-/// What comes of an update, whatever is reported of it.
+/// The outcome of an update, whatever is reported of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Truth {
     Changed,
@@ -271,7 +271,7 @@ impl Hardware {
         })
     }
 
-    /// What was asked for comes about, or something else does.
+    /// Brings about what was asked for, or something else.
     fn come_about(&mut self, truth: Truth) {
         let Some((name, version)) = self.staged.take() else {
             return;
