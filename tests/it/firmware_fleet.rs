@@ -84,10 +84,10 @@ fn a_thousand_machines_take_an_attribute_in_waves_and_never_too_many_at_once() {
         assert_eq!(change["blocked"]["reason"], "it would be restarted");
         assert!(change["destructive"].as_bool() != Some(true), "{change}");
     }
-    fixture.run(&["apply", "--yes"]).with(64);
+    fixture.run(&["apply", "--yes"]).with(4);
     fixture
         .run(&["apply", "--yes", "--allow-redeploy", "all"])
-        .with(64);
+        .with(4);
     assert_eq!(effects(&fixture).len(), before);
 
     fixture

@@ -105,10 +105,8 @@ async fn a_step_that_fails_fails_the_service_and_the_machine_is_active_again() {
     );
     let node = lab.api(Method::GET, "nodes/n1", Value::Null).await.unwrap();
     assert_eq!(node["provision_state"], "active");
-    assert_eq!(
-        (&node["maintenance"], &node["power_state"]),
-        (&json!(false), &json!("power on"))
-    );
+    assert_eq!(node["maintenance"], false);
+    assert_ne!(node["power_state"], "power off");
 }
 
 #[tokio::test]

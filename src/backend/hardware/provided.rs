@@ -103,6 +103,17 @@ impl Provided {
         Ok(())
     }
 
+    /// The values that are enforced and that the provisioner does not show, so that no second reading can confirm them.
+    pub(super) fn unseen(&self, node: &NodeDesign, provisioner: &str) -> Vec<FixedValue> {
+        let designed = node.hardware(Section::Firmware).into_iter();
+        let unseen = designed.filter(|each| !self.seen.contains_key(&each.name));
+        let unseen = unseen.map(|each| FixedValue {
+            name: each.name,
+            reason: Arc::from(format!("{provisioner} does not show it")),
+        });
+        unseen.collect()
+    }
+
     /// The values that are enforced and not as designed, and that the provisioner cannot change; `refusal`: why it can change none.
     pub(super) fn fixed(
         &self,

@@ -126,7 +126,7 @@ impl Ironic {
         let has_runbook = self.settings.runbook.is_some();
         if let Ok(refusal) = self.api.service_refusal(has_runbook).await {
             observed.fixed = match (refusal, has_runbook) {
-                (None, true) => Arc::default(),
+                (None, true) => values.unseen(node, "Ironic").into(),
                 (refusal, _) => values.fixed(node, "Ironic", refusal.as_deref()).into(),
             };
         }

@@ -186,6 +186,14 @@ async fn a_runbook_takes_the_place_of_the_steps() {
         &format!("{DOCUMENT}{profile}"),
     );
     let stand_in = stand_in.with("n2", "active");
+    // What is not shown cannot be confirmed afterwards.
+    stand_in.fixture().values.remove("firmware.bmc");
+    let seen = ironic.observe(&[design.nodes["n2"].clone()]).await;
+    let fixed = &seen[&NodeName::from("n2")].fixed;
+    assert_eq!(
+        (fixed.len(), &*fixed[0].reason),
+        (1, "Ironic does not show it")
+    );
     let order = order(&design, StepKind::Service, "n2", settings(&[TURBO]));
     ironic.act(&order).await.unwrap();
     assert_eq!(
