@@ -151,7 +151,7 @@ fn parts_that_are_not_as_expected_block_a_deploy_where_the_policy_demands_them()
         site
     };
     let why = "the policy demands the parts that are expected of it: expect.memory_gib: 448, designed 512";
-    let mut created = site(true, false);
+    let created = site(true, false);
     let plan = created.plan();
     assert_eq!(plan.changes[0].kind, ChangeKind::Create);
     assert_eq!(blocked(&plan), Some(why));
@@ -169,7 +169,7 @@ fn parts_that_are_not_as_expected_block_a_deploy_where_the_policy_demands_them()
     );
     assert!(steps_of(&plan, "n").is_empty());
     // What runs is only reported.
-    let mut running = site(true, true);
+    let running = site(true, true);
     let plan = running.plan();
     assert!(plan.steps.is_empty() && plan.changes.iter().all(|change| change.blocked.is_none()));
 }
