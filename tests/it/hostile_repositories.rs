@@ -15,7 +15,7 @@ use super::git::Checkout;
 use super::skipped::skipped;
 
 /// What a pipeline runs on a pull request: what contacts nothing, and what contacts nothing that is not trusted.
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 9] = [
     &["validate"],
     &["render"],
     &["diff", "--base", "HEAD~1"],
@@ -25,7 +25,6 @@ const COMMANDS: [&[&str]; 10] = [
     &["status"],
     &["nodes", "--clean-steps"],
     &["etcd"],
-    &["hardware", "learn", "edge-1"],
 ];
 
 /// Seconds of processor time and KiB of memory that a command has.
