@@ -281,7 +281,11 @@ impl HostSteps<'_> {
                     let spec = json!({ "settings": before.settings });
                     self.change_beside(SETTINGS, &firmware, spec).await?;
                 }
-                if let Some(components) = self.beside(COMPONENTS, &name).await? {
+                // What the step did not want is another client's.
+                let mut wanted = settings(task.order).iter();
+                if wanted.any(|each| each.name.starts_with("firmware."))
+                    && let Some(components) = self.beside(COMPONENTS, &name).await?
+                {
                     let spec = json!({"updates": updates_of(&before.updates)});
                     self.change_beside(COMPONENTS, &components, spec).await?;
                 }
