@@ -9,6 +9,7 @@ mod documents;
 mod edit;
 mod guide;
 mod layers;
+mod learn;
 mod notes;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use crate::identity::{Identity, Kind};
 use crate::observed::{EtcdMemberSeen, EtcdSeen, Fact, Inventory, InventoryMachine};
 
 pub use edit::{Edit, Fields, edited, insertions, replacement};
+pub use learn::hardware_document;
 pub use notes::{COLUMNS, Note, NoteProblem, Notes};
 
 /// Labels by which Kubernetes marks the nodes of a control plane.

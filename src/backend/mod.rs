@@ -31,8 +31,8 @@ use std::sync::Arc;
 use crate::design::{ClusterName, NodeDesign, NodeName};
 use crate::lifecycle::PowerState;
 use crate::observed::{
-    ClusterFacts, ClusterNode, EtcdSeen, Fact, ListedMachine, ObservedNodes, ObservedPods,
-    RemediationSeen,
+    ClusterFacts, ClusterNode, EtcdSeen, Fact, HardwareSeen, ListedMachine, ObservedNodes,
+    ObservedPods, RemediationSeen,
 };
 use crate::step::StepKind;
 
@@ -110,6 +110,17 @@ pub trait Hardware: Send + Sync {
     /// They cannot be listed.
     fn list(&self) -> Pending<'_, Result<Vec<ListedMachine>, ActError>> {
         let text = "this backend cannot list machines";
+        Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
+    }
+
+    /// Reads the firmware, the settings and the parts of a machine, all that its controller shows and that is no value of this one
+    /// machine (a serial number, a password); reads only.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    fn learn<'a>(&'a self, _node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+        let text = "this backend does not show firmware and settings of its machines";
         Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
     }
 

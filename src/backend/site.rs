@@ -14,8 +14,8 @@ use crate::guard::Guarded;
 use crate::identity::{Proof, Registry, Verdict};
 use crate::lifecycle::PowerState;
 use crate::observed::{
-    Capability, ClusterNode, Fact, Inventory, InventoryMachine, Observations, ObservedNode,
-    ObservedNodes,
+    Capability, ClusterNode, Fact, HardwareSeen, Inventory, InventoryMachine, Observations,
+    ObservedNode, ObservedNodes,
 };
 use crate::step::{Actor, StepKind};
 
@@ -265,6 +265,10 @@ fn give_nodes(machines: &mut ObservedNodes, nodes: Fact<BTreeMap<NodeName, Clust
 impl Hardware for Backends {
     fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
         Box::pin(async move { self.see(nodes, Look::default(), None).await.nodes })
+    }
+
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+        self.hardware.learn(node)
     }
 
     fn controller_power<'a>(

@@ -62,7 +62,9 @@ impl Kind {
         if argument.is_positional() {
             return match command {
                 "plan" | "apply" => Some(Self::ActionAndNodes),
-                "status" | "nodes" | "accept" | "explain" if argument.get_id() != "by" => {
+                "status" | "nodes" | "accept" | "explain" | "learn"
+                    if argument.get_id() != "by" =>
+                {
                     Some(Self::Words)
                 }
                 "show" | "abort" | "unlock" | "explain" => Some(Self::Runs),

@@ -25,6 +25,7 @@ mod exit;
 mod explain;
 mod export;
 mod foreign;
+mod hardware;
 mod help;
 mod init;
 mod interrupted;
@@ -161,6 +162,9 @@ enum Command {
     Sites(list_sites::ListSitesCommand),
     /// Show the health of the etcd clusters, and the members that they can lose
     Etcd(etcd::EtcdCommand),
+    /// Write a Hardware document of what a machine has
+    #[command(subcommand)]
+    Hardware(hardware::HardwareCommand),
     /// Record that a machine stays as it is: with another board, or fields that differ from its design
     Accept(accept::AcceptCommand),
     /// Abort an interrupted run, and list what stays half-done
@@ -485,6 +489,7 @@ impl Command {
             | Self::Nodes(_)
             | Self::Sites(_)
             | Self::Etcd(_)
+            | Self::Hardware(_)
             | Self::Doctor(_)
             | Self::Export(_)
             | Self::Policy(_)
@@ -534,6 +539,7 @@ impl Command {
             Self::Status(command) => status::run(context, &command),
             Self::Nodes(command) => nodes::run(context, &command),
             Self::Etcd(command) => etcd::run(context, &command),
+            Self::Hardware(command) => hardware::run(context, &command),
             Self::Accept(command) => accept::run(context, &command),
             Self::Abort(command) => interrupted::run_abort(context, &command),
             Self::Unlock(command) => interrupted::run_unlock(context, &command),

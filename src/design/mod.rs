@@ -501,6 +501,8 @@ pub struct Policy {
     pub max_failures: Option<u64>,
     /// The requirement of a change that needs a redeploy.
     pub redeploy_on_change: RedeployPolicy,
+    /// A machine whose parts are not as a Hardware document expects them is not deployed.
+    pub demands_expected_hardware: bool,
     /// How far a change goes that needs no flag.
     pub disruption: DisruptionPolicy,
     /// The most that one plan of the documents reaches, by rung.

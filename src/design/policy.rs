@@ -141,6 +141,9 @@ fn read_policy(data: &Node, guards: &mut Guards) {
         Some("never") => RedeployPolicy::Never,
         _ => RedeployPolicy::Ask,
     };
+    // Any other word would be a misspelt demand.
+    policy.demands_expected_hardware =
+        text(data, "expected_hardware").is_some_and(|word| &*word != "report");
     policy.disruption = data
         .get("disruption")
         .map(DisruptionPolicy::read)

@@ -105,6 +105,10 @@ pub(super) fn redeploy_on_change(guards: &mut Guards, _: &Design, other: &Docume
     }
 }
 
+pub(super) fn expected_hardware(guards: &mut Guards, _: &Design, other: &Documented) {
+    guards.policy.demands_expected_hardware |= other.guards.policy.demands_expected_hardware;
+}
+
 pub(super) fn disruption(guards: &mut Guards, _: &Design, other: &Documented) {
     let policy = &mut guards.policy.disruption;
     *policy = policy.lower(&other.guards.policy.disruption);

@@ -116,7 +116,7 @@ const CLEANING: &[StepKind] = &[
 ];
 
 /// All guards.
-pub static TABLE: [Guard; 28] = [
+pub static TABLE: [Guard; 29] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -192,6 +192,13 @@ pub static TABLE: [Guard; 28] = [
         fields: &[(kind::POLICY, "redeploy_on_change")],
         join: Join::Both(join::redeploy_on_change),
         value: |subject| json!(subject.guards.policy.redeploy_on_change == RedeployPolicy::Never),
+        order: Order::Demand,
+    },
+    Guard {
+        name: "expected_hardware",
+        fields: &[(kind::POLICY, "expected_hardware")],
+        join: Join::Both(join::expected_hardware),
+        value: |subject| json!(subject.guards.policy.demands_expected_hardware),
         order: Order::Demand,
     },
     Guard {

@@ -400,6 +400,12 @@ pub const RULES: &[Rule] = &[
         Where::In(&[S::Manageable]),
         SOMEBODY_WORKS,
     ),
+    rule(
+        Flag::Maintenance,
+        Verb::Service,
+        Where::Everywhere,
+        SOMEBODY_WORKS,
+    ),
     rule(Flag::Protected, Verb::Delete, Where::Everywhere, PROTECTED),
     rule(Flag::Protected, Verb::Rebuild, Where::Everywhere, PROTECTED),
 ];

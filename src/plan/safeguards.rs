@@ -6,7 +6,7 @@ use super::rules::Rules;
 use super::{ChangeKind, deploy_steps};
 use crate::design::{Rung, Section, WipePolicy};
 use crate::identity::Proof;
-use crate::observed::Capability;
+use crate::observed::{Capability, PartDrift};
 
 impl<'a> Rules<'a> {
     /// Applies the rules above all flags: a machine that is held, protection, and the capabilities of its backend.
@@ -152,6 +152,17 @@ impl<'a> Rules<'a> {
                     &format!("its backend does not support a part of its design: {part}"),
                     None,
                 );
+            }
+            let is_expected = |part: &&PartDrift| {
+                part.section == Section::Expected && part.field.starts_with("expect.")
+            };
+            if self.guards.policy.demands_expected_hardware {
+                for part in node.drift.iter().filter(is_expected) {
+                    item.block(
+                        &format!("the policy demands the parts that are expected of it: {part}"),
+                        None,
+                    );
+                }
             }
             for part in node.left_out.iter() {
                 item.because(format!("left out: {part}"));

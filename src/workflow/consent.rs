@@ -276,6 +276,7 @@ pub fn admitted(
 const BLOCKING: &[&str] = &[
     "allow_plain_http",
     "etcd_clusters",
+    "expected_hardware",
     "protected",
     "redeploy_on_change",
     "remediation",

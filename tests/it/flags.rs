@@ -57,6 +57,7 @@ const BY_HAND: &[&str] = &[
     "max-unhealthy",
     "no-etcd-here",
     "no-push",
+    "name",
     "node-is-gone",
     "on",
     "on-drain-timeout",

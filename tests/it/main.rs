@@ -93,6 +93,8 @@ mod dice;
 #[cfg(test)]
 mod document;
 #[cfg(test)]
+mod firmware_fleet;
+#[cfg(test)]
 mod fixture;
 #[cfg(test)]
 mod flags;

@@ -300,6 +300,7 @@ fn read_in_every_way(fixture: &Fixture) {
         run(fixture, &["diff", "--format", format]);
         run(fixture, &["diff", "--rendered", "--format", format]);
     }
+    run(fixture, &["hardware", "learn", "compute11"]);
     for format in ["text", "json"] {
         run(fixture, &["nodes", "--format", format]);
         run(fixture, &["log", "--format", format]);

@@ -147,6 +147,7 @@ transcripts! {
     label_change
     disruption
     firmware
+    hardware_learned
     image_change
     network_change
     removed_node

@@ -85,7 +85,7 @@ impl Lab {
     ) -> Result<Value, String> {
         let url = Url::parse(&format!("{}/v1/{path}", self.peer.said())).unwrap();
         let mut request =
-            Request::new("test", method, url).header("x-openstack-ironic-api-version", "1.87");
+            Request::new("test", method, url).header("x-openstack-ironic-api-version", "1.92");
         if !body.is_null() {
             request = request.json(&body);
         }
@@ -143,13 +143,21 @@ impl Lab {
 
     /// Puts a machine of its into a state in its database, as if an agent were being waited for.
     pub(crate) fn put_state(&self, node: &str, state: &str) {
-        const PUT: &str = "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1], timeout=30) as db:\n    \
-             db.execute('UPDATE nodes SET provision_state = ? WHERE name = ?', sys.argv[2:])";
+        self.sql(
+            "UPDATE nodes SET provision_state = ? WHERE name = ?",
+            &[state, node],
+        );
+    }
+
+    /// Changes its database.
+    pub(crate) fn sql(&self, statement: &str, values: &[&str]) {
+        const CHANGE: &str = "import sqlite3, sys\nwith sqlite3.connect(sys.argv[1], timeout=30) as db:\n    \
+             db.execute(sys.argv[2], sys.argv[3:])";
         let mut python = Command::new("python3");
         python
-            .args(["-c", PUT])
+            .args(["-c", CHANGE])
             .arg(self.peer.path("ironic.sqlite"));
-        let status = python.args([state, node]).status().unwrap();
+        let status = python.arg(statement).args(values).status().unwrap();
         assert!(status.success());
     }
 
@@ -216,6 +224,14 @@ impl Hands {
         }
     }
 
+    /// The same in another run.
+    pub(crate) fn of_run(self, run: &str) -> Self {
+        Self {
+            run: run.to_owned(),
+            ..self
+        }
+    }
+
     pub(crate) fn order(
         &self,
         kind: StepKind,
@@ -277,7 +293,7 @@ impl Hands {
         self.backends.probe(&order).await
     }
 
-    async fn seen(&self, node: &str) -> ObservedNode {
+    pub(crate) async fn seen(&self, node: &str) -> ObservedNode {
         let designs = [self.design.nodes[&NodeName::from(node)].clone()];
         let mut seen = self.backends.observe(&designs).await;
         *seen.remove(&NodeName::from(node)).unwrap()
@@ -315,7 +331,7 @@ async fn a_machine_lives_its_whole_life() {
     let (order, listener) = hands.order(StepKind::VerifySite, None, Parameters::default());
     hands.backends.act(&order).await.unwrap();
     assert!(
-        listener.0.lock().unwrap()[0].contains("version 1.87 of its API"),
+        listener.0.lock().unwrap()[0].contains("version 1.108 of its API"),
         "{:?}",
         listener.0
     );

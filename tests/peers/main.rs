@@ -31,6 +31,8 @@ mod ironic;
 #[cfg(test)]
 mod ironic_account;
 #[cfg(test)]
+mod ironic_service;
+#[cfg(test)]
 mod ironic_steps;
 #[cfg(test)]
 mod kubernetes;

@@ -23,7 +23,9 @@ use crate::design::{BackendKind, Guards, HardwareBackend, NodeDesign, NodeName, 
 use crate::document::Node;
 use crate::guard::Guarded;
 use crate::lifecycle::PowerState;
-use crate::observed::{Fact, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{
+    Fact, HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
+};
 use crate::step::StepKind;
 
 /// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
@@ -269,6 +271,13 @@ impl Hardware for Routes {
             let parts = futures_util::future::join_all(looks).await;
             parts.into_iter().flatten().collect()
         })
+    }
+
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+        match self.of(node) {
+            Some(backend) => self.opened[backend].learn(node),
+            None => Box::pin(async { Err(ActError::Permanent(Arc::from(NO_BACKEND))) }),
+        }
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

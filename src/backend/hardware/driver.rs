@@ -14,7 +14,9 @@ use crate::backend::{ActError, Hardware, Holder, Order, Pending, Probe};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::Registry;
 use crate::lifecycle::PowerState;
-use crate::observed::{Fact, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{
+    Fact, HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
+};
 use crate::step::StepKind;
 
 /// The result of a step, or of a part of it.
@@ -31,6 +33,15 @@ pub(super) trait Driver: Send + Sync {
     /// Lists the machines that the API has ([`Hardware::list`]).
     fn list_machines(&self) -> impl Future<Output = Result<Vec<ListedMachine>>> + Send {
         let text = "this backend cannot list machines";
+        std::future::ready(Err(ActError::Permanent(text.into())))
+    }
+
+    /// Reads the firmware, the settings and the parts of a machine ([`Hardware::learn`]).
+    fn learn_machine(
+        &self,
+        _node: &NodeDesign,
+    ) -> impl Future<Output = Result<HardwareSeen>> + Send {
+        let text = "this backend does not show firmware and settings of its machines";
         std::future::ready(Err(ActError::Permanent(text.into())))
     }
 
@@ -125,6 +136,10 @@ impl<D: Driver> Hardware for D {
 
     fn list(&self) -> Pending<'_, Result<Vec<ListedMachine>>> {
         Box::pin(self.list_machines())
+    }
+
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen>> {
+        Box::pin(self.learn_machine(node))
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

@@ -24,10 +24,13 @@ pub mod metal3;
 mod payload;
 mod poll;
 mod proof;
+mod provided;
 mod provisioner;
 mod ranges;
 mod redfish;
+mod service;
 pub mod sim;
+mod terms;
 mod written;
 
 pub use choose::{choose, clock, declared_duration, longest_request};

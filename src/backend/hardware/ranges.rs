@@ -20,7 +20,9 @@ use crate::design::{BackendKind, Guards, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::Node;
 use crate::lifecycle::PowerState;
-use crate::observed::{Fact, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{
+    Fact, HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen,
+};
 
 /// Most controllers that are looked for: a `/20`, which takes minutes where most addresses do not answer.
 const MOST_ADDRESSES: usize = 4096;
@@ -225,6 +227,15 @@ impl Hardware for Ranged {
             | BackendKind::Ironic
             | BackendKind::Metal3
             | BackendKind::Maas => self.inner.list(),
+        }
+    }
+
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+        match self.refusal(node) {
+            Some(reason) => Box::pin(std::future::ready(Err(ActError::Permanent(Arc::from(
+                reason,
+            ))))),
+            None => self.inner.learn(node),
         }
     }
 

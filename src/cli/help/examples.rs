@@ -153,6 +153,10 @@ fn of_others(command: &str) -> &'static [Example] {
             ),
             ("Compare two revisions", "trueup diff HEAD~3 HEAD"),
         ],
+        "hardware" | "hardware learn" => &[(
+            "Write a document of what a good machine has",
+            "trueup hardware learn edge-1",
+        )],
         "etcd" => &[("Show the health of all etcd clusters", "trueup etcd")],
         "policy" | "policy test" => &[(
             "Judge a saved plan by the rules in a folder of the repository",

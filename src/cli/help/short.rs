@@ -46,7 +46,9 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     ),
     (
         "Look",
-        &["status", "nodes", "sites", "etcd", "log", "show", "explain"],
+        &[
+            "status", "nodes", "sites", "etcd", "hardware", "log", "show", "explain",
+        ],
     ),
     (
         "Review",

@@ -74,7 +74,7 @@ const WHOLE: &str = "/";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Controller {
     address: Arc<str>,
-    port: Option<Arc<str>>,
+    port: Arc<str>,
     system: Option<String>,
 }
 
@@ -112,13 +112,24 @@ impl Controller {
             let last = text.trim_end_matches('/').rsplit('/').next();
             last.unwrap_or_default().to_lowercase()
         });
-        let has_port = is_redfish || backend.kind == BackendKind::Ipmi;
-        let port = own("port").filter(|_| has_port).and_then(text_of);
+        // Written out or not, the port of its scheme is one port.
+        let otherwise = match (backend.kind, setting("scheme").as_deref()) {
+            (BackendKind::Ipmi, _) => Some("623"),
+            (BackendKind::Redfish, Some("http")) => Some("80"),
+            (BackendKind::Redfish, _) => Some("443"),
+            _ => None,
+        };
+        let port = own("port").filter(|_| otherwise.is_some());
+        let port = port.and_then(text_of).or_else(|| setting("port"));
+        let port = port.map_or_else(
+            || otherwise.unwrap_or_default().to_owned(),
+            |port| port.trim_start_matches('0').to_owned(),
+        );
         let mut named = ["system", "address"].into_iter().filter_map(own);
         let field = named.next().or(oob);
         let controller = Self {
             address,
-            port: port.or_else(|| setting("port")),
+            port: Arc::from(port),
             system,
         };
         Some((controller, field.map_or(node.mark, |field| field.mark)))

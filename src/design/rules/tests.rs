@@ -713,10 +713,16 @@ fn what_distinguishes_machines_is_named_once() {
                     "n5",
                     "oob: {type: redfish, address: 192.0.2.1, port: 8443}",
                 ),
+                (
+                    kind::NODE,
+                    "n6",
+                    "oob: {type: redfish, address: 192.0.2.1, port: 443, system: b}",
+                ),
             ],
             &[
                 "rule-controller-shared 20:52 `n1` and `n3` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
                 "rule-controller-shared 25:33 `n1` and `n4` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
+                "rule-controller-shared 35:63 `n2` and `n6` are on one controller, and are not two systems of it (name the system of each in `oob.system`)",
             ],
         ),
         (

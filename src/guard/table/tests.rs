@@ -25,7 +25,13 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 20] = [
+const PAIRS: [(&str, &str, &str, &str); 21] = [
+    (
+        "expected_hardware",
+        kind::POLICY,
+        "expected_hardware: demand",
+        "{}",
+    ),
     (
         "blast_radius",
         kind::POLICY,

@@ -127,6 +127,54 @@ fn an_edited_document_sets_what_was_not_observed_and_records_what_is_as_designed
 }
 
 #[test]
+fn parts_that_are_not_as_expected_block_a_deploy_where_the_policy_demands_them() {
+    let site = |demands: bool, deployed: bool| {
+        let mut site = PlanFixture::settled(&["n"]);
+        if !deployed {
+            site.records.clear();
+            site.seen("n").provision = Fact::Known(ProvisionState::Available);
+        }
+        site.guards.policy.demands_expected_hardware = demands;
+        enforce(
+            &mut site,
+            "n",
+            Section::Expected,
+            "{expect: {memory_gib: 512}, bios: {Turbo: true}}",
+        );
+        let values = [
+            ("expect.memory_gib", ["448", "512"]),
+            ("bios.Turbo", ["false", "true"]),
+        ];
+        for (name, values) in values {
+            shows(&mut site, "n", Section::Expected, name, values);
+        }
+        site
+    };
+    let why = "the policy demands the parts that are expected of it: expect.memory_gib: 448, designed 512";
+    let created = site(true, false);
+    let plan = created.plan();
+    assert_eq!(plan.changes[0].kind, ChangeKind::Create);
+    assert_eq!(blocked(&plan), Some(why));
+    assert!(steps_of(&plan, "n").is_empty());
+    assert_eq!(blocked(&site(false, false).plan()), None);
+
+    // A machine that is built again is a deploy, too, and nothing is erased before.
+    let mut edited = site(true, true);
+    edited.edit("n", Section::OperatingSystem);
+    edited.options.allow_redeploy = all();
+    let plan = edited.plan();
+    assert_eq!(
+        (plan.changes[0].kind, blocked(&plan)),
+        (ChangeKind::Redeploy, Some(why))
+    );
+    assert!(steps_of(&plan, "n").is_empty());
+    // What runs is only reported.
+    let running = site(true, true);
+    let plan = running.plan();
+    assert!(plan.steps.is_empty() && plan.changes.iter().all(|change| change.blocked.is_none()));
+}
+
+#[test]
 fn without_its_rung_a_service_is_blocked_and_climbs_no_higher() {
     let differs = || {
         let mut site = clustered(&["n"]);

@@ -98,7 +98,7 @@ impl Lab {
     }
 
     /// Begins a run that goes on beside the test.
-    fn begin(&self, arguments: &[&str]) -> std::process::Child {
+    pub(super) fn begin(&self, arguments: &[&str]) -> std::process::Child {
         self.site.start(arguments, ENVIRONMENT, Stdio::piped())
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod operator;
 mod remediation;
 mod rights;
 mod rows;
+mod serviced;
 mod stand_in;
 mod watched;
 

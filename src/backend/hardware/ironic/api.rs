@@ -23,8 +23,9 @@ use crate::backend::pages::Pages;
 
 /// The oldest version that will do: it has the retired flag.
 pub(super) const FLOOR: u32 = 61;
-/// The newest version that is asked for; later ones have nothing that is used here.
-pub(super) const WANTED: u32 = 87;
+/// The newest version that is asked for; later ones have nothing that is used here. Ironic refuses a runbook that services a
+/// machine below it, since each runbook says whether a ramdisk is needed.
+pub(super) const WANTED: u32 = 108;
 
 const VERSION: &str = "x-openstack-ironic-api-version";
 const MAXIMUM: &str = "x-openstack-ironic-api-maximum-version";
@@ -280,6 +281,22 @@ impl Api {
         let path = format!("v1/nodes/{}/inventory", segment(uuid)?);
         let found = self.find(subject, &path).await?;
         Ok(found.unwrap_or_default())
+    }
+
+    /// A list that a node has in a resource of its own (`bios`, `firmware`); none where it has no such resource.
+    pub(super) async fn part(
+        &self,
+        subject: &str,
+        uuid: &str,
+        (part, query): (&str, &str),
+    ) -> Result<Vec<Value>, RequestError> {
+        let path = format!("v1/nodes/{}/{part}{query}", segment(uuid)?);
+        let found: Option<Value> = self.find(subject, &path).await?;
+        let list = found.and_then(|mut found| match found.get_mut(part).map(Value::take) {
+            Some(Value::Array(list)) => Some(list),
+            _ => None,
+        });
+        Ok(list.unwrap_or_default())
     }
 
     /// The names of the drivers that are enabled. They are few, and servers before API 1.77 do not list chosen fields of them.

@@ -13,8 +13,10 @@ pub(super) mod fuzz;
 mod mark;
 mod node;
 mod own_steps;
+mod service;
 mod settings;
 mod steps;
+mod values;
 mod verbs;
 
 use std::collections::HashMap;
@@ -28,6 +30,7 @@ use super::driver::{self, Driver, Result, carry_out};
 use super::images::Images;
 use super::poll::Watch;
 use super::proof::proven;
+use super::provided::EVERYTHING;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::http::{Client, Credentials, HttpLimits, Trust};
 use crate::backend::{ActError, BackendContext, Error, Order, Probe, Secrets};
@@ -36,7 +39,7 @@ use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Marked, Node as Written};
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Verdict};
-use crate::observed::{ListedMachine, ObservedNode, ObservedNodes};
+use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes};
 use node::Node;
 use steps::NodeSteps;
 
@@ -237,7 +240,14 @@ impl Driver for Ironic {
             };
             (node.name.clone(), Box::new(observed))
         };
-        nodes.iter().map(observed).collect()
+        let mut observed: ObservedNodes = nodes.iter().map(observed).collect();
+        let designed: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
+        let compared = observed.iter_mut().filter_map(|(name, observed)| {
+            let node = *designed.get(name)?;
+            Some((node, found(node)?, &mut **observed))
+        });
+        self.compare_hardware(compared.collect()).await;
+        observed
     }
 
     async fn list_machines(&self) -> Result<Vec<ListedMachine>> {
@@ -250,6 +260,24 @@ impl Driver for Ironic {
             machine.macs = ports.into_iter().flatten().collect();
         }
         Ok(machines)
+    }
+
+    async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+        let name = self.roster.name_of(&node.name);
+        let subject = format!("node `{}`", node.name);
+        let found = self.api.node(&subject, &name).await?;
+        let refuse = |text: &str| ActError::Permanent(format!("{subject}: {text}").into());
+        let found = found.ok_or_else(|| refuse(&self.not_found(&name)))?;
+        let (_, proof) = Provisioner::prove(self, node, &found).await?;
+        if let Proof::Refused(why) = proof {
+            return Err(refuse(&why));
+        }
+        let all = EVERYTHING.map(Arc::from);
+        Ok(self
+            .api
+            .values(&subject, &found.uuid, &all)
+            .await?
+            .learned())
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

@@ -282,6 +282,7 @@ fn capabilities(cleaned: bool) -> Capabilities {
         Capability::Clean,
         Capability::DeploySteps,
         Capability::Retire,
+        Capability::Service,
     ];
     let wipe = cleaned.then_some(Capability::Wipe);
     all.into_iter().chain(wipe).collect()

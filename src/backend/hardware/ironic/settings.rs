@@ -39,6 +39,8 @@ pub struct Settings {
     pub inspect: bool,
     /// The image to deploy; absent: the driver's default.
     pub image: Option<Image>,
+    /// The runbook that services machines; absent: steps of their settings do.
+    pub runbook: Option<Arc<str>>,
 }
 
 /// The credentials for Ironic.
@@ -130,6 +132,7 @@ struct Written {
     #[serde(default)]
     inspect: bool,
     image: Option<WrittenImage>,
+    runbook: Option<Arc<str>>,
 }
 
 fn yes() -> bool {
@@ -243,6 +246,7 @@ impl Settings {
             enrolment,
             inspect: written.inspect,
             image,
+            runbook: written.runbook,
         })
     }
 }

@@ -10,6 +10,7 @@ use super::mark::{self, Marker};
 use super::node::{
     CLEAN_FAILURE, DISKS, INSPECTED, Node, disks_of_inventory, identity_of_inventory,
 };
+use super::values::INVENTORY;
 use super::{Ironic, enrol, own_steps};
 use crate::backend::hardware::driver::{Result, StepTarget};
 use crate::backend::hardware::payload;
@@ -27,12 +28,9 @@ const LEFT_OUT: [&str; 5] = ["power_on", "power_off", "reboot", "hold", "wait"];
 /// Most verbs that bring one node from anywhere to available.
 const WAY: usize = 8;
 
-/// The version since which Ironic shows what an inspection found.
-const INVENTORY: u32 = 81;
-
 /// The steps on one node.
 pub(super) struct NodeSteps<'a> {
-    task: Task<'a, Ironic>,
+    pub(super) task: Task<'a, Ironic>,
     /// How automated cleaning was before this step switched it for its own time.
     switched: OnceLock<Option<bool>>,
 }
@@ -52,7 +50,7 @@ impl<'a> NodeSteps<'a> {
         }
     }
 
-    fn ironic(&self) -> &'a Ironic {
+    pub(super) fn ironic(&self) -> &'a Ironic {
         self.task.backend
     }
 
@@ -73,6 +71,9 @@ impl<'a> NodeSteps<'a> {
             Ok(None) => return Probe::NotBegun,
             Err(error) => return Probe::Ambiguous(Arc::from(error.to_string())),
         };
+        if self.task.kind() == StepKind::Service {
+            return self.probe_service(&node).await;
+        }
         match self.probe_node(&node) {
             Probe::Done if self.cleaning_to_restore(&node).is_some() => Probe::UnderWay,
             probe => probe,
@@ -105,7 +106,7 @@ impl<'a> NodeSteps<'a> {
     }
 
     /// Marks the node as this step's, with more changes to it at the same time.
-    async fn mark(&self, node: Node, more: Vec<Value>) -> Result<Node> {
+    pub(super) async fn mark(&self, node: Node, more: Vec<Value>) -> Result<Node> {
         let task = &self.task;
         // The marker must hold the state before the operation, when the node was idle.
         let node = task.settled(node).await?;
@@ -373,7 +374,7 @@ impl<'a> NodeSteps<'a> {
     }
 
     /// A system that was deployed runs: Ironic may call a machine active that is off.
-    async fn runs(&self, node: Node) -> Result<()> {
+    pub(super) async fn runs(&self, node: Node) -> Result<()> {
         if node.power() == Some(PowerState::Off) {
             self.task.say("was deployed, and is off");
             self.task.power(node, PowerState::On).await?;
@@ -478,6 +479,7 @@ impl NodeSteps<'_> {
             StepKind::Deploy => self.deploy().await,
             StepKind::Destroy => self.destroy().await,
             StepKind::Clean => self.clean().await,
+            StepKind::Service => self.service().await,
             StepKind::PowerOn => power(PowerState::On).await,
             StepKind::PowerOff => power(PowerState::Off).await,
             StepKind::Manage => self.manage(task.known().await?).await.map(drop),

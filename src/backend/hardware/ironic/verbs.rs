@@ -322,7 +322,9 @@ fn ends(verb: Verb) -> &'static [ProvisionState] {
         Verb::Manage | Verb::Inspect | Verb::Clean => &[ProvisionState::Manageable],
         Verb::Provide => &[ProvisionState::Available],
         Verb::Delete => &[ProvisionState::Available, ProvisionState::Manageable],
-        Verb::Deploy | Verb::Rebuild | Verb::Adopt => &[ProvisionState::Active],
+        Verb::Deploy | Verb::Rebuild | Verb::Adopt | Verb::Service | Verb::Abort => {
+            &[ProvisionState::Active]
+        }
         _ => &[],
     }
 }

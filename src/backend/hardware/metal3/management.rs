@@ -228,6 +228,58 @@ impl Management {
             .await
     }
 
+    /// An object that is called like a host and that the operator keeps beside it; `None` if not found, also where the server does
+    /// not have the resource.
+    pub(super) async fn beside<T: DeserializeOwned>(
+        &self,
+        resource: &str,
+        name: &str,
+    ) -> Result<Option<T>, ApiError> {
+        self.get(&self.path(HOST_API, resource), name).await
+    }
+
+    /// Changes such an object by a JSON merge patch, if it is the observed one.
+    pub(super) async fn change_beside(
+        &self,
+        resource: &str,
+        seen: &Metadata,
+        mut patch: Value,
+    ) -> Result<(), ApiError> {
+        patch["metadata"] = json!({"uid": seen.uid});
+        let (server, _permit) = self.turn().await?;
+        let path = self.path(HOST_API, resource);
+        let changed: Result<IgnoredAny, _> = server.merge(&path, &seen.name, &patch).await;
+        changed.map(drop)
+    }
+
+    /// Deletes such an object, if it is the observed one.
+    pub(super) async fn delete_beside(
+        &self,
+        resource: &str,
+        seen: &Metadata,
+    ) -> Result<bool, ApiError> {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(seen.uid.to_string()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let (server, _permit) = self.turn().await?;
+        let path = self.path(HOST_API, resource);
+        server.delete(&path, &seen.name, &parameters).await
+    }
+
+    /// Creates the HostUpdatePolicy of a host.
+    pub(super) async fn create_policy(&self, name: &str, spec: &Value) -> Result<(), ApiError> {
+        let policy = json!({"apiVersion": HOST_API, "kind": "HostUpdatePolicy",
+            "metadata": {"name": name}, "spec": spec});
+        let (server, _permit) = self.turn().await?;
+        let path = self.path(HOST_API, "hostupdatepolicies");
+        let created: Result<IgnoredAny, _> = server.create(&path, &policy).await;
+        created.map(drop)
+    }
+
     /// Requests the deletion of a host, if it is unchanged since it was observed; whether there was one.
     ///
     /// # Errors

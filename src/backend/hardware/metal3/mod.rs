@@ -7,11 +7,13 @@
 //! maintenance: trueup keeps both in labels and annotations of its own.
 
 mod change;
+mod firmware;
 mod lease;
 mod management;
 mod manifest;
 mod remediation;
 pub mod resource;
+mod service;
 mod settings;
 mod state;
 mod steps;
@@ -20,6 +22,9 @@ mod watcher;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
 
 pub use lease::{Held, Lease, LeaseSettings};
 pub use management::{HOST_API, Management};
@@ -30,6 +35,7 @@ pub use watcher::{WatchListener, Watched, Watcher};
 
 use super::driver::{self, Driver, Result, carry_out};
 use super::proof::proven;
+use super::provided::EVERYTHING;
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::api_server::{ApiError, again};
 use crate::backend::{ActError, BackendContext, Error, Holder, Order, Probe, Secrets};
@@ -37,7 +43,8 @@ use crate::design::{HardwareBackend, NodeDesign, NodeName};
 use crate::document::Node as Written;
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof};
-use crate::observed::{ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes, RemediationSeen};
+use crate::step::StepKind;
 use remediation::Annotations;
 use resource::Host;
 use state::Able;
@@ -92,6 +99,19 @@ impl Metal3 {
         let identity = host.identity();
         let verdict = self.roster.judge(node, &node.identity(), &identity);
         (identity, verdict.into_proof())
+    }
+
+    /// Adds how the values of a machine stand to its Hardware documents, where it has any.
+    async fn compare(&self, node: &NodeDesign, host: &Host, observed: &mut ObservedNode) {
+        let sections = node.hardware_sections();
+        let wanted = sections.flat_map(|section| node.hardware(section));
+        let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
+        // What cannot be read is not shown, and differs from nothing.
+        let Ok(values) = again(|| self.values(host, &wanted)).await else {
+            return;
+        };
+        observed.fixed = values.fixed(node, "Metal3", None).into();
+        observed.compare_hardware(node, &values.seen);
     }
 
     /// The hosts of nodes, by their own names: few one by one, many by one list.
@@ -168,7 +188,28 @@ impl Driver for Metal3 {
             };
             (node.name.clone(), Box::new(observed))
         };
-        nodes.iter().map(observed).collect()
+        let mut observed: ObservedNodes = nodes.iter().map(observed).collect();
+        let designed: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
+        let mut compared = Vec::new();
+        for (name, observed) in &mut observed {
+            let host = hosts.get(&self.roster.name_of(name));
+            if let (Some(node), Some(host)) = (designed.get(name), host)
+                && node.hardware_sections().next().is_some()
+            {
+                compared.push(self.compare(node, host, observed));
+            }
+        }
+        let mut compared = stream::iter(compared).buffer_unordered(FEW);
+        while compared.next().await.is_some() {}
+        drop(compared);
+        observed
+    }
+
+    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+        match order.step.id.kind {
+            StepKind::Service => HostSteps::new(self, order, node).set_back(true).await,
+            _ => Ok(()),
+        }
     }
 
     async fn list_machines(&self) -> Result<Vec<ListedMachine>> {
@@ -182,6 +223,23 @@ impl Driver for Metal3 {
             ..ListedMachine::default()
         });
         Ok(listed.collect())
+    }
+
+    async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+        let name = self.roster.name_of(&node.name);
+        let refuse =
+            |text: &str| ActError::Permanent(format!("node `{}`: {text}", node.name).into());
+        let passing = |error: ApiError| ActError::Passing(error.to_string().into());
+        let host = again(|| self.management.host(&name))
+            .await
+            .map_err(passing)?;
+        let host = host.ok_or_else(|| refuse(&self.not_found(&name)))?;
+        if let (_, Proof::Refused(why)) = self.judge(node, &host) {
+            return Err(refuse(&why));
+        }
+        let all = EVERYTHING.map(Arc::from);
+        let values = again(|| self.values(&host, &all)).await.map_err(passing)?;
+        Ok(values.learned())
     }
 
     async fn verify_site(&self, order: &Order) -> Result<()> {

@@ -56,6 +56,9 @@ pub struct Metadata {
     /// The observed version; a change that names it is refused where there is a newer one.
     #[serde(deserialize_with = "or_empty")]
     pub resource_version: Arc<str>,
+    /// Counts the changes of its spec.
+    #[serde(deserialize_with = "or_empty")]
+    pub generation: i64,
     /// Labels.
     #[serde(deserialize_with = "or_empty")]
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
@@ -252,6 +255,9 @@ pub struct Hardware {
     /// Its maker.
     #[serde(deserialize_with = "or_empty")]
     pub system_vendor: Vendor,
+    /// Its memory.
+    #[serde(deserialize_with = "or_empty")]
+    pub ram_mebibytes: u64,
 }
 
 /// A network interface that inspection found.

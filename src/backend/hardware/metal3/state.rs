@@ -305,6 +305,7 @@ fn capabilities(able: Able) -> Capabilities {
         Capability::Prepare,
         Capability::WipeOperatingSystemDisk,
         Capability::Retire,
+        Capability::Service,
     ];
     let wipe = able.cleans.then_some(Capability::Wipe);
     let deploy = able.deploys.then_some(Capability::Deploy);

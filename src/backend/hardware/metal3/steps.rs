@@ -4,11 +4,12 @@
 //! for is always a level (this image, off, no image), so that asking twice does no more than asking once;
 //! which step asked is kept in an annotation, so that a step after a crash knows its own work.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
 use super::Metal3;
+use super::firmware::Before;
 use super::manifest::{self, HostDesign, Names};
 use super::resource::{Host, key};
 use super::settings::Inspect;
@@ -30,7 +31,9 @@ const NO_CLEAN_STEPS: &str =
 
 /// The steps on one node.
 pub(super) struct HostSteps<'a> {
-    task: Task<'a, Metal3>,
+    pub(super) task: Task<'a, Metal3>,
+    /// The state of the objects of its firmware before a service of this process.
+    pub(super) noted_before: OnceLock<Before>,
 }
 
 impl<'a> HostSteps<'a> {
@@ -39,10 +42,11 @@ impl<'a> HostSteps<'a> {
         let subject = |name: &str| format!("node `{}` (host {namespace}/{name})", node.name);
         Self {
             task: Task::new(metal3, order, node, subject),
+            noted_before: OnceLock::new(),
         }
     }
 
-    fn metal3(&self) -> &'a Metal3 {
+    pub(super) fn metal3(&self) -> &'a Metal3 {
         self.task.backend
     }
 
@@ -62,12 +66,12 @@ impl<'a> HostSteps<'a> {
     }
 
     /// The marker of this step on a host.
-    fn marker(&self) -> String {
+    pub(super) fn marker(&self) -> String {
         let order = self.task.order;
         json!({"run": order.run.as_str(), "step": order.step.id.to_string()}).to_string()
     }
 
-    fn is_ours(&self, host: &Host) -> bool {
+    pub(super) fn is_ours(&self, host: &Host) -> bool {
         host.annotation(key::STEP)
             .is_some_and(|marker| **marker == *self.marker())
     }
@@ -116,6 +120,7 @@ impl<'a> HostSteps<'a> {
             StepKind::UnsetMaintenance => at(host.annotation(key::MAINTENANCE).is_none()),
             StepKind::Manage => at(state == S::Manageable),
             StepKind::Provide => at(state == S::Available),
+            StepKind::Service => self.probe_service(&host).await,
             _ if !self.is_ours(&host) => Probe::NotBegun,
             StepKind::Prepare if is_prepared(&host) => Probe::Done,
             StepKind::Deploy if self.is_deployed(&host) => Probe::Done,
@@ -422,6 +427,7 @@ impl StepTarget for HostSteps<'_> {
             StepKind::UnsetRetired => self.retire(false).await,
             StepKind::SetMaintenance => self.maintain(Some(self.task.reason())).await,
             StepKind::UnsetMaintenance => self.maintain(None).await,
+            StepKind::Service => self.service().await,
             StepKind::Clean => Err(self.task.permanent(NO_CLEAN_STEPS)),
             other => Err(self.task.permanent(format!("Metal3 cannot do `{other}`"))),
         }

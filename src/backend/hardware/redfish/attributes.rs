@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::machine::{Machine, is_one_part};
 use super::resource::{Resource, last};
-use super::terms::Terms;
 use crate::backend::ActError;
+use crate::backend::hardware::terms::Terms;
 
 impl Machine<'_> {
     /// The terms of the attributes of its BIOS, where its controller has a registry of them; read once for each registry of
@@ -56,6 +56,6 @@ impl Machine<'_> {
             return Ok(None);
         };
         let registry = self.controller.get_if_there(uri).await?;
-        Ok(registry.as_ref().map(Terms::of))
+        Ok(registry.map(|registry| Terms::of_registry(&registry.value)))
     }
 }

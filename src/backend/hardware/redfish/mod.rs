@@ -47,7 +47,6 @@ mod session;
 mod settings;
 mod shapes;
 mod task;
-mod terms;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -71,7 +70,7 @@ use crate::design::{CleaningPolicy, HardwareBackend, NodeDesign, NodeName, Refer
 use crate::diagnostic::{Diagnostic, Mark, chain};
 use crate::guard::Guarded;
 use crate::identity::{Registry, Verdict};
-use crate::observed::{ObservedNode, ObservedNodes};
+use crate::observed::{HardwareSeen, ObservedNode, ObservedNodes};
 use crate::step::StepKind;
 
 use evidence::Reports;
@@ -209,6 +208,16 @@ impl Redfish {
         }
     }
 
+    async fn learned(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+        let mut machine = self.reach(node).await?;
+        let learned = match machine.is_meant(node).await {
+            Ok(()) => machine.learned().await,
+            Err(error) => Err(error),
+        };
+        machine.controller.log_out().await;
+        learned
+    }
+
     async fn look_at_all(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
         let mut looks: Vec<Pending<'_, (NodeName, Box<ObservedNode>)>> =
             Vec::with_capacity(nodes.len());
@@ -299,6 +308,10 @@ impl StepTarget for Machine<'_> {
 }
 
 impl Driver for Redfish {
+    async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
+        self.learned(node).await
+    }
+
     async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {
         let mut seen: ObservedNodes = self.look_at_all(nodes).await;
         // Only when all were observed it is known which values several boards share.

@@ -17,16 +17,16 @@ use super::powered::{Power, power_of};
 use super::resource::Resource;
 use super::shapes::{APPLY_TIME, Operation, Shape, TARGETS, UPDATE_PROTOCOL};
 use super::task::TaskState;
-use super::terms::value_of;
 use super::time_of;
 use super::values::HardwareReading;
+use crate::backend::hardware::level::{Level, Twice};
+use crate::backend::hardware::service::{TRIES, missing, settings, unchanged};
+use crate::backend::hardware::terms::value_of;
 use crate::backend::http::plain;
 use crate::backend::{ActError, Order, Probe};
 use crate::design::{HardwareSetting, NodeDesign, Section};
 use crate::observed::FixedValue;
 
-/// How often all is tried.
-const TRIES: u32 = 2;
 /// How many settling times a task may stand still in a state in which it waits, until it counts as waiting for the restart.
 const STILL: u32 = 12;
 /// The time at which pending values apply, best first.
@@ -60,21 +60,6 @@ struct Tried {
     reports: Vec<String>,
 }
 
-/// The settings of a service.
-fn settings(order: &Order) -> &[HardwareSetting] {
-    let parameters = order.step.parameters.as_deref();
-    parameters.map_or(&[], |all| &all.settings)
-}
-
-/// The settings whose values are not as they should be.
-fn missing<'s>(
-    settings: &'s [HardwareSetting],
-    reading: &HardwareReading,
-) -> Vec<&'s HardwareSetting> {
-    let differs = |each: &&HardwareSetting| reading.seen.get(&each.name) != Some(&each.value);
-    settings.iter().filter(differs).collect()
-}
-
 /// The times at which pending values of a resource can apply, and the best of those: `Ok(None)` where none is listed.
 fn apply_time(resource: &Resource) -> Result<Option<&'static str>, String> {
     let times = resource.texts("/@Redfish.Settings/SupportedApplyTimes");
@@ -102,7 +87,8 @@ impl HardwareReading {
             apply_time(bios)?;
             let terms = self.terms.as_deref();
             let name = attribute.to_owned();
-            let value = value_of(bios, terms, attribute, wanted)?;
+            let attributes = bios.value.get("Attributes").and_then(Value::as_object);
+            let value = value_of(attributes, terms, attribute, wanted)?;
             return Ok(Change::Attribute { name, value });
         }
         if name.starts_with("firmware.") {
@@ -258,7 +244,7 @@ impl Machine<'_> {
         let owes_restart = (1..=TRIES).any(|round| self.is_owed(order, round));
         let system = self.read_system().await?;
         let reading = self.read_settings(order, &system).await?;
-        let is_true = missing(settings(order), &reading).is_empty();
+        let is_true = missing(settings(order), &reading.seen).is_empty();
         Ok(
             match (is_begun, is_true && power_of(&system) == Some(Power::On)) {
                 (_, true) if !owes_restart => Probe::Done,
@@ -305,24 +291,7 @@ impl Machine<'_> {
         if left.is_empty() {
             return Ok(());
         }
-        let left = left.iter().map(|(setting, shown)| {
-            let shown = shown
-                .as_deref()
-                .map_or_else(|| "nothing".to_owned(), |shown| plain(shown, 80));
-            format!(
-                "`{}` shows {shown}, designed {}",
-                setting.name, setting.value
-            )
-        });
-        let left: Vec<String> = left.collect();
-        let told = match reports.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", reports.join("; ")),
-        };
-        self.refuse(&format!(
-            "tried {TRIES} times, and not changed: {}{told}",
-            left.join("; ")
-        ))
+        self.refuse(&unchanged(TRIES, &left, &reports))
     }
 
     /// Asks for everything that is not as it should be, and follows the updates to their ends.
@@ -336,7 +305,7 @@ impl Machine<'_> {
         let mut tried = Tried::default();
         let system = self.sample().await?;
         let mut reading = self.read_settings(order, &system).await?;
-        let missing = missing(settings(order), &reading);
+        let missing = missing(settings(order), &reading.seen);
         let names = missing.iter().map(|each| &*each.name);
         self.read_for_changes(names, &mut reading).await?;
         let mut attributes = Map::new();
@@ -545,6 +514,7 @@ impl Machine<'_> {
         until: Instant,
     ) -> Result<Vec<(&'o HardwareSetting, Option<Arc<str>>)>, ActError> {
         let settling = self.backend.settings.settling;
+        let mut level = Twice::default();
         loop {
             let read = async {
                 let system = self.sample().await?;
@@ -553,8 +523,10 @@ impl Machine<'_> {
             let is_over = Instant::now() >= until;
             match read.await {
                 Ok(reading) => {
-                    let missing = missing(settings(order), &reading);
-                    if missing.is_empty() || is_over {
+                    let missing = missing(settings(order), &reading.seen);
+                    // One reading is none: some show once what was asked for, and then what they have.
+                    let confirmed = level.look(missing.is_empty()) == Level::Holds;
+                    if confirmed || is_over {
                         let shown = |each: &'o HardwareSetting| {
                             (each, reading.seen.get(&each.name).cloned())
                         };

@@ -111,6 +111,16 @@ pub(super) struct Login {
     session: Mutex<Option<Session>>,
     /// Why the last session was refused.
     refusal: Mutex<Option<Failure>>,
+    /// Whether the account itself was accepted or refused, where it was sent with a request: until then one request has it at
+    /// a time, and once it was refused none has it again, since controllers lock accounts.
+    account_state: tokio::sync::Mutex<AccountState>,
+}
+
+/// The state of an account that is sent with requests.
+enum AccountState {
+    Untried,
+    Accepted,
+    Refused(Failure),
 }
 
 impl Login {
@@ -131,6 +141,7 @@ impl Login {
             sessions: Mutex::default(),
             session: Mutex::default(),
             refusal: Mutex::default(),
+            account_state: tokio::sync::Mutex::new(AccountState::Untried),
         }
     }
 
@@ -248,7 +259,12 @@ impl Login {
         match sent {
             Err(failure) if failure.status() == Some(StatusCode::UNAUTHORIZED) => {
                 *lock(&self.session) = None;
-                self.renew().await?;
+                let state = self.account_state.lock().await;
+                let is_refused = matches!(*state, AccountState::Refused(_));
+                drop(state);
+                if !is_refused {
+                    self.renew().await?;
+                }
                 match self.token() {
                     Some(token) => self.client.send(&request.credentials(Some(&token))).await,
                     None => self.send_with_account(request).await,
@@ -258,11 +274,33 @@ impl Login {
         }
     }
 
+    /// Sends with the account: a refused one costs two wrong passwords at most, with the session before.
     async fn send_with_account(&self, request: Request<'_>) -> Result<Answer, Failure> {
-        let sent = self
-            .client
-            .send(&request.credentials(self.account.as_ref()))
-            .await;
+        let request = request.credentials(self.account.as_ref());
+        let send = || self.client.send(&request);
+        let mut state = self.account_state.lock().await;
+        match &*state {
+            AccountState::Untried => {}
+            AccountState::Accepted => {
+                drop(state);
+                return self.told(send().await);
+            }
+            AccountState::Refused(failure) => return self.told(Err(failure.clone())),
+        }
+        let sent = send().await;
+        *state = match &sent {
+            Err(failure) if failure.status() == Some(StatusCode::UNAUTHORIZED) => {
+                AccountState::Refused(failure.clone())
+            }
+            Err(failure) if failure.status().is_none() => AccountState::Untried,
+            _ => AccountState::Accepted,
+        };
+        drop(state);
+        self.told(sent)
+    }
+
+    /// An answer, or the first refusal of the account.
+    fn told(&self, sent: Result<Answer, Failure>) -> Result<Answer, Failure> {
         match sent {
             Err(failure) if failure.status() == Some(StatusCode::UNAUTHORIZED) => {
                 let refusal = lock(&self.refusal).clone();

@@ -18,8 +18,9 @@ use serde_json::Value;
 
 use super::machine::Machine;
 use super::resource::Resource;
-use super::terms::Terms;
 use crate::backend::ActError;
+use crate::backend::hardware::provided::EVERYTHING;
+use crate::backend::hardware::terms::Terms;
 use crate::design::NodeDesign;
 use crate::observed::HardwareSeen;
 
@@ -58,6 +59,26 @@ impl Machine<'_> {
         let wanted = sections.flat_map(|section| node.hardware(section));
         let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
         self.values_of(&wanted, system, drives).await
+    }
+
+    /// All values that other machines can have, too.
+    pub(super) async fn learned(&self) -> Result<HardwareSeen, ActError> {
+        let system = self.read_system().await?;
+        let drives = self.drives(&system).await?.len();
+        let all = EVERYTHING.map(Arc::from);
+        let mut reading = self.values_of(&all, &system, Some(drives)).await;
+        if let Some(error) = reading.error {
+            return Err(error);
+        }
+        let terms = match &reading.bios {
+            Some(bios) => self.attribute_terms(bios).await?.unwrap_or_default(),
+            None => Arc::default(),
+        };
+        reading.seen.retain(|name, _| {
+            let attribute = name.strip_prefix("bios.");
+            attribute.is_none_or(|attribute| terms.is_common(attribute))
+        });
+        Ok(reading.seen)
     }
 
     /// The values of these names; those that a controller shows with them are there too.

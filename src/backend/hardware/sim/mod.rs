@@ -77,7 +77,7 @@ use world::World;
 
 use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::design::{ClusterName, Guards, NodeDesign, NodeName};
-use crate::observed::{ListedMachine, ObservedNode, ObservedNodes};
+use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes};
 use crate::step::{Actor, StepKind};
 use crate::threads::lock;
 
@@ -270,6 +270,16 @@ impl Simulator {
         Ok(listed.collect())
     }
 
+    fn learned(&self, node: &NodeDesign) -> Result<HardwareSeen, StateError> {
+        let mut world = self.world();
+        let view = world.view()?;
+        let machine = match view.machine(&node.name) {
+            Some(machine) => self.as_of(&node.name, machine, view.now, view.sequence()),
+            None => Cow::Owned(Machine::factory_new(node)),
+        };
+        Ok(values::learned(&self.settings.hardware, node, &machine))
+    }
+
     fn see(&self, nodes: &[Arc<NodeDesign>]) -> Result<ObservedNodes, StateError> {
         let mut world = self.world();
         let mut unseen = Vec::new();
@@ -329,6 +339,12 @@ impl Hardware for Simulator {
         let listed = self.listed();
         let listed = listed.map_err(|error| ActError::Passing(Arc::from(with_source(&error))));
         Box::pin(std::future::ready(listed))
+    }
+
+    fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
+        let learned = self.learned(node);
+        let learned = learned.map_err(|error| ActError::Passing(Arc::from(with_source(&error))));
+        Box::pin(std::future::ready(learned))
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

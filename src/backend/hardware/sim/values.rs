@@ -106,6 +106,11 @@ pub(super) fn of_machine(rows: &[HardwareRow], node: &NodeName, machine: &Machin
     values
 }
 
+/// All values of a machine.
+pub(super) fn learned(rows: &[HardwareRow], node: &NodeDesign, machine: &Machine) -> HardwareSeen {
+    of_machine(rows, &node.name, machine)
+}
+
 /// Adds to an observed machine how its values stand to its design.
 pub(super) fn compare(
     observed: &mut ObservedNode,

@@ -13,7 +13,7 @@ async fn an_ironic_that_is_too_old_or_none_at_all_is_told_so_once() {
                 ("x-openstack-ironic-api-minimum-version", "1.1".to_owned()),
                 ("x-openstack-ironic-api-maximum-version", "1.58".to_owned()),
             ],
-            "speaks versions 1.1 to 1.58 of its API, and trueup needs one from 1.61 (node retirement) to 1.87",
+            "speaks versions 1.1 to 1.58 of its API, and trueup needs one from 1.61 (node retirement) to 1.108",
         ),
         (Vec::new(), "is it Ironic?"),
     ] {

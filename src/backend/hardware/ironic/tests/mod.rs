@@ -1,6 +1,7 @@
 //! The driver against a stand-in that answers as Ironic does, or as no server should.
 
 mod answers;
+mod service;
 mod standin;
 
 use std::collections::BTreeSet;

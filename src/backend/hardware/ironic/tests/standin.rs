@@ -7,11 +7,37 @@ use serde_json::{Value, json};
 
 use crate::backend::http::tests::server::{Received, Reply, Server};
 
+/// The ways in which a service ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Service {
+    /// As it should.
+    Well,
+    /// Its end is reported, and nothing has changed.
+    Unchanged,
+    /// As above the first time, and well the next.
+    SecondTry,
+    /// Only the settings of the BIOS have changed.
+    Half,
+    /// A step fails, and the machine is put into maintenance; nothing has changed, or all has.
+    Fails,
+    FailsChanged,
+    /// A step is not offered: it fails without maintenance.
+    NotOffered,
+    /// A step fails, and leads to active only when the maintenance was taken off.
+    FailsForGood,
+    /// It is paused.
+    Holds,
+    /// It is accepted, and nothing happens.
+    Ignored,
+    /// The machine is off after it.
+    LeavesOff,
+}
+
 /// Shared by its clones.
 #[derive(Clone)]
 pub(super) struct StandIn(Arc<Mutex<StandInState>>);
 
-struct StandInState {
+pub(super) struct StandInState {
     nodes: BTreeMap<String, Value>,
     /// States of nodes at the next list.
     pending: BTreeMap<String, String>,
@@ -22,6 +48,11 @@ struct StandInState {
     /// By UUID of their node.
     ports: Vec<(String, Value)>,
     traits: BTreeMap<String, Value>,
+    /// The settings of the BIOS of all nodes, and the versions of their components.
+    pub(super) values: BTreeMap<&'static str, String>,
+    pub(super) service: Service,
+    /// Bodies of the requests for services.
+    pub(super) serviced: Vec<Value>,
     /// The requests that are refused, by method and end of the path.
     busy: Option<(&'static str, &'static str)>,
     newest: u32,
@@ -39,6 +70,11 @@ impl StandIn {
             slow: Vec::new(),
             ports: Vec::new(),
             traits: BTreeMap::new(),
+            values: [("bios.Turbo", "Disabled"), ("firmware.bmc", "7.0")]
+                .map(|(name, value)| (name, value.to_owned()))
+                .into(),
+            service: Service::Well,
+            serviced: Vec::new(),
             busy: None,
             newest: 115,
             page: 1000,
@@ -47,7 +83,7 @@ impl StandIn {
         })))
     }
 
-    fn fixture(&self) -> MutexGuard<'_, StandInState> {
+    pub(super) fn fixture(&self) -> MutexGuard<'_, StandInState> {
         self.0.lock().unwrap()
     }
 
@@ -202,6 +238,11 @@ impl StandInState {
             .split_once('?')
             .unwrap_or((&received.path, ""));
         let parts: Vec<&str> = path.trim_start_matches("/v1/").split('/').collect();
+        if let ("GET", ["nodes", _, part @ ("bios" | "firmware" | "inventory")]) =
+            (received.method.as_str(), &parts[..])
+        {
+            return self.part(part);
+        }
         let is_busy =
             |(method, end): (&str, &str)| received.method == method && path.ends_with(end);
         if self.busy.is_some_and(is_busy) {
@@ -288,6 +329,103 @@ impl StandInState {
         Reply::json(200, body)
     }
 
+    /// The values of a node, each with the terms that its registry has.
+    fn part(&self, part: &str) -> Reply {
+        let of = |start: &str| {
+            let values = self.values.iter();
+            let of = values.filter_map(|(name, value)| {
+                Some((name.strip_prefix(start)?.to_owned(), value.clone()))
+            });
+            of.collect::<Vec<_>>()
+        };
+        match part {
+            "bios" => {
+                let settings = of("bios.").into_iter().map(|(name, value)| {
+                    json!({"name": name, "value": value, "attribute_type": "Enumeration",
+                        "allowable_values": ["Enabled", "Disabled"], "read_only": false})
+                });
+                Reply::json(200, json!({"bios": settings.collect::<Vec<_>>()}))
+            }
+            "firmware" => {
+                let components = of("firmware.").into_iter();
+                let components = components.map(|(name, value)| json!({"component": name, "initial_version": "1", "current_version": value}));
+                Reply::json(200, json!({"firmware": components.collect::<Vec<_>>()}))
+            }
+            _ => Reply::json(
+                200,
+                json!({"inventory": {"memory": {"physical_mb": 65536}, "cpu": {"socket_count": 2, "count": 64},
+                    "disks": [{"name": "/dev/sda", "serial": "S"}], "interfaces": [{"mac_address": "52:54:00:00:00:01"}]}}),
+            ),
+        }
+    }
+
+    /// Begins a service, whose end is decided already.
+    fn serve_step(&mut self, name: &str, body: &Value) -> Reply {
+        if self.nodes[name]["maintenance"] == true {
+            return refusal(
+                400,
+                "The service operation can't be performed on node because it's in maintenance mode.",
+            );
+        }
+        self.serviced.push(body.clone());
+        if self.service == Service::Ignored {
+            return Reply::json(202, Value::Null);
+        }
+        let changes = match self.service {
+            Service::Unchanged
+            | Service::Fails
+            | Service::NotOffered
+            | Service::FailsForGood
+            | Service::Holds => false,
+            Service::SecondTry => self.serviced.len() > 1,
+            _ => true,
+        };
+        let steps = body["service_steps"].as_array().into_iter().flatten();
+        for step in steps.filter(|_| changes) {
+            for setting in step["args"]["settings"].as_array().into_iter().flatten() {
+                match step["interface"].as_str() {
+                    Some("bios") => {
+                        let value = setting["value"].as_str().unwrap().to_owned();
+                        self.values.insert("bios.Turbo", value);
+                    }
+                    Some("firmware") if self.service != Service::Half => {
+                        let version = setting["url"].as_str().unwrap().rsplit('_').next().unwrap();
+                        let version = version.trim_end_matches(".bin").to_owned();
+                        self.values.insert("firmware.bmc", version);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if body["runbook"].is_string() && changes {
+            self.values.insert("bios.Turbo", "Enabled".to_owned());
+        }
+        let after = match self.service {
+            Service::Fails
+            | Service::FailsChanged
+            | Service::FailsForGood
+            | Service::NotOffered => "service failed",
+            Service::Holds => "service hold",
+            _ => "active",
+        };
+        if self.service == Service::LeavesOff {
+            let node = self.nodes.get_mut(name).unwrap();
+            node["stays_off"] = json!(true);
+            node["power_state"] = json!("power off");
+        }
+        if after == "service failed" {
+            let node = self.nodes.get_mut(name).unwrap();
+            node["last_error"] = json!("Node failed step bios.apply_configuration: it is locked");
+            if self.service != Service::NotOffered {
+                node["maintenance"] = json!(true);
+                node["fault"] = json!("service failure");
+            }
+        }
+        self.moved(name, "servicing");
+        self.pending.insert(name.to_owned(), after.to_owned());
+        Reply::json(202, Value::Null)
+    }
+
     fn change(&mut self, method: &str, name: &str, rest: &[&str], body: &Value) -> Reply {
         if self.held.get(name).is_some_and(|left| *left > 0) {
             return refusal(409, "Node is locked by host conductor, please retry.");
@@ -308,6 +446,21 @@ impl StandInState {
             }
             ("PUT", ["states", "provision"]) => {
                 let (during, after) = match body["target"].as_str().unwrap() {
+                    "service" => {
+                        let newest = self.newest;
+                        assert!(newest >= 87, "a verb that it does not have");
+                        return self.serve_step(name, body);
+                    }
+                    "abort" if self.nodes[name]["maintenance"] == true => {
+                        return refusal(
+                            400,
+                            "Can not abort service while it is in maintenance mode.",
+                        );
+                    }
+                    "abort" => {
+                        self.moved(name, "active");
+                        return Reply::json(202, Value::Null);
+                    }
                     "manage" if self.nodes[name]["provision_state"] != "enroll" => {
                         self.moved(name, "manageable");
                         return Reply::json(202, Value::Null);
@@ -334,6 +487,9 @@ impl StandInState {
             ("PUT", ["maintenance"]) => {
                 self.nodes.get_mut(name).unwrap()["maintenance"] = json!(true);
                 Reply::json(202, Value::Null)
+            }
+            ("DELETE", ["maintenance"]) if self.service == Service::FailsForGood => {
+                refusal(403, "The policy forbids it.")
             }
             ("DELETE", ["maintenance"]) => {
                 self.nodes.get_mut(name).unwrap()["maintenance"] = json!(false);

@@ -403,6 +403,30 @@ async fn a_process_that_is_killed_at_any_request_leaves_at_most_two_wrong_passwo
 }
 
 #[tokio::test]
+async fn a_password_that_is_wrong_is_sent_twice_at_most() {
+    // By a session and with a request, or with requests alone, several at once.
+    for opening in [Opening::Full, Opening::Refused(404)] {
+        let (bmc, slots) = controller(Changes::Well).await;
+        bmc.state().opening = opening;
+        bmc.state().password = Some("other".to_owned());
+        let site = process(&bmc, &slots);
+        let seen = site.see().await;
+        assert!(matches!(seen[0].power, Fact::Unknown(_)), "{opening:?}");
+        let wrong = bmc.state().wrong;
+        assert!((1..=2).contains(&wrong), "{opening:?}: {wrong}");
+    }
+    // Neither of two is right.
+    let (bmc, slots) = controller(Changes::Well).await;
+    bmc.state().password = Some("other".to_owned());
+    *slots.pending.lock().unwrap() = Some("pending".to_owned());
+    let site = process(&bmc, &slots);
+    rotate(&site).await.unwrap_err();
+    site.see().await;
+    let wrong = bmc.state().wrong;
+    assert!(wrong <= 2, "{wrong}");
+}
+
+#[tokio::test]
 async fn a_password_that_is_one_for_all_or_is_only_read_is_not_replaced() {
     let (bmc, slots) = controller(Changes::Well).await;
     let all = text(&[bmc.port()], "", "").replace("{env: PASSWORD}", "{file: /secrets/all}");

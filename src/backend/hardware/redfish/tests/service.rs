@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 
-use super::updates::{Dealt, Hardware as Simulated};
+use super::updates::{Dealt, Hardware as Simulated, Report, Truth};
 use super::*;
 use crate::design::HardwareSetting;
 
@@ -157,6 +157,30 @@ async fn no_report_of_an_update_makes_a_success() {
     let both = UPDATES.map(|row| case(row, &[NIC, TURBO]));
     join_all(alone).await;
     join_all(both).await;
+}
+
+#[tokio::test]
+async fn whatever_a_controller_reports_only_what_it_shows_after_the_restart_counts() {
+    let case = async |lie: (Report, Truth)| {
+        let (bmc, site) = machine(|hardware| hardware.lie = Some(lie)).await;
+        let ended = run(&site, &settings(&[NIC]), Vec::new()).await;
+        let mut state = bmc.state();
+        let hardware = state.hardware();
+        let is_true = hardware.versions["NIC.1"] == "22.5";
+        assert_eq!(ended.is_ok(), is_true, "{lie:?}: {ended:?}");
+        let succeeds = matches!(lie.1, Truth::Changed | Truth::SecondTry | Truth::Late);
+        // What the restart takes back stays where a failure was reported, and no restart came.
+        assert!(is_true == succeeds || lie.1 == Truth::TakenBack, "{lie:?}");
+        assert!(hardware.asked.len() <= 2, "{lie:?}");
+        assert!(state.is_on, "{lie:?}");
+    };
+    let reports = Report::ALL.into_iter();
+    let lies = reports.flat_map(|report| Truth::ALL.map(|truth| (report, truth)));
+    let lies: Vec<_> = lies.collect();
+    assert_eq!(lies.len(), 150);
+    for some in lies.chunks(25) {
+        join_all(some.iter().map(|lie| case(*lie))).await;
+    }
 }
 
 #[tokio::test]

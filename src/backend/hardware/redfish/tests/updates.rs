@@ -40,12 +40,100 @@ pub(super) enum Dealt {
     LosesRequest,
 }
 
+/// The report of an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// A task that ends well, with a warning, with a critical message, in another way, or without a state.
+    Completed,
+    Warned,
+    Critical,
+    Exception,
+    Killed,
+    Cancelled,
+    WithoutState,
+    /// A task that is not found any more: at its end, or at once.
+    Gone,
+    GoneAtOnce,
+    /// A task that cannot be read for a while.
+    Unreadable,
+    /// A task that waits for the restart of the machine.
+    Waits,
+    /// No task: what was asked for is done, or accepted.
+    Done,
+    Accepted,
+    /// The answer is lost.
+    LosesAnswer,
+    /// The controller restarts on the way.
+    Restarts,
+}
+
+impl Report {
+    pub(super) const ALL: [Self; 15] = [
+        Self::Completed,
+        Self::Warned,
+        Self::Critical,
+        Self::Exception,
+        Self::Killed,
+        Self::Cancelled,
+        Self::WithoutState,
+        Self::Gone,
+        Self::GoneAtOnce,
+        Self::Unreadable,
+        Self::Waits,
+        Self::Done,
+        Self::Accepted,
+        Self::LosesAnswer,
+        Self::Restarts,
+    ];
+}
+
+/// The outcome of an update, whatever is reported of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Truth {
+    Changed,
+    Unchanged,
+    /// Nothing the first time, and what was asked for the next.
+    SecondTry,
+    /// The version is another one than the one that was asked for, or that of another component changes.
+    OtherVersion,
+    OtherComponent,
+    /// The restart takes the old version back.
+    TakenBack,
+    /// The component is in the inventory no more.
+    Lost,
+    /// The new version is shown some readings after the restart only.
+    Late,
+    /// The new version is shown once after the restart, and then the old one.
+    ShownOnce,
+    /// The version is shown with a word behind it.
+    Altered,
+}
+
+impl Truth {
+    pub(super) const ALL: [Self; 10] = [
+        Self::Changed,
+        Self::Unchanged,
+        Self::SecondTry,
+        Self::OtherVersion,
+        Self::OtherComponent,
+        Self::TakenBack,
+        Self::Lost,
+        Self::Late,
+        Self::ShownOnce,
+        Self::Altered,
+    ];
+}
+
 /// The firmware and the settings of the machine.
 #[derive(Debug)]
 pub(super) struct Hardware {
     pub(super) versions: BTreeMap<&'static str, String>,
     pub(super) attributes: Map<String, Value>,
     pub(super) updates: Dealt,
+    /// In the place of that: what is reported, and what comes of it.
+    pub(super) lie: Option<(Report, Truth)>,
+    /// How often the version was read since the last restart.
+    readings: Option<usize>,
     pub(super) pending_values: Dealt,
     /// Pending values are shown as if they were in effect.
     pub(super) shows_pending: bool,
@@ -72,6 +160,8 @@ impl Hardware {
                 .into(),
             attributes: attributes.as_object().unwrap().clone(),
             updates: Dealt::Well,
+            lie: None,
+            readings: None,
             pending_values: Dealt::Well,
             shows_pending: false,
             service: json!({}),
@@ -86,6 +176,16 @@ impl Hardware {
 
     /// The machine was switched on: pending values and staged updates come about.
     pub(super) fn is_restarted(&mut self) {
+        self.readings = Some(0);
+        if let Some((report, truth)) = self.lie {
+            if report == Report::Waits {
+                self.come_about(truth);
+            }
+            if truth == Truth::TakenBack {
+                self.versions.insert("NIC.1", "21.0".to_owned());
+            }
+            self.staged = None;
+        }
         let pending = std::mem::take(&mut self.pending);
         let takes = match self.pending_values {
             Dealt::Unchanged => false,
@@ -147,13 +247,17 @@ impl Hardware {
                 }
                 Reply::json(200, service)
             }
-            ("GET", ["UpdateService", "FirmwareInventory"]) => Reply::json(
-                200,
-                json!({"Members": [link(format!("{inventory}/NIC.1"))]}),
-            ),
+            ("GET", ["UpdateService", "FirmwareInventory"]) => {
+                let is_lost = matches!(self.lie, Some((_, Truth::Lost)));
+                let members = match is_lost && !self.asked.is_empty() {
+                    true => json!([]),
+                    false => json!([link(format!("{inventory}/NIC.1"))]),
+                };
+                Reply::json(200, json!({ "Members": members }))
+            }
             ("GET", ["UpdateService", "FirmwareInventory", "NIC.1"]) => Reply::json(
                 200,
-                json!({"@odata.id": format!("{inventory}/NIC.1"), "Id": "NIC.1", "Version": self.versions["NIC.1"]}),
+                json!({"@odata.id": format!("{inventory}/NIC.1"), "Id": "NIC.1", "Version": self.shown()}),
             ),
             ("POST", ["UpdateService", "Actions", _]) => self.update(&received.body),
             ("GET", ["TaskService", "Tasks"]) if self.reads == 0 && !self.asked.is_empty() => {
@@ -165,6 +269,90 @@ impl Hardware {
             ("GET", ["TaskService", "Tasks", "update"]) => self.task(),
             _ => return None,
         })
+    }
+
+    /// Brings about what was asked for, or something else.
+    fn come_about(&mut self, truth: Truth) {
+        let Some((name, version)) = self.staged.take() else {
+            return;
+        };
+        match truth {
+            Truth::Unchanged | Truth::Lost | Truth::ShownOnce => {}
+            Truth::SecondTry if self.asked.len() < 2 => {}
+            Truth::OtherVersion => drop(self.versions.insert(name, "22.4".to_owned())),
+            Truth::OtherComponent => drop(self.versions.insert("bmc", version)),
+            Truth::Altered => drop(self.versions.insert(name, format!("{version} (staged)"))),
+            _ => drop(self.versions.insert(name, version)),
+        }
+    }
+
+    /// The version of the NIC as it is shown.
+    fn shown(&mut self) -> String {
+        let readings = self.readings;
+        if let Some(readings) = &mut self.readings {
+            *readings += 1;
+        }
+        match (self.lie, readings) {
+            (Some((_, Truth::Late)), Some(0 | 1)) => "21.0".to_owned(),
+            (Some((_, Truth::ShownOnce)), Some(0)) => "22.5".to_owned(),
+            _ => self.versions["NIC.1"].clone(),
+        }
+    }
+
+    /// The answer to a request for an update of which `report` is told.
+    fn begin(&mut self, (report, truth): (Report, Truth)) -> Reply {
+        let task = || {
+            vec![(
+                "location",
+                "/redfish/v1/TaskService/Tasks/update".to_owned(),
+            )]
+        };
+        match report {
+            Report::Done | Report::Accepted | Report::LosesAnswer | Report::GoneAtOnce => {
+                self.come_about(truth);
+            }
+            _ => {}
+        }
+        match report {
+            Report::Done => Reply::json(200, json!({})),
+            Report::Accepted => Reply::json(202, Value::Null),
+            Report::LosesAnswer => Reply::Raw(Vec::new()),
+            _ => Reply::Json(202, task(), Value::Null),
+        }
+    }
+
+    /// The task of an update of which `report` is told.
+    fn told(&mut self, (report, truth): (Report, Truth)) -> Reply {
+        let target = "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate";
+        let task = |state: &str, severity: &str| {
+            let message = json!({"Message": "Flash of the component.", "Severity": severity});
+            Reply::json(
+                200,
+                json!({"TaskState": state, "TaskStatus": severity, "Messages": [message], "Payload": {"TargetUri": target}}),
+            )
+        };
+        match report {
+            Report::GoneAtOnce => return refusal(404, "There is no such task."),
+            Report::Waits => return task("Starting", "OK"),
+            Report::Unreadable if self.reads < 4 => return Reply::json(500, json!({})),
+            _ if self.reads < 2 => return task("Running", "OK"),
+            _ => {}
+        }
+        self.come_about(truth);
+        match report {
+            Report::Warned => task("Completed", "Warning"),
+            Report::Critical => task("Completed", "Critical"),
+            Report::Exception => task("Exception", "Critical"),
+            Report::Killed => task("Killed", "OK"),
+            Report::Cancelled => task("Cancelled", "OK"),
+            Report::WithoutState => Reply::json(200, json!({"Id": "update"})),
+            Report::Gone => refusal(404, "There is no such task."),
+            Report::Restarts if self.reads == 2 => {
+                self.away = 4;
+                Reply::Raw(Vec::new())
+            }
+            _ => task("Completed", "OK"),
+        }
     }
 
     /// Whether it is away since it restarts.
@@ -201,6 +389,9 @@ impl Hardware {
         let name = *self.versions.keys().find(|known| **known == name).unwrap();
         self.staged = Some((name, version.to_owned()));
         self.reads = 0;
+        if let Some(lie) = self.lie {
+            return self.begin(lie);
+        }
         match self.updates {
             Dealt::WithoutTask => Reply::json(202, Value::Null),
             Dealt::LosesAnswer => Reply::Raw(Vec::new()),
@@ -213,6 +404,9 @@ impl Hardware {
 
     fn task(&mut self) -> Reply {
         self.reads += 1;
+        if let Some(lie) = self.lie {
+            return self.told(lie);
+        }
         let target = "/redfish/v1/UpdateService/Actions/UpdateService.SimpleUpdate";
         let state = |state: &str, status: &str| {
             let messages = json!([{"Message": "Flash of the component."}]);

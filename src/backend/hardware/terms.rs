@@ -1,12 +1,11 @@
-//! Attributes of the BIOS: the types and the limits that the registry of a controller has for them, and values in the form
-//! in which they are set.
+//! Attributes of the BIOS: the types and the limits that the registry of a controller has for them, as the controller or a
+//! provisioner shows it, and values in the form in which they are set.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::resource::Resource;
 use crate::backend::http::plain;
 use crate::diagnostic::nearest;
 
@@ -22,6 +21,8 @@ pub(super) struct Terms(HashMap<Arc<str>, AttributeTerms>);
 struct AttributeTerms {
     kind: Option<Kind>,
     is_read_only: bool,
+    /// A password, or a value of this machine alone.
+    is_own: bool,
     /// The values that it may have; empty: not listed.
     values: Vec<Arc<str>>,
     lowest: Option<i64>,
@@ -36,10 +37,21 @@ enum Kind {
     Text,
 }
 
+impl Kind {
+    fn of(word: &Value) -> Option<Self> {
+        match word.as_str() {
+            Some("Boolean") => Some(Self::Truth),
+            Some("Integer") => Some(Self::Number),
+            Some("String" | "Enumeration" | "Password") => Some(Self::Text),
+            _ => None,
+        }
+    }
+}
+
 impl Terms {
-    /// Reads a registry.
-    pub(super) fn of(registry: &Resource) -> Self {
-        let entries = registry.value.pointer("/RegistryEntries/Attributes");
+    /// Reads a registry of Redfish.
+    pub(super) fn of_registry(registry: &Value) -> Self {
+        let entries = registry.pointer("/RegistryEntries/Attributes");
         let entries = entries.and_then(Value::as_array).into_iter().flatten();
         let entries = entries.filter_map(|entry| {
             let name = entry.get("AttributeName")?.as_str()?;
@@ -47,21 +59,72 @@ impl Terms {
         });
         Self(entries.take(MOST).collect())
     }
+
+    /// Reads what Ironic and Metal3 show of a registry: an entry for each name.
+    pub(super) fn of_provisioner<'e>(entries: impl Iterator<Item = (&'e str, &'e Value)>) -> Self {
+        let entries = entries.map(|(name, entry)| (Arc::from(name), AttributeTerms::shown(entry)));
+        Self(entries.take(MOST).collect())
+    }
+
+    /// Whether an attribute can be the same on other machines: it can be set, and is neither a password nor named like what
+    /// a machine has for itself alone.
+    pub(super) fn is_common(&self, name: &str) -> bool {
+        const OWN: [&str; 7] = [
+            "password",
+            "serial",
+            "asset",
+            "servicetag",
+            "service_tag",
+            "uuid",
+            "macaddr",
+        ];
+        let word = name.to_ascii_lowercase();
+        let terms = self.0.get(name);
+        !OWN.iter().any(|own| word.contains(own))
+            && terms.is_none_or(|terms| !terms.is_read_only && !terms.is_own)
+    }
+
+    /// The value of an attribute in the form in which documents have it. A provisioner that writes truths in Python's words
+    /// has the same.
+    pub(super) fn shown(&self, name: &str, value: &Value) -> Option<String> {
+        let is_truth = || {
+            let terms = self.0.get(name);
+            terms.is_some_and(|terms| terms.kind == Some(Kind::Truth))
+        };
+        match value {
+            Value::String(text) if is_truth() => Some(text.to_ascii_lowercase()),
+            Value::String(text) => Some(text.clone()),
+            Value::Bool(truth) => Some(truth.to_string()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
 }
 
 impl AttributeTerms {
+    fn shown(entry: &Value) -> Self {
+        let values = entry.get("allowable_values").and_then(Value::as_array);
+        let values = values.into_iter().flatten().take(MOST);
+        Self {
+            kind: entry.get("attribute_type").and_then(Kind::of),
+            is_read_only: entry.get("read_only").and_then(Value::as_bool) == Some(true),
+            is_own: is_password(entry.get("attribute_type"))
+                || entry.get("unique").and_then(Value::as_bool) == Some(true),
+            values: values.filter_map(Value::as_str).map(Arc::from).collect(),
+            lowest: entry.get("lower_bound").and_then(Value::as_i64),
+            highest: entry.get("upper_bound").and_then(Value::as_i64),
+        }
+    }
+
     fn of(entry: &Value) -> Self {
         let values = entry.get("Value").and_then(Value::as_array);
         let names = values.into_iter().flatten().take(MOST);
         let names = names.filter_map(|value| value.get("ValueName")?.as_str());
         Self {
-            kind: match entry.get("Type").and_then(Value::as_str) {
-                Some("Boolean") => Some(Kind::Truth),
-                Some("Integer") => Some(Kind::Number),
-                Some("String" | "Enumeration" | "Password") => Some(Kind::Text),
-                _ => None,
-            },
+            kind: entry.get("Type").and_then(Kind::of),
             is_read_only: entry.get("ReadOnly").and_then(Value::as_bool) == Some(true),
+            is_own: is_password(entry.get("Type"))
+                || entry.get("IsSystemUniqueProperty").and_then(Value::as_bool) == Some(true),
             values: names.map(Arc::from).collect(),
             lowest: entry.get("LowerBound").and_then(Value::as_i64),
             highest: entry.get("UpperBound").and_then(Value::as_i64),
@@ -119,15 +182,18 @@ impl AttributeTerms {
     }
 }
 
+fn is_password(kind: Option<&Value>) -> bool {
+    kind.and_then(Value::as_str) == Some("Password")
+}
+
 /// The value of an attribute as it is to be set, or why it cannot be: by the attributes of the BIOS, and the terms of their
 /// registry where those were read.
 pub(super) fn value_of(
-    bios: &Resource,
+    attributes: Option<&Map<String, Value>>,
     terms: Option<&Terms>,
     name: &str,
     wanted: &str,
 ) -> Result<Value, String> {
-    let attributes = bios.value.get("Attributes").and_then(Value::as_object);
     let Some(now) = attributes.and_then(|attributes| attributes.get(name)) else {
         let names = attributes.into_iter().flatten().map(|(name, _)| &**name);
         let meant = nearest(name, names).map_or_else(String::new, |meant| {
@@ -146,27 +212,20 @@ mod tests {
 
     use super::*;
 
-    fn resource(value: Value) -> Resource {
-        Resource {
-            value,
-            path: Arc::from("/redfish/v1/x"),
-            etag: None,
-        }
-    }
-
     #[test]
     fn a_value_is_set_in_the_type_of_its_attribute_and_refused_where_its_registry_refuses_it() {
-        let bios = resource(json!({"Attributes": {
+        let bios = json!({
             "Turbo": "Disabled", "NumLock": true, "Cores": 4, "Serial": "X", "Mode": "Uefi", "Empty": null,
-        }}));
-        let registry = resource(json!({"RegistryEntries": {"Attributes": [
+        });
+        let bios = bios.as_object();
+        let registry = json!({"RegistryEntries": {"Attributes": [
             {"AttributeName": "Turbo", "Type": "Enumeration", "Value": [{"ValueName": "Enabled"}, {"ValueName": "Disabled"}]},
             {"AttributeName": "Cores", "Type": "Integer", "LowerBound": 2, "UpperBound": 8},
             {"AttributeName": "Serial", "Type": "String", "ReadOnly": true},
             {"AttributeName": "Empty", "Type": "Boolean"},
             {"Type": "Integer"},
-        ]}}));
-        let terms = Terms::of(&registry);
+        ]}});
+        let terms = Terms::of_registry(&registry);
         let no_enum = "its BIOS has no value `On` for `Turbo`, but: Enabled, Disabled";
         let table: [(&str, &str, Result<Value, &str>); 12] = [
             ("Turbo", "Enabled", Ok(json!("Enabled"))),
@@ -191,11 +250,39 @@ mod tests {
             ),
         ];
         for (name, wanted, expected) in table {
-            let value = value_of(&bios, Some(&terms), name, wanted);
+            let value = value_of(bios, Some(&terms), name, wanted);
             assert_eq!(value, expected.map_err(str::to_owned), "{name} {wanted}");
         }
         // Without a registry the value of now tells the type.
-        assert_eq!(value_of(&bios, None, "Cores", "9"), Ok(json!(9)));
-        assert_eq!(value_of(&bios, None, "Turbo", "On"), Ok(json!("On")));
+        assert_eq!(value_of(bios, None, "Cores", "9"), Ok(json!(9)));
+        assert_eq!(value_of(bios, None, "Turbo", "On"), Ok(json!("On")));
+    }
+
+    #[test]
+    fn a_registry_that_a_provisioner_shows_has_the_same_terms() {
+        let bios = json!({"Turbo": "Disabled", "NumLock": "True", "Cores": "4", "Serial": "X"});
+        let entries = json!({
+            "Turbo": {"attribute_type": "Enumeration", "allowable_values": ["Enabled", "Disabled"]},
+            "NumLock": {"attribute_type": "Boolean", "lower_bound": null},
+            "Cores": {"attribute_type": "Integer", "lower_bound": 2, "upper_bound": 8},
+            "Serial": {"attribute_type": "String", "read_only": true},
+        });
+        let entries = entries.as_object().unwrap();
+        let terms = Terms::of_provisioner(entries.iter().map(|(name, entry)| (&**name, entry)));
+        let of = |name: &str, wanted: &str| value_of(bios.as_object(), Some(&terms), name, wanted);
+        assert_eq!(of("Turbo", "Enabled"), Ok(json!("Enabled")));
+        assert!(of("Turbo", "On").is_err() && of("Cores", "9").is_err());
+        assert_eq!(of("Cores", "8"), Ok(json!(8)));
+        assert_eq!(of("NumLock", "false"), Ok(json!(false)));
+        assert!(of("Serial", "Y").unwrap_err().contains("read-only"));
+        assert_eq!(
+            terms.shown("NumLock", &json!("True")).as_deref(),
+            Some("true")
+        );
+        assert_eq!(
+            terms.shown("Turbo", &json!("Disabled")).as_deref(),
+            Some("Disabled")
+        );
+        assert_eq!(terms.shown("Turbo", &json!(null)), None);
     }
 }

@@ -1,0 +1,156 @@
+//! Firmware, settings and parts of a machine as Ironic shows them, as far as its Hardware documents name them.
+//!
+//! | value | read from |
+//! | --- | --- |
+//! | `bios.NAME` | the settings of the BIOS that Ironic holds |
+//! | `firmware.NAME` | the components that its firmware interface lists, since API 1.86 |
+//! | `expect.cpus`, `expect.memory_gib`, `expect.drives`, `expect.nics` | the inventory of the last inspection, since API 1.81 |
+//!
+//! Each costs a request where a document names something of it.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use serde_json::{Map, Value};
+
+use super::Ironic;
+use super::api::{Api, RequestError};
+use super::node::Node;
+use crate::backend::hardware::provided::Provided;
+use crate::backend::hardware::terms::Terms;
+use crate::design::NodeDesign;
+use crate::observed::ObservedNode;
+
+/// The version since which Ironic services machines in use.
+const SERVICE: u32 = 87;
+/// The version since which Ironic has runbooks.
+const RUNBOOKS: u32 = 92;
+/// The version since which Ironic shows the terms of settings of the BIOS.
+const TERMS: u32 = 74;
+/// The version since which Ironic shows versions of firmware.
+const FIRMWARE: u32 = 86;
+/// The version since which Ironic shows what an inspection found.
+pub(super) const INVENTORY: u32 = 81;
+/// Most machines whose values are read at once.
+const AT_ONCE: usize = 8;
+
+impl Api {
+    /// The values of a node, of those that are named by `wanted`.
+    pub(super) async fn values(
+        &self,
+        subject: &str,
+        uuid: &str,
+        wanted: &[Arc<str>],
+    ) -> Result<Provided, RequestError> {
+        let has = |part: &str| wanted.iter().any(|name| name.starts_with(part));
+        let mut values = Provided::default();
+        if has("bios.") {
+            let query = match self.speaks(TERMS).await? {
+                true => "?detail=True",
+                false => "",
+            };
+            let settings = self.part(subject, uuid, ("bios", query)).await?;
+            let entries = || {
+                settings
+                    .iter()
+                    .filter_map(|entry| Some((entry.get("name")?.as_str()?, entry)))
+            };
+            let value = |(name, entry): (&str, &Value)| {
+                let value = entry.get("value").cloned();
+                (name.to_owned(), value.unwrap_or_default())
+            };
+            let attributes: Map<String, Value> = entries().map(value).collect();
+            values.has_bios(attributes, Terms::of_provisioner(entries()));
+        }
+        if has("firmware.") && self.speaks(FIRMWARE).await? {
+            for component in self.part(subject, uuid, ("firmware", "")).await? {
+                let text = |name: &str| component.get(name).and_then(Value::as_str);
+                let version = text("current_version").or_else(|| text("initial_version"));
+                if let (Some(name), Some(version)) = (text("component"), version) {
+                    values.has_component(name, version);
+                }
+            }
+        }
+        if has("expect.") && self.speaks(INVENTORY).await? {
+            let inventory = self.inventory(subject, uuid).await?;
+            add_parts(&mut values, &inventory);
+        }
+        Ok(values)
+    }
+
+    /// Why this Ironic services no machines; `runbook`: with one.
+    pub(super) async fn service_refusal(
+        &self,
+        runbook: bool,
+    ) -> Result<Option<String>, RequestError> {
+        let (needed, what) = match runbook {
+            true => (RUNBOOKS, "runbooks need"),
+            false => (SERVICE, "a service needs"),
+        };
+        if self.speaks(needed).await? {
+            return Ok(None);
+        }
+        let version = self.version().await?;
+        Ok(Some(format!(
+            "Ironic at {} speaks version {version} of its API, and {what} 1.{needed}",
+            self.authority()
+        )))
+    }
+}
+
+impl Ironic {
+    /// Adds how the values of machines stand to their Hardware documents, of those that have any.
+    pub(super) async fn compare_hardware(
+        &self,
+        mut machines: Vec<(&Arc<NodeDesign>, &Node, &mut ObservedNode)>,
+    ) {
+        machines.retain(|(node, ..)| node.hardware_sections().next().is_some());
+        let mut compared = Vec::with_capacity(machines.len());
+        for (node, found, observed) in machines {
+            compared.push(self.compare(node, found, observed));
+        }
+        let mut compared = stream::iter(compared).buffer_unordered(AT_ONCE);
+        while compared.next().await.is_some() {}
+    }
+
+    async fn compare(&self, node: &NodeDesign, found: &Node, observed: &mut ObservedNode) {
+        let sections = node.hardware_sections();
+        let wanted = sections.flat_map(|section| node.hardware(section));
+        let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
+        let subject = format!("node `{}`", node.name);
+        // What cannot be read is not shown, and differs from nothing.
+        let Ok(values) = self.api.values(&subject, &found.uuid, &wanted).await else {
+            return;
+        };
+        let has_runbook = self.settings.runbook.is_some();
+        if let Ok(refusal) = self.api.service_refusal(has_runbook).await {
+            observed.fixed = match (refusal, has_runbook) {
+                (None, true) => values.unseen(node, "Ironic").into(),
+                (refusal, _) => values.fixed(node, "Ironic", refusal.as_deref()).into(),
+            };
+        }
+        observed.compare_hardware(node, &values.seen);
+    }
+}
+
+/// The parts that an inspection found.
+fn add_parts(values: &mut Provided, inventory: &Value) {
+    let number = |pointer: &str| inventory.pointer(pointer).and_then(Value::as_u64);
+    let count = |pointer: &str| {
+        let list = inventory.pointer(pointer).and_then(Value::as_array);
+        list.map(Vec::len)
+    };
+    if let Some(sockets) = number("/inventory/cpu/socket_count") {
+        values.has_part("expect.cpus", sockets);
+    }
+    if let Some(memory) = number("/inventory/memory/physical_mb") {
+        values.has_part("expect.memory_gib", memory / 1024);
+    }
+    if let Some(drives) = count("/inventory/disks") {
+        values.has_part("expect.drives", drives);
+    }
+    if let Some(nics) = count("/inventory/interfaces") {
+        values.has_part("expect.nics", nics);
+    }
+}

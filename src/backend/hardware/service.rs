@@ -1,0 +1,54 @@
+//! The service of a machine, whatever API changes its values: which of them are not as they should be, how often they are
+//! tried, and the failure where a second reading does not show them.
+
+use std::sync::Arc;
+
+use crate::backend::Order;
+use crate::backend::http::plain;
+use crate::design::HardwareSetting;
+use crate::observed::HardwareSeen;
+
+/// How often all is tried: some updates need two.
+pub(super) const TRIES: u32 = 2;
+
+/// The settings of a service.
+pub(super) fn settings(order: &Order) -> &[HardwareSetting] {
+    let parameters = order.step.parameters.as_deref();
+    parameters.map_or(&[], |all| &all.settings)
+}
+
+/// The settings whose values are not as they should be.
+pub(super) fn missing<'s>(
+    settings: &'s [HardwareSetting],
+    seen: &HardwareSeen,
+) -> Vec<&'s HardwareSetting> {
+    let differs = |each: &&HardwareSetting| seen.get(&each.name) != Some(&each.value);
+    settings.iter().filter(differs).collect()
+}
+
+/// The failure of a service whose values are not as they should be after so many tries, each with what it shows; `reports`: what
+/// was reported of the last one.
+pub(super) fn unchanged(
+    tries: u32,
+    left: &[(&HardwareSetting, Option<Arc<str>>)],
+    reports: &[String],
+) -> String {
+    let left = left.iter().map(|(setting, shown)| {
+        let shown = shown.as_deref();
+        let shown = shown.map_or_else(|| "nothing".to_owned(), |shown| plain(shown, 80));
+        format!(
+            "`{}` shows {shown}, designed {}",
+            setting.name, setting.value
+        )
+    });
+    let left: Vec<String> = left.collect();
+    let told = match reports.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", reports.join("; ")),
+    };
+    let tried = match tries {
+        1 => "tried once".to_owned(),
+        tries => format!("tried {tries} times"),
+    };
+    format!("{tried}, and not changed: {}{told}", left.join("; "))
+}
