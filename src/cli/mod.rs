@@ -24,6 +24,7 @@ mod etcd;
 mod exit;
 mod explain;
 mod export;
+mod fmt;
 mod foreign;
 mod help;
 mod init;
@@ -127,6 +128,8 @@ enum Command {
     Adopt(Box<adopt::AdoptCommand>),
     /// Check every document; all errors at once
     Validate(validate::ValidateArguments),
+    /// Put the keys of documents in order, and indent them
+    Fmt(fmt::FmtCommand),
     /// Print the documents after layering and substitution
     Render(render::RenderArguments),
     /// Compare two revisions, per document and field
@@ -189,7 +192,7 @@ enum Command {
     Actions,
     /// Print completions for a shell
     Completions(manual::CompletionsCommand),
-    /// Print the manual page
+    /// Show a page of the manual
     Man(manual::ManCommand),
 }
 
@@ -473,6 +476,7 @@ impl Command {
             // It stays, and what is done in it is of many requests.
             | Self::Serve(_)
             | Self::Validate(_)
+            | Self::Fmt(_)
             | Self::Render(_)
             | Self::Diff(_)
             | Self::Plan(_)
@@ -514,6 +518,7 @@ impl Command {
     fn run(self, context: &mut Context) -> Result<u8, Failure> {
         match self {
             Self::Validate(arguments) => validate::run(context, &arguments),
+            Self::Fmt(command) => fmt::run(context, &command),
             Self::Render(arguments) => render::run(context, &arguments),
             Self::Diff(command) => diff::run(context, &command),
             Self::Plan(command) => match command.sites.scope() {

@@ -97,6 +97,8 @@ mod fixture;
 #[cfg(test)]
 mod flags;
 #[cfg(test)]
+mod fmt;
+#[cfg(test)]
 mod forge_server;
 #[cfg(test)]
 mod forged;

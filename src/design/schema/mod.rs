@@ -23,6 +23,7 @@ mod cost;
 mod explain;
 mod field;
 mod instance;
+mod order;
 mod own;
 mod purse;
 mod references;
@@ -40,6 +41,7 @@ use self::cost::Patterns;
 pub use self::field::{
     ENVELOPE, FieldReference, FieldSummary, NoField, field, is_of_kind, kinds, short,
 };
+pub use self::order::key_order;
 use self::instance::{Budget, Documents, Look, Visited, to_json, value_count};
 use self::purse::{Checked, Purse, in_turns};
 use super::catalog::Input;
