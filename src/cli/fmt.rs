@@ -94,7 +94,10 @@ fn files(
             return refused(FailureKind::NotFound, "is not found");
         };
         if kind.is_symlink() {
-            return refused(FailureKind::Error, "is a link; name the file that it leads to");
+            return refused(
+                FailureKind::Error,
+                "is a link; name the file that it leads to",
+            );
         }
         let Some(inside) = inside(repository, &place) else {
             return refused(FailureKind::Usage, "is not in this repository");
@@ -103,7 +106,12 @@ fn files(
         match kind.is_dir() {
             true => list(&Selection::below([inside]))?,
             false if is_document => named.push(inside),
-            false => return refused(FailureKind::Usage, "is no file with the ending `.yaml` or `.yml`"),
+            false => {
+                return refused(
+                    FailureKind::Usage,
+                    "is no file with the ending `.yaml` or `.yml`",
+                );
+            }
         }
     }
     found.extend(named);
@@ -155,8 +163,12 @@ fn one(
         (Err(left), _) => {
             counts.left += 1;
             counts.broken += usize::from(left.is_broken);
-            let line = left.line.map_or_else(String::new, |line| format!(":{line}"));
-            context.printer.tell(&format!("left alone: {shown}{line}: {left}"));
+            let line = left
+                .line
+                .map_or_else(String::new, |line| format!(":{line}"));
+            context
+                .printer
+                .tell(&format!("left alone: {shown}{line}: {left}"));
         }
         (Ok(_), None) => {}
     }
@@ -169,10 +181,15 @@ fn show(context: &Context, before: &str, after: &str) -> Result<(), Failure> {
         flat: true,
         ..LoadSettings::default()
     };
-    if !document::load(SourceId(u32::MAX), before, &settings).secret.is_empty() {
+    if !document::load(SourceId(u32::MAX), before, &settings)
+        .secret
+        .is_empty()
+    {
         let text = "        its lines are not shown: it holds documents that are encrypted\n";
         return context.printer.print(text);
     }
     let palette = context.printer.out;
-    context.printer.stream(|out| report::diff::texts(out, before, after, palette))
+    context
+        .printer
+        .stream(|out| report::diff::texts(out, before, after, palette))
 }

@@ -37,6 +37,7 @@ mod nodes;
 mod observing;
 mod pager;
 mod plan;
+mod plan_bundle;
 mod plan_sites;
 mod planning;
 mod policy;
@@ -399,6 +400,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return printer.fail(&failure);
         }
     };
+    context.give_flags(given_flags(&arguments));
     if let Some(failure) = context::clock_failure(SystemTime::now()) {
         refuse(&arguments, &failure);
         return context.printer.fail(&failure);
@@ -431,6 +433,14 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         telemetry.end(code, message);
     }
     code
+}
+
+/// The long names of the flags of a command line.
+fn given_flags(arguments: &[OsString]) -> Vec<String> {
+    let words = arguments.iter().skip(1).take_while(|word| *word != "--");
+    let flags = words.filter_map(|word| word.to_str()?.strip_prefix("--"));
+    let names = flags.map(|flag| flag.split('=').next().unwrap_or(flag).to_owned());
+    names.collect()
 }
 
 /// The name of a command, with those above it.

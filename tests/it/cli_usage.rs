@@ -194,10 +194,7 @@ fn init_takes_a_repository_without_files_for_an_empty_folder() {
     assert!(told.contains("git add . && git commit"), "{told}");
     fixture.checkout.commit("A site");
     fixture.run(&["apply", "--yes"]).with(0);
-    fixture
-        .run(&["init"])
-        .with(64)
-        .saying("is not empty");
+    fixture.run(&["init"]).with(64).saying("is not empty");
 }
 
 #[test]

@@ -21,7 +21,10 @@ fn documents(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
 #[test]
 fn every_example_is_formatted() {
     let mut files = Vec::new();
-    documents(&Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples"), &mut files);
+    documents(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples"),
+        &mut files,
+    );
     assert!(files.len() > 50);
     let order = trueup::design::schema::key_order;
     for file in files {
@@ -68,7 +71,9 @@ fn the_differences_of_encrypted_documents_are_not_shown() {
     fixture.run(&["init"]).with(0);
     let text = "schema: deckhand/Passphrase/v1\nmetadata:\n    name: p\n    storagePolicy: encrypted\ndata:   hunter2\n";
     fixture.checkout.write("secret.yaml", text);
-    let ended = fixture.run(&["fmt", "--check", "--diff", "secret.yaml"]).with(1);
+    let ended = fixture
+        .run(&["fmt", "--check", "--diff", "secret.yaml"])
+        .with(1);
     assert!(!ended.stdout.contains("hunter2"), "{}", ended.stdout);
     assert!(ended.stdout.contains("not shown"), "{}", ended.stdout);
     fixture.run(&["fmt", "--diff", "secret.yaml"]).with(0);

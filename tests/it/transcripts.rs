@@ -145,6 +145,7 @@ transcripts! {
     label_change
     disruption
     firmware
+    formatted
     image_change
     network_change
     removed_node

@@ -41,8 +41,8 @@ use self::cost::Patterns;
 pub use self::field::{
     ENVELOPE, FieldReference, FieldSummary, NoField, field, is_of_kind, kinds, short,
 };
-pub use self::order::key_order;
 use self::instance::{Budget, Documents, Look, Visited, to_json, value_count};
+pub use self::order::key_order;
 use self::purse::{Checked, Purse, in_turns};
 use super::catalog::Input;
 use super::kind;

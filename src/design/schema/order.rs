@@ -43,7 +43,9 @@ fn schemas() -> &'static Ordered {
             let (values, _) = load_values(SourceId(u32::MAX), text, &Limits::default());
             Some((kind, values.into_iter().next()?))
         };
-        own.chain([(None, own::DOCUMENT)]).filter_map(read).collect()
+        own.chain([(None, own::DOCUMENT)])
+            .filter_map(read)
+            .collect()
     })
 }
 
@@ -83,7 +85,10 @@ fn below<'n>(node: &'n Node, step: &str) -> Option<&'n Node> {
         patterns.iter().next().map(|(_, field)| &field.node)
     };
     named
-        .or_else(|| node.get("additionalProperties").filter(|node| node.as_map().is_some()))
+        .or_else(|| {
+            node.get("additionalProperties")
+                .filter(|node| node.as_map().is_some())
+        })
         .or_else(pattern)
 }
 
@@ -100,9 +105,16 @@ mod tests {
         assert_eq!(order(None, &[]), "schema metadata data");
         assert!(order(None, &["metadata"]).starts_with("schema name labels "));
         let kind = Some("drydock/HostProfile/v1");
-        assert!(order(kind, &[]).starts_with("host_profile hardware_profile primary_network oob platform"));
+        assert!(
+            order(kind, &[])
+                .starts_with("host_profile hardware_profile primary_network oob platform")
+        );
         let partition = ["storage", "physical_devices", "sda", "partitions", ENTRY];
-        assert!(order(kind, &partition).starts_with("name "), "{}", order(kind, &partition));
+        assert!(
+            order(kind, &partition).starts_with("name "),
+            "{}",
+            order(kind, &partition)
+        );
         let backends = Some("trueup/Backends/v1");
         let redfish = ["overrides", ENTRY, "hardware", "redfish", "deploy"];
         assert!(order(backends, &redfish).starts_with("from mode url"));

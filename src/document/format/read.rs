@@ -203,7 +203,9 @@ fn read_document(lines: Vec<Line<'_>>) -> Result<Part<'_>, Unformatted> {
         let why = "it has a line that belongs to no field";
         return Err(Unformatted::at(line.number, why));
     }
-    block.tail.extend(reader.notes.into_iter().map(|(_, note)| note));
+    block
+        .tail
+        .extend(reader.notes.into_iter().map(|(_, note)| note));
     Ok(Part::Fields { head, block })
 }
 
@@ -349,7 +351,10 @@ impl<'t> Reader<'t> {
     fn field(&mut self, line: Line<'t>) -> Result<Entry<'t>, Unformatted> {
         match field_of(line)? {
             Some((key, rest)) if !key.is_empty() => self.value(line, key, rest),
-            _ => Err(Unformatted::at(line.number, "it has a line that is no field")),
+            _ => Err(Unformatted::at(
+                line.number,
+                "it has a line that is no field",
+            )),
         }
     }
 
@@ -377,7 +382,9 @@ impl<'t> Reader<'t> {
                 let (header, behind) = commented(rest);
                 comment = behind;
                 if header.contains(|character: char| character.is_ascii_digit()) {
-                    return refused("it has a block of text whose indentation is given by a number");
+                    return refused(
+                        "it has a block of text whose indentation is given by a number",
+                    );
                 }
                 self.literal(line.indent, header)
             }
@@ -498,7 +505,9 @@ impl<'t> Reader<'t> {
         let rest = &self.lines[self.at..];
         let first = rest.iter().find(|line| !line.is_blank());
         // The first line gives the column of all; what is indented less is a comment behind them.
-        let column = first.map(|line| line.indent).filter(|column| *column > indent);
+        let column = first
+            .map(|line| line.indent)
+            .filter(|column| *column > indent);
         let is_inside = |line: &&Line<'t>| {
             line.is_blank() || column.is_some_and(|column| line.indent >= column)
         };
@@ -506,11 +515,16 @@ impl<'t> Reader<'t> {
         // Empty lines behind the text are of no meaning, but where all are kept.
         if !header.contains('+') {
             let inside = &rest[..count];
-            count = inside.iter().rposition(|line| !line.is_blank()).map_or(0, |last| last + 1);
+            count = inside
+                .iter()
+                .rposition(|line| !line.is_blank())
+                .map_or(0, |last| last + 1);
         }
         let inside = &rest[..count];
         let column = column.unwrap_or_default();
-        let lines = inside.iter().map(|line| line.raw.get(column..).unwrap_or_default());
+        let lines = inside
+            .iter()
+            .map(|line| line.raw.get(column..).unwrap_or_default());
         let lines = lines.collect();
         self.at += count;
         Content::Literal { header, lines }
@@ -520,7 +534,10 @@ impl<'t> Reader<'t> {
     fn brackets(&mut self, line: Line<'t>, first: &'t str) -> Result<Content<'t>, Unformatted> {
         let mut depth = 0_usize;
         let mut lines = Vec::new();
-        let mut next = Line { text: first, ..line };
+        let mut next = Line {
+            text: first,
+            ..line
+        };
         loop {
             let why = "it has brackets that are not read to their end";
             let refused = Unformatted::at(next.number, why);

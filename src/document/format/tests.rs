@@ -36,12 +36,24 @@ fn check(data: &str, expected: &str) {
 #[test]
 fn fields_have_two_blanks_a_level_and_the_order_of_their_kind() {
     check("    c: 1\n    a: 2\n", "  a: 2\n  c: 1\n");
-    check("  x:\n      - b: 1\n        a: 2\n", "  x:\n    - a: 2\n      b: 1\n");
-    check("  x:\n  - 1\n  -   2\n  y: 3\n", "  x:\n    - 1\n    - 2\n  y: 3\n");
+    check(
+        "  x:\n      - b: 1\n        a: 2\n",
+        "  x:\n    - a: 2\n      b: 1\n",
+    );
+    check(
+        "  x:\n  - 1\n  -   2\n  y: 3\n",
+        "  x:\n    - 1\n    - 2\n  y: 3\n",
+    );
     check("  x: { b: 1,a : [ 1,2 ] }\n", "  x: {a: [1, 2], b: 1}\n");
     check("  x:   {}\n  y:  [ ]\n", "  x: {}\n  y: []\n");
-    check("  - - 1\n    - 2\n  -\n    - 3\n", "  - - 1\n    - 2\n  - - 3\n");
-    check("  z: 1\n  b: 2\n  y: 3\n  a:\n", "  a:\n  b: 2\n  z: 1\n  y: 3\n");
+    check(
+        "  - - 1\n    - 2\n  -\n    - 3\n",
+        "  - - 1\n    - 2\n  - - 3\n",
+    );
+    check(
+        "  z: 1\n  b: 2\n  y: 3\n  a:\n",
+        "  a:\n  b: 2\n  z: 1\n  y: 3\n",
+    );
     check("  'b': 1\n  \"a\": 2\n", "  \"a\": 2\n  'b': 1\n");
     let text = "data: {}\nmetadata: {labels: {}, name: n}\nschema: x/Y/v1\n";
     let expected = "schema: x/Y/v1\nmetadata: {name: n, labels: {}}\ndata: {}\n";
@@ -81,13 +93,19 @@ fn the_texts_of_scalars_stay_as_they_are() {
         "    x: one\n          two\n\n          three\n    y: \"a\n      b\"\n    z: 'it''s # no'\n",
         "  x: one\n    two\n\n    three\n  y: \"a\n    b\"\n  z: 'it''s # no'\n",
     );
-    check("  x:\n        text\n  y: a#b  # c\n", "  x:\n    text\n  y: a#b  # c\n");
+    check(
+        "  x:\n        text\n  y: a#b  # c\n",
+        "  x:\n    text\n  y: a#b  # c\n",
+    );
     check("  x: |+\n   a\n\n  y: 1\n", "  x: |+\n    a\n\n  y: 1\n");
     check(
         "    x: [1, # one\n        2]\n    y: {\n      a: '}',\n    }\n",
         "  x: [1, # one\n      2]\n  y: {\n    a: '}',\n  }\n",
     );
-    check("  x: 0x1F\n  y: '1.0'\n  u: http://a:1/b\n", "  x: 0x1F\n  y: '1.0'\n  u: http://a:1/b\n");
+    check(
+        "  x: 0x1F\n  y: '1.0'\n  u: http://a:1/b\n",
+        "  x: 0x1F\n  y: '1.0'\n  u: http://a:1/b\n",
+    );
 }
 
 #[test]
@@ -129,8 +147,19 @@ fn what_cannot_be_written_anew_without_a_risk_is_left_alone() {
 /// A block of fields or entries with an indentation of its own, and what may stand between them.
 fn block() -> impl Strategy<Value = Vec<String>> {
     let scalar = prop_oneof![
-        Just("1"), Just("text"), Just("'it''s'"), Just("\"a # b\""), Just("{b: 1, a: [x, 'y']}"), Just("[ ]"),
-        Just("x # why"), Just(""), Just("# why"), Just("a:b"), Just("- x"), Just("[1, # c\n   2]"), Just("one\n   two"),
+        Just("1"),
+        Just("text"),
+        Just("'it''s'"),
+        Just("\"a # b\""),
+        Just("{b: 1, a: [x, 'y']}"),
+        Just("[ ]"),
+        Just("x # why"),
+        Just(""),
+        Just("# why"),
+        Just("a:b"),
+        Just("- x"),
+        Just("[1, # c\n   2]"),
+        Just("one\n   two"),
     ];
     let leaf = prop_oneof![
         4 => ("[a-d]{1,2}", scalar).prop_map(|(key, text)| {

@@ -140,13 +140,17 @@ impl<'t> Writer<'_, 't> {
                     self.out.push_str(first);
                 }
                 self.end(entry.comment);
-                lines.iter().for_each(|line| push_line(self.out, below, line));
+                lines
+                    .iter()
+                    .for_each(|line| push_line(self.out, below, line));
             }
             Content::Literal { header, lines } => {
                 self.out.push(' ');
                 self.out.push_str(header);
                 self.end(entry.comment);
-                lines.iter().for_each(|line| push_line(self.out, below, line));
+                lines
+                    .iter()
+                    .for_each(|line| push_line(self.out, below, line));
             }
             Content::Flow(flow) => {
                 self.out.push(' ');

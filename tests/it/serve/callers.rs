@@ -16,7 +16,7 @@ use super::{Answer, Service, bytes, deployed, on};
 use crate::fixture::Fixture;
 
 /// Operations, and the least role that each needs, as a number.
-const MATRIX: [(&str, &str, usize); 44] = [
+const MATRIX: [(&str, &str, usize); 46] = [
     (
         "GET",
         "/api/v1.0/etcd-cluster-health-statuses?design_ref=committed",
@@ -37,6 +37,16 @@ const MATRIX: [(&str, &str, usize); 44] = [
     ("GET", "/api/v1/plans/01JB0000000000000000000000", 0),
     ("POST", "/api/v1/plans", 1),
     ("POST", "/api/v1/plans/01JB0000000000000000000000/apply", 2),
+    (
+        "GET",
+        "/api/v1/plans/01JB0000000000000000000000/explanation",
+        0,
+    ),
+    (
+        "GET",
+        "/api/v1/runs/01JB0000000000000000000000/explanation",
+        0,
+    ),
     ("GET", "/api/v1/runs", 0),
     ("GET", "/api/v1/runs/01JB0000000000000000000000", 0),
     ("GET", "/api/v1/runs/01JB0000000000000000000000/progress", 0),

@@ -91,6 +91,8 @@ pub(super) struct State {
     pub(super) ignores_boot: bool,
     /// Further resources by their path below the root, which system and root link where there are any.
     pub(super) values: Vec<(&'static str, Value)>,
+    /// The entries of its event log, where it has one.
+    pub(super) log: Vec<Value>,
     /// Firmware and settings that can be changed ([`State::hardware`]).
     pub(super) hardware: Option<Hardware>,
     was_switched: bool,
@@ -179,6 +181,7 @@ impl Bmc {
             hides_off: false,
             ignores_boot: false,
             values: Vec::new(),
+            log: Vec::new(),
             hardware: None,
             was_switched: false,
             sessions: Vec::new(),
@@ -352,6 +355,21 @@ impl State {
                 200,
                 json!({"Members": [link(format!("{SYSTEM}/VirtualMedia/Cd"))]}),
             ),
+            ("GET", ["Systems", "1", "LogServices"]) if !self.log.is_empty() => Reply::json(
+                200,
+                json!({"Members": [link(format!("{SYSTEM}/LogServices/Sel"))]}),
+            ),
+            ("GET", ["Systems", "1", "LogServices", "Sel"]) => Reply::json(
+                200,
+                json!({
+                    "Id": "Sel", "DateTime": "2026-11-27T10:00:00+01:00",
+                    "Entries": link(format!("{SYSTEM}/LogServices/Sel/Entries")),
+                }),
+            ),
+            ("GET", ["Systems", "1", "LogServices", "Sel", "Entries"]) => Reply::json(
+                200,
+                json!({"Members": self.log, "Members@odata.count": self.log.len()}),
+            ),
             (method, ["Systems", "1", "VirtualMedia", "Cd", action @ ..]) => {
                 self.medium(method, action, &received.body)
             }
@@ -497,6 +515,9 @@ impl State {
             system["Links"] = json!({"ManagedBy": [link("/redfish/v1/Managers/1")]});
             system["ProcessorSummary"] = json!({"Count": 2});
             system["MemorySummary"] = json!({"TotalSystemMemoryGiB": 384});
+        }
+        if !self.log.is_empty() {
+            system["LogServices"] = link(format!("{SYSTEM}/LogServices"));
         }
         if let Some(fields) = system.as_object_mut() {
             fields.retain(|name, _| !self.lacks.contains(&name.as_str()));
