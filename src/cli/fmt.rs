@@ -44,12 +44,12 @@ pub(super) fn run(context: &mut Context, command: &FmtCommand) -> Result<u8, Fai
     }
     let changed = counted(counts.changed, "file", "files");
     let mut told = match (counts.changed, command.check) {
-        (0, _) => "all files are formatted".to_owned(),
+        (0, _) => "nothing to format".to_owned(),
         (_, true) => format!("{changed} would be formatted"),
         (_, false) => format!("{changed} formatted"),
     };
     let (same, left) = (counts.same, counts.left);
-    write!(told, "; {same} as they were, {left} left alone")?;
+    write!(told, "; {same} unchanged, {left} left alone")?;
     context.printer.tell(&told);
     if counts.broken > 0 {
         let broken = counted(counts.broken, "file has errors", "files have errors");

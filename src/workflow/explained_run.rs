@@ -1,4 +1,4 @@
-//! What things of a run are explained by: its plan, its steps, and how long such steps take.
+//! The basis on which things of a run are explained: its plan, its steps, and how long such steps take.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

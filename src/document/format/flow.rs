@@ -99,7 +99,7 @@ fn read_map(text: &str) -> Option<(Flow<'_>, &str)> {
     }
 }
 
-/// What is behind the comma after an entry, or at the end of the collection.
+/// The text behind the comma after an entry, or at the end of the collection.
 fn separated(text: &str, end: char) -> Option<&str> {
     let text = text.trim_start();
     match text.strip_prefix(',') {

@@ -3,7 +3,7 @@
 use super::Unformatted;
 use super::flow::{self, Flow};
 
-/// What stands between two fields.
+/// An empty line or a comment between two fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Note<'t> {
     /// An empty line, or several.
@@ -53,7 +53,7 @@ pub(super) enum Content<'t> {
 pub(super) struct Block<'t> {
     pub(super) is_list: bool,
     pub(super) entries: Vec<Entry<'t>>,
-    /// What stands behind the last of them.
+    /// The comments behind the last of them.
     pub(super) tail: Vec<Note<'t>>,
 }
 
@@ -126,7 +126,7 @@ struct Line<'t> {
     /// From 1 on.
     number: usize,
     indent: usize,
-    /// What follows the indentation, with the blanks at its end.
+    /// The text behind the indentation, with the blanks at its end.
     text: &'t str,
     /// The whole line.
     raw: &'t str,
@@ -457,7 +457,7 @@ impl<'t> Reader<'t> {
         Ok(Content::Lines { first: "", lines })
     }
 
-    /// Reads what a plain scalar goes on with on the next lines.
+    /// Reads the further lines of a plain scalar.
     fn continued(&mut self, indent: usize) -> Vec<&'t str> {
         let mut lines = Vec::new();
         loop {

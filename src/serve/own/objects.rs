@@ -114,7 +114,7 @@ pub(super) struct ExplanationObject {
     /// Its steps, each with how it stands and the smallest causes.
     #[schema(value_type = Vec<Object>)]
     steps: Vec<()>,
-    /// What helps now, with the command.
+    /// The ways out, each with its command.
     #[schema(value_type = Vec<Object>)]
     ways_out: Vec<()>,
 }

@@ -234,7 +234,12 @@ fn whoever_is_not_known_is_refused_and_may_ask_for_health() {
     let fixture = deployed("");
     let uid = rustix::process::getuid().as_raw() + 1;
     let socket = format!("unix:{}", fixture.checkout.outside().join("s").display());
-    let service = start(&fixture, &format!("peers: {{{uid}: admin}}"), &socket);
+    let limits = "limits: {requests_per_second: 1000}";
+    let service = start(
+        &fixture,
+        &format!("peers: {{{uid}: admin}}\n{limits}\n"),
+        &socket,
+    );
     let forged = [
         ("X-Identity-Status", "Confirmed"),
         ("X-Roles", "admin"),

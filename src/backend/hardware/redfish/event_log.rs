@@ -19,14 +19,14 @@ const MOST_ENTRIES: usize = 5;
 /// The longest text of an entry, in characters.
 const LONGEST: usize = 160;
 /// The time that all of it may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// How much the clock of a controller may lag behind what it was read as.
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 
 impl Machine<'_> {
-    /// The last entries since a time ago, oldest first; none where there are none or they cannot be read.
+    /// The last entries since a time ago, oldest first; empty without any, or where they cannot be read.
     pub(super) async fn logged_since(&self, elapsed: Duration) -> Vec<String> {
-        let read = tokio::time::timeout(PATIENCE, self.read_logs(elapsed)).await;
+        let read = tokio::time::timeout(TIMEOUT, self.read_logs(elapsed)).await;
         let mut found = read.unwrap_or_default();
         found.sort();
         found.dedup();

@@ -355,21 +355,6 @@ impl State {
                 200,
                 json!({"Members": [link(format!("{SYSTEM}/VirtualMedia/Cd"))]}),
             ),
-            ("GET", ["Systems", "1", "LogServices"]) if !self.log.is_empty() => Reply::json(
-                200,
-                json!({"Members": [link(format!("{SYSTEM}/LogServices/Sel"))]}),
-            ),
-            ("GET", ["Systems", "1", "LogServices", "Sel"]) => Reply::json(
-                200,
-                json!({
-                    "Id": "Sel", "DateTime": "2026-11-27T10:00:00+01:00",
-                    "Entries": link(format!("{SYSTEM}/LogServices/Sel/Entries")),
-                }),
-            ),
-            ("GET", ["Systems", "1", "LogServices", "Sel", "Entries"]) => Reply::json(
-                200,
-                json!({"Members": self.log, "Members@odata.count": self.log.len()}),
-            ),
             (method, ["Systems", "1", "VirtualMedia", "Cd", action @ ..]) => {
                 self.medium(method, action, &received.body)
             }
@@ -387,9 +372,29 @@ impl State {
 
     /// Answers what its account, its firmware and its settings have a place for.
     fn answer_of_parts(&mut self, received: &Received, parts: &[&str]) -> Option<Reply> {
+        if let ("GET", ["Systems", "1", "LogServices", log @ ..]) = (&*received.method, parts) {
+            return self.answer_of_log(log);
+        }
         let own = self.hardware.as_mut();
         let reply = own.and_then(|hardware| hardware.answer(received, parts));
         reply.or_else(|| self.answer_of_account(received, parts))
+    }
+
+    /// Answers what is read of its event log, where it has one.
+    fn answer_of_log(&self, parts: &[&str]) -> Option<Reply> {
+        let own = format!("{SYSTEM}/LogServices/Sel");
+        let found = match parts {
+            _ if self.log.is_empty() => return None,
+            [] => json!({"Members": [link(own)]}),
+            ["Sel"] => json!({
+                "Id": "Sel", "DateTime": "2026-11-27T10:00:00+01:00", "Entries": link(format!("{own}/Entries")),
+            }),
+            ["Sel", "Entries"] => {
+                json!({"Members": self.log, "Members@odata.count": self.log.len()})
+            }
+            _ => return None,
+        };
+        Some(Reply::json(200, found))
     }
 
     fn root(&self) -> Value {
