@@ -9,7 +9,7 @@ use clap::Args;
 use super::context::Context;
 use super::{Failure, FailureKind};
 use crate::design::schema::key_order;
-use crate::diagnostic::SourceId;
+use crate::diagnostic::{Mark, Sources};
 use crate::document::{self, Limits, LoadSettings, Unformatted, decode};
 use crate::report::{self, Visible, counted};
 use crate::repository::{Links, Mode, Repository, Selection, read_file};
@@ -151,7 +151,7 @@ fn one(
             counts.changed += 1;
             context.printer.print(&format!("{shown}\n"))?;
             if command.diff {
-                show(context, text, formatted)?;
+                show(context, path, text, formatted)?;
             }
             if !command.check {
                 let written =
@@ -175,17 +175,20 @@ fn one(
     Ok(())
 }
 
-/// Shows what is changed in a text, but for one with secrets.
-fn show(context: &Context, before: &str, after: &str) -> Result<(), Failure> {
+/// Shows what is changed in a text, but for one with a line that holds a secret.
+fn show(context: &Context, path: &str, before: &str, after: &str) -> Result<(), Failure> {
     let settings = LoadSettings {
         flat: true,
         ..LoadSettings::default()
     };
-    if !document::load(SourceId(u32::MAX), before, &settings)
-        .secret
-        .is_empty()
-    {
-        let text = "        its lines are not shown: it holds documents that are encrypted\n";
+    let mut sources = Sources::new();
+    let source = sources.add(path, before);
+    for (start, end) in document::load(source, before, &settings).secret {
+        sources.hide(source, start, end);
+    }
+    let lines = sources.lines(Mark::new(source, 0), u32::MAX);
+    if lines.iter().any(|line| line.text.is_none()) {
+        let text = "        its lines are not shown: some hold secrets\n";
         return context.printer.print(text);
     }
     let palette = context.printer.out;
