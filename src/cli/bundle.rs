@@ -15,10 +15,11 @@ use serde_json::Value;
 use super::basis::{Basis, basis};
 use super::context::Context;
 use super::demo::new_folder;
+use super::plan_bundle;
 use super::planning::PlanArguments;
 use super::run_bundle;
 use super::sandbox::{self, Origin};
-use super::{Failure, FailureKind};
+use super::{Failure, FailureKind, GlobalArguments};
 use crate::design::SiteName;
 use crate::diagnostic::short_id;
 use crate::observed;
@@ -43,7 +44,7 @@ pub(super) struct BundleCommand {
     /// takes them
     #[arg(value_name = "RUN|ACTION NODE")]
     words: Vec<String>,
-    /// Replace the names of machines, sites, people and addresses, the same by the same; of a run only
+    /// Replace the names of machines, sites, people and addresses, the same by the same; such a plan cannot be made again
     #[arg(long)]
     anonymise: bool,
     /// The file to write
@@ -88,6 +89,7 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
     if let [word] = &*command.words
         && let Some(run) = run_bundle::found(&context.checkout(&repository)?, word)?
     {
+        refuse_flags_of_plans(context, word)?;
         let checkout = context.checkout(&repository)?;
         run_bundle::write(context, &checkout, &run, &command.out, command.anonymise)?;
         return Ok(0);
@@ -100,18 +102,17 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         return Err(Failure::new(FailureKind::NotFound, message)
             .hint("`trueup log` fetches the records of the remote, and lists the runs"));
     }
-    if command.anonymise {
-        let message =
-            "a plan is made again from the commits of its repository, which have the names";
-        return Err(Failure::new(FailureKind::Usage, message)
-            .hint("`trueup log` lists the runs; `trueup bundle RUN -o FILE --anonymise` writes one without names"));
-    }
     let Basis {
         planned,
         site,
         commit,
         records,
     } = basis(context, &repository, &command.words, &command.arguments)?;
+    if command.anonymise {
+        let made = (&planned.plan, planned.observations.as_ref());
+        plan_bundle::write(context, &repository, made, &command.out)?;
+        return Ok(0);
+    }
     let observed = match &planned.observations {
         Some(observations) => {
             let mut bytes = Vec::new();
@@ -144,6 +145,23 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         effect::short(&PlanEffect::of(&planned.plan).digest()),
     ));
     Ok(0)
+}
+
+/// Refuses flags that choose how a plan is made, where a run is meant: it was planned long ago.
+fn refuse_flags_of_plans(context: &Context, run: &str) -> Result<(), Failure> {
+    let global = GlobalArguments::augment_args(clap::Command::new("trueup"));
+    let of_all = global.get_arguments().filter_map(clap::Arg::get_long);
+    let allowed: Vec<&str> = of_all.chain(["out", "anonymise"]).collect();
+    let mut given = context.given_flags().iter();
+    let Some(flag) = given.find(|flag| !allowed.contains(&flag.as_str())) else {
+        return Ok(());
+    };
+    let message = format!(
+        "`--{flag}` is for the bundle of a plan, and `{run}` is a run, which is bundled as it was"
+    );
+    Err(Failure::new(FailureKind::Usage, message).hint(format!(
+        "leave `--{flag}` out, or leave the run out to bundle a new plan"
+    )))
 }
 
 /// Whether a word can only be the beginning of a run's id: no action begins with a digit.
@@ -218,6 +236,16 @@ pub(super) fn replay(context: &mut Context, command: &ReplayCommand) -> Result<u
             return Err(run_bundle::no_sandbox());
         }
         run_bundle::show(context, bundle)?;
+        return Ok(0);
+    }
+    if let Some(bundle) = plan_bundle::read(&bytes) {
+        let bundle = bundle.map_err(|error| unusable(&command.file, &error))?;
+        if command.sandbox.is_some() {
+            let message = "the names of this bundle are replaced, and a sandbox is made of its commits, which have them";
+            return Err(Failure::new(FailureKind::Usage, message)
+                .hint("make it of a bundle that was written without `--anonymise`"));
+        }
+        plan_bundle::show(context, &bundle)?;
         return Ok(0);
     }
     let checked = read(&command.file, &bytes)?;

@@ -223,6 +223,8 @@ pub(super) struct Context {
     /// Other repositories with documents of the site, as they were given.
     others: Vec<String>,
     directory: PathBuf,
+    /// The long names of the flags that were given, for a command some of whose flags make no sense beside another.
+    given_flags: Vec<String>,
     /// How far an observation is.
     pub(super) looks: Arc<Looks>,
 }
@@ -268,8 +270,19 @@ impl Context {
             backends_from: global.backends_from.clone(),
             others: global.repository.clone(),
             directory,
+            given_flags: Vec::new(),
             looks: Arc::default(),
         })
+    }
+
+    /// Notes which flags were given.
+    pub(super) fn give_flags(&mut self, flags: Vec<String>) {
+        self.given_flags = flags;
+    }
+
+    /// The long names of the flags that were given.
+    pub(super) fn given_flags(&self) -> &[String] {
+        &self.given_flags
     }
 
     /// The context of a completion, which tells nothing.

@@ -15,7 +15,7 @@ pub(super) const CODES: [(u8, &str); 11] = [
     ),
     (
         1,
-        "an error: invalid documents, a backend that does not answer, a broken file",
+        "an error: invalid documents, files that `fmt --check` finds not formatted, a backend that does not answer, a broken file",
     ),
     (2, "with `--detailed-exitcode`: changes"),
     (

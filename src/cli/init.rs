@@ -326,7 +326,11 @@ fn write_files(folder: &Path, example: &Example, site: &str) -> Result<(), Failu
     };
     std::fs::create_dir_all(folder).map_err(|error| writing(folder, error))?;
     let mut entries = std::fs::read_dir(folder).map_err(|error| writing(folder, error))?;
-    if entries.next().is_some() {
+    // A repository without files is as good as an empty folder.
+    let is_file = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.map_or(true, |entry| entry.file_name() != ".git")
+    };
+    if entries.any(is_file) {
         return Err(Failure::new(
             FailureKind::Usage,
             format!("`{}` is not empty", folder.display()),

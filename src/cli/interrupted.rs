@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::design::RunId;
 use crate::diagnostic::chain;
-use crate::plan::{RunState, UnfinishedRun};
+use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
 use crate::run::{self, Connection, HalfDone, Process, Unlock, unlock};
 use crate::workflow::{self, AbortRequest, signing_site};
@@ -58,23 +58,31 @@ pub(super) fn unfinished(
 pub(super) fn tell_unfinished(
     context: &Context,
     checkout: &Checkout<'_>,
+    connection: &Connection<'_>,
     run: Option<&UnfinishedRun>,
 ) -> Result<(), Failure> {
     let Some(run) = run else { return Ok(()) };
     let text = format!("warning: {}", report::unfinished(run));
     context.printer.tell(&text);
-    if run.state == RunState::Interrupted {
-        let site = checkout.site(Connection::Offline)?;
-        for line in ways_out(&site, &run.run) {
-            context.printer.tell(&format!("  {line}"));
-        }
+    let site = checkout.site(connection.clone())?;
+    for line in ways_out(&site, &run.run) {
+        context.printer.tell(&format!("  {line}"));
     }
     Ok(())
 }
 
-/// The ways out of an interrupted run, a line each.
+/// The ways out that a run has now, a line each; none for one that has ended or whose process is at work.
 pub(super) fn ways_out(site: &run::SiteRepository<'_>, run: &RunId) -> Vec<String> {
-    match run::WaysOut::find(site, run) {
+    told_ways(run, run::WaysOut::now(site, run))
+}
+
+/// The ways out of the run that this process has interrupted, or found interrupted: its lock may be there still.
+pub(super) fn ways_out_of_interrupted(site: &run::SiteRepository<'_>, run: &RunId) -> Vec<String> {
+    told_ways(run, run::WaysOut::find(site, run))
+}
+
+fn told_ways(run: &RunId, found: Result<Option<run::WaysOut>, run::Error>) -> Vec<String> {
+    match found {
         Ok(Some(ways)) => report::ways_out(run, &ways),
         Ok(None) => Vec::new(),
         Err(error) => vec![format!("what it has done is not known: {}", chain(&error))],

@@ -23,7 +23,8 @@ use super::run_id::by_beginning;
 use super::value::{at_least_one, size};
 use super::{Failure, FailureKind};
 use crate::workflow::{
-    Checkout, checked_as_read, follow, plan_of_run, run_signatures, signature_of, signing_site,
+    Checkout, ExplainedRun, checked_as_read, follow, plan_of_run, run_signatures, signature_of,
+    signing_site,
 };
 
 /// How many tags are deleted by one push: its command line is bounded.
@@ -114,7 +115,7 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
         LogFormat::Text => printer.stream_text(|out| report::run::log(out, &runs, printer.out))?,
         LogFormat::Json => printer.stream(|out| report::run::log_json(out, &runs, unfinished))?,
     }
-    interrupted::tell_unfinished(context, &checkout, unfinished)?;
+    interrupted::tell_unfinished(context, &checkout, &connection, unfinished)?;
     Ok(0)
 }
 
@@ -311,6 +312,13 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let unfinished = interrupted::unfinished(&checkout, &Connection::Offline)?;
     record.outcome = outcome_now(&record, unfinished.as_ref());
     let signature = signature_of(&checkout, &store, &state, &run)?;
+    let ways_out = match unfinished
+        .as_ref()
+        .filter(|unfinished| unfinished.run == run)
+    {
+        Some(_) => interrupted::ways_out(&checkout.site(Connection::Offline)?, &run),
+        None => Vec::new(),
+    };
     let row = RunRow { record, signature };
     let (printer, ending) = (&context.printer, ending.as_ref());
     if command.view.is_json() {
@@ -318,16 +326,29 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     } else if command.view.is_markdown() {
         printer.stream(|out| report::run::show_markdown(out, &row.record, ending))?;
     } else if command.view.is_html() {
-        let plan = plan()?;
+        let connection = Connection::Offline;
+        let explained = ExplainedRun::read(
+            (&checkout, &connection),
+            (&store, &state),
+            &run,
+            unfinished.as_ref(),
+            context.now().as_second(),
+        );
+        let (plan, explanation) = explained?.as_a_whole()?;
         let page = report::plan::RunPage {
+            explanation: Some(&explanation),
             record: &row.record,
             signature: row.signature.as_ref(),
             report: ending,
+            ways_out: &ways_out,
         };
         printer.stream(|out| report::plan::html(out, &plan, Some(page)))?;
     } else {
         let full = command.view.full;
-        printer.stream_text(|out| report::run::show(out, &row, ending, printer.out, full))?;
+        printer.stream_text(|out| {
+            report::run::show(out, &row, ending, printer.out, full)?;
+            report::ways_out_text(out, &ways_out)
+        })?;
     }
     Ok(0)
 }

@@ -1,12 +1,17 @@
 //! `trueup completions`, `trueup man` and `trueup actions`: shell completions, manual pages, the list of actions.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Command as Process;
 
 use clap::Args;
 use clap_complete::env::Shells;
 
 use super::context::Context;
+#[cfg(unix)]
+use super::signals;
 use super::{Failure, FailureKind, action, command, complete, help};
+use crate::diagnostic::nearest;
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsCommand {
@@ -17,8 +22,11 @@ pub(super) struct CompletionsCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct ManCommand {
-    /// Write a page for every command into this folder, instead of the main page to stdout
-    #[arg(long, value_name = "DIR")]
+    /// The command whose page is shown, such as `apply` or `run part` [default: the main page]
+    #[arg(value_name = "PAGE")]
+    page: Vec<String>,
+    /// Write a page for every command into this folder, instead of showing one
+    #[arg(long, value_name = "DIR", conflicts_with = "page")]
     out: Option<PathBuf>,
 }
 
@@ -47,12 +55,59 @@ pub(super) fn man(context: &mut Context, arguments: &ManCommand) -> Result<u8, F
             std::fs::create_dir_all(&folder)?;
             write_pages(&command, &folder)?;
         }
-        None => {
-            let page = help::page(&command)?;
-            context.printer.print(&String::from_utf8_lossy(&page))?;
-        }
+        None => show(context, page_of(&command, &arguments.page)?)?,
     }
     Ok(0)
+}
+
+/// The command that has a page: `run part`, `run-part` or `trueup-run-part`.
+fn page_of<'c>(command: &'c clap::Command, words: &[String]) -> Result<&'c clap::Command, Failure> {
+    let joined = words.join("-");
+    let own = joined.strip_prefix("trueup").unwrap_or(&joined);
+    let wanted = own.trim_start_matches('-');
+    let mut known = Vec::new();
+    let mut waiting = vec![(String::new(), command)];
+    while let Some((name, command)) = waiting.pop() {
+        if name == wanted {
+            return Ok(command);
+        }
+        for below in command.get_subcommands() {
+            let own = below.get_name();
+            let name = match name.is_empty() {
+                true => own.to_owned(),
+                false => format!("{name}-{own}"),
+            };
+            waiting.push((name, below));
+        }
+        known.push(name);
+    }
+    let failure = Failure::new(FailureKind::Usage, format!("no page is called `{wanted}`"));
+    Err(match nearest(wanted, known.iter().map(String::as_str)) {
+        Some(near) => failure.hint(format!("did you mean `trueup man {near}`?")),
+        None => failure.hint("`trueup -h` lists the commands"),
+    })
+}
+
+/// Opens a page in `man` on a terminal; prints its source otherwise, and its text where there is no such program.
+fn show(context: &Context, command: &clap::Command) -> Result<(), Failure> {
+    let page = help::page(command)?;
+    if !std::io::stdout().is_terminal() {
+        return context.printer.print(&String::from_utf8_lossy(&page));
+    }
+    let mut file = tempfile::Builder::new().suffix(".1").tempfile()?;
+    file.write_all(&page)?;
+    // They are meant for the program that has the terminal.
+    #[cfg(unix)]
+    let _interrupts = signals::leave_interrupts();
+    // A name with a slash is that of a file.
+    let shown = Process::new("man").arg(file.path()).status();
+    match shown.is_ok_and(|status| status.success()) {
+        true => Ok(()),
+        false => {
+            let text = command.clone().render_long_help().to_string();
+            context.printer.print(&text)
+        }
+    }
 }
 
 /// Writes the page of a command and of those below it.

@@ -24,6 +24,7 @@ mod etcd;
 mod exit;
 mod explain;
 mod export;
+mod fmt;
 mod foreign;
 mod hardware;
 mod help;
@@ -37,6 +38,7 @@ mod nodes;
 mod observing;
 mod pager;
 mod plan;
+mod plan_bundle;
 mod plan_sites;
 mod planning;
 mod policy;
@@ -128,6 +130,8 @@ enum Command {
     Adopt(Box<adopt::AdoptCommand>),
     /// Check every document; all errors at once
     Validate(validate::ValidateArguments),
+    /// Put the keys of documents in order, and indent them
+    Fmt(fmt::FmtCommand),
     /// Print the documents after layering and substitution
     Render(render::RenderArguments),
     /// Compare two revisions, per document and field
@@ -193,7 +197,7 @@ enum Command {
     Actions,
     /// Print completions for a shell
     Completions(manual::CompletionsCommand),
-    /// Print the manual page
+    /// Show a page of the manual
     Man(manual::ManCommand),
 }
 
@@ -400,6 +404,7 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return printer.fail(&failure);
         }
     };
+    context.give_flags(given_flags(&arguments));
     if let Some(failure) = context::clock_failure(SystemTime::now()) {
         refuse(&arguments, &failure);
         return context.printer.fail(&failure);
@@ -432,6 +437,14 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         telemetry.end(code, message);
     }
     code
+}
+
+/// The long names of the flags of a command line.
+fn given_flags(arguments: &[OsString]) -> Vec<String> {
+    let words = arguments.iter().skip(1).take_while(|word| *word != "--");
+    let flags = words.filter_map(|word| word.to_str()?.strip_prefix("--"));
+    let names = flags.map(|flag| flag.split('=').next().unwrap_or(flag).to_owned());
+    names.collect()
 }
 
 /// The name of a command, with those above it.
@@ -477,6 +490,7 @@ impl Command {
             // It stays, and what is done in it is of many requests.
             | Self::Serve(_)
             | Self::Validate(_)
+            | Self::Fmt(_)
             | Self::Render(_)
             | Self::Diff(_)
             | Self::Plan(_)
@@ -519,6 +533,7 @@ impl Command {
     fn run(self, context: &mut Context) -> Result<u8, Failure> {
         match self {
             Self::Validate(arguments) => validate::run(context, &arguments),
+            Self::Fmt(command) => fmt::run(context, &command),
             Self::Render(arguments) => render::run(context, &arguments),
             Self::Diff(command) => diff::run(context, &command),
             Self::Plan(command) => match command.sites.scope() {

@@ -100,7 +100,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     for text in unapproved {
         context.printer.tell(&text);
     }
-    interrupted::tell_unfinished(context, &checkout, unfinished)?;
+    interrupted::tell_unfinished(context, &checkout, &connection, unfinished)?;
     Ok(0)
 }
 

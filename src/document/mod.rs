@@ -11,6 +11,7 @@ mod duration;
 mod envelope;
 #[cfg(test)]
 mod envelope_tests;
+mod format;
 mod hidden;
 mod limits;
 mod load;
@@ -39,6 +40,7 @@ pub use canonical::{digest, write_canonical, write_without_secrets};
 pub use decode::decode;
 pub use duration::{NotDuration, Seconds};
 pub use envelope::from_envelope;
+pub use format::{ENTRY, KeyOrder, Unformatted, format};
 pub use hidden::{has_command_mark, is_command_mark, is_hidden, leading_command};
 pub use limits::{Limits, LoadSettings, SiteLimits};
 pub use load::{LoadedFile, load, load_values};

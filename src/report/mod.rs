@@ -32,5 +32,5 @@ pub use escape::{Visible, names};
 pub(crate) use html::{Look, page};
 pub use natural::natural;
 pub use palette::{Painted, Palette, Role};
-pub use unfinished::{unfinished, ways_out};
+pub use unfinished::{unfinished, ways_out, ways_out_text};
 pub use wrap::Wrapped;

@@ -1,10 +1,12 @@
 //! A run that has not ended, in words.
 
+use std::fmt::{self, Write};
+
 use super::plan::duration;
 use super::{Visible, counted};
 use crate::design::{NodeName, RunId};
 use crate::plan::{RunState, UnfinishedRun};
-use crate::run::WaysOut;
+use crate::run::{OpenParts, WaysOut};
 
 /// Nodes that are named.
 const NAMED: usize = 3;
@@ -38,19 +40,23 @@ pub fn unfinished(run: &UnfinishedRun) -> String {
     Visible(&text).to_string()
 }
 
+/// Some names, and how many more there are.
+fn named<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<&str> = names.take(NAMED).collect();
+    format!("{}{more}", named.join(", "))
+}
+
 /// Renders the ways out of an interrupted run, a line each: the command, what becomes of which nodes, and how long it takes.
 #[must_use]
 pub fn ways_out(run: &RunId, ways: &WaysOut) -> Vec<String> {
-    let nodes = |nodes: &[NodeName]| {
-        let named: Vec<&str> = nodes.iter().take(NAMED).map(NodeName::as_str).collect();
-        let more = match nodes.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        format!("{}{more}", named.join(", "))
+    let some = |list: &[NodeName], text: &str| {
+        let names = named(list.iter().map(NodeName::as_str));
+        (!list.is_empty()).then(|| text.replace('@', &names))
     };
-    let some =
-        |list: &[NodeName], text: &str| (!list.is_empty()).then(|| text.replace('@', &nodes(list)));
     let joined = |parts: [Option<String>; 4]| {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         parts.join("; ")
@@ -79,11 +85,55 @@ pub fn ways_out(run: &RunId, ways: &WaysOut) -> Vec<String> {
         some(&ways.failed, "@ again"),
         about(ways.anew).map(|time| format!("{time} if the documents are the same")),
     ]);
-    let lines = [
-        format!("`trueup apply --resume`: {resumed}"),
-        format!("`trueup abort {run}`: {aborted}"),
-        format!("`trueup apply --supersede`: {superseded}"),
-    ];
+    let lines = match &ways.parts {
+        None => vec![
+            format!("`trueup apply --resume`: {resumed}"),
+            format!("`trueup abort {run}`: {aborted}"),
+            format!("`trueup apply --supersede`: {superseded}"),
+        ],
+        Some(OpenParts::Unknown) => vec![
+            format!("`trueup run status {run}` lists the parts that have not ended"),
+            format!("`trueup run part {run} PART` for each of them, then `trueup run end {run}`"),
+            format!("`trueup run abort {run}`: nothing more is done"),
+        ],
+        Some(OpenParts::Known { left, at_work }) => {
+            let parts = named(left.iter().map(|part| &**part));
+            let carried = match left.is_empty() {
+                true => String::new(),
+                false => format!("`trueup run part {run} PART` for {parts}, then "),
+            };
+            let at_work = (*at_work > 0).then(|| {
+                let parts = counted(*at_work, "part is", "parts are");
+                format!("{parts} with a worker, and `run part` takes over what a dead one has left")
+            });
+            let resumed = joined([
+                at_work,
+                Some(resumed).filter(|text| !text.is_empty()),
+                None,
+                None,
+            ]);
+            let resumed = match resumed.is_empty() {
+                true => "writes its records and its tag".to_owned(),
+                false => resumed,
+            };
+            vec![
+                format!("{carried}`trueup run end {run}`: {resumed}"),
+                format!("`trueup run abort {run}`: {aborted}"),
+            ]
+        }
+    };
     let lines = lines.into_iter().chain(complete);
     lines.map(|line| Visible(&line).to_string()).collect()
+}
+
+/// Writes the ways out of a run below its report.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn ways_out_text(out: &mut dyn Write, ways: &[String]) -> fmt::Result {
+    if !ways.is_empty() {
+        writeln!(out, "Ways out:")?;
+    }
+    ways.iter().try_for_each(|way| writeln!(out, "  {way}"))
 }

@@ -90,4 +90,4 @@ pub use time::Timekeeper;
 pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run};
 pub use view::{Completion, Kinds, Left, NodeView, tolerated};
 pub use vouch::vouch;
-pub use ways_out::WaysOut;
+pub use ways_out::{OpenParts, WaysOut};

@@ -1,13 +1,18 @@
-//! The ways out of an interrupted run: resumed, aborted, or superseded by a new plan, each with what it costs.
+//! The ways out of an interrupted run: resumed, aborted, or superseded by a new plan, each with what it costs. A run that is
+//! divided among workers is carried out part by part, or aborted.
+
+use std::sync::Arc;
 
 use super::error::{self, Error};
-use super::part::plan_of;
+use super::part::{PartState, overview, plan_of};
 use super::progress::known_steps;
 use super::site_repository::SiteRepository;
+use super::unfinished::unfinished_run;
 use super::view::{Completion, View};
 use crate::design::{NodeName, RunId};
 use crate::journal::Entry;
-use crate::plan::Plan;
+use crate::plan::{Parts, Plan, RunState};
+use crate::record::RunRecord;
 
 /// The state of an interrupted run, from which each way out begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,10 +29,43 @@ pub struct WaysOut {
     pub resumed: Option<u64>,
     /// How long its nodes that are not complete take from their beginning.
     pub anew: Option<u64>,
+    /// The parts of a run that workers carry out.
+    pub parts: Option<OpenParts>,
+}
+
+/// The parts of a run that have not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenParts {
+    /// The remote that has them was not asked.
+    Unknown,
+    /// They are known.
+    Known {
+        /// Those that a worker has to carry out, in the order in which they can be.
+        left: Vec<Arc<str>>,
+        /// How many a worker is at work on.
+        at_work: usize,
+    },
 }
 
 impl WaysOut {
-    /// The ways out of a run; `None` where the records have no plan of it that can be read, or workers carry it out.
+    /// The ways out that a run has now: one that was interrupted, or that workers carry out; `None` for one that has ended
+    /// or whose process is at work, and where the records have no plan of it that can be read.
+    ///
+    /// # Errors
+    ///
+    /// The lock, the records or the journal cannot be read.
+    pub fn now(site: &SiteRepository<'_>, run: &RunId) -> Result<Option<Self>, Error> {
+        let Some(unfinished) = unfinished_run(site)?.filter(|unfinished| unfinished.run == *run)
+        else {
+            return Ok(None);
+        };
+        let found = Self::find(site, run)?;
+        let is_open =
+            |ways: &Self| unfinished.state == RunState::Interrupted || ways.parts.is_some();
+        Ok(found.filter(is_open))
+    }
+
+    /// The ways out of a run; `None` where the records have no plan of it that can be read.
     ///
     /// # Errors
     ///
@@ -37,15 +75,24 @@ impl WaysOut {
         let reading = "read the records";
         let state = store.read().map_err(error::records(reading))?;
         let record = store.run(&state, run).map_err(error::records(reading))?;
-        // The workers of a divided run have ways out of their own.
-        let Some(record) = record.filter(|record| record.workers.is_none()) else {
+        let Some(record) = record else {
             return Ok(None);
         };
         let Ok(plan) = plan_of(&store, &state, &record) else {
             return Ok(None);
         };
+        if record.workers.is_some() && site.is_offline() {
+            return Ok(Some(Self {
+                parts: Some(OpenParts::Unknown),
+                ..Self::default()
+            }));
+        }
+        let parts = OpenParts::of(site, &record, &plan)?;
         let known = known_steps(site, (&store, &state), &record)?;
-        Ok(Some(Self::of(&plan, &known.entries)))
+        Ok(Some(Self {
+            parts,
+            ..Self::of(&plan, &known.entries)
+        }))
     }
 
     /// The ways out of a run with a plan of which so much is known.
@@ -88,5 +135,28 @@ impl WaysOut {
             view.is_some_and(|view| view.completion() != Completion::Complete)
         });
         found
+    }
+}
+
+impl OpenParts {
+    /// The open parts of a run, where workers carry it out.
+    fn of(
+        site: &SiteRepository<'_>,
+        record: &RunRecord,
+        plan: &Plan,
+    ) -> Result<Option<Self>, Error> {
+        let Some(workers) = &record.workers else {
+            return Ok(None);
+        };
+        let parts = overview(site, record, &Parts::of(plan, workers.nodes_per_part))?;
+        let is_at_work = |state: Option<PartState>| state == Some(PartState::Running);
+        let open = parts
+            .iter()
+            .filter(|part| part.state != Some(PartState::Ended));
+        let left = open.clone().filter(|part| !is_at_work(part.state));
+        Ok(Some(Self::Known {
+            left: left.map(|part| part.part.clone()).collect(),
+            at_work: open.filter(|part| is_at_work(part.state)).count(),
+        }))
     }
 }

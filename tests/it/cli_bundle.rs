@@ -164,13 +164,70 @@ fn a_run_in_one_file_is_shown_as_it_was() {
     inside(&fixture, &["replay", "run.bundle", "--try", "../again"])
         .with(64)
         .saying("the bundle of a run");
-    inside(&fixture, &["bundle", "--anonymise", "-o", "plan.bundle"])
-        .with(64)
-        .saying("the commits of its repository");
     // One that is known elsewhere.
     inside(&fixture, &["bundle", "7ZZZ", "-o", "other.bundle"])
         .with(1)
         .saying("run `7ZZZ` of site `edge` is not in the records here");
+}
+
+#[test]
+fn flags_that_choose_a_plan_are_refused_beside_a_run() {
+    let (fixture, run) = with_run(FAIL, 7);
+    let file = fixture.checkout.outside().join("refused.bundle");
+    for flag in [
+        &["--target", "edge-1"][..],
+        &["--observed=none"],
+        &["--allow-redeploy", "all"],
+    ] {
+        let words = [&["bundle", &run, "-o", file.to_str().unwrap()], flag].concat();
+        let name = flag[0].split('=').next().unwrap();
+        inside(&fixture, &words)
+            .with(64)
+            .saying(&format!("`{name}` is for the bundle of a plan"));
+        assert!(!file.exists());
+    }
+    let words = [
+        "bundle",
+        &run,
+        "-o",
+        file.to_str().unwrap(),
+        "--anonymise",
+        "--color",
+        "never",
+    ];
+    inside(&fixture, &words).with(0);
+}
+
+#[test]
+fn an_anonymised_plan_names_nothing_and_is_shown() {
+    let fixture = changed();
+    fixture
+        .run(&["bundle", "-o", "plan.bundle", "--anonymise"])
+        .with(0);
+    let bundle = fixture.read("plan.bundle");
+    for name in [
+        "edge-1",
+        "edge-2",
+        "workers",
+        "10.40.0",
+        "Ada",
+        "example.org",
+    ] {
+        assert!(!bundle.contains(name), "{name}: {bundle}");
+    }
+    let shown = fixture.run(&["replay", "plan.bundle"]).with(0).stdout;
+    assert!(shown.contains(": redeploy, blocked: "), "{shown}");
+    assert!(shown.contains("with its names replaced"), "{shown}");
+    fixture
+        .run(&["replay", "plan.bundle", "--try", "../of-names"])
+        .with(64)
+        .saying("its commits, which have them");
+    let whole = bundle.replacen("\"format_version\":1", "\"format_version\":9", 1);
+    fixture.checkout.write("plan.bundle", whole);
+    fixture
+        .run(&["replay", "plan.bundle"])
+        .with(1)
+        .saying("its form has version 9");
 }
 
 #[test]

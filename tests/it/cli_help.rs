@@ -90,4 +90,21 @@ fn every_manual_page_has_its_exit_codes_environment_and_examples() {
         main,
         std::fs::read_to_string(folder.join("trueup.1")).unwrap()
     );
+    for words in [&["apply"][..], &["trueup-apply"]] {
+        let shown = fixture.run(&[&["man"], words].concat()).with(0).stdout;
+        assert_eq!(shown, page);
+    }
+    let part = std::fs::read_to_string(folder.join("trueup-run-part.1")).unwrap();
+    for words in [&["run", "part"][..], &["run-part"]] {
+        let shown = fixture.run(&[&["man"], words].concat()).with(0).stdout;
+        assert_eq!(shown, part);
+    }
+    fixture
+        .run(&["man", "aply"])
+        .with(64)
+        .saying("did you mean `trueup man apply`?");
+    fixture
+        .run(&["man", "apply", "--out", "x"])
+        .with(64)
+        .saying("cannot be used with");
 }

@@ -50,6 +50,7 @@ fn the_page_of_a_run_shows_its_plan_with_how_it_ended() {
         "<b>trueup</b> run",
         "Run <code>01",
         "no &lt;b&gt;image&lt;/b&gt;",
+        "<h2 id=\"h-why\">Why</h2>",
         "r-failed",
         "r-done",
     ] {

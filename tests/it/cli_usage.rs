@@ -188,6 +188,16 @@ fn init_inside_a_repository_makes_no_other_one() {
 }
 
 #[test]
+fn init_takes_a_repository_without_files_for_an_empty_folder() {
+    let fixture = Fixture::empty("edge");
+    let told = fixture.run(&["init"]).with(0).stderr;
+    assert!(told.contains("git add . && git commit"), "{told}");
+    fixture.checkout.commit("A site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.run(&["init"]).with(64).saying("is not empty");
+}
+
+#[test]
 fn a_run_is_shown_by_the_beginning_of_its_id_or_as_the_last_one() {
     let fixture = example("edge");
     fixture.checkout.commit("The site");

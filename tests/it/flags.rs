@@ -27,6 +27,7 @@ const BY_HAND: &[&str] = &[
     "break-glass",
     "ca",
     "change",
+    "check",
     "close",
     "config",
     "credentials",

@@ -285,6 +285,7 @@ fn read_in_every_way(fixture: &Fixture) {
         run(fixture, &["validate", "--format", format]);
     }
     for format in ["yaml", "json"] {
+        run(fixture, &["fmt", "--check", "--diff"]);
         let ended = run(fixture, &["render", "--format", format]);
         assert!(ended.code != 64, "{}", ended.stderr);
     }

@@ -236,3 +236,35 @@ fn no_word_is_broken_on_a_terminal_of_eighty_columns() {
         }
     }
 }
+
+#[test]
+fn a_manual_page_is_opened_in_man() {
+    if !has_terminals() {
+        return;
+    }
+    let fixture = Fixture::empty("none");
+    let bin = fixture.checkout.outside().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let man = bin.join("man");
+    let shown = |script: &str| {
+        std::fs::write(&man, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&man, mode).unwrap();
+        let mut plain = fixture.command(&["man", "apply"]);
+        let path = std::env::var("PATH").unwrap();
+        plain.env("PATH", format!("{}:{path}", bin.display()));
+        plain.current_dir(fixture.checkout.path());
+        answered(plain, "")
+    };
+    let opened = shown("#!/bin/sh\nprintf 'opened: '\nhead -n 3 \"$1\"\n");
+    assert_eq!(opened.code, 0, "{}", opened.shown);
+    assert!(opened.shown.contains("opened: "), "{}", opened.shown);
+    assert!(
+        opened.shown.contains(".TH trueup-apply"),
+        "{}",
+        opened.shown
+    );
+    // Where there is no such program, the text of the page is printed.
+    let printed = shown("#!/bin/sh\nexit 127\n");
+    assert!(printed.shown.contains("Usage:"), "{}", printed.shown);
+}

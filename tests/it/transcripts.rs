@@ -148,6 +148,7 @@ transcripts! {
     disruption
     firmware
     hardware_learned
+    formatted
     image_change
     network_change
     removed_node

@@ -8,6 +8,9 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::proof::{self, Evidence};
 use crate::backend::{ActError, Hardware, Holder, Order, Pending, Probe};
@@ -105,6 +108,11 @@ pub(super) trait StepTarget: Send + Sync {
     /// Does a step.
     fn act(&self, order: &Order, node: &NodeDesign) -> impl Future<Output = Result<()>> + Send;
 
+    /// The last entries of the event log of its controller since a time ago, a line each; none where it has none.
+    fn logged_since(&self, _elapsed: Duration) -> impl Future<Output = Vec<String>> + Send {
+        std::future::ready(Vec::new())
+    }
+
     /// Ends what was opened to reach it.
     fn leave(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
@@ -118,13 +126,25 @@ pub(super) async fn carry_out(
     order: &Order,
     node: &NodeDesign,
 ) -> Result<()> {
+    let begun = Instant::now();
     let done = async {
         if let Some(evidence) = machine.prove(node).await? {
             proof::admit(registry, order, node, &evidence).await?;
         }
         machine.act(order, node).await
     };
-    let done = done.await;
+    let mut done = done.await;
+    // What is retried, or was not begun, has no failure to be explained.
+    if let Err(error @ (ActError::Permanent(_) | ActError::Ambiguous(_))) = done {
+        let logged = machine.logged_since(begun.elapsed()).await;
+        done = Err(match logged.is_empty() {
+            true => error,
+            false => error.map(|text| {
+                let logged = logged.join("; ");
+                Arc::from(format!("{text}; event log of its controller: {logged}"))
+            }),
+        });
+    }
     machine.leave().await;
     done
 }

@@ -10,15 +10,17 @@ use super::{ApplyCommand, ApplyFormat};
 use crate::apply::{self, EventClock};
 use crate::backend::Backends;
 use crate::cli::context::Context;
-use crate::cli::verbose;
-use crate::cli::{Failure, FailureKind};
+use crate::cli::{Failure, FailureKind, interrupted, verbose};
+use crate::design::RunId;
 use crate::plan::{Action, Plan};
 use crate::record::Outcome;
 use crate::report;
 use crate::report::airship::Heard;
 use crate::report::run::Reporter;
 use crate::repository::CommitId;
-use crate::run::{Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle};
+use crate::run::{
+    Connection, Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle,
+};
 use crate::step::FailureReason;
 use crate::workflow::{
     self, ApplyRequest, Caller, Carried, Clearance, Equipped, Execution, PlanFile, RunHost,
@@ -191,6 +193,11 @@ impl<'a> Listening<'a> {
         if command.format == ApplyFormat::Text {
             let mut out = String::new();
             report::run::report(&mut out, &report, context.printer.out, false)?;
+            if report.outcome == Outcome::Interrupted {
+                // How the run ended is told in any case.
+                let ways = ways_out(context, &report.run).unwrap_or_default();
+                report::ways_out_text(&mut out, &ways)?;
+            }
             context.printer.print(&out)?;
         }
         for file in &command.report {
@@ -222,6 +229,14 @@ impl<'a> Listening<'a> {
             _ => exit_code(outcome),
         }
     }
+}
+
+/// The ways out of the run that this process has interrupted.
+fn ways_out(context: &Context, run: &RunId) -> Result<Vec<String>, Failure> {
+    let repository = context.repository()?;
+    let checkout = context.checkout(&repository)?.of_run();
+    let site = checkout.site(Connection::Offline)?;
+    Ok(interrupted::ways_out_of_interrupted(&site, run))
 }
 
 /// How long what runs is waited for after the first stop; `None`: without limit.

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::cli::context::Context;
-use crate::cli::{Failure, FailureKind};
+use crate::cli::{Failure, FailureKind, interrupted};
 use crate::plan::Plan;
-use crate::record::Store;
+use crate::record::{Outcome, Store};
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_junit, report_markdown, show_json};
-use crate::run::RunReport;
+use crate::run::{Connection, RunReport};
 use crate::workflow::signature_of;
 
 /// A file that a report is written to.
@@ -81,7 +81,16 @@ impl ReportFile {
                 if matches!(self.format, ReportFormat::Json) {
                     show_json(&mut out, &row, Some(report))?;
                 } else {
+                    let ways_out = match report.outcome {
+                        Outcome::Interrupted => {
+                            let site = checkout.site(Connection::Offline)?;
+                            interrupted::ways_out_of_interrupted(&site, &report.run)
+                        }
+                        _ => Vec::new(),
+                    };
                     let page = RunPage {
+                        ways_out: &ways_out,
+                        explanation: None,
                         signature: row.signature.as_ref(),
                         record: &row.record,
                         report: Some(report),

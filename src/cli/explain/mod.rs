@@ -2,7 +2,6 @@
 
 mod example;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -16,13 +15,13 @@ use crate::design::schema::{self, NoField};
 use crate::design::{NodeName, RunId};
 use crate::observed;
 use crate::plan::{ExplanationBasis, Plan, UnfinishedRun, saved};
-use crate::record::{Outcome, State, Store};
+use crate::record::{State, Store};
 use crate::report::explain as report;
 use crate::repository::{Links, read_file};
-use crate::run::{Connection, Durations, KnownSteps, known_steps};
-use crate::site::{At, Depth, Detail};
+use crate::run::Connection;
+use crate::site::At;
 use crate::workflow::{
-    Checkout, Known, Planned, Planner, Thing, checked_as_read, explain, follow, plan_of_run,
+    Checkout, ExplainedRun, Known, Planned, Planner, Thing, checked_as_read, explain, follow,
 };
 
 #[derive(Debug, Args)]
@@ -192,62 +191,15 @@ fn of_file(
 }
 
 fn of_run(context: &Context, here: &Here<'_>, run: &RunId) -> Result<Source<'static>, Failure> {
-    let Here {
-        checkout,
-        connection,
-        store,
-        state,
-        unfinished,
-    } = *here;
-    let record = store.run(state, run)?;
-    let record = record.ok_or_else(|| Failure::error(format!("run {run} has no record")))?;
-    let plan = plan_of_run(store, state, run)?;
-    let site = checkout.site(connection.clone())?;
-    let steps = known_steps(&site, (store, state), &record)?;
-    let unfinished = unfinished.filter(|unfinished| unfinished.run == *run);
-    let outcome = match record.outcome {
-        Outcome::Running | Outcome::Interrupted => None,
-        ended => Some(Arc::from(ended.to_string())),
-    };
-    Ok(Source {
-        basis: ExplanationBasis::Run {
-            run: run.clone(),
-            outcome,
-            unfinished: unfinished.cloned(),
-        },
-        known: Known {
-            profiles: profiles(context, checkout, &steps),
-            durations: Durations::read(store, state)?,
-            steps,
-            now: context.now().as_second(),
-            ..Known::default()
-        },
-        plan,
-    })
-}
-
-/// The hardware profiles of nodes by the documents that are checked out; none where these cannot be loaded: without them
-/// nothing is known of usual durations, and all else stays.
-fn profiles(
-    context: &Context,
-    checkout: &Checkout<'_>,
-    steps: &KnownSteps,
-) -> BTreeMap<NodeName, Arc<str>> {
-    let has_begun = !steps.began.is_empty();
-    let loaded = has_begun.then(|| {
-        let mut loader = checkout.loader().ok()?;
-        let location = checkout.location_at(At::Worktree).ok()?;
-        let settings = PlanArguments::default().settings(Depth::Typed, Detail::Designs);
-        loader.load(&location, At::Worktree, settings).ok()
-    });
-    let Some(site) = loaded.flatten() else {
-        log::info!("{}: no hardware profiles", context.directory().display());
-        return BTreeMap::new();
-    };
-    let nodes = site.design.nodes.iter();
-    let profiles =
-        nodes.filter_map(|(name, node)| Some((name.clone(), node.hardware_profile.clone()?)));
-    profiles.collect()
+    let read = ExplainedRun::read(
+        (here.checkout, here.connection),
+        (here.store, here.state),
+        run,
+        here.unfinished,
+        context.now().as_second(),
+    );
+    let ExplainedRun { plan, basis, known } = read?;
+    Ok(Source { plan, basis, known })
 }
 
 /// Explains a thing by a plan that is made now, or, where that has no such step, by the last run.

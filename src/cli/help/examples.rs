@@ -141,6 +141,13 @@ fn of_others(command: &str) -> &'static [Example] {
                 "trueup validate --rev HEAD --format sarif",
             ),
         ],
+        "fmt" => &[
+            ("Format the documents of the site", "trueup fmt"),
+            (
+                "Show what is not formatted, and end with 1 where anything is",
+                "trueup fmt --check --diff",
+            ),
+        ],
         "render" => &[(
             "Print the documents of the last success",
             "trueup render --rev successful-site-action",
@@ -365,10 +372,13 @@ fn of_surroundings(command: &str) -> &'static [Example] {
                 "trueup completions fish | source",
             ),
         ],
-        "man" => &[(
-            "Write all pages",
-            "trueup man --out /usr/local/share/man/man1",
-        )],
+        "man" => &[
+            ("Read the page of `apply`", "trueup man apply"),
+            (
+                "Write all pages",
+                "trueup man --out /usr/local/share/man/man1",
+            ),
+        ],
         _ => &[],
     }
 }

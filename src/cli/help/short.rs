@@ -53,7 +53,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     (
         "Review",
         &[
-            "validate", "render", "diff", "plan", "try", "approve", "policy", "comment",
+            "validate", "fmt", "render", "diff", "plan", "try", "approve", "policy", "comment",
         ],
     ),
     (

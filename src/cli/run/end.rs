@@ -9,7 +9,7 @@ use crate::cli::apply::conclude::{CommandHost, Listening, execution, exit_code};
 use crate::cli::apply::report::{ReportFile, report_file};
 use crate::cli::apply::{ApplyCommand, ApplyFormat, ProcessClock, actor};
 use crate::cli::context::Context;
-use crate::cli::interrupted::aborted_text;
+use crate::cli::interrupted::{aborted_text, ways_out};
 use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::{Failure, FailureKind};
 use crate::report::Visible;
@@ -111,9 +111,7 @@ fn unfinished(
     };
     let named = open[..open.len().min(NAMED)].join(", ");
     let text = format!("run {run} is unfinished: {named}{more} have not ended; nothing is tagged");
-    Err(Failure::new(FailureKind::Interrupted, text).hint(format!(
-        "`trueup run part {run} PART` carries a part out, `trueup run abort {run}` aborts the run"
-    )))
+    Err(Failure::new(FailureKind::Interrupted, text).details(ways_out(site, run)))
 }
 
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {

@@ -8,9 +8,10 @@ use super::begin::parts_of;
 use super::shared::{find, is_over, record, unknown};
 use crate::cli::Failure;
 use crate::cli::context::Context;
+use crate::cli::interrupted::ways_out;
 use crate::cli::planning::RemoteArguments;
 use crate::record::RunRecord;
-use crate::report::Visible;
+use crate::report::{self, Visible};
 use crate::run::{self, PartOverview, PartState};
 use crate::workflow::{plan_of, signing_site};
 
@@ -61,7 +62,13 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
             });
             format!("{json}\n")
         }
-        StatusFormat::Text => text(&record, &parts)?,
+        StatusFormat::Text => {
+            let mut out = text(&record, &parts)?;
+            if !parts.is_empty() {
+                report::ways_out_text(&mut out, &ways_out(&site, &record.run))?;
+            }
+            out
+        }
     };
     context.printer.print(&text)?;
     Ok(0)

@@ -10,7 +10,7 @@ use super::own;
 use crate::diagnostic::nearest;
 
 /// References that are followed one after the other: the schemas have far fewer.
-const MOST_REFERENCES: usize = 16;
+pub(super) const MOST_REFERENCES: usize = 16;
 /// The word for the envelope of every document.
 pub const ENVELOPE: &str = "document";
 /// The place of an entry in a map whose keys are names.

@@ -23,6 +23,7 @@ mod cost;
 mod explain;
 mod field;
 mod instance;
+mod order;
 mod own;
 mod purse;
 mod references;
@@ -41,6 +42,7 @@ pub use self::field::{
     ENVELOPE, FieldReference, FieldSummary, NoField, field, is_of_kind, kinds, short,
 };
 use self::instance::{Budget, Documents, Look, Visited, to_json, value_count};
+pub use self::order::key_order;
 use self::purse::{Checked, Purse, in_turns};
 use super::catalog::Input;
 use super::kind;

@@ -206,6 +206,19 @@ fn field(
         write!(out, "  {}", palette.paint(Role::Faint, place))?;
     }
     writeln!(out)?;
+    each_hunk(out, &hunks, palette)
+}
+
+/// Writes the lines in which two texts without secrets differ.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn texts(out: &mut dyn Write, before: &str, after: &str, palette: Palette) -> fmt::Result {
+    each_hunk(out, &lines(before, after, CONTEXT), palette)
+}
+
+fn each_hunk(out: &mut dyn Write, hunks: &[Vec<Line>], palette: Palette) -> fmt::Result {
     for (index, hunk) in hunks.iter().enumerate() {
         if index > 0 {
             writeln!(out, "        {}", palette.paint(Role::Faint, "…"))?;

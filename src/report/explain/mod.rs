@@ -3,6 +3,7 @@
 mod code;
 mod field;
 mod thing;
+pub(in crate::report) mod words;
 
 use std::fmt::{self, Write};
 

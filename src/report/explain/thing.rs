@@ -5,15 +5,13 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::FORMAT_VERSION;
+use super::words::{MOST_CAUSES, intro, standing};
 use crate::plan::{
-    CausesNeeded, Explanation, ExplanationBasis, RunState, StepCause, StepExplanation,
-    StepStanding, StepTiming, SubjectKind,
+    Explanation, ExplanationBasis, RunState, StepCause, StepExplanation, StepStanding, StepTiming,
+    SubjectKind,
 };
 use crate::report::plan::{View, about, at_most, change, duration};
 use crate::report::{Palette, Role, Visible, counted, json};
-
-/// Causes that are listed for one step.
-const MOST_CAUSES: usize = 8;
 
 /// Writes an explanation for people.
 ///
@@ -145,20 +143,6 @@ fn unblocking(out: &mut dyn Write, explanation: &Explanation, palette: Palette) 
     Ok(())
 }
 
-fn standing(standing: StepStanding) -> (&'static str, Role) {
-    match standing {
-        StepStanding::Planned => ("planned", Role::Faint),
-        StepStanding::Waiting => ("waits", Role::Warning),
-        StepStanding::Ready => ("begins next", Role::Strong),
-        StepStanding::Begun => ("has begun", Role::Strong),
-        StepStanding::Succeeded => ("succeeded", Role::Success),
-        StepStanding::NotNeeded => ("not needed: another group has sent its node", Role::Faint),
-        StepStanding::Failed => ("failed", Role::Error),
-        StepStanding::Unknown => ("not answered", Role::Error),
-        StepStanding::Skipped => ("skipped", Role::Warning),
-    }
-}
-
 fn step(out: &mut dyn Write, step: &StepExplanation, palette: Palette) -> fmt::Result {
     let (words, role) = standing(step.standing);
     let id = step.step.to_string();
@@ -183,21 +167,8 @@ fn step(out: &mut dyn Write, step: &StepExplanation, palette: Palette) -> fmt::R
     if let Some(timing) = &step.timing {
         time(out, timing, palette)?;
     }
-    let count = step.causes.len();
-    if count > 0 {
-        let is_decision = step.step.node.is_none();
-        let intro = match (step.standing, step.needed) {
-            (StepStanding::Failed | StepStanding::Skipped, _) => match (count, is_decision) {
-                (1, true) => "it would have succeeded without this failure:",
-                (1, false) => "it would have run without this failure:",
-                (_, true) => "it would have succeeded without these failures, all of them:",
-                (_, false) => "it would have run without these failures, all of them:",
-            },
-            (_, CausesNeeded::AnyOne) => "until any one of these ends:",
-            (_, CausesNeeded::All) if count > 1 => "until these have ended, all of them:",
-            (_, CausesNeeded::All) => "until this has ended:",
-        };
-        writeln!(out, "      {intro}")?;
+    if !step.causes.is_empty() {
+        writeln!(out, "      {}", intro(step))?;
         causes(out, &step.causes, palette)?;
     }
     if !step.minimal {

@@ -5,6 +5,7 @@
 
 mod actions;
 mod drift;
+mod explanations;
 mod feed;
 mod objects;
 mod openapi;
@@ -73,8 +74,10 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/api/v1/plans", get(plans::plans).post(plans::create))
         .route("/api/v1/plans/{id}", get(plans::plan))
         .route("/api/v1/plans/{id}/apply", post(plans::apply))
+        .route("/api/v1/plans/{id}/explanation", get(explanations::of_plan))
         .route("/api/v1/runs", get(runs::runs))
         .route("/api/v1/runs/{id}", get(runs::run))
+        .route("/api/v1/runs/{id}/explanation", get(explanations::of_run))
         .route("/api/v1/runs/{id}/progress", get(runs::progress))
         .route("/api/v1/runs/{id}/events", get(runs::events))
         .route("/metrics", get(actions::metrics))

@@ -99,3 +99,22 @@ pub(super) struct RunDetail {
     #[schema(value_type = Option<Object>)]
     report: Option<()>,
 }
+
+/// An explanation, as `explanation.json` among the schemas has it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Explanation)]
+pub(super) struct ExplanationObject {
+    /// The version of the format.
+    format_version: u32,
+    /// `thing`.
+    kind: String,
+    /// The node, step, group or run.
+    #[schema(value_type = Object)]
+    subject: (),
+    /// Its steps, each with how it stands and the smallest causes.
+    #[schema(value_type = Vec<Object>)]
+    steps: Vec<()>,
+    /// The ways out, each with its command.
+    #[schema(value_type = Vec<Object>)]
+    ways_out: Vec<()>,
+}

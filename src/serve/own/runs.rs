@@ -17,13 +17,14 @@ use crate::record::{Outcome, RunRecord, State as Records, Store};
 use crate::report::json::line;
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_markdown, show_json};
-use crate::run::{Connection, RunEvent, RunReport, outcome_now, unfinished_run};
+use crate::report::ways_out;
+use crate::run::{Connection, RunEvent, RunReport, WaysOut, outcome_now, unfinished_run};
 use crate::serve::answer::{Refusal, json};
 use crate::serve::form::{Form, of_text};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
 use crate::serve::shared::Shared;
-use crate::workflow::{Checkout, Failure, FailureKind, plan_of_run, signature_of};
+use crate::workflow::{Checkout, ExplainedRun, Failure, FailureKind, plan_of_run, signature_of};
 
 /// The most runs that are listed.
 const MOST: usize = 1000;
@@ -184,16 +185,35 @@ fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure>
                 return Err(Failure::new(FailureKind::NotFound, text));
             }
             (Form::Html, report) => {
+                let site = checkout.site(Connection::Offline)?;
+                let ways = WaysOut::now(&site, run)?;
+                let explained = ExplainedRun::read(
+                    (checkout, &site.connection),
+                    (store, records),
+                    run,
+                    unfinished_run(&site)?.as_ref(),
+                    seconds(&shared.now()),
+                );
+                let (plan, explanation) = explained?.as_a_whole()?;
+                let ways = ways.map(|ways| ways_out(run, &ways));
                 let page = RunPage {
+                    ways_out: &ways.unwrap_or_default(),
+                    explanation: Some(&explanation),
                     record: &row.record,
                     signature: row.signature.as_ref(),
                     report: report.as_ref(),
                 };
-                html(&mut out, &plan_of_run(store, records, run)?, Some(page))?;
+                html(&mut out, &plan, Some(page))?;
             }
         }
         Ok(out)
     })
+}
+
+/// A time in seconds since 1970.
+pub(super) fn seconds(time: &str) -> i64 {
+    let time = time.parse::<jiff::Timestamp>();
+    time.map_or(0, jiff::Timestamp::as_second)
 }
 
 fn named_run(id: &str) -> Result<RunId, Refusal> {

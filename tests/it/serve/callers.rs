@@ -16,7 +16,7 @@ use super::{Answer, Service, bytes, deployed, on};
 use crate::fixture::Fixture;
 
 /// Operations, and the least role that each needs, as a number.
-const MATRIX: [(&str, &str, usize); 44] = [
+const MATRIX: [(&str, &str, usize); 46] = [
     (
         "GET",
         "/api/v1.0/etcd-cluster-health-statuses?design_ref=committed",
@@ -37,6 +37,16 @@ const MATRIX: [(&str, &str, usize); 44] = [
     ("GET", "/api/v1/plans/01JB0000000000000000000000", 0),
     ("POST", "/api/v1/plans", 1),
     ("POST", "/api/v1/plans/01JB0000000000000000000000/apply", 2),
+    (
+        "GET",
+        "/api/v1/plans/01JB0000000000000000000000/explanation",
+        0,
+    ),
+    (
+        "GET",
+        "/api/v1/runs/01JB0000000000000000000000/explanation",
+        0,
+    ),
     ("GET", "/api/v1/runs", 0),
     ("GET", "/api/v1/runs/01JB0000000000000000000000", 0),
     ("GET", "/api/v1/runs/01JB0000000000000000000000/progress", 0),
@@ -224,7 +234,12 @@ fn whoever_is_not_known_is_refused_and_may_ask_for_health() {
     let fixture = deployed("");
     let uid = rustix::process::getuid().as_raw() + 1;
     let socket = format!("unix:{}", fixture.checkout.outside().join("s").display());
-    let service = start(&fixture, &format!("peers: {{{uid}: admin}}"), &socket);
+    let limits = "limits: {requests_per_second: 1000}";
+    let service = start(
+        &fixture,
+        &format!("peers: {{{uid}: admin}}\n{limits}\n"),
+        &socket,
+    );
     let forged = [
         ("X-Identity-Status", "Confirmed"),
         ("X-Roles", "admin"),

@@ -412,6 +412,13 @@ fn the_events_of_a_run_are_streamed_and_resumed_behind_an_id() {
     assert!(ids(&none).is_empty(), "{none:?}");
     let ended = again.get(&format!("/api/v1/runs/{run}/progress")).json();
     assert_eq!(ended["outcome"], "succeeded");
+    let explained = |of: &str| again.get(&format!("/api/v1/runs/{run}/explanation{of}"));
+    assert_eq!(explained("").json()["subject"]["kind"], "run");
+    let node = explained("?of=compute11").json();
+    assert_eq!(node["subject"]["name"], "compute11");
+    assert_eq!(node["steps"][0]["standing"], "succeeded", "{node}");
+    assert_eq!(explained("?of=compute99").code, 404);
+    assert_eq!(explained("?by=compute11").code, 400);
     assert_eq!(ended["steps"], ended["steps_ended"]);
     assert_eq!(
         service

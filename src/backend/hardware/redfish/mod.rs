@@ -31,6 +31,7 @@ mod deploy;
 mod drive;
 mod ending;
 mod erase;
+mod event_log;
 mod evidence;
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
@@ -300,6 +301,10 @@ impl StepTarget for Machine<'_> {
                 Err(ActError::Permanent(Arc::from(message)))
             }
         }
+    }
+
+    async fn logged_since(&self, elapsed: Duration) -> Vec<String> {
+        Machine::logged_since(self, elapsed).await
     }
 
     async fn leave(&mut self) {

@@ -150,6 +150,13 @@ fn of_run(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     if let Some((Role::Warning | Role::Error, words)) = &signature {
         writeln!(out, "<p class=\"note stop\">Signature: {}</p>", xml(words))?;
     }
+    if !run.ways_out.is_empty() {
+        writeln!(out, "<div class=\"note\"><p>Ways out:</p><ul>")?;
+        for way in run.ways_out {
+            writeln!(out, "<li>{}</li>", xml(way))?;
+        }
+        writeln!(out, "</ul></div>")?;
+    }
     of_report(out, model)
 }
 

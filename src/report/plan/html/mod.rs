@@ -16,10 +16,11 @@ mod model;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod why;
 
 use std::fmt::{self, Write};
 
-use crate::plan::Plan;
+use crate::plan::{Explanation, Plan};
 use crate::record::{RunRecord, RunSignature};
 use crate::report::html;
 use crate::run::RunReport;
@@ -34,6 +35,10 @@ pub struct RunPage<'a> {
     pub signature: Option<&'a RunSignature>,
     /// Its report, where it has one.
     pub report: Option<&'a RunReport>,
+    /// The ways out that it has now, where it was interrupted.
+    pub ways_out: &'a [String],
+    /// Why it is as it is, with the smallest causes of what failed, waits or was skipped.
+    pub explanation: Option<&'a Explanation>,
 }
 
 /// Writes the page of a plan, or of a run of it.
@@ -50,6 +55,9 @@ pub fn html(out: &mut dyn Write, plan: &Plan, run: Option<RunPage<'_>>) -> fmt::
     };
     html::page(out, html::OFFLINE, &title, |out| {
         head::write(out, &model)?;
+        if let Some(explanation) = run.and_then(|run| run.explanation) {
+            why::write(out, explanation)?;
+        }
         classes::destructive(out, &model)?;
         head::cautions(out, &model)?;
         chart::write(out, &model)?;

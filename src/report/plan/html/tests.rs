@@ -466,6 +466,8 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
     };
     let record = crate::report::run::tests::record();
     let page = RunPage {
+        ways_out: &[],
+        explanation: None,
         signature: None,
         record: &record,
         report: Some(&report),

@@ -91,6 +91,8 @@ pub(super) struct State {
     pub(super) ignores_boot: bool,
     /// Further resources by their path below the root, which system and root link where there are any.
     pub(super) values: Vec<(&'static str, Value)>,
+    /// The entries of its event log, where it has one.
+    pub(super) log: Vec<Value>,
     /// Firmware and settings that can be changed ([`State::hardware`]).
     pub(super) hardware: Option<Hardware>,
     was_switched: bool,
@@ -179,6 +181,7 @@ impl Bmc {
             hides_off: false,
             ignores_boot: false,
             values: Vec::new(),
+            log: Vec::new(),
             hardware: None,
             was_switched: false,
             sessions: Vec::new(),
@@ -369,9 +372,29 @@ impl State {
 
     /// Answers what its account, its firmware and its settings have a place for.
     fn answer_of_parts(&mut self, received: &Received, parts: &[&str]) -> Option<Reply> {
+        if let ("GET", ["Systems", "1", "LogServices", log @ ..]) = (&*received.method, parts) {
+            return self.answer_of_log(log);
+        }
         let own = self.hardware.as_mut();
         let reply = own.and_then(|hardware| hardware.answer(received, parts));
         reply.or_else(|| self.answer_of_account(received, parts))
+    }
+
+    /// Answers what is read of its event log, where it has one.
+    fn answer_of_log(&self, parts: &[&str]) -> Option<Reply> {
+        let own = format!("{SYSTEM}/LogServices/Sel");
+        let found = match parts {
+            _ if self.log.is_empty() => return None,
+            [] => json!({"Members": [link(own)]}),
+            ["Sel"] => json!({
+                "Id": "Sel", "DateTime": "2026-11-27T10:00:00+01:00", "Entries": link(format!("{own}/Entries")),
+            }),
+            ["Sel", "Entries"] => {
+                json!({"Members": self.log, "Members@odata.count": self.log.len()})
+            }
+            _ => return None,
+        };
+        Some(Reply::json(200, found))
     }
 
     fn root(&self) -> Value {
@@ -497,6 +520,9 @@ impl State {
             system["Links"] = json!({"ManagedBy": [link("/redfish/v1/Managers/1")]});
             system["ProcessorSummary"] = json!({"Count": 2});
             system["MemorySummary"] = json!({"TotalSystemMemoryGiB": 384});
+        }
+        if !self.log.is_empty() {
+            system["LogServices"] = link(format!("{SYSTEM}/LogServices"));
         }
         if let Some(fields) = system.as_object_mut() {
             fields.retain(|name, _| !self.lacks.contains(&name.as_str()));

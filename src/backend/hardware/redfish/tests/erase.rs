@@ -170,6 +170,62 @@ async fn an_erase_whose_answer_was_lost_is_found_by_its_task_or_is_ambiguous() {
 }
 
 #[tokio::test]
+async fn a_failure_names_the_last_entries_of_the_event_log_since_the_step_began() {
+    let bmc = Bmc::start().await;
+    bmc.state().drives = vec![("D1", Erase::Refuse)];
+    let entry = |id: usize, created: &str, message: &str| {
+        json!({
+            "@odata.id": format!("{SYSTEM}/LogServices/Sel/Entries/{id}"), "Id": id.to_string(),
+            "Created": created, "Severity": "Critical", "Message": message,
+        })
+    };
+    let mut log = vec![
+        entry(0, "2026-11-27T08:59:00Z", "Fan 3 failed."),
+        entry(
+            1,
+            "2026-11-27T09:00:00Z",
+            "Drive 1\u{1b}[31m\nis  missing, password s3cret.",
+        ),
+        json!({"Message": "No time"}),
+        json!("no entry"),
+    ];
+    bmc.state().log.clone_from(&log);
+    let site = site(&[bmc.port()], "", "");
+    let error = site.act(StepKind::Destroy).await.unwrap_err().to_string();
+    let (_, told) = error.split_once("; event log of its controller: ").unwrap();
+    assert!(
+        told.starts_with("09:00:00 Drive 1") && told.ends_with("(Critical)"),
+        "{told}"
+    );
+    assert!(
+        !error.contains("Fan 3") && !error.contains("s3cret"),
+        "{error}"
+    );
+    assert!(!error.contains(char::is_control), "{error}");
+    // Many are bounded, and of those the last are told.
+    log = (10..60)
+        .map(|second| {
+            entry(
+                second,
+                &format!("2026-11-27T09:00:{second}Z"),
+                &"x".repeat(9_000),
+            )
+        })
+        .collect();
+    bmc.state().log.clone_from(&log);
+    let error = site.act(StepKind::Destroy).await.unwrap_err().to_string();
+    assert!(
+        error.contains("09:00:59") && !error.contains("09:00:54"),
+        "{error}"
+    );
+    assert!(error.len() < 2_000, "{}", error.len());
+    // One that has none fails as before.
+    bmc.state().log.clear();
+    let error = site.act(StepKind::Destroy).await.unwrap_err().to_string();
+    assert!(!error.contains("event log"), "{error}");
+}
+
+#[tokio::test]
 async fn a_drive_that_refuses_says_why_and_nothing_is_switched_off() {
     let bmc = Bmc::start().await;
     bmc.state().is_on = true;
