@@ -34,6 +34,7 @@ struct Counts {
     same: usize,
     left: usize,
     broken: usize,
+    unread: usize,
 }
 
 pub(super) fn run(context: &mut Context, command: &FmtCommand) -> Result<u8, Failure> {
@@ -54,6 +55,10 @@ pub(super) fn run(context: &mut Context, command: &FmtCommand) -> Result<u8, Fai
     if counts.broken > 0 {
         let broken = counted(counts.broken, "file has errors", "files have errors");
         return Err(Failure::error(broken).hint("`trueup validate` names them"));
+    }
+    if counts.unread > 0 {
+        let unread = counted(counts.unread, "file", "files");
+        return Err(Failure::error(format!("{unread} cannot be read")));
     }
     if command.check && counts.changed > 0 {
         let message = match counts.changed {
@@ -123,7 +128,10 @@ fn inside(repository: &Repository, place: &Path) -> Option<String> {
     let place = place.canonicalize().ok()?;
     let root = repository.root().canonicalize().ok()?;
     let inside = place.strip_prefix(root).ok()?.to_str()?;
-    Some(inside.replace('\\', "/"))
+    Some(match std::path::MAIN_SEPARATOR {
+        '/' => inside.to_owned(),
+        separator => inside.replace(separator, "/"),
+    })
 }
 
 fn one(
@@ -137,12 +145,23 @@ fn one(
     let place = repository.root().join(path);
     let shown = Visible(path);
     let bytes = read_file(&place, limits.file_bytes as u64, Links::Refused);
-    let bytes =
-        bytes.map_err(|error| Failure::error(format!("`{shown}` cannot be read: {error}")))?;
+    let bytes = match bytes {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            counts.left += 1;
+            counts.unread += 1;
+            let line = format!("left alone: {shown}: it cannot be read: {error}");
+            context.printer.tell(&line);
+            return Ok(());
+        }
+    };
     let text = decode(path, &bytes, &limits).ok();
     let text = text.filter(|text| text.as_bytes() == bytes);
     let formatted = match &text {
         Some(text) => document::format(text, &limits, &key_order),
+        None if bytes.starts_with("\u{feff}".as_bytes()) => {
+            Err(Unformatted::whole("it begins with a byte order mark"))
+        }
         None => Err(Unformatted::whole("it is no plain text in UTF-8")),
     };
     match (&formatted, &text) {

@@ -6,7 +6,6 @@ use std::io::IsTerminal as _;
 use clap::Args;
 
 use crate::design::RunId;
-use crate::diagnostic::chain;
 use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
 use crate::run::{self, Connection, HalfDone, Process, Unlock, unlock};
@@ -73,20 +72,12 @@ pub(super) fn tell_unfinished(
 
 /// The ways out that a run has now, a line each; none for one that has ended or whose process is at work.
 pub(super) fn ways_out(site: &run::SiteRepository<'_>, run: &RunId) -> Vec<String> {
-    told_ways(run, run::WaysOut::now(site, run))
+    report::ways_out(run, run::WaysOut::now(site, run))
 }
 
 /// The ways out of the run that this process has interrupted, or found interrupted: its lock may be there still.
 pub(super) fn ways_out_of_interrupted(site: &run::SiteRepository<'_>, run: &RunId) -> Vec<String> {
-    told_ways(run, run::WaysOut::find(site, run))
-}
-
-fn told_ways(run: &RunId, found: Result<Option<run::WaysOut>, run::Error>) -> Vec<String> {
-    match found {
-        Ok(Some(ways)) => report::ways_out(run, &ways),
-        Ok(None) => Vec::new(),
-        Err(error) => vec![format!("what it has done is not known: {}", chain(&error))],
-    }
+    report::ways_out(run, run::WaysOut::find(site, run))
 }
 
 pub(super) fn run_abort(context: &mut Context, command: &AbortCommand) -> Result<u8, Failure> {

@@ -12,7 +12,7 @@ use crate::record::{NodeRecord, State, Store};
 use crate::report::run::{NodeRun, RunRow};
 use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
-use crate::run::{Connection, Process, RunReport, outcome_now, vouch};
+use crate::run::{Connection, Process, RunReport, outcome_now, unfinished_run, vouch};
 
 use super::apply::{ProcessClock, actor};
 use super::context::Context;
@@ -309,14 +309,15 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         return Ok(0);
     }
     let ending = RunReport::of(&store, &state, &record)?;
-    let unfinished = interrupted::unfinished(&checkout, &Connection::Offline)?;
+    let here = checkout.site_here()?;
+    let unfinished = unfinished_run(&here)?;
     record.outcome = outcome_now(&record, unfinished.as_ref());
     let signature = signature_of(&checkout, &store, &state, &run)?;
     let ways_out = match unfinished
         .as_ref()
         .filter(|unfinished| unfinished.run == run)
     {
-        Some(_) => interrupted::ways_out(&checkout.site(Connection::Offline)?, &run),
+        Some(_) => interrupted::ways_out(&here, &run),
         None => Vec::new(),
     };
     let row = RunRow { record, signature };
@@ -326,17 +327,11 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     } else if command.view.is_markdown() {
         printer.stream(|out| report::run::show_markdown(out, &row.record, ending))?;
     } else if command.view.is_html() {
-        let connection = Connection::Offline;
-        let explained = ExplainedRun::read(
-            (&checkout, &connection),
-            (&store, &state),
-            &run,
-            unfinished.as_ref(),
-            context.now().as_second(),
-        );
-        let (plan, explanation) = explained?.as_a_whole()?;
+        let now = context.now().as_second();
+        let (plan, explanation) =
+            ExplainedRun::whole(&checkout, &here, (&store, &state), &run, now)?;
         let page = report::plan::RunPage {
-            explanation: Some(&explanation),
+            explanation: explanation.as_ref(),
             record: &row.record,
             signature: row.signature.as_ref(),
             report: ending,

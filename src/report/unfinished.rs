@@ -5,8 +5,9 @@ use std::fmt::{self, Write};
 use super::plan::duration;
 use super::{Visible, counted};
 use crate::design::{NodeName, RunId};
+use crate::diagnostic::chain;
 use crate::plan::{RunState, UnfinishedRun};
-use crate::run::{OpenParts, WaysOut};
+use crate::run::{Error, OpenParts, WaysOut};
 
 /// Nodes that are named.
 const NAMED: usize = 3;
@@ -52,7 +53,15 @@ fn named<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
 
 /// Renders the ways out of an interrupted run, a line each: the command, what becomes of which nodes, and how long it takes.
 #[must_use]
-pub fn ways_out(run: &RunId, ways: &WaysOut) -> Vec<String> {
+pub fn ways_out(run: &RunId, found: Result<Option<WaysOut>, Error>) -> Vec<String> {
+    match found {
+        Ok(Some(ways)) => lines(run, &ways),
+        Ok(None) => Vec::new(),
+        Err(error) => vec![format!("what it has done is not known: {}", chain(&error))],
+    }
+}
+
+fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
     let some = |list: &[NodeName], text: &str| {
         let names = named(list.iter().map(NodeName::as_str));
         (!list.is_empty()).then(|| text.replace('@', &names))
@@ -61,8 +70,10 @@ pub fn ways_out(run: &RunId, ways: &WaysOut) -> Vec<String> {
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         parts.join("; ")
     };
-    let about =
-        |seconds: Option<u64>| seconds.map(|seconds| format!("about {}", duration(seconds)));
+    let about = |seconds: Option<u64>| {
+        let left = seconds.filter(|seconds| *seconds > 0);
+        left.map(|seconds| format!("about {}", duration(seconds)))
+    };
     let complete = (ways.complete > 0).then(|| {
         let nodes = counted(ways.complete, "node is", "nodes are");
         format!("{nodes} done in any case")
@@ -75,15 +86,18 @@ pub fn ways_out(run: &RunId, ways: &WaysOut) -> Vec<String> {
     ]);
     let aborted = joined([
         Some("nothing more is done".to_owned()),
-        some(&ways.half_done, "left half-done: @"),
+        some(&ways.half_done, "left as far as they come by themselves: @"),
         some(&ways.failed, "left failed: @"),
         some(&ways.not_started, "left as before: @"),
     ]);
     let superseded = joined([
         Some("aborts it, and applies a new plan of what is committed now".to_owned()),
-        some(&ways.half_done, "@ from the beginning"),
+        some(
+            &ways.half_done,
+            "@ as found then, once nothing is under way there",
+        ),
         some(&ways.failed, "@ again"),
-        about(ways.anew).map(|time| format!("{time} if the documents are the same")),
+        about(ways.anew).map(|time| format!("at most {time} if the documents are the same")),
     ]);
     let lines = match &ways.parts {
         None => vec![

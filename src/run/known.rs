@@ -418,6 +418,11 @@ struct Told {
     others: Option<BTreeSet<NodeName>>,
 }
 
+/// The beginnings and ends of steps that the events of all checkpoints tell.
+pub(super) fn entries_of_events(events: &[u8]) -> Vec<Entry> {
+    Told::read(events, &FoundJournal::default()).entries
+}
+
 impl Told {
     /// Reads the events of all checkpoints; `found` is the journal of this clone.
     fn read(events: &[u8], found: &FoundJournal) -> Self {

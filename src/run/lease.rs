@@ -25,9 +25,9 @@ pub struct Lease {
     stop: Mutex<Option<StopHandle>>,
 }
 
-/// Who holds a lease, and renews it while the run or the part lasts.
+/// The holder of a lease, which renews it while the run or the part lasts.
 pub trait LeaseHolder: Sync {
-    /// What is held.
+    /// The lease.
     fn lease(&self) -> &Lease;
 
     /// Renews what is due, writes what has changed and publishes it. To be called every few seconds, from a thread of
@@ -43,7 +43,7 @@ pub trait LeaseHolder: Sync {
     /// Takes in what a step noted, which is durable in the journal.
     fn noted(&self, step: &StepId, text: &Arc<str>);
 
-    /// What a step waits for that is about to start.
+    /// The publication that a step waits for before it starts.
     fn starting(&self, _step: &StepId) -> Option<oneshot::Receiver<()>> {
         None
     }

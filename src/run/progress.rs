@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::RunFiles;
-use super::known::KnownRun;
+use super::known::{KnownRun, entries_of_events};
 use super::part::plan_of;
 use super::site_repository::SiteRepository;
 use super::unfinished::unfinished;
 use crate::design::NodeName;
 use crate::journal::Entry;
-use crate::record::{NodeRecord, RunRecord, State, Store};
+use crate::record::{NodeRecord, Outcome, RunRecord, State, Store};
 use crate::step::StepId;
 
 /// The known facts about the steps of a run.
@@ -34,11 +34,20 @@ pub fn known_steps(
     (store, state): (&Store<'_>, &State),
     record: &RunRecord,
 ) -> Result<KnownSteps, Error> {
-    let files = RunFiles::of(site.repository, &site.name, &record.run);
-    let known = KnownRun::gather(site, (store, state), record, &files)?;
     let events = store
         .events(state, &record.run)
         .map_err(error::records("read the events of the run"))?;
+    // The parts of a run are at the remote until it ends, and the records have all of it then.
+    let is_recorded = record.workers.is_some()
+        && (site.is_offline()
+            || !matches!(record.outcome, Outcome::Running | Outcome::Interrupted));
+    let entries = if is_recorded {
+        entries_of_events(&events)
+    } else {
+        let files = RunFiles::of(site.repository, &site.name, &record.run);
+        let known = KnownRun::gather(site, (store, state), record, &files)?;
+        known.all().to_vec()
+    };
     let mut began = BTreeMap::new();
     for line in events.split(|byte| *byte == b'\n') {
         // What is no event, or a newer trueup's, has no time of a step.
@@ -48,10 +57,7 @@ pub fn known_steps(
             began.insert(step, event.time);
         }
     }
-    Ok(KnownSteps {
-        entries: known.all().to_vec(),
-        began,
-    })
+    Ok(KnownSteps { entries, began })
 }
 
 /// Brings records of nodes up to date with what the run that has not ended has done: its checkpoints come later than that,

@@ -49,7 +49,8 @@ pub enum OpenParts {
 
 impl WaysOut {
     /// The ways out that a run has now: one that was interrupted, or that workers carry out; `None` for one that has ended
-    /// or whose process is at work, and where the records have no plan of it that can be read.
+    /// or whose process is at work, where that is not known since the remote that has its lock was not asked, and where the
+    /// records have no plan of it that can be read.
     ///
     /// # Errors
     ///
@@ -59,6 +60,9 @@ impl WaysOut {
         else {
             return Ok(None);
         };
+        if site.is_offline() && unfinished.host.is_none() {
+            return Ok(None);
+        }
         let found = Self::find(site, run)?;
         let is_open =
             |ways: &Self| unfinished.state == RunState::Interrupted || ways.parts.is_some();

@@ -9,7 +9,8 @@ use crate::record::{Place, Store};
 use crate::repository::{self, CommitId, Repository};
 use crate::run::{Connection, SiteRepository};
 use crate::site::{
-    Accept, At, Depth, Detail, GuardDocuments, Loader, Location, Settings, Site, locate, locate_at,
+    Accept, At, Depth, Detail, GuardDocuments, Loader, Location, Sandbox, Settings, Site, locate,
+    locate_at,
 };
 
 /// How a revision is read that was checked when it was applied.
@@ -274,6 +275,20 @@ impl<'a> Checkout<'a> {
             place: self.where_run_began(place, &connection)?,
             connection,
             signing: None,
+        })
+    }
+
+    /// The site as it is here, for those that ask no remote. Without a remote, that is all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`site`](Self::site); the configuration of the repository cannot be read.
+    pub fn site_here(&self) -> Result<SiteRepository<'_>, Failure> {
+        let is_shared =
+            Sandbox::of(self.repository)?.is_none() && self.repository.default_remote()?.is_some();
+        self.site(match is_shared {
+            true => Connection::Offline,
+            false => Connection::Alone,
         })
     }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Checkout, Failure, Known, Thing, explain, plan_of_run};
+use super::{Checkout, Failure, FailureKind, Known, Thing, explain, plan_of_run};
 use crate::design::{NodeName, RunId};
 use crate::plan::{Explanation, ExplanationBasis, Plan, UnfinishedRun};
 use crate::record::{Outcome, State, Store};
-use crate::run::{Connection, Durations, KnownSteps, known_steps};
+use crate::run::{Durations, SiteRepository, known_steps, unfinished_run};
 use crate::site::{Accept, At, Depth, Detail, Settings};
 
 /// A run by which a thing is explained.
@@ -27,18 +27,21 @@ impl ExplainedRun {
     ///
     /// It has no record; its plan, records or journal cannot be read.
     pub fn read(
-        (checkout, connection): (&Checkout<'_>, &Connection<'_>),
+        (checkout, site): (&Checkout<'_>, &SiteRepository<'_>),
         (store, state): (&Store<'_>, &State),
         run: &RunId,
         unfinished: Option<&UnfinishedRun>,
         now: i64,
     ) -> Result<Self, Failure> {
         let record = store.run(state, run)?;
-        let record = record.ok_or_else(|| Failure::error(format!("run {run} has no record")))?;
+        let record = record.ok_or_else(|| {
+            Failure::new(FailureKind::NotFound, format!("run {run} has no record"))
+        })?;
         let plan = plan_of_run(store, state, run)?;
-        let site = checkout.site(connection.clone())?;
-        let steps = known_steps(&site, (store, state), &record)?;
+        let steps = known_steps(site, (store, state), &record)?;
         let unfinished = unfinished.filter(|unfinished| unfinished.run == *run);
+        // Only of a step that is under way it is told how long such a step takes.
+        let is_under_way = unfinished.is_some() && !steps.began.is_empty();
         let outcome = match record.outcome {
             Outcome::Running | Outcome::Interrupted => None,
             ended => Some(Arc::from(ended.to_string())),
@@ -50,7 +53,10 @@ impl ExplainedRun {
                 unfinished: unfinished.cloned(),
             },
             known: Known {
-                profiles: profiles(checkout, &steps),
+                profiles: match is_under_way {
+                    true => profiles(checkout),
+                    false => BTreeMap::new(),
+                },
                 durations: Durations::read(store, state)?,
                 steps,
                 now,
@@ -62,24 +68,42 @@ impl ExplainedRun {
 }
 
 impl ExplainedRun {
-    /// Explains the run as a whole; with its plan.
+    /// The plan of a run, and the explanation of the run as a whole; without that where what is known of its steps cannot
+    /// be read: a page of the run shows the rest.
     ///
     /// # Errors
     ///
-    /// What is known is about another plan.
-    pub fn as_a_whole(self) -> Result<(Plan, Explanation), Failure> {
-        let Self { plan, basis, known } = self;
-        let explained = explain(&plan, basis, &Thing::Run, known);
-        let explanation = explained.map_err(|error| Failure::error(error.to_string()))?;
-        Ok((plan, explanation))
+    /// Its plan cannot be read.
+    pub fn whole(
+        checkout: &Checkout<'_>,
+        site: &SiteRepository<'_>,
+        (store, state): (&Store<'_>, &State),
+        run: &RunId,
+        now: i64,
+    ) -> Result<(Plan, Option<Explanation>), Failure> {
+        let read = || -> Result<(Plan, Explanation), Failure> {
+            let unfinished = unfinished_run(site)?;
+            let unfinished = unfinished.as_ref();
+            let Self { plan, basis, known } =
+                Self::read((checkout, site), (store, state), run, unfinished, now)?;
+            let explained = explain(&plan, basis, &Thing::Run, known);
+            let explanation = explained.map_err(|error| Failure::error(error.to_string()))?;
+            Ok((plan, explanation))
+        };
+        match read() {
+            Ok((plan, explanation)) => Ok((plan, Some(explanation))),
+            Err(failure) => {
+                log::warn!("run {run} cannot be explained: {failure}");
+                Ok((plan_of_run(store, state, run)?, None))
+            }
+        }
     }
 }
 
 /// The hardware profiles of nodes by the documents that are checked out; none where these cannot be loaded: without them
 /// nothing is known of usual durations, and all else stays.
-fn profiles(checkout: &Checkout<'_>, steps: &KnownSteps) -> BTreeMap<NodeName, Arc<str>> {
-    let has_begun = !steps.began.is_empty();
-    let loaded = has_begun.then(|| {
+fn profiles(checkout: &Checkout<'_>) -> BTreeMap<NodeName, Arc<str>> {
+    let load = || {
         let mut loader = checkout.loader().ok()?;
         let location = checkout.location_at(At::Worktree).ok()?;
         let settings = Settings {
@@ -88,8 +112,9 @@ fn profiles(checkout: &Checkout<'_>, steps: &KnownSteps) -> BTreeMap<NodeName, A
             accept: Accept::default(),
         };
         loader.load(&location, At::Worktree, settings).ok()
-    });
-    let Some(site) = loaded.flatten() else {
+    };
+    let Some(site) = load() else {
+        log::info!("without the documents that are checked out, usual durations are not known");
         return BTreeMap::new();
     };
     let nodes = site.design.nodes.iter();

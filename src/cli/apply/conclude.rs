@@ -18,9 +18,7 @@ use crate::report;
 use crate::report::airship::Heard;
 use crate::report::run::Reporter;
 use crate::repository::CommitId;
-use crate::run::{
-    Connection, Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle,
-};
+use crate::run::{Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle};
 use crate::step::FailureReason;
 use crate::workflow::{
     self, ApplyRequest, Caller, Carried, Clearance, Equipped, Execution, PlanFile, RunHost,
@@ -235,7 +233,7 @@ impl<'a> Listening<'a> {
 fn ways_out(context: &Context, run: &RunId) -> Result<Vec<String>, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?.of_run();
-    let site = checkout.site(Connection::Offline)?;
+    let site = checkout.site_here()?;
     Ok(interrupted::ways_out_of_interrupted(&site, run))
 }
 

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::record::{Outcome, Store};
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_junit, report_markdown, show_json};
-use crate::run::{Connection, RunReport};
+use crate::run::RunReport;
 use crate::workflow::signature_of;
 
 /// A file that a report is written to.
@@ -83,7 +83,7 @@ impl ReportFile {
                 } else {
                     let ways_out = match report.outcome {
                         Outcome::Interrupted => {
-                            let site = checkout.site(Connection::Offline)?;
+                            let site = checkout.site_here()?;
                             interrupted::ways_out_of_interrupted(&site, &report.run)
                         }
                         _ => Vec::new(),

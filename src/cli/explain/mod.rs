@@ -191,8 +191,9 @@ fn of_file(
 }
 
 fn of_run(context: &Context, here: &Here<'_>, run: &RunId) -> Result<Source<'static>, Failure> {
+    let site = here.checkout.site(here.connection.clone())?;
     let read = ExplainedRun::read(
-        (here.checkout, here.connection),
+        (here.checkout, &site),
         (here.store, here.state),
         run,
         here.unfinished,

@@ -32,7 +32,14 @@ pub(super) fn rank(names: &[Arc<str>], key: &str) -> usize {
 /// The length of the quoted text that a text begins with, quotes included; `None` where it does not end in it.
 pub(super) fn quoted_length(text: &str) -> Option<usize> {
     let quote = text.chars().next()?;
-    let mut rest = text.char_indices().skip(1).peekable();
+    let open = quote.len_utf8();
+    closing(quote, &text[open..]).map(|length| open + length)
+}
+
+/// The length of the rest of a quoted text at the beginning of a text, its closing quote included; `None` where it does not end
+/// in it. Lines are read one by one, since an escape ends with its line.
+pub(super) fn closing(quote: char, text: &str) -> Option<usize> {
+    let mut rest = text.char_indices().peekable();
     while let Some((at, character)) = rest.next() {
         match character {
             '\\' if quote == '"' => {

@@ -476,7 +476,7 @@ impl<'t> Reader<'t> {
 
     /// Reads a quoted text that does not end on its first line.
     fn quoted(&mut self, line: Line<'t>, first: &'t str) -> Result<Content<'t>, Unformatted> {
-        let mut whole = first.to_owned();
+        let quote = first.chars().next().unwrap_or('"');
         let mut lines = Vec::new();
         loop {
             let Some(next) = self.lines.get(self.at) else {
@@ -484,12 +484,10 @@ impl<'t> Reader<'t> {
                 return Err(Unformatted::at(line.number, why));
             };
             self.at += 1;
-            whole.push('\n');
-            whole.push_str(next.text);
             lines.push(next.text.trim_end());
-            match flow::quoted_length(&whole) {
+            match flow::closing(quote, next.text) {
                 None => {}
-                Some(length) if whole[length..].trim().is_empty() => {
+                Some(length) if next.text[length..].trim().is_empty() => {
                     return Ok(Content::Lines { first, lines });
                 }
                 Some(_) => {

@@ -192,7 +192,7 @@ fn a_second_of_three_stays_since_the_document_wants_two() {
     assert_eq!(
         fixture(&[Absent, Healthy, Healthy]).refused(2),
         "etcd-minimum: etcd cluster `main` would be left with 1 healthy voter without n2, and its document \
-         requires 2 (m1 does not answer: connection refused)"
+         requires 2 (m1 is not a member, and does not answer: connection refused)"
     );
 }
 

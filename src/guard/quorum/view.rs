@@ -303,6 +303,9 @@ impl<'a> View<'a> {
         }
         let answer = match self.seen.answers.get(&member.name) {
             None => return Some("was not asked".to_owned()),
+            Some(Fact::Unknown(reason)) if self.has_left(member) => {
+                return Some(format!("is not a member, and does not answer: {reason}"));
+            }
             Some(Fact::Unknown(reason)) => return Some(format!("does not answer: {reason}")),
             Some(Fact::Known(answer)) => answer,
         };

@@ -100,10 +100,9 @@ pub fn summary(plan: &Plan) -> Vec<String> {
                 (number > 0).then(|| format!("{number} {}", outlook(*kind)))
             })
             .collect();
-        let so = if plan.options.skip_blocked {
-            "skipped"
-        } else {
-            "nothing is applied until they are allowed or skipped"
+        let so = match plan.options.skip_blocked {
+            true => "skipped".to_owned(),
+            false => format!("nothing is applied {}", words::until_unblocked(plan)),
         };
         lines.push(format!("BLOCKED: {}; {so}.", parts.join(", ")));
     }
@@ -159,7 +158,13 @@ fn nothing(plan: &Plan) -> String {
     }
     if differing > 0 && !plan.request.action.is_targeted() {
         let nodes = counted(differing, "node differs", "nodes differ");
-        return format!("Nothing to carry out: {nodes}, as shown");
+        // Where a group waits for such a node, a run still judges it.
+        return match plan.steps.is_empty() {
+            true => format!("Nothing to carry out: {nodes}, as shown"),
+            false => {
+                format!("No machine is changed: {nodes}, as shown, and a run judges the groups")
+            }
+        };
     }
     let options = &plan.options;
     let why = match plan.request.action {

@@ -294,6 +294,19 @@ pub(super) fn refusal(plan: &Plan) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("Cannot be applied as it stands: {because}"))
 }
 
+/// Until when nothing is applied, for the blocked changes of a plan.
+pub(super) fn until_unblocked(plan: &Plan) -> &'static str {
+    let blocks = plan.blocked().filter_map(|change| change.blocked.as_ref());
+    let (allowable, fixed): (Vec<_>, Vec<_>) = blocks.partition(|block| block.flag.is_some());
+    match (allowable.is_empty(), fixed.is_empty()) {
+        (_, true) => "until they are allowed or skipped",
+        (true, false) => "until the reasons are gone or they are skipped",
+        (false, false) => {
+            "until they are allowed, or the reasons gone that no flag allows, or they are skipped"
+        }
+    }
+}
+
 /// The commits that lead to the target: how it stands to the last site action, and whether it is published.
 pub(super) fn history(plan: &Plan) -> Vec<HistoryPart<'_>> {
     let is_refused = plan.is_refused_for_commits();
@@ -305,8 +318,8 @@ pub(super) fn history(plan: &Plan) -> Vec<HistoryPart<'_>> {
             (format!("{number} since the last success"), commits)
         }
         Lineage::IntermediateCommits => {
-            let one = "commit since the last site action was not applied on its own";
-            let more = "commits since the last site action were not applied on their own";
+            let one = "commit since the last site action has no site action of its own";
+            let more = "commits since the last site action have no site action of their own";
             (counted(between.len(), one, more), between)
         }
         Lineage::Rollback => {

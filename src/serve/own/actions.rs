@@ -17,7 +17,7 @@ use super::super::shared::Shared;
 use super::{admit, head, is_id};
 use crate::record::{Outcome, RunRecord, Store};
 use crate::report::json::line;
-use crate::run::{Connection, outcome_now, unfinished_run};
+use crate::run::{outcome_now, unfinished_run};
 use crate::workflow::Failure;
 
 /// The newest runs among which an action is looked for that the service does not remember.
@@ -95,7 +95,7 @@ fn recorded(
     let checkout = shared.host.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
     let state = store.read()?;
-    let unfinished = unfinished_run(&checkout.site(Connection::Offline)?)?;
+    let unfinished = unfinished_run(&checkout.site_here()?)?;
     let mut found = Vec::new();
     for run in store.runs(&state)?.iter().rev().take(NEWEST) {
         let Some(record) = store.run(&state, run)? else {

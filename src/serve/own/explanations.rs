@@ -14,7 +14,7 @@ use crate::design::{NodeName, RunId};
 use crate::plan::{ExplanationBasis, Plan};
 use crate::record::Store;
 use crate::report::explain::write_thing_json;
-use crate::run::{Connection, unfinished_run};
+use crate::run::unfinished_run;
 use crate::serve::answer::{Refusal, json};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
@@ -96,10 +96,10 @@ fn text_of_run(shared: &Shared, run: &RunId, word: Option<&str>) -> Result<Strin
     let checkout = shared.host.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
     let state = store.read()?;
-    let connection = Connection::Offline;
-    let unfinished = unfinished_run(&checkout.site(connection.clone())?)?;
+    let site = checkout.site_here()?;
+    let unfinished = unfinished_run(&site)?;
     let ExplainedRun { plan, basis, known } = ExplainedRun::read(
-        (&checkout, &connection),
+        (&checkout, &site),
         (&store, &state),
         run,
         unfinished.as_ref(),

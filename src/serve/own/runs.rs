@@ -18,7 +18,7 @@ use crate::report::json::line;
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_markdown, show_json};
 use crate::report::ways_out;
-use crate::run::{Connection, RunEvent, RunReport, WaysOut, outcome_now, unfinished_run};
+use crate::run::{RunEvent, RunReport, WaysOut, outcome_now, unfinished_run};
 use crate::serve::answer::{Refusal, json};
 use crate::serve::form::{Form, of_text};
 use crate::serve::listen::Peer;
@@ -115,7 +115,7 @@ fn record(store: &Store<'_>, records: &Records, run: &RunId) -> Result<RunRecord
 
 /// How a run ended, or stands.
 fn outcome(checkout: &Checkout<'_>, record: &RunRecord) -> Result<Outcome, Failure> {
-    let unfinished = unfinished_run(&checkout.site(Connection::Offline)?)?;
+    let unfinished = unfinished_run(&checkout.site_here()?)?;
     Ok(outcome_now(record, unfinished.as_ref()))
 }
 
@@ -185,20 +185,13 @@ fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure>
                 return Err(Failure::new(FailureKind::NotFound, text));
             }
             (Form::Html, report) => {
-                let site = checkout.site(Connection::Offline)?;
-                let ways = WaysOut::now(&site, run)?;
-                let explained = ExplainedRun::read(
-                    (checkout, &site.connection),
-                    (store, records),
-                    run,
-                    unfinished_run(&site)?.as_ref(),
-                    seconds(&shared.now()),
-                );
-                let (plan, explanation) = explained?.as_a_whole()?;
-                let ways = ways.map(|ways| ways_out(run, &ways));
+                let site = checkout.site_here()?;
+                let now = seconds(&shared.now());
+                let (plan, explanation) =
+                    ExplainedRun::whole(checkout, &site, (store, records), run, now)?;
                 let page = RunPage {
-                    ways_out: &ways.unwrap_or_default(),
-                    explanation: Some(&explanation),
+                    ways_out: &ways_out(run, WaysOut::now(&site, run)),
+                    explanation: explanation.as_ref(),
                     record: &row.record,
                     signature: row.signature.as_ref(),
                     report: report.as_ref(),

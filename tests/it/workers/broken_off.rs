@@ -390,3 +390,23 @@ fn the_ended_parts_of_a_run_count_in_every_clone_before_its_end_and_after_its_ab
         assert_eq!(ledger[&format!("{node} deployed")], 2, "{ledger:?}");
     }
 }
+
+#[test]
+fn a_run_of_workers_has_its_page_before_its_end_and_after_it() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    let site = Site::begun(fixture, 1);
+    let page = |clone: &Fixture| {
+        clone.run(&["log"]).with(0);
+        clone.run(&["show", "--format", "html"]).with(0).stdout
+    };
+    let under_way = page(&site.first);
+    assert!(under_way.contains("trueup run status"), "{under_way}");
+    site.carry_out_all();
+    site.end().with(0);
+    for clone in [&site.first, &site.clones[0]] {
+        let ended = page(clone);
+        assert!(!ended.contains("trueup run part"), "{ended}");
+        assert!(ended.contains("deploy/workers/edge-1"), "{ended}");
+    }
+}

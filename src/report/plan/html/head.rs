@@ -233,7 +233,7 @@ fn figures(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     ));
     let blocked: usize = plan.summary.blocked.values().sum();
     if blocked > 0 {
-        let name = "until they are allowed or skipped".to_owned();
+        let name = words::until_unblocked(plan).to_owned();
         figures.push(figure("k-attention", "Blocked", blocked.to_string(), name));
     }
     let created = plan.count(ChangeKind::Create);
