@@ -9,7 +9,7 @@ use crate::record::{Outcome, Store};
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_junit, report_markdown, show_json};
 use crate::run::RunReport;
-use crate::workflow::signature_of;
+use crate::workflow::{ExplainedRun, signature_of};
 
 /// A file that a report is written to.
 #[derive(Clone, Debug)]
@@ -81,16 +81,19 @@ impl ReportFile {
                 if matches!(self.format, ReportFormat::Json) {
                     show_json(&mut out, &row, Some(report))?;
                 } else {
+                    let site = checkout.site_here()?;
                     let ways_out = match report.outcome {
                         Outcome::Interrupted => {
-                            let site = checkout.site_here()?;
                             interrupted::ways_out_of_interrupted(&site, &report.run)
                         }
                         _ => Vec::new(),
                     };
+                    let now = context.now().as_second();
+                    let (_, explanation) =
+                        ExplainedRun::whole(&checkout, &site, (&store, &state), &report.run, now)?;
                     let page = RunPage {
                         ways_out: &ways_out,
-                        explanation: None,
+                        explanation: explanation.as_ref(),
                         signature: row.signature.as_ref(),
                         record: &row.record,
                         report: Some(report),

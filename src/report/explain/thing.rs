@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::FORMAT_VERSION;
-use super::words::{MOST_CAUSES, intro, standing};
+use super::words::{MOST_CAUSES, explain_step, intro, standing};
 use crate::plan::{
     Explanation, ExplanationBasis, RunState, StepCause, StepExplanation, StepStanding, StepTiming,
     SubjectKind,
@@ -60,7 +60,8 @@ pub fn write_thing(
     }
     if explanation.more_steps > 0 {
         let more = counted(explanation.more_steps, "more step", "more steps");
-        writeln!(out, "  … and {more}; `trueup explain STEP` explains one")?;
+        let command = explain_step(&explanation.basis);
+        writeln!(out, "  … and {more}; `{}` explains one", Visible(&command))?;
     }
     if !explanation.ways_out.is_empty() {
         writeln!(out, "\n{}", palette.paint(Role::Strong, "Ways out"))?;

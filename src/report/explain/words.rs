@@ -1,6 +1,6 @@
 //! The words of explanations, as text and pages have them.
 
-use crate::plan::{CausesNeeded, StepExplanation, StepStanding};
+use crate::plan::{CausesNeeded, ExplanationBasis, StepExplanation, StepStanding};
 use crate::report::Role;
 
 /// Causes that are listed for one step.
@@ -34,5 +34,14 @@ pub(in crate::report) fn intro(step: &StepExplanation) -> &'static str {
         (_, CausesNeeded::AnyOne) => "until any one of these ends:",
         (_, CausesNeeded::All) if count > 1 => "until these have ended, all of them:",
         (_, CausesNeeded::All) => "until this has ended:",
+    }
+}
+
+/// The command that explains one step on the basis of an explanation.
+pub(in crate::report) fn explain_step(basis: &ExplanationBasis) -> String {
+    match basis {
+        ExplanationBasis::Plan => "trueup explain STEP".to_owned(),
+        ExplanationBasis::File { path } => format!("trueup explain STEP {path}"),
+        ExplanationBasis::Run { run, .. } => format!("trueup explain STEP {run}"),
     }
 }

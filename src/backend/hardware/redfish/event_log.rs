@@ -96,7 +96,8 @@ impl Machine<'_> {
         let count = page.number("/Members@odata.count").unwrap_or(0);
         let shown = page.parts("/Members").len() as u64;
         if found.is_empty() && count > shown && shown > 0 {
-            let last = format!("{path}?$skip={}", count - shown.min(count));
+            let join = if path.contains('?') { '&' } else { '?' };
+            let last = format!("{path}{join}$skip={}", count - shown.min(count));
             if let Ok(page) = self.controller.get(&last).await {
                 found = told(&page, begin);
             }
@@ -115,7 +116,7 @@ fn told(page: &Resource, begin: Timestamp) -> Vec<(Timestamp, String)> {
         let text = plain(entry.text("/Message")?, LONGEST);
         let severity = entry.text("/Severity").filter(|severity| *severity != "OK");
         let severity = severity.map(|severity| format!(" ({})", plain(severity, 20)));
-        let time = created.strftime("%H:%M:%S");
+        let time = created.strftime("%H:%M:%SZ");
         (created >= begin).then(|| {
             let text = format!("{time} {text}{}", severity.unwrap_or_default());
             (created, text)

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use crate::plan::{Explanation, StepStanding};
 use crate::report::counted;
 use crate::report::escape::xml;
-use crate::report::explain::words::{MOST_CAUSES, intro, standing};
+use crate::report::explain::words::{MOST_CAUSES, explain_step, intro, standing};
 
 /// Writes the steps of an explanation with their smallest causes, as a part of a page.
 ///
@@ -50,9 +50,11 @@ pub(super) fn write(out: &mut dyn Write, explanation: &Explanation) -> fmt::Resu
     writeln!(out, "</ul>")?;
     if explanation.more_steps > 0 {
         let more = counted(explanation.more_steps, "more step", "more steps");
+        let command = explain_step(&explanation.basis);
         writeln!(
             out,
-            "<p>… and {more}; <code>trueup explain STEP</code> explains one</p>"
+            "<p>… and {more}; <code>{}</code> explains one</p>",
+            xml(&command)
         )?;
     }
     writeln!(out, "</section>")

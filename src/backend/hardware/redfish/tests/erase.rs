@@ -194,7 +194,7 @@ async fn a_failure_names_the_last_entries_of_the_event_log_since_the_step_began(
     let error = site.act(StepKind::Destroy).await.unwrap_err().to_string();
     let (_, told) = error.split_once("; event log of its controller: ").unwrap();
     assert!(
-        told.starts_with("09:00:00 Drive 1") && told.ends_with("(Critical)"),
+        told.starts_with("09:00:00Z Drive 1") && told.ends_with("(Critical)"),
         "{told}"
     );
     assert!(
