@@ -41,6 +41,12 @@ pub enum Credentials {
 }
 
 impl Credentials {
+    /// A text of the service that has them, as it may be shown: it may repeat them.
+    #[must_use]
+    pub fn shown(&self, text: &str, longest: usize) -> String {
+        plain(&Forms::of(self.secrets()).masked(text), longest)
+    }
+
     /// The texts to mask.
     fn secrets(&self) -> Vec<Cow<'_, str>> {
         match self {

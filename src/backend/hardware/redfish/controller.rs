@@ -145,6 +145,11 @@ impl Controller {
         &self.endpoint
     }
 
+    /// A text of the controller as it may be shown.
+    pub(super) fn shown(&self, text: &str, longest: usize) -> String {
+        self.login.shown(text, longest)
+    }
+
     /// Opens a session where the service has them; a path from its root, or from an earlier time.
     ///
     /// # Errors
@@ -464,12 +469,12 @@ impl Controller {
                 Ok(TaskState::Warned(text)) => {
                     let text = format!(
                         "{what} ended with a warning, so that it may not be complete: {}",
-                        plain(&text, 300)
+                        self.shown(&text, 300)
                     );
                     return Err(failed(Class::Ambiguous, &text));
                 }
                 Ok(TaskState::Failed(text)) => {
-                    let text = format!("{what} failed: {}", plain(&text, 300));
+                    let text = format!("{what} failed: {}", self.shown(&text, 300));
                     return Err(failed(Class::Permanent, &text));
                 }
                 Ok(TaskState::Gone) => {

@@ -10,7 +10,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::machine::Machine;
 use super::resource::{Part, Resource};
-use crate::backend::http::plain;
 
 /// Logs of one machine that are read.
 const MOST_LOGS: usize = 4;
@@ -91,7 +90,7 @@ impl Machine<'_> {
         let Ok(page) = self.controller.get(path).await else {
             return Vec::new();
         };
-        let mut found = told(&page, begin);
+        let mut found = self.told(&page, begin);
         // Some begin with the oldest entry, and the newest are on the last page.
         let count = page.number("/Members@odata.count").unwrap_or(0);
         let shown = page.parts("/Members").len() as u64;
@@ -99,28 +98,29 @@ impl Machine<'_> {
             let join = if path.contains('?') { '&' } else { '?' };
             let last = format!("{path}{join}$skip={}", count - shown.min(count));
             if let Ok(page) = self.controller.get(&last).await {
-                found = told(&page, begin);
+                found = self.told(&page, begin);
             }
         }
         found
     }
-}
 
-/// The entries of a page that are not older than a time.
-fn told(page: &Resource, begin: Timestamp) -> Vec<(Timestamp, String)> {
-    let entries = page.parts("/Members").into_iter().filter_map(|part| {
-        let Part::Whole(entry) = part else {
-            return None;
-        };
-        let created: Timestamp = entry.text("/Created")?.parse().ok()?;
-        let text = plain(entry.text("/Message")?, LONGEST);
-        let severity = entry.text("/Severity").filter(|severity| *severity != "OK");
-        let severity = severity.map(|severity| format!(" ({})", plain(severity, 20)));
-        let time = created.strftime("%H:%M:%SZ");
-        (created >= begin).then(|| {
-            let text = format!("{time} {text}{}", severity.unwrap_or_default());
-            (created, text)
-        })
-    });
-    entries.collect()
+    /// The entries of a page that are not older than a time.
+    fn told(&self, page: &Resource, begin: Timestamp) -> Vec<(Timestamp, String)> {
+        let shown = |text: &str, longest| self.controller.shown(text, longest);
+        let entries = page.parts("/Members").into_iter().filter_map(|part| {
+            let Part::Whole(entry) = part else {
+                return None;
+            };
+            let created: Timestamp = entry.text("/Created")?.parse().ok()?;
+            let text = shown(entry.text("/Message")?, LONGEST);
+            let severity = entry.text("/Severity").filter(|severity| *severity != "OK");
+            let severity = severity.map(|severity| format!(" ({})", shown(severity, 20)));
+            let time = created.strftime("%H:%M:%SZ");
+            (created >= begin).then(|| {
+                let text = format!("{time} {text}{}", severity.unwrap_or_default());
+                (created, text)
+            })
+        });
+        entries.collect()
+    }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::resource::Redfish as Words;
 use crate::backend::Secret;
-use crate::backend::http::{Answer, Client, Credentials, Endpoint, Failure, Request};
+use crate::backend::http::{Answer, Client, Credentials, Endpoint, Failure, Request, plain};
 use crate::backend::looks::{Endings, LAST_ENDS};
 use crate::threads::lock;
 
@@ -124,6 +124,14 @@ enum AccountState {
 }
 
 impl Login {
+    /// A text of the controller as it may be shown.
+    pub(super) fn shown(&self, text: &str, longest: usize) -> String {
+        match &self.account {
+            Some(account) => account.shown(text, longest),
+            None => plain(text, longest),
+        }
+    }
+
     pub(super) fn new(
         client: Arc<Client>,
         subject: Arc<str>,

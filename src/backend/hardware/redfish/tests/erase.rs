@@ -184,7 +184,7 @@ async fn a_failure_names_the_last_entries_of_the_event_log_since_the_step_began(
         entry(
             1,
             "2026-11-27T09:00:00Z",
-            "Drive 1\u{1b}[31m\nis  missing, password s3cret.",
+            "Drive 1\u{1b}[31m\nis  missing for s3cret.",
         ),
         json!({"Message": "No time"}),
         json!("no entry"),
