@@ -217,7 +217,10 @@ impl PreconditionChecker {
         let Some(node) = node.and_then(|name| self.expected.get(name)) else {
             return Ok(());
         };
-        let seen = self.backends.see_only(&[node.clone()], true, None).await;
+        let seen = self
+            .backends
+            .see_only(std::slice::from_ref(node), true, None)
+            .await;
         let Some(seen) = seen.nodes.get(&node.name) else {
             return Ok(());
         };

@@ -154,7 +154,7 @@ impl<'a> Rules<'a> {
                     None,
                 );
             }
-            for why in guard::unexpected(self.guards, &subject.name, node) {
+            for why in guard::unexpected(self.guards, subject.name, node) {
                 item.block(&why, None);
             }
             for part in node.left_out.iter() {
