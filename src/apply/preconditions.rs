@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::Preconditions;
 use crate::backend::{Backends, Look, Order, Pending};
 use crate::design::{EtcdCluster, NodeDesign, NodeName};
-use crate::guard::Guarded;
 use crate::guard::quorum;
+use crate::guard::{self, Guarded};
 use crate::observed::Observations;
 use crate::plan::{self, Action, Plan, Precondition, Sources};
 use crate::remediation::Share;
@@ -35,6 +35,9 @@ pub struct PreconditionChecker {
     max_unhealthy: Share,
     /// Etcd clusters that may end with their machine.
     given_up: BTreeSet<Arc<str>>,
+    /// The machines that the plan deploys, of which the policy demands the parts that are expected.
+    expected: BTreeMap<NodeName, Arc<NodeDesign>>,
+    site: Guarded,
     /// Steps that must not be begun, by their positions, and why.
     refused: BTreeMap<usize, Arc<str>>,
 }
@@ -94,6 +97,8 @@ impl PreconditionChecker {
                 .remediation
                 .max_unhealthy(plan.options.remediation.max_unhealthy),
             given_up: plan.options.leaving.destroy_etcd.clone(),
+            expected: expected(&plan, site),
+            site: site.clone(),
             refused: BTreeMap::new(),
             plan,
         }
@@ -201,6 +206,30 @@ impl PreconditionChecker {
         Ok(())
     }
 
+    /// Whether a machine has the parts that are demanded of it: asked again before it is emptied, before it is taken away,
+    /// and before it is deployed, since a new machine shows its parts only once it is prepared.
+    async fn has_parts(&self, order: &Order) -> Result<(), Arc<str>> {
+        let asks = matches!(
+            order.step.id.kind,
+            StepKind::Drain | StepKind::Destroy | StepKind::Deploy
+        );
+        let node = order.step.id.node.as_ref().filter(|_| asks);
+        let Some(node) = node.and_then(|name| self.expected.get(name)) else {
+            return Ok(());
+        };
+        let seen = self
+            .backends
+            .see_only(std::slice::from_ref(node), true, None)
+            .await;
+        let Some(seen) = seen.nodes.get(&node.name) else {
+            return Ok(());
+        };
+        match guard::unexpected(self.site.guards(), &node.name, seen).first() {
+            Some(why) => Err(Arc::from(why.as_str())),
+            None => Ok(()),
+        }
+    }
+
     /// Whether it is the machine that has failed, and not a common cause. A running remediation is finished
     /// in spite of the others.
     async fn is_the_machine(&self, order: &Order) -> Result<(), Arc<str>> {
@@ -216,6 +245,21 @@ impl PreconditionChecker {
         let seen = self.backends.see_only(&self.all, true, look).await;
         plan::breaker_of(&seen, self.max_unhealthy).map_err(|broken| broken.to_string().into())
     }
+}
+
+/// The machines that a plan deploys, where the policy demands the parts that are expected of them.
+fn expected(plan: &Plan, site: &Guarded) -> BTreeMap<NodeName, Arc<NodeDesign>> {
+    let mut deployed = BTreeMap::new();
+    if site.guards().policy.demands_expected_hardware {
+        let steps = plan.steps.iter();
+        let steps = steps.filter(|step| step.id.kind == StepKind::Deploy);
+        for name in steps.filter_map(|step| step.id.node.as_ref()) {
+            if let Some(node) = site.nodes.get(name) {
+                deployed.insert(name.clone(), node.clone());
+            }
+        }
+    }
+    deployed
 }
 
 /// The drain of the node whose etcd members are removed, where the plan has one before that.
@@ -236,6 +280,7 @@ impl Preconditions for PreconditionChecker {
             if let Some(reason) = self.refused.get(&(step.0 as usize)) {
                 return Err(reason.clone());
             }
+            self.has_parts(order).await?;
             let mut preconditions = self.preconditions(step);
             let removal = self.removals.get(&(step.0 as usize)).copied();
             let mut sources = plan::sources(preconditions.clone());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{
     Backends, CleaningPolicy, DeploymentConfiguration, Design, EtcdCluster, Group, HardwareBackend,
-    NodeDesign, NodeName, Policy, Retirement,
+    HardwareValue, NodeDesign, NodeName, Policy, Retirement,
 };
 
 /// The guards of a site: what may be done to it, when, how much at a time, by whose consent, and how it is reached.
@@ -27,6 +27,8 @@ pub struct Guards {
     pub cleaning: Vec<CleaningPolicy>,
     /// The Policy.
     pub policy: Policy,
+    /// Parts that another revision which has a say demands of machines, and their design does not expect.
+    pub expected_elsewhere: BTreeMap<NodeName, Vec<HardwareValue>>,
     /// The backends of the hardware and of the clusters.
     pub backends: Backends,
     /// From where they were taken, where that is another revision.

@@ -24,7 +24,7 @@ const PARTS: [&str; 5] = ["firmware", "bios", "boot", "bmc", EXPECT];
 const EXPECT: &str = "expect";
 
 /// A value that a machine is to have, by its name (`bios.ProcVirtualization`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HardwareValue {
     /// Part and name.
     pub name: Arc<str>,
@@ -79,6 +79,14 @@ impl NodeDesign {
             }
         }
         values.sort_by(|one, other| one.name.cmp(&other.name));
+        values
+    }
+
+    /// The parts that it is expected to have, sorted by name.
+    #[must_use]
+    pub fn expected_parts(&self) -> Vec<HardwareValue> {
+        let mut values = self.hardware(Section::Expected);
+        values.retain(|each| each.name.starts_with("expect."));
         values
     }
 

@@ -174,7 +174,8 @@ impl Sections {
 
     /// Takes how the machine is reached, and where it stands, from other sections.
     pub(super) fn reach_as(&mut self, now: &Self) {
-        for section in [Section::OutOfBand, Section::Inventory] {
+        // What is expected has a say in whether it is deployed.
+        for section in [Section::OutOfBand, Section::Inventory, Section::Expected] {
             self.fields[section as usize].clone_from(&now.fields[section as usize]);
         }
         let controller = now.own.as_deref().and_then(|own| own.controller.clone());

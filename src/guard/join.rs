@@ -109,6 +109,27 @@ pub(super) fn expected_hardware(guards: &mut Guards, _: &Design, other: &Documen
     guards.policy.demands_expected_hardware |= other.guards.policy.demands_expected_hardware;
 }
 
+/// What the other demands of a machine counts also where its design expects it no more.
+pub(super) fn expected_parts(guards: &mut Guards, design: &Design, other: &Documented) {
+    if !other.guards.policy.demands_expected_hardware {
+        return;
+    }
+    for (name, node) in &other.nodes {
+        let mut parts = node.expected_parts();
+        let own = design.nodes.get(name).filter(|_| !parts.is_empty());
+        let Some(own) = own.map(|own| own.expected_parts()) else {
+            continue;
+        };
+        parts.retain(|part| !own.contains(part));
+        if !parts.is_empty() {
+            let known = guards.expected_elsewhere.entry(name.clone()).or_default();
+            known.extend(parts);
+            known.sort();
+            known.dedup();
+        }
+    }
+}
+
 pub(super) fn disruption(guards: &mut Guards, _: &Design, other: &Documented) {
     let policy = &mut guards.policy.disruption;
     *policy = policy.lower(&other.guards.policy.disruption);

@@ -157,6 +157,9 @@ pub(super) fn merge_guards(
 fn planned_at(newest: &Documented, older: &Documented) -> Guarded {
     let mut guards = Guards::clone(&newest.guards);
     merge_guards(&mut guards, newest, older, MergeFor::Action);
+    // Its machines are of the older revision, so that what the newest expects is what is expected elsewhere.
+    guards.expected_elsewhere.clear();
+    super::join::expected_parts(&mut guards, older, newest);
     // The groups that a plan of the whole site goes through are those it was made with.
     guards.groups.clone_from(&older.guards.groups);
     guards.cleaning.clone_from(&older.guards.cleaning);

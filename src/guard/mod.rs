@@ -3,6 +3,7 @@
 //! The same functions judge a plan and the instant of the act. Which machine a word means is decided here, too.
 
 mod criteria;
+mod expected;
 mod join;
 mod merge;
 mod order;
@@ -13,6 +14,7 @@ mod waves;
 pub mod windows;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain, may_fail};
+pub use expected::unexpected;
 pub use merge::{BuiltOf, Guarded, MergeFor, OlderRevision, Revisions};
 pub use selection::{ALL, Machines, WordError, WordKind, glob, is_by_name, is_glob};
 pub use table::{

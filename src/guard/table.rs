@@ -115,8 +115,29 @@ const CLEANING: &[StepKind] = &[
     StepKind::Clean,
 ];
 
+/// The machines of which each part is demanded. A machine that the other revision has no more is demanded nothing of.
+fn expected_parts(subject: &Subject<'_>) -> Value {
+    let mut machines: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    if subject.guards.policy.demands_expected_hardware {
+        let elsewhere = &subject.guards.expected_elsewhere;
+        let is_known = |name: &NodeName| {
+            let against = subject.against;
+            against.is_none_or(|other| other.nodes.contains_key(name.as_str()))
+        };
+        let nodes = subject.design.nodes.iter();
+        for (name, node) in nodes.filter(|(name, _)| subject.counts(name) && is_known(name)) {
+            let others = elsewhere.get(name).into_iter().flatten().cloned();
+            for part in node.expected_parts().into_iter().chain(others) {
+                let part = format!("{} {}", part.name, part.value);
+                machines.entry(part).or_default().insert(name.as_str());
+            }
+        }
+    }
+    json!(machines)
+}
+
 /// All guards.
-pub static TABLE: [Guard; 29] = [
+pub static TABLE: [Guard; 30] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -200,6 +221,13 @@ pub static TABLE: [Guard; 29] = [
         join: Join::Both(join::expected_hardware),
         value: |subject| json!(subject.guards.policy.demands_expected_hardware),
         order: Order::Demand,
+    },
+    Guard {
+        name: "expected_parts",
+        fields: &[(kind::HARDWARE, "expect"), (kind::HARDWARE, "selectors")],
+        join: Join::Both(join::expected_parts),
+        value: expected_parts,
+        order: Order::Each(&Order::AtLeastMachines),
     },
     Guard {
         name: "disruption",
@@ -529,10 +557,20 @@ pub fn about(
     takes: &dyn Fn(&str) -> bool,
 ) -> BTreeMap<Arc<str>, Value> {
     let mut values = values.clone();
-    let guards = TABLE.iter();
-    for guard in guards.filter(|guard| matches!(guard.order, Order::AtLeastMachines)) {
-        if let Some(Value::Array(machines)) = values.get_mut(guard.name) {
+    let retain = |machines: &mut Value| match machines {
+        Value::Array(machines) => {
             machines.retain(|name| name.as_str().is_some_and(takes));
+            !machines.is_empty()
+        }
+        _ => true,
+    };
+    for guard in &TABLE {
+        match (guard.order, values.get_mut(guard.name)) {
+            (Order::AtLeastMachines, Some(machines)) => drop(retain(machines)),
+            (Order::Each(Order::AtLeastMachines), Some(Value::Object(parts))) => {
+                parts.retain(|_, machines| retain(machines));
+            }
+            _ => {}
         }
     }
     values

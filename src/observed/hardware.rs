@@ -32,6 +32,13 @@ fn hardware_drift(node: &NodeDesign, seen: &HardwareSeen) -> (Vec<PartDrift>, bo
 }
 
 impl ObservedNode {
+    /// The parts that it has otherwise than Hardware documents expect.
+    pub fn unexpected_parts(&self) -> impl Iterator<Item = &PartDrift> {
+        self.drift
+            .iter()
+            .filter(|part| part.section == Section::Expected && part.field.starts_with("expect."))
+    }
+
     /// Adds how the values that its controller shows stand to its Hardware documents, where it has any.
     pub fn compare_hardware(&mut self, node: &NodeDesign, seen: &HardwareSeen) {
         let (drift, is_whole) = hardware_drift(node, seen);

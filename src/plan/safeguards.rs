@@ -5,8 +5,9 @@ use super::item::Item;
 use super::rules::Rules;
 use super::{ChangeKind, deploy_steps};
 use crate::design::{Rung, Section, WipePolicy};
+use crate::guard;
 use crate::identity::Proof;
-use crate::observed::{Capability, PartDrift};
+use crate::observed::Capability;
 
 impl<'a> Rules<'a> {
     /// Applies the rules above all flags: a machine that is held, protection, and the capabilities of its backend.
@@ -153,16 +154,8 @@ impl<'a> Rules<'a> {
                     None,
                 );
             }
-            let is_expected = |part: &&PartDrift| {
-                part.section == Section::Expected && part.field.starts_with("expect.")
-            };
-            if self.guards.policy.demands_expected_hardware {
-                for part in node.drift.iter().filter(is_expected) {
-                    item.block(
-                        &format!("the policy demands the parts that are expected of it: {part}"),
-                        None,
-                    );
-                }
+            for why in guard::unexpected(self.guards, subject.name, node) {
+                item.block(&why, None);
             }
             for part in node.left_out.iter() {
                 item.because(format!("left out: {part}"));

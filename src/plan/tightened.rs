@@ -184,9 +184,11 @@ mod tests {
     ];
 
     /// Guards that a run is under because it is carried out with the design of now, or its plan is judged once more.
-    const AS_IT_RUNS: [&str; 7] = [
+    const AS_IT_RUNS: [&str; 9] = [
         "allow_plain_http",
         "etcd_clusters",
+        "expected_hardware",
+        "expected_parts",
         "maintenance_windows",
         "reach",
         "rego",
@@ -195,10 +197,9 @@ mod tests {
     ];
 
     /// Guards of the revision that is applied, which a run goes through as its plan has them.
-    const AS_PLANNED: [&str; 9] = [
+    const AS_PLANNED: [&str; 8] = [
         "blast_radius",
         "break_glass",
-        "expected_hardware",
         "clean_steps",
         "clean_steps_left_out",
         "groups",

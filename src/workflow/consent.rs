@@ -277,6 +277,7 @@ const BLOCKING: &[&str] = &[
     "allow_plain_http",
     "etcd_clusters",
     "expected_hardware",
+    "expected_parts",
     "protected",
     "redeploy_on_change",
     "remediation",

@@ -25,7 +25,7 @@ pub(crate) struct Row {
     pub(crate) for_actions: bool,
 }
 
-pub(crate) const ROWS: [Row; 10] = [
+pub(crate) const ROWS: [Row; 11] = [
     Row {
         strict: "maintenance_windows: [{days: [monday], from: \"00:00\", to: \"00:01\"}]",
         ends: Ends::Refused,
@@ -86,14 +86,28 @@ pub(crate) const ROWS: [Row; 10] = [
         says: "wipe: require",
         for_actions: false,
     },
+    Row {
+        strict: "expected_hardware: demand",
+        ends: Ends::NodeStays,
+        says: "the policy demands the parts that are expected of it: expect.memory_gib: 448, designed 512",
+        for_actions: true,
+    },
 ];
+
+/// A machine that lacks a part.
+const PARTS: &str = "      hardware: [{nodes: [edge-3], values: {expect.memory_gib: \"448\"}}]\n";
+const EXPECTED: &str = "\
+schema: trueup/Hardware/v1
+metadata: {name: all}
+data: {mode: report, expect: {memory_gib: 512}}
+";
 
 /// Machines that take a while to be deployed, and nothing else does.
 const IN_REAL_TIME: &str = "\
 schema: trueup/Backends/v1
 metadata: {name: backends}
 data:
-  hardware: {kind: sim, sim: {clock: real, durations: {destroy: 0.1, prepare: 0.1, deploy: 1}}}
+  hardware: {kind: sim, sim: {clock: real, hardware: [{nodes: [edge-3], values: {expect.memory_gib: \"448\"}}], durations: {destroy: 0.1, prepare: 0.1, deploy: 1}}}
   clusters: {kubernetes: {kind: sim, sim: {durations: {change: 0.1, shutdown_kubelet: 0.1, join: 0.1}}}}
 ";
 
@@ -136,6 +150,9 @@ pub(crate) fn before() -> Fixture {
     let fixture = example("edge");
     fixture.checkout.write("strict/deny.rego", rules(deny));
     fixture.checkout.write("signers", SIGNER);
+    let backends = fixture.read("backends.yaml") + PARTS;
+    fixture.checkout.write("backends.yaml", backends);
+    fixture.checkout.write("hardware.yaml", EXPECTED);
     write_policy(&fixture, LOOSE);
     let apply = ["apply", "--yes", "--allow-intermediate-commits"];
     fixture.run(&apply).with(0);

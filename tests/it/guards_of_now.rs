@@ -480,3 +480,71 @@ fn a_flag_does_not_take_back_that_a_cluster_lists_a_member_on_a_node() {
         .with(4)
         .saying("at an address of it, which no document lists");
 }
+
+/// Writes that machines are to have so much memory, and that one of them shows so much.
+fn write_memory(fixture: &Fixture, expected: u32, shown: u32) {
+    let backends = read(fixture, "backends.yaml");
+    let kept = backends.split("      hardware: [").next().unwrap();
+    let values = format!(
+        "      hardware: [{{nodes: [edge-1], values: {{expect.memory_gib: \"{shown}\"}}}}]\n"
+    );
+    fixture
+        .checkout
+        .write("backends.yaml", kept.to_owned() + &values);
+    let document = format!(
+        "schema: trueup/Hardware/v1\nmetadata: {{name: all}}\ndata: {{expect: {{memory_gib: {expected}}}}}\n"
+    );
+    fixture.checkout.write("hardware.yaml", document);
+}
+
+#[test]
+fn one_commit_cannot_expect_less_of_a_machine_and_deploy_it() {
+    for lowered in ["lower", "drop"] {
+        let fixture = example("edge");
+        write_memory(&fixture, 512, 512);
+        write_policy(&fixture, "data: {expected_hardware: demand}");
+        let apply = ["apply", "--yes", "--allow-intermediate-commits"];
+        fixture.run(&apply).with(0);
+        write_memory(&fixture, 448, 448);
+        if lowered == "drop" {
+            std::fs::remove_file(fixture.checkout.path().join("hardware.yaml")).unwrap();
+        }
+        let profiles = read(&fixture, "profiles.yaml").replace("ubuntu-24.04", "ubuntu-26.04");
+        fixture.checkout.write("profiles.yaml", profiles);
+        fixture.checkout.commit("Expect less, and a new image");
+        let why = "the guards in force demand that it has expect.memory_gib: 512";
+        for action in [UPDATE, SAVED, REDEPLOY] {
+            let ended = ends(&fixture, action);
+            let text = format!("{}{}", ended.stdout, ended.stderr);
+            assert!(text.contains(why), "{lowered} {action:?}: {text}");
+            assert_eq!(fixture.effects("destroyed"), 0, "{lowered} {action:?}");
+        }
+        let guards = ["apply", "guards", "--yes"];
+        let refused = fixture.run(&guards).with(4);
+        refused.saying("--allow-loosening").saying("expected_parts");
+        fixture
+            .run(&[&guards[..], &["--allow-loosening"]].concat())
+            .with(0);
+        ends(&fixture, UPDATE).with(0);
+        assert_eq!(fixture.effects("destroyed"), 1, "{lowered}");
+    }
+}
+
+#[test]
+fn what_is_expected_of_a_machine_that_is_built_of_an_older_revision_is_of_now() {
+    let fixture = example("edge");
+    write_memory(&fixture, 448, 448);
+    write_policy(&fixture, "data: {expected_hardware: demand}");
+    let apply = ["apply", "--yes", "--allow-intermediate-commits"];
+    fixture.run(&apply).with(0);
+    write_memory(&fixture, 512, 448);
+    fixture.checkout.commit("Expect more");
+    let why = "the policy demands the parts that are expected of it: expect.memory_gib: 448, designed 512";
+    for more in [&[][..], &["--target-revision", "successful-site-action"]] {
+        let redeploy = [REDEPLOY, more].concat();
+        let ended = fixture.run(&redeploy);
+        let text = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(text.contains(why), "{more:?}: {text}");
+        assert_eq!(fixture.effects("destroyed"), 0, "{more:?}");
+    }
+}

@@ -50,13 +50,8 @@ impl Provided {
     }
 
     /// The values that other machines can have, too.
-    pub(super) fn learned(mut self) -> HardwareSeen {
-        let is_common = |name: &str| match name.strip_prefix("bios.") {
-            Some(attribute) => self.terms.is_common(attribute),
-            None => true,
-        };
-        self.seen.retain(|name, _| is_common(name));
-        self.seen
+    pub(super) fn learned(self) -> HardwareSeen {
+        self.terms.learned(self.seen)
     }
 
     /// Takes in the version of a component.

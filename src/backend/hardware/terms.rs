@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::backend::http::plain;
 use crate::diagnostic::nearest;
+use crate::observed::HardwareSeen;
 
 /// Most attributes that are read from a registry.
 const MOST: usize = 10_000;
@@ -66,21 +67,41 @@ impl Terms {
         Self(entries.take(MOST).collect())
     }
 
+    /// The values of a machine that others can have, too: all but those of attributes that are its own. Every backend asks this.
+    pub(super) fn learned(&self, mut seen: HardwareSeen) -> HardwareSeen {
+        seen.retain(|name, _| {
+            let attribute = name.strip_prefix("bios.");
+            attribute.is_none_or(|attribute| self.is_common(attribute))
+        });
+        seen
+    }
+
     /// Whether an attribute can be the same on other machines: it can be set, and is neither a password nor named like what
     /// a machine has for itself alone.
-    pub(super) fn is_common(&self, name: &str) -> bool {
-        const OWN: [&str; 7] = [
-            "password",
-            "serial",
+    fn is_common(&self, name: &str) -> bool {
+        const OWN: [&str; 15] = [
             "asset",
+            "credential",
+            "guid",
+            "hostname",
+            "host_name",
+            "macaddr",
+            "passphrase",
+            "passwd",
+            "password",
+            "pwd",
+            "secret",
+            "serial",
             "servicetag",
             "service_tag",
             "uuid",
-            "macaddr",
         ];
         let word = name.to_ascii_lowercase();
         let terms = self.0.get(name);
-        !OWN.iter().any(|own| word.contains(own))
+        // Within another word it says nothing (`MachineCheck`).
+        let is_mac = name.contains("MAC") || word.starts_with("mac_") || word.ends_with("mac");
+        !is_mac
+            && !OWN.iter().any(|own| word.contains(own))
             && terms.is_none_or(|terms| !terms.is_read_only && !terms.is_own)
     }
 
@@ -256,6 +277,31 @@ mod tests {
         // Without a registry the value of now tells the type.
         assert_eq!(value_of(bios, None, "Cores", "9"), Ok(json!(9)));
         assert_eq!(value_of(bios, None, "Turbo", "On"), Ok(json!("On")));
+    }
+
+    #[test]
+    fn what_is_learned_has_nothing_of_the_machine_alone_whether_there_is_a_registry_or_not() {
+        let own = [
+            "AdminPwd",
+            "AssetTag",
+            "HostName",
+            "IscsiSecret",
+            "NIC1_MAC",
+            "NicMac",
+            "SystemSerialNumber",
+            "SystemUUID",
+            "TpmPassphrase",
+        ];
+        let common = ["MachineCheck", "Turbo"];
+        let seen = own.iter().chain(&common).map(|name| format!("bios.{name}"));
+        let seen = seen.chain(["firmware.mac".to_owned()]);
+        let seen: HardwareSeen = seen.map(|name| (Arc::from(name), Arc::from("x"))).collect();
+        let registry = json!({"RegistryEntries": {"Attributes": [{"AttributeName": "Turbo"}]}});
+        for terms in [Terms::default(), Terms::of_registry(&registry)] {
+            let learned = terms.learned(seen.clone());
+            let names: Vec<&str> = learned.keys().map(|name| &**name).collect();
+            assert_eq!(names, ["bios.MachineCheck", "bios.Turbo", "firmware.mac"]);
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::shapes::{APPLY_TIME, Operation, Shape, TARGETS, UPDATE_PROTOCOL};
 use super::task::TaskState;
 use super::time_of;
 use super::values::HardwareReading;
-use crate::backend::hardware::level::{Level, Twice};
+use crate::backend::hardware::level::{Level, Twice, holds};
 use crate::backend::hardware::service::{TRIES, missing, settings, unchanged};
 use crate::backend::hardware::terms::value_of;
 use crate::backend::http::plain;
@@ -238,20 +238,24 @@ impl Machine<'_> {
         }
     }
 
-    /// How far a service is: its values are read, and what its notes tell of a restart that is owed.
+    /// How far a service is: its values are read twice, and what its notes tell of a restart that is owed.
     pub(super) async fn probe_service(&self, order: &Order) -> Result<Probe, ActError> {
         let is_begun = !super::notes::states(&order.notes).is_empty();
         let owes_restart = (1..=TRIES).any(|round| self.is_owed(order, round));
-        let system = self.read_system().await?;
-        let reading = self.read_settings(order, &system).await?;
-        let is_true = missing(settings(order), &reading.seen).is_empty();
-        Ok(
-            match (is_begun, is_true && power_of(&system) == Some(Power::On)) {
-                (_, true) if !owes_restart => Probe::Done,
-                (false, _) => Probe::NotBegun,
-                (true, _) => Probe::UnderWay,
-            },
-        )
+        let read = || async {
+            let system = self.read_system().await?;
+            let reading = self.read_settings(order, &system).await?;
+            let is_true = missing(settings(order), &reading.seen).is_empty();
+            Ok(is_true && power_of(&system) == Some(Power::On))
+        };
+        // One reading is none here, too: a run ends the step by what this answers.
+        if !owes_restart && holds(true, self.backend.settings.settling, read).await? {
+            return Ok(Probe::Done);
+        }
+        Ok(match is_begun {
+            true => Probe::UnderWay,
+            false => Probe::NotBegun,
+        })
     }
 
     /// Whether something was accepted in a try, and the restart after it was not.
@@ -524,9 +528,10 @@ impl Machine<'_> {
             match read.await {
                 Ok(reading) => {
                     let missing = missing(settings(order), &reading.seen);
-                    // One reading is none: some show once what was asked for, and then what they have.
-                    let confirmed = level.look(missing.is_empty()) == Level::Holds;
-                    if confirmed || is_over {
+                    // One reading is none: some show once what was asked for, and then what they have. So the first one
+                    // that shows it is never the last, also where it is time.
+                    let level = level.look(missing.is_empty());
+                    if level == Level::Holds || (is_over && level != Level::SeenOnce) {
                         let shown = |each: &'o HardwareSetting| {
                             (each, reading.seen.get(&each.name).cloned())
                         };

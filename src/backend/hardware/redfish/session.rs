@@ -164,6 +164,7 @@ impl Login {
             *lock(&self.session) = Some(kept);
             return Ok(());
         }
+        let _account = self.account_state.lock().await;
         self.renew().await
     }
 
@@ -186,7 +187,9 @@ impl Login {
             ending.await;
         }
         *lock(&self.sessions) = sessions;
+        let account = self.account_state.lock().await;
         self.renew().await?;
+        drop(account);
         if lock(&self.session).is_some() {
             return Ok(Some(true));
         }
@@ -206,6 +209,7 @@ impl Login {
         }
     }
 
+    /// Opens a session anew. The state of the account is held meanwhile: only one request at a time has the password.
     async fn renew(&self) -> Result<(), Failure> {
         let Some(Credentials::Basic { username, password }) = &self.account else {
             return Ok(());
@@ -265,44 +269,58 @@ impl Login {
             .send(&request.clone().credentials(Some(&token)))
             .await;
         match sent {
-            Err(failure) if failure.status() == Some(StatusCode::UNAUTHORIZED) => {
-                *lock(&self.session) = None;
-                let state = self.account_state.lock().await;
-                let is_refused = matches!(*state, AccountState::Refused(_));
-                drop(state);
-                if !is_refused {
-                    self.renew().await?;
-                }
-                match self.token() {
-                    Some(token) => self.client.send(&request.credentials(Some(&token))).await,
-                    None => self.send_with_account(request).await,
-                }
-            }
+            Err(failure) if is_unauthorized(&failure) => match self.renewed(&token).await? {
+                Some(token) => self.client.send(&request.credentials(Some(&token))).await,
+                None => self.send_with_account(request).await,
+            },
             sent => sent,
         }
+    }
+
+    /// The token in the place of one that has ended: of all requests whose session ended, one opens it anew, and where that was
+    /// refused, none does again.
+    async fn renewed(&self, ended: &Credentials) -> Result<Option<Credentials>, Failure> {
+        let mut state = self.account_state.lock().await;
+        let token = self.token();
+        let is_renewed = token.as_ref().is_none_or(|token| !is_same(token, ended));
+        if is_renewed || matches!(*state, AccountState::Refused(_)) {
+            return Ok(token.filter(|_| is_renewed));
+        }
+        // While no answer comes, the next request tries that, too.
+        self.renew().await?;
+        let token = self.token().filter(|token| !is_same(token, ended));
+        if token.is_none() {
+            *lock(&self.session) = None;
+            // What was accepted once may not be any more.
+            *state = AccountState::Untried;
+        }
+        Ok(token)
     }
 
     /// Sends with the account: a refused one costs two wrong passwords at most, with the session before.
     async fn send_with_account(&self, request: Request<'_>) -> Result<Answer, Failure> {
         let request = request.credentials(self.account.as_ref());
-        let send = || self.client.send(&request);
         let mut state = self.account_state.lock().await;
-        match &*state {
-            AccountState::Untried => {}
+        let sent = match &*state {
+            AccountState::Refused(failure) => return self.told(Err(failure.clone())),
+            AccountState::Untried => self.client.send(&request).await,
             AccountState::Accepted => {
                 drop(state);
-                return self.told(send().await);
+                let sent = self.client.send(&request).await;
+                state = self.account_state.lock().await;
+                sent
             }
-            AccountState::Refused(failure) => return self.told(Err(failure.clone())),
-        }
-        let sent = send().await;
-        *state = match &sent {
-            Err(failure) if failure.status() == Some(StatusCode::UNAUTHORIZED) => {
-                AccountState::Refused(failure.clone())
-            }
-            Err(failure) if failure.status().is_none() => AccountState::Untried,
-            _ => AccountState::Accepted,
         };
+        match (&sent, &*state) {
+            (Err(failure), AccountState::Untried | AccountState::Accepted)
+                if is_unauthorized(failure) =>
+            {
+                *state = AccountState::Refused(failure.clone());
+            }
+            (Ok(_), AccountState::Untried) => *state = AccountState::Accepted,
+            // Any other failure tells nothing of the account: some fail before they look at it.
+            _ => {}
+        }
         drop(state);
         self.told(sent)
     }
@@ -310,7 +328,7 @@ impl Login {
     /// An answer, or the first refusal of the account.
     fn told(&self, sent: Result<Answer, Failure>) -> Result<Answer, Failure> {
         match sent {
-            Err(failure) if failure.status() == Some(StatusCode::UNAUTHORIZED) => {
+            Err(failure) if is_unauthorized(&failure) => {
                 let refusal = lock(&self.refusal).clone();
                 Err(refusal.unwrap_or(failure))
             }
@@ -325,6 +343,20 @@ impl Login {
         if let Some(ending) = session.and_then(Session::ending) {
             ending.await;
         }
+    }
+}
+
+fn is_unauthorized(failure: &Failure) -> bool {
+    failure.status() == Some(StatusCode::UNAUTHORIZED)
+}
+
+/// Whether two tokens are of the same session.
+fn is_same(one: &Credentials, other: &Credentials) -> bool {
+    match (one, other) {
+        (Credentials::Header { value: one, .. }, Credentials::Header { value: other, .. }) => {
+            one.reveal() == other.reveal()
+        }
+        _ => false,
     }
 }
 

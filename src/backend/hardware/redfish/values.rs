@@ -66,7 +66,7 @@ impl Machine<'_> {
         let system = self.read_system().await?;
         let drives = self.drives(&system).await?.len();
         let all = EVERYTHING.map(Arc::from);
-        let mut reading = self.values_of(&all, &system, Some(drives)).await;
+        let reading = self.values_of(&all, &system, Some(drives)).await;
         if let Some(error) = reading.error {
             return Err(error);
         }
@@ -74,11 +74,7 @@ impl Machine<'_> {
             Some(bios) => self.attribute_terms(bios).await?.unwrap_or_default(),
             None => Arc::default(),
         };
-        reading.seen.retain(|name, _| {
-            let attribute = name.strip_prefix("bios.");
-            attribute.is_none_or(|attribute| terms.is_common(attribute))
-        });
-        Ok(reading.seen)
+        Ok(terms.learned(reading.seen))
     }
 
     /// The values of these names; those that a controller shows with them are there too.

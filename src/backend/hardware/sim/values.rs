@@ -18,6 +18,7 @@ use super::duration::duration;
 use super::faults::Patterns;
 use super::machine::Machine;
 use crate::backend::Order;
+use crate::backend::hardware::terms::Terms;
 use crate::design::{HardwareSetting, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, Seconds};
@@ -106,9 +107,9 @@ pub(super) fn of_machine(rows: &[HardwareRow], node: &NodeName, machine: &Machin
     values
 }
 
-/// All values of a machine.
+/// All values of a machine that others can have, too.
 pub(super) fn learned(rows: &[HardwareRow], node: &NodeDesign, machine: &Machine) -> HardwareSeen {
-    of_machine(rows, &node.name, machine)
+    Terms::default().learned(of_machine(rows, &node.name, machine))
 }
 
 /// Adds to an observed machine how its values stand to its design.

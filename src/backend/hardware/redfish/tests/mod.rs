@@ -9,6 +9,7 @@ mod many;
 mod models;
 mod password;
 mod service;
+mod session;
 mod updates;
 mod values;
 

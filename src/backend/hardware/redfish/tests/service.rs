@@ -177,9 +177,29 @@ async fn whatever_a_controller_reports_only_what_it_shows_after_the_restart_coun
     let reports = Report::ALL.into_iter();
     let lies = reports.flat_map(|report| Truth::ALL.map(|truth| (report, truth)));
     let lies: Vec<_> = lies.collect();
-    assert_eq!(lies.len(), 150);
+    assert_eq!(lies.len(), 165);
     for some in lies.chunks(25) {
         join_all(some.iter().map(|lie| case(*lie))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_service_is_found_done_only_where_its_values_are_shown_twice() {
+    for (truth, probed) in [
+        (Truth::ShownOnce, Probe::NotBegun),
+        (Truth::Changed, Probe::Done),
+    ] {
+        let (bmc, site) = machine(|hardware| {
+            if truth == Truth::Changed {
+                hardware.versions.insert("NIC.1", "22.5".to_owned());
+            }
+            hardware.lie = Some((Report::Completed, truth));
+            hardware.is_restarted();
+        })
+        .await;
+        let (order, _) = site.order_with(StepKind::Service, Some(settings(&[NIC])), Vec::new());
+        assert_eq!(site.hardware.probe(&order).await, probed, "{truth:?}");
+        drop(bmc);
     }
 }
 

@@ -105,12 +105,14 @@ pub(super) enum Truth {
     Late,
     /// The new version is shown once after the restart, and then the old one.
     ShownOnce,
+    /// The new version is shown each second time after the restart, and nothing changes.
+    Flickers,
     /// The version is shown with a word behind it.
     Altered,
 }
 
 impl Truth {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Changed,
         Self::Unchanged,
         Self::SecondTry,
@@ -120,6 +122,7 @@ impl Truth {
         Self::Lost,
         Self::Late,
         Self::ShownOnce,
+        Self::Flickers,
         Self::Altered,
     ];
 }
@@ -277,7 +280,7 @@ impl Hardware {
             return;
         };
         match truth {
-            Truth::Unchanged | Truth::Lost | Truth::ShownOnce => {}
+            Truth::Unchanged | Truth::Lost | Truth::ShownOnce | Truth::Flickers => {}
             Truth::SecondTry if self.asked.len() < 2 => {}
             Truth::OtherVersion => drop(self.versions.insert(name, "22.4".to_owned())),
             Truth::OtherComponent => drop(self.versions.insert("bmc", version)),
@@ -294,6 +297,7 @@ impl Hardware {
         }
         match (self.lie, readings) {
             (Some((_, Truth::Late)), Some(0 | 1)) => "21.0".to_owned(),
+            (Some((_, Truth::Flickers)), Some(readings)) if readings % 2 == 1 => "22.5".to_owned(),
             (Some((_, Truth::ShownOnce)), Some(0)) => "22.5".to_owned(),
             _ => self.versions["NIC.1"].clone(),
         }
