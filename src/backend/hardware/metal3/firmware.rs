@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Metal3;
@@ -103,18 +103,6 @@ struct Condition {
     observed_generation: i64,
 }
 
-/// The state of the objects of a host before a service.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Before {
-    /// The fields of its policy; `None`: it had none.
-    pub(super) policy: Option<(Option<String>, Option<String>)>,
-    /// Settings that the step wants, by name; null: they were not wanted.
-    pub(super) settings: Map<String, Value>,
-    /// All updates.
-    pub(super) updates: Vec<(String, String)>,
-}
-
 /// The operator's finding about a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
@@ -198,5 +186,6 @@ fn as_ironic(entry: &Value) -> Value {
         "lower_bound": entry.get("lowerBound"),
         "upper_bound": entry.get("upperBound"),
         "read_only": entry.get("readOnly"),
+        "unique": entry.get("unique"),
     })
 }

@@ -6,6 +6,7 @@
 //! is changed by a teardown and a deploy only, never in place. Hosts know neither retirement nor
 //! maintenance: trueup keeps both in labels and annotations of its own.
 
+mod before;
 mod change;
 mod firmware;
 mod lease;
@@ -207,7 +208,7 @@ impl Driver for Metal3 {
 
     async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
         match order.step.id.kind {
-            StepKind::Service => HostSteps::new(self, order, node).set_back(true).await,
+            StepKind::Service => HostSteps::new(self, order, node).take_back().await,
             _ => Ok(()),
         }
     }
