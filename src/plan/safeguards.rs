@@ -157,6 +157,12 @@ impl<'a> Rules<'a> {
                 part.section == Section::Expected && part.field.starts_with("expect.")
             };
             if self.guards.policy.demands_expected_hardware {
+                if let Some(why) = &node.unread_parts {
+                    let reason = format!(
+                        "the policy demands the parts that are expected of it, and not all could be read: {why}"
+                    );
+                    item.block_unreadable(&reason, None);
+                }
                 for part in node.drift.iter().filter(is_expected) {
                     item.block(
                         &format!("the policy demands the parts that are expected of it: {part}"),

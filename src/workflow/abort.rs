@@ -16,7 +16,7 @@ use crate::run::{
     self, Aborted, Interrupted, OpenSteps, Process, Seen, TakeOver, find_interrupted,
 };
 use crate::site::{At, Loader, locate_at};
-use crate::step::StepId;
+use crate::step::{StepId, StepKind};
 
 /// Machines that are probed at the same time.
 const LOOKS_AT_ONCE: usize = 32;
@@ -135,10 +135,16 @@ impl AbortRequest<'_> {
         let mut seen = BTreeMap::new();
         for look in driven(self.client, &equipped.runtime, asks) {
             if let Some((id, left)) = look.not_taken_back {
-                self.client.tell(&format!(
-                    "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
-                     anew at its next start; `trueup apply power on` takes them back first: {left}"
-                ));
+                self.client.tell(&match id.kind {
+                    StepKind::Service => format!(
+                        "warning: what was set for `{id}` cannot be taken back, and may be applied at the next restart of its \
+                         machine: {left}"
+                    ),
+                    _ => format!(
+                        "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
+                         anew at its next start; `trueup apply power on` takes them back first: {left}"
+                    ),
+                });
             }
             seen.extend(look.seen);
         }

@@ -31,6 +31,9 @@ const NOTED_OFF: &str = "off for its service";
 const READING: u32 = 72;
 /// How long the operator may take to judge what is wanted.
 const JUDGING: Duration = Duration::from_secs(60);
+/// What is said where the end of a service is not known.
+const STAYS: &str =
+    "what was set for its service stays until it is tried again, or its run is resumed or aborted";
 /// The word of a policy that has firmware applied to a machine in use.
 const ON_REBOOT: &str = "onReboot";
 
@@ -75,7 +78,10 @@ impl HostSteps<'_> {
                 }
             }
             // It is tried again, and then finds its notes.
-            Err(passing) => Err(passing),
+            Err(passing) => Err(match self.before() {
+                Ok(None) => passing,
+                _ => ActError::Ambiguous(Arc::from(format!("{passing}; {STAYS}"))),
+            }),
         }
     }
 
@@ -224,7 +230,7 @@ impl HostSteps<'_> {
             };
             if before.policy.is_none() && !self.has_made(&policy) {
                 before.policy = Some(Policy::of(&policy));
-                before = self.note(before).await?;
+                self.note(before).await?;
             }
             let wanted = |_: &Firmware| {
                 Some(json!({"firmwareSettings": ON_REBOOT, "firmwareUpdates": ON_REBOOT}))
@@ -431,9 +437,7 @@ impl HostSteps<'_> {
 
 /// The step stays open: what it has set for its own time is still there.
 fn not_set_back(ended: &str, left: &ActError) -> ActError {
-    let text = format!(
-        "{ended}; and what was set for its service could not be set back: {left}; that is tried again when the run is resumed or aborted"
-    );
+    let text = format!("{ended}; and what was set for it could not be set back: {left}; {STAYS}");
     ActError::Ambiguous(Arc::from(text))
 }
 
