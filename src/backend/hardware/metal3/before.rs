@@ -24,7 +24,7 @@ pub(super) struct Before {
 }
 
 /// When a policy has settings and updates applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Policy(Option<String>, Option<String>);
 
 impl Policy {

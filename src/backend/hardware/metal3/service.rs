@@ -358,12 +358,13 @@ impl HostSteps<'_> {
                     };
                     task.ask("set the policy back", delete).await?;
                 }
-                Some(_) => {
-                    let fields = before.policy.unwrap_or_default();
-                    let back = |seen: &Firmware| fields.back(seen, ON_REBOOT);
-                    self.change_beside(POLICIES, &name, back).await?;
+                // One that was not there before, and is not the step's, is another client's.
+                _ => {
+                    if let Some(fields) = &before.policy {
+                        let back = |seen: &Firmware| fields.back(seen, ON_REBOOT);
+                        self.change_beside(POLICIES, &name, back).await?;
+                    }
                 }
-                None => {}
             }
         }
         if !host.spec.online {
