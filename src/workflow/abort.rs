@@ -156,8 +156,21 @@ impl AbortRequest<'_> {
 #[derive(Default)]
 struct ProbedMachine {
     seen: Vec<(StepId, Seen)>,
-    /// The deploy of which something stays that was set for its own time, and why.
+    /// The deploy or service of which something stays that was set for its own time, and why.
     not_taken_back: Option<(StepId, String)>,
+}
+
+impl ProbedMachine {
+    /// Takes back what a step has set for its own time.
+    async fn take_back(&mut self, hardware: &Backends, order: &Order) {
+        let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(order)).await;
+        let left = match taken {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {} s", LONGEST_LOOK.as_secs()),
+        };
+        self.not_taken_back = Some((order.step.id.clone(), left));
+    }
 }
 
 /// Probes the open steps of a machine, in the order of the plan: first those that build or destroy it, then the others.
@@ -177,13 +190,7 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
             && seen != Some(Seen::NotBegun)
             && id.kind.facts().reaches == Some(Phase::Deployed)
         {
-            let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(order)).await;
-            let left = match taken {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(_) => Some(format!("no answer in {} s", LONGEST_LOOK.as_secs())),
-            };
-            look.not_taken_back = left.map(|left| (id.clone(), left));
+            look.take_back(hardware, order).await;
         }
         is_untouched = seen == Some(Seen::NotBegun);
         let Some(seen) = seen else {
@@ -209,6 +216,9 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
             () => seen_of(hardware, order).await,
         };
         is_untouched |= seen == Some(Seen::NotBegun);
+        if seen != Some(Seen::NotBegun) && order.step.id.kind == StepKind::Service {
+            look.take_back(hardware, order).await;
+        }
         let Some(seen) = seen else {
             break;
         };

@@ -375,37 +375,3 @@ async fn what_another_client_makes_during_a_service_stays_when_it_fails() {
     assert_eq!(now, policy, "it is another client's");
     assert!(management.operator.is_on("m001"));
 }
-
-#[tokio::test]
-async fn a_service_that_is_decided_done_keeps_its_values_and_sets_the_policy_back() {
-    let Some((lab, _firmware)) = in_use().await else {
-        return;
-    };
-    let management = &lab.management;
-    let mut run = lab.begin(&APPLY);
-    management
-        .until("m001", "switched off", |host| {
-            host["spec"]["online"] == false
-        })
-        .await;
-    run.kill().unwrap();
-    run.wait().unwrap();
-    for attempt in 0.. {
-        let settings = object(management, "HostFirmwareSettings").await;
-        let components = object(management, "HostFirmwareComponents").await;
-        let version = &components["status"]["components"][0]["currentVersion"];
-        if settings["status"]["settings"]["Turbo"] == "Enabled" && *version == "7.1" {
-            break;
-        }
-        assert!(attempt < 600, "the values never come about");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    lab.run(&["apply", "--resume", "--decide=service/m001=done"], 0);
-    let settings = object(management, "HostFirmwareSettings").await;
-    assert_eq!(settings["spec"]["settings"]["Turbo"], "Enabled");
-    let updates = object(management, "HostFirmwareComponents").await["spec"]["updates"].clone();
-    assert_eq!(updates.as_array().map(Vec::len), Some(2), "{updates}");
-    assert_eq!(object(management, "HostUpdatePolicy").await, Value::Null);
-    let host = management.host("m001").await;
-    assert_eq!(host["spec"]["online"], true);
-}
