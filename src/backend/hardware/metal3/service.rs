@@ -4,7 +4,7 @@
 //! The operator applies what is wanted while a machine is off, and reports success by its own word: only values that are read
 //! after it count. The policy is set back where the step ends, and where it fails, so is what was wanted: else the operator
 //! would try it again whenever the machine is next restarted. What was there before is noted first. Where the end of the step
-//! is not known, all stays, and the mark with it: the step goes on when its run is resumed, and an abort takes it back.
+//! is not known, all stays, and the mark with it: the step goes on when its run is resumed.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -33,7 +33,7 @@ const READING: u32 = 72;
 const JUDGING: Duration = Duration::from_secs(60);
 /// What is said where the end of a service is not known.
 const STAYS: &str =
-    "what was set for its service stays until it is tried again, or its run is resumed or aborted";
+    "what was set for its service stays until it is tried again, or its run is resumed";
 /// The word of a policy that has firmware applied to a machine in use.
 const ON_REBOOT: &str = "onReboot";
 
