@@ -225,7 +225,7 @@ impl PreconditionChecker {
             return Ok(());
         };
         match guard::unexpected(self.site.guards(), &node.name, seen).first() {
-            Some(why) => Err(Arc::from(why.as_str())),
+            Some(why) => Err(Arc::from(why.reason.as_str())),
             None => Ok(()),
         }
     }

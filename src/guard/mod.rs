@@ -14,7 +14,7 @@ mod waves;
 pub mod windows;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain, may_fail};
-pub use expected::unexpected;
+pub use expected::{Unexpected, unexpected};
 pub use merge::{BuiltOf, Guarded, MergeFor, OlderRevision, Revisions};
 pub use selection::{ALL, Machines, WordError, WordKind, glob, is_by_name, is_glob};
 pub use table::{

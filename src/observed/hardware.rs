@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{ObservedNode, PartDrift};
-use crate::design::{NodeDesign, Section};
+use crate::design::{HardwareValue, NodeDesign, Section};
 
 /// The values that a controller shows, by the names that Hardware documents have for them (`firmware.bios`).
 pub type HardwareSeen = BTreeMap<Arc<str>, Arc<str>>;
@@ -39,8 +39,19 @@ impl ObservedNode {
             .filter(|part| part.section == Section::Expected && part.field.starts_with("expect."))
     }
 
-    /// Adds how the values that its controller shows stand to its Hardware documents, where it has any.
-    pub fn compare_hardware(&mut self, node: &NodeDesign, seen: &HardwareSeen) {
+    /// Adds how the values that its controller shows stand to its Hardware documents, where it has any; `unread`: why not all
+    /// could be read.
+    pub fn compare_hardware(
+        &mut self,
+        node: &NodeDesign,
+        seen: &HardwareSeen,
+        unread: Option<Arc<str>>,
+    ) {
+        let is_unseen = |value: &HardwareValue| {
+            value.name.starts_with("expect.") && !seen.contains_key(&value.name)
+        };
+        let expected = node.hardware(Section::Expected);
+        self.unread_parts = unread.filter(|_| expected.iter().any(is_unseen));
         let (drift, is_whole) = hardware_drift(node, seen);
         if !drift.is_empty() {
             self.drift = self.drift.iter().cloned().chain(drift).collect();

@@ -170,6 +170,9 @@ pub struct ObservedNode {
     /// Values of its firmware and settings that are not as its design enforces, and that its controller cannot change.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub fixed: Arc<[FixedValue]>,
+    /// Why parts that its design expects could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_parts: Option<Arc<str>>,
     /// The sections of its design that it was compared with, where it is deployed: what differs in them is in `drift`.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub compared: Arc<[Section]>,
@@ -221,6 +224,7 @@ impl ObservedNode {
             left_out: Arc::default(),
             drift: Arc::default(),
             fixed: Arc::default(),
+            unread_parts: None,
             compared: Arc::default(),
             unlocked: false,
             way_out: None,

@@ -520,6 +520,7 @@ mod tests {
                 name: Arc::from("firmware.bios"),
                 reason: Arc::from("no image"),
             }]),
+            unread_parts: Some(Arc::from("no answer")),
             compared: Arc::from([Section::Storage, Section::Network]),
             unlocked: true,
             way_out: Some(Arc::from("end the rescue")),

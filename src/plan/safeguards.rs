@@ -155,7 +155,10 @@ impl<'a> Rules<'a> {
                 );
             }
             for why in guard::unexpected(self.guards, subject.name, node) {
-                item.block(&why, None);
+                match why.is_unread {
+                    true => item.block_unreadable(&why.reason, None),
+                    false => item.block(&why.reason, None),
+                }
             }
             for part in node.left_out.iter() {
                 item.because(format!("left out: {part}"));

@@ -16,7 +16,7 @@ use crate::run::{
     self, Aborted, Interrupted, OpenSteps, Process, Seen, TakeOver, find_interrupted,
 };
 use crate::site::{At, Loader, locate_at};
-use crate::step::StepId;
+use crate::step::{StepId, StepKind};
 
 /// Machines that are probed at the same time.
 const LOOKS_AT_ONCE: usize = 32;
@@ -135,10 +135,16 @@ impl AbortRequest<'_> {
         let mut seen = BTreeMap::new();
         for look in driven(self.client, &equipped.runtime, asks) {
             if let Some((id, left)) = look.not_taken_back {
-                self.client.tell(&format!(
-                    "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
-                     anew at its next start; `trueup apply power on` takes them back first: {left}"
-                ));
+                self.client.tell(&match id.kind {
+                    StepKind::Service => format!(
+                        "warning: what was set for `{id}` cannot be taken back, and may be applied at the next restart of its \
+                         machine: {left}"
+                    ),
+                    _ => format!(
+                        "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
+                         anew at its next start; `trueup apply power on` takes them back first: {left}"
+                    ),
+                });
             }
             seen.extend(look.seen);
         }
@@ -150,8 +156,21 @@ impl AbortRequest<'_> {
 #[derive(Default)]
 struct ProbedMachine {
     seen: Vec<(StepId, Seen)>,
-    /// The deploy of which something stays that was set for its own time, and why.
+    /// The deploy or service of which something stays that was set for its own time, and why.
     not_taken_back: Option<(StepId, String)>,
+}
+
+impl ProbedMachine {
+    /// Takes back what a step has set for its own time.
+    async fn take_back(&mut self, hardware: &Backends, order: &Order) {
+        let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(order)).await;
+        let left = match taken {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer in {} s", LONGEST_LOOK.as_secs()),
+        };
+        self.not_taken_back = Some((order.step.id.clone(), left));
+    }
 }
 
 /// Probes the open steps of a machine, in the order of the plan: first those that build or destroy it, then the others.
@@ -171,13 +190,7 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
             && seen != Some(Seen::NotBegun)
             && id.kind.facts().reaches == Some(Phase::Deployed)
         {
-            let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(order)).await;
-            let left = match taken {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(_) => Some(format!("no answer in {} s", LONGEST_LOOK.as_secs())),
-            };
-            look.not_taken_back = left.map(|left| (id.clone(), left));
+            look.take_back(hardware, order).await;
         }
         is_untouched = seen == Some(Seen::NotBegun);
         let Some(seen) = seen else {
@@ -203,6 +216,9 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
             () => seen_of(hardware, order).await,
         };
         is_untouched |= seen == Some(Seen::NotBegun);
+        if seen != Some(Seen::NotBegun) && order.step.id.kind == StepKind::Service {
+            look.take_back(hardware, order).await;
+        }
         let Some(seen) = seen else {
             break;
         };

@@ -56,8 +56,10 @@ pub fn learn_hardware(
     });
     let seen = seen.map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;
     if seen.is_empty() {
-        let text = format!("node `{node}` shows neither firmware nor settings");
-        return Err(Failure::new(FailureKind::Failed, text));
+        let backend = guarded.guards().backend_of(&design).kind.as_str();
+        let text = format!("node `{node}` shows no firmware, settings or parts over `{backend}`");
+        let hint = "see docs/firmware.md for what each backend shows of a machine, and from where";
+        return Err(Failure::new(FailureKind::Failed, text).hint(hint));
     }
     Ok((design, seen))
 }

@@ -5,7 +5,7 @@
 //! driver fills in how its API does each ([`Driver`], [`StepTarget`]). Levels that must be observed twice have a
 //! module of their own (`level`), and so has what provisioners have in common (`provisioner`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -218,6 +218,22 @@ pub(super) fn is_flag(kind: StepKind) -> bool {
             | StepKind::SetMaintenance
             | StepKind::UnsetMaintenance
     )
+}
+
+/// The machines that were found and that Hardware documents are about, each with what was observed of it.
+pub(super) fn documented<'n, O>(
+    nodes: &'n [Arc<NodeDesign>],
+    observed: &'n mut ObservedNodes,
+    find: impl Fn(&NodeDesign) -> Option<&'n O>,
+) -> Vec<(&'n NodeDesign, &'n O, &'n mut ObservedNode)> {
+    let has_any = |node: &&Arc<NodeDesign>| node.hardware_sections().next().is_some();
+    let nodes = nodes.iter().filter(has_any);
+    let nodes: HashMap<_, _> = nodes.map(|node| (&node.name, &**node)).collect();
+    let machines = observed.iter_mut().filter_map(|(name, observed)| {
+        let node = *nodes.get(name)?;
+        Some((node, find(node)?, &mut **observed))
+    });
+    machines.collect()
 }
 
 /// All nodes as unknown, for one reason.

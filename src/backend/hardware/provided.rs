@@ -24,6 +24,8 @@ pub(super) const EVERYTHING: [&str; 6] = [
 #[derive(Debug, Default)]
 pub(super) struct Provided {
     pub(super) seen: HardwareSeen,
+    /// Why not all of them could be read.
+    pub(super) unread: Option<Arc<str>>,
     bios: Option<Map<String, Value>>,
     terms: Terms,
 }
@@ -98,13 +100,20 @@ impl Provided {
         Ok(())
     }
 
+    fn why_unread(&self) -> Option<Arc<str>> {
+        let why = self.unread.as_ref()?;
+        Some(Arc::from(format!("it could not be read: {why}")))
+    }
+
     /// The values that are enforced and that the provisioner does not show, so that no second reading can confirm them.
     pub(super) fn unseen(&self, node: &NodeDesign, provisioner: &str) -> Vec<FixedValue> {
         let designed = node.hardware(Section::Firmware).into_iter();
         let unseen = designed.filter(|each| !self.seen.contains_key(&each.name));
         let unseen = unseen.map(|each| FixedValue {
             name: each.name,
-            reason: Arc::from(format!("{provisioner} does not show it")),
+            reason: self
+                .why_unread()
+                .unwrap_or_else(|| Arc::from(format!("{provisioner} does not show it"))),
         });
         unseen.collect()
     }
@@ -120,15 +129,19 @@ impl Provided {
         let differs = designed.filter(|each| self.seen.get(&each.name) != Some(&each.value));
         let fixed = differs.filter_map(|each| {
             let wanted = (&*each.name, &*each.value);
-            let reason = match refusal {
-                Some(refusal) => refusal.to_owned(),
-                None => self
-                    .add(&mut Changes::default(), node, wanted, provisioner)
-                    .err()?,
+            let unread = self.why_unread();
+            let unread = unread.filter(|_| !self.seen.contains_key(&each.name));
+            let reason = match (refusal, unread) {
+                (Some(refusal), _) => Arc::from(refusal),
+                (None, Some(unread)) => unread,
+                (None, None) => {
+                    let added = self.add(&mut Changes::default(), node, wanted, provisioner);
+                    Arc::from(added.err()?)
+                }
             };
             Some(FixedValue {
                 name: each.name,
-                reason: Arc::from(reason),
+                reason,
             })
         });
         fixed.collect()

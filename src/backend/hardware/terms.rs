@@ -15,7 +15,11 @@ const MOST: usize = 10_000;
 
 /// The terms of the attributes that a registry lists, by their names.
 #[derive(Debug, Default)]
-pub(super) struct Terms(HashMap<Arc<str>, AttributeTerms>);
+pub(super) struct Terms {
+    by_name: HashMap<Arc<str>, AttributeTerms>,
+    /// A provisioner shows them, which writes truths in Python's words.
+    is_provisioner: bool,
+}
 
 /// The terms of one attribute.
 #[derive(Debug, Default)]
@@ -58,13 +62,28 @@ impl Terms {
             let name = entry.get("AttributeName")?.as_str()?;
             Some((Arc::from(name), AttributeTerms::of(entry)))
         });
-        Self(entries.take(MOST).collect())
+        Self {
+            by_name: entries.take(MOST).collect(),
+            is_provisioner: false,
+        }
     }
 
     /// Reads what Ironic and Metal3 show of a registry: an entry for each name.
     pub(super) fn of_provisioner<'e>(entries: impl Iterator<Item = (&'e str, &'e Value)>) -> Self {
         let entries = entries.map(|(name, entry)| (Arc::from(name), AttributeTerms::shown(entry)));
-        Self(entries.take(MOST).collect())
+        Self {
+            by_name: entries.take(MOST).collect(),
+            is_provisioner: true,
+        }
+    }
+
+    fn kind(&self, name: &str) -> Option<Kind> {
+        self.by_name.get(name).and_then(|terms| terms.kind)
+    }
+
+    /// Whether a text is a truth in Python's words, where no type says more.
+    fn is_python_truth(&self, text: &str) -> bool {
+        self.is_provisioner && matches!(text, "True" | "False")
     }
 
     /// The values of a machine that others can have, too: all but those of attributes that are its own. Every backend asks this.
@@ -97,7 +116,7 @@ impl Terms {
             "uuid",
         ];
         let word = name.to_ascii_lowercase();
-        let terms = self.0.get(name);
+        let terms = self.by_name.get(name);
         // Within another word it says nothing (`MachineCheck`).
         let is_mac = name.contains("MAC") || word.starts_with("mac_") || word.ends_with("mac");
         !is_mac
@@ -108,12 +127,12 @@ impl Terms {
     /// The value of an attribute in the form in which documents have it. A provisioner that writes truths in Python's words
     /// has the same.
     pub(super) fn shown(&self, name: &str, value: &Value) -> Option<String> {
-        let is_truth = || {
-            let terms = self.0.get(name);
-            terms.is_some_and(|terms| terms.kind == Some(Kind::Truth))
+        let is_truth = |text: &str| match self.kind(name) {
+            Some(kind) => kind == Kind::Truth,
+            None => self.is_python_truth(text),
         };
         match value {
-            Value::String(text) if is_truth() => Some(text.to_ascii_lowercase()),
+            Value::String(text) if is_truth(text) => Some(text.to_ascii_lowercase()),
             Value::String(text) => Some(text.clone()),
             Value::Bool(truth) => Some(truth.to_string()),
             Value::Number(number) => Some(number.to_string()),
@@ -222,9 +241,14 @@ pub(super) fn value_of(
         });
         return Err(format!("its BIOS has no attribute `{name}`{meant}"));
     };
+    let truth = Value::Bool(true);
+    let now = match (terms, now) {
+        (Some(terms), Value::String(text)) if terms.is_python_truth(text) => &truth,
+        _ => now,
+    };
     let none = AttributeTerms::default();
-    let terms = terms.and_then(|terms| terms.0.get(name)).unwrap_or(&none);
-    terms.value(name, wanted, now)
+    let terms = terms.and_then(|terms| terms.by_name.get(name));
+    terms.unwrap_or(&none).value(name, wanted, now)
 }
 
 #[cfg(test)]
@@ -330,5 +354,17 @@ mod tests {
             Some("Disabled")
         );
         assert_eq!(terms.shown("Turbo", &json!(null)), None);
+        // Without the terms of an attribute its value of now tells that it is a truth; one of a registry stays as it is.
+        let bios = json!({"Boot": "False", "Word": "Truely"});
+        let set = |terms: &Terms, name: &str, wanted: &str| {
+            value_of(bios.as_object(), Some(terms), name, wanted)
+        };
+        let shown = |terms: &Terms, name: &str| terms.shown(name, &bios[name]);
+        assert_eq!(shown(&terms, "Boot").as_deref(), Some("false"));
+        assert_eq!(shown(&terms, "Word").as_deref(), Some("Truely"));
+        assert_eq!(set(&terms, "Boot", "true"), Ok(json!(true)));
+        let registry = Terms::of_registry(&json!({}));
+        assert_eq!(shown(&registry, "Boot").as_deref(), Some("False"));
+        assert_eq!(set(&registry, "Boot", "True"), Ok(json!("True")));
     }
 }

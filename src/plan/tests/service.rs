@@ -157,6 +157,14 @@ fn parts_that_are_not_as_expected_block_a_deploy_where_the_policy_demands_them()
     assert_eq!(blocked(&plan), Some(why));
     assert!(steps_of(&plan, "n").is_empty());
     assert_eq!(blocked(&site(false, false).plan()), None);
+    // What could not be read is not taken for right.
+    for demands in [true, false] {
+        let mut unread = site(demands, false);
+        unread.seen("n").drift = Arc::default();
+        unread.seen("n").unread_parts = Some(Arc::from("no answer"));
+        let why = "the policy demands the parts that are expected of it, and not all could be read: no answer";
+        assert_eq!(blocked(&unread.plan()), demands.then_some(why));
+    }
 
     // A machine that is built again is a deploy, too, and nothing is erased before.
     let mut edited = site(true, true);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::Client;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
@@ -335,4 +335,43 @@ async fn a_service_that_is_killed_is_resumed_and_sets_the_policy_back() {
     lab.site
         .trueup(&["plan", "--detailed-exitcode"], ENVIRONMENT)
         .with(0);
+}
+
+#[tokio::test]
+async fn what_another_client_makes_during_a_service_stays_when_it_fails() {
+    let Some((lab, firmware)) = in_use().await else {
+        return;
+    };
+    let management = &lab.management;
+    *firmware.dealt.lock().unwrap() = Dealt::Unchanged;
+    let mut run = lab.begin(&APPLY);
+    management
+        .until("m001", "switched off", |host| {
+            host["spec"]["online"] == false
+        })
+        .await;
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let policies = objects(management, "HostUpdatePolicy");
+    policies
+        .delete("m001", &DeleteParams::default())
+        .await
+        .unwrap();
+    let policy = json!({"firmwareSettings": "onReboot", "firmwareUpdates": "onReboot"});
+    make(management, "HostUpdatePolicy", policy.clone(), Value::Null).await;
+    let update = |component: &str| json!({"component": component, "url": "http://images/nic"});
+    let wanted = [update("nic:1"), update("nic:2"), update("bmc")];
+    let patch = Patch::Merge(json!({"spec": {"updates": wanted}}));
+    let components = objects(management, "HostFirmwareComponents");
+    let parameters = PatchParams::default();
+    components.patch("m001", &parameters, &patch).await.unwrap();
+    let ended = lab.site.trueup(&["apply", "--resume"], ENVIRONMENT);
+    assert_ne!(ended.code, 0, "{ended:?}");
+    let updates = object(management, "HostFirmwareComponents").await["spec"]["updates"].clone();
+    assert_eq!(updates, json!([update("nic:1"), update("nic:2")]));
+    let settings = object(management, "HostFirmwareSettings").await["spec"]["settings"].clone();
+    assert_eq!(settings, json!({}));
+    let now = object(management, "HostUpdatePolicy").await["spec"].clone();
+    assert_eq!(now, policy, "it is another client's");
+    assert!(management.operator.is_on("m001"));
 }

@@ -241,12 +241,8 @@ impl Driver for Ironic {
             (node.name.clone(), Box::new(observed))
         };
         let mut observed: ObservedNodes = nodes.iter().map(observed).collect();
-        let designed: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
-        let compared = observed.iter_mut().filter_map(|(name, observed)| {
-            let node = *designed.get(name)?;
-            Some((node, found(node)?, &mut **observed))
-        });
-        self.compare_hardware(compared.collect()).await;
+        let machines = driver::documented(nodes, &mut observed, found);
+        self.compare_hardware(machines).await;
         observed
     }
 

@@ -70,6 +70,12 @@ impl NodeSteps<'_> {
                 return self.runs(node).await;
             }
             task.gate(&node, Verb::Service)?;
+            if node.state() == ProvisionState::ServiceFailed {
+                return Err(task.permanent(format!(
+                    "is {}; this step did not begin that service: bring the machine back to active in Ironic first (`abort`)",
+                    node.failed()
+                )));
+            }
             let body = self.asked(&values).await?;
             node = self.mark(node, Vec::new()).await?;
             node = match task.ask(node, Verb::Service, body).await {
@@ -98,13 +104,12 @@ impl NodeSteps<'_> {
     async fn asked(&self, values: &Provided) -> Result<Value> {
         let task = &self.task;
         let ironic = self.ironic();
-        let runbook = ironic.settings.runbook.as_deref();
+        let runbook = ironic.runbook_of(task.node);
+        let runbook = runbook.map_err(|refusal| task.permanent(refusal))?;
         if let Some(refusal) = ironic.api.service_refusal(runbook.is_some()).await? {
             return Err(task.permanent(refusal));
         }
         if let Some(runbook) = runbook {
-            let profile = task.node.hardware_profile.as_deref();
-            let runbook = runbook.replace("{profile}", profile.unwrap_or_default());
             return Ok(json!({ "runbook": runbook }));
         }
         let mut changes = Changes::default();

@@ -373,10 +373,10 @@ impl<'a> NodeSteps<'a> {
         }
     }
 
-    /// A system that was deployed runs: Ironic may call a machine active that is off.
+    /// A machine in use runs: Ironic may call one active that is off.
     pub(super) async fn runs(&self, node: Node) -> Result<()> {
         if node.power() == Some(PowerState::Off) {
-            self.task.say("was deployed, and is off");
+            self.task.say("is active, and off: it is switched on");
             self.task.power(node, PowerState::On).await?;
         }
         Ok(())

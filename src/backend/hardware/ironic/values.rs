@@ -43,40 +43,89 @@ impl Api {
         uuid: &str,
         wanted: &[Arc<str>],
     ) -> Result<Provided, RequestError> {
-        let has = |part: &str| wanted.iter().any(|name| name.starts_with(part));
         let mut values = Provided::default();
-        if has("bios.") {
-            let query = match self.speaks(TERMS).await? {
-                true => "?detail=True",
-                false => "",
-            };
-            let settings = self.part(subject, uuid, ("bios", query)).await?;
-            let entries = || {
-                settings
-                    .iter()
-                    .filter_map(|entry| Some((entry.get("name")?.as_str()?, entry)))
-            };
-            let value = |(name, entry): (&str, &Value)| {
-                let value = entry.get("value").cloned();
-                (name.to_owned(), value.unwrap_or_default())
-            };
-            let attributes: Map<String, Value> = entries().map(value).collect();
-            values.has_bios(attributes, Terms::of_provisioner(entries()));
+        self.read_values(&mut values, subject, uuid, wanted).await?;
+        Ok(values)
+    }
+
+    /// Adds these values. An error of one resource does not keep the others from being read.
+    async fn read_values(
+        &self,
+        values: &mut Provided,
+        subject: &str,
+        uuid: &str,
+        wanted: &[Arc<str>],
+    ) -> Result<(), RequestError> {
+        let has = |part: &str| wanted.iter().any(|name| name.starts_with(part));
+        let parts = match has("expect.") {
+            true => self.read_parts(values, subject, uuid).await,
+            false => Ok(()),
+        };
+        let settings = match has("bios.") {
+            true => self.read_settings(values, subject, uuid).await,
+            false => Ok(()),
+        };
+        let components = match has("firmware.") {
+            true => self.read_components(values, subject, uuid).await,
+            false => Ok(()),
+        };
+        parts.and(settings).and(components)
+    }
+
+    async fn read_parts(
+        &self,
+        values: &mut Provided,
+        subject: &str,
+        uuid: &str,
+    ) -> Result<(), RequestError> {
+        if self.speaks(INVENTORY).await? {
+            add_parts(values, &self.inventory(subject, uuid).await?);
         }
-        if has("firmware.") && self.speaks(FIRMWARE).await? {
-            for component in self.part(subject, uuid, ("firmware", "")).await? {
-                let text = |name: &str| component.get(name).and_then(Value::as_str);
-                let version = text("current_version").or_else(|| text("initial_version"));
-                if let (Some(name), Some(version)) = (text("component"), version) {
-                    values.has_component(name, version);
-                }
+        Ok(())
+    }
+
+    async fn read_settings(
+        &self,
+        values: &mut Provided,
+        subject: &str,
+        uuid: &str,
+    ) -> Result<(), RequestError> {
+        let query = match self.speaks(TERMS).await? {
+            true => "?detail=True",
+            false => "",
+        };
+        let settings = self.part(subject, uuid, ("bios", query)).await?;
+        let entries = || {
+            settings
+                .iter()
+                .filter_map(|entry| Some((entry.get("name")?.as_str()?, entry)))
+        };
+        let value = |(name, entry): (&str, &Value)| {
+            let value = entry.get("value").cloned();
+            (name.to_owned(), value.unwrap_or_default())
+        };
+        let attributes: Map<String, Value> = entries().map(value).collect();
+        values.has_bios(attributes, Terms::of_provisioner(entries()));
+        Ok(())
+    }
+
+    async fn read_components(
+        &self,
+        values: &mut Provided,
+        subject: &str,
+        uuid: &str,
+    ) -> Result<(), RequestError> {
+        if !self.speaks(FIRMWARE).await? {
+            return Ok(());
+        }
+        for component in self.part(subject, uuid, ("firmware", "")).await? {
+            let text = |name: &str| component.get(name).and_then(Value::as_str);
+            let version = text("current_version").or_else(|| text("initial_version"));
+            if let (Some(name), Some(version)) = (text("component"), version) {
+                values.has_component(name, version);
             }
         }
-        if has("expect.") && self.speaks(INVENTORY).await? {
-            let inventory = self.inventory(subject, uuid).await?;
-            add_parts(&mut values, &inventory);
-        }
-        Ok(values)
+        Ok(())
     }
 
     /// Why this Ironic services no machines; `runbook`: with one.
@@ -100,12 +149,11 @@ impl Api {
 }
 
 impl Ironic {
-    /// Adds how the values of machines stand to their Hardware documents, of those that have any.
+    /// Adds how the values of machines stand to their Hardware documents.
     pub(super) async fn compare_hardware(
         &self,
-        mut machines: Vec<(&Arc<NodeDesign>, &Node, &mut ObservedNode)>,
+        machines: Vec<(&NodeDesign, &Node, &mut ObservedNode)>,
     ) {
-        machines.retain(|(node, ..)| node.hardware_sections().next().is_some());
         let mut compared = Vec::with_capacity(machines.len());
         for (node, found, observed) in machines {
             compared.push(self.compare(node, found, observed));
@@ -119,18 +167,34 @@ impl Ironic {
         let wanted = sections.flat_map(|section| node.hardware(section));
         let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
         let subject = format!("node `{}`", node.name);
-        // What cannot be read is not shown, and differs from nothing.
-        let Ok(values) = self.api.values(&subject, &found.uuid, &wanted).await else {
-            return;
-        };
+        let mut values = Provided::default();
+        let api = &self.api;
+        let read = api.read_values(&mut values, &subject, &found.uuid, &wanted);
+        values.unread = read.await.err().map(|error| error.to_string().into());
+        let runbook = self.runbook_of(node);
         let has_runbook = self.settings.runbook.is_some();
-        if let Ok(refusal) = self.api.service_refusal(has_runbook).await {
-            observed.fixed = match (refusal, has_runbook) {
+        if let Ok(refusal) = api.service_refusal(has_runbook).await {
+            observed.fixed = match (refusal.or(runbook.err()), has_runbook) {
                 (None, true) => values.unseen(node, "Ironic").into(),
                 (refusal, _) => values.fixed(node, "Ironic", refusal.as_deref()).into(),
             };
         }
-        observed.compare_hardware(node, &values.seen);
+        observed.compare_hardware(node, &values.seen, values.unread);
+    }
+
+    /// The runbook that services a machine, where the settings name one; or why it has none.
+    pub(super) fn runbook_of(&self, node: &NodeDesign) -> Result<Option<String>, String> {
+        const PROFILE: &str = "{profile}";
+        let Some(runbook) = &self.settings.runbook else {
+            return Ok(None);
+        };
+        match &node.hardware_profile {
+            Some(profile) => Ok(Some(runbook.replace(PROFILE, profile))),
+            None if runbook.contains(PROFILE) => Err(format!(
+                "the name of its runbook, `{runbook}`, needs a hardware profile, and it has none"
+            )),
+            None => Ok(Some(runbook.to_string())),
+        }
     }
 }
 

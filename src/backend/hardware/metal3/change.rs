@@ -22,7 +22,7 @@ use crate::backend::retry::policy;
 /// The first and the longest wait before a request is sent again that can pass.
 const RETRIES: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
 /// How often a change is made again because another client was faster.
-const CONFLICTS: u32 = 20;
+pub(super) const CONFLICTS: u32 = 20;
 /// How often the operator failed at something since a step waits for it.
 #[derive(Debug)]
 pub(super) struct Failures {

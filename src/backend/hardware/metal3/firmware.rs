@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Metal3;
-use super::resource::{Host, Metadata, ObjectReference};
+use super::resource::{Hardware, Host, Metadata, ObjectReference};
 use crate::backend::api_server::{ApiError, or_empty};
 use crate::backend::hardware::provided::Provided;
 use crate::backend::hardware::terms::Terms;
@@ -103,18 +103,6 @@ struct Condition {
     observed_generation: i64,
 }
 
-/// The state of the objects of a host before a service.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct Before {
-    /// The fields of its policy; `None`: it had none.
-    pub(super) policy: Option<(Option<String>, Option<String>)>,
-    /// Settings that the step wants, by name; null: they were not wanted.
-    pub(super) settings: Map<String, Value>,
-    /// All updates.
-    pub(super) updates: Vec<(String, String)>,
-}
-
 /// The operator's finding about a spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
@@ -149,13 +137,37 @@ impl Metal3 {
         host: &Host,
         wanted: &[Arc<str>],
     ) -> Result<Provided, ApiError> {
-        let management = &self.management;
+        let mut values = Provided::default();
+        self.read_values(&mut values, host, wanted).await?;
+        Ok(values)
+    }
+
+    /// Adds these values. An error of one object does not keep the others from being read.
+    pub(super) async fn read_values(
+        &self,
+        values: &mut Provided,
+        host: &Host,
+        wanted: &[Arc<str>],
+    ) -> Result<(), ApiError> {
         let name = &host.metadata.name;
         let has = |part: &str| wanted.iter().any(|name| name.starts_with(part));
-        let mut values = Provided::default();
-        if has("bios.")
-            && let Some(settings) = management.beside::<Firmware>(SETTINGS, name).await?
-        {
+        if let Some(hardware) = host.status.hardware.as_ref().filter(|_| has("expect.")) {
+            add_parts(values, hardware);
+        }
+        let settings = match has("bios.") {
+            true => self.read_settings(values, name).await,
+            false => Ok(()),
+        };
+        let components = match has("firmware.") {
+            true => self.read_components(values, name).await,
+            false => Ok(()),
+        };
+        settings.and(components)
+    }
+
+    async fn read_settings(&self, values: &mut Provided, name: &str) -> Result<(), ApiError> {
+        let management = &self.management;
+        if let Some(settings) = management.beside::<Firmware>(SETTINGS, name).await? {
             let schema = match &settings.status.schema {
                 Some(schema) => management.beside::<Firmware>(SCHEMAS, &schema.name).await?,
                 None => None,
@@ -168,9 +180,12 @@ impl Metal3 {
             let terms = terms.iter().map(|(name, entry)| (&**name, entry));
             values.has_bios(settings.status.settings, Terms::of_provisioner(terms));
         }
-        if has("firmware.")
-            && let Some(components) = management.beside::<Firmware>(COMPONENTS, name).await?
-        {
+        Ok(())
+    }
+
+    async fn read_components(&self, values: &mut Provided, name: &str) -> Result<(), ApiError> {
+        let management = &self.management;
+        if let Some(components) = management.beside::<Firmware>(COMPONENTS, name).await? {
             for each in components.status.components {
                 let version = match each.current_version.is_empty() {
                     true => each.initial_version,
@@ -179,14 +194,21 @@ impl Metal3 {
                 values.has_component(&each.component, &version);
             }
         }
-        if let Some(hardware) = host.status.hardware.as_ref().filter(|_| has("expect.")) {
-            if hardware.ram_mebibytes > 0 {
-                values.has_part("expect.memory_gib", hardware.ram_mebibytes / 1024);
-            }
-            values.has_part("expect.drives", hardware.storage.len());
-            values.has_part("expect.nics", hardware.nics.len());
-        }
-        Ok(values)
+        Ok(())
+    }
+}
+
+/// The parts that an inspection found. The operator leaves out a list that is empty, so that one that is missing counts nothing.
+fn add_parts(values: &mut Provided, hardware: &Hardware) {
+    if hardware.ram_mebibytes > 0 {
+        values.has_part("expect.memory_gib", hardware.ram_mebibytes / 1024);
+    }
+    let lists = [
+        ("expect.drives", hardware.storage.len()),
+        ("expect.nics", hardware.nics.len()),
+    ];
+    for (name, count) in lists.into_iter().filter(|(_, count)| *count > 0) {
+        values.has_part(name, count);
     }
 }
 
@@ -198,5 +220,43 @@ fn as_ironic(entry: &Value) -> Value {
         "lower_bound": entry.get("lowerBound"),
         "upper_bound": entry.get("upperBound"),
         "read_only": entry.get("readOnly"),
+        "unique": entry.get("unique"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_inspection_does_not_list_is_not_counted_as_none() {
+        let parts = |hardware: Value| {
+            let mut values = Provided::default();
+            add_parts(&mut values, &serde_json::from_value(hardware).unwrap());
+            let parts = values.seen.into_iter();
+            let parts = parts.map(|(name, value)| format!("{name}: {value}"));
+            parts.collect::<Vec<_>>()
+        };
+        assert!(parts(json!({})).is_empty());
+        let nics = json!([{"mac": "52:54:00:00:00:01"}, {"mac": "52:54:00:00:00:02"}]);
+        let hardware = json!({"ramMebibytes": 2048, "nics": nics, "storage": null});
+        assert_eq!(parts(hardware), ["expect.memory_gib: 2", "expect.nics: 2"]);
+    }
+
+    #[test]
+    fn what_is_unique_to_a_machine_is_not_learned_from_a_schema() {
+        let schema = json!({
+            "Turbo": {"attribute_type": "Enumeration"},
+            "Own": {"attributeType": "String", "unique": true},
+        });
+        let schema = schema.as_object().unwrap().iter();
+        let terms = schema.map(|(name, entry)| (name.clone(), as_ironic(entry)));
+        let terms: Vec<(String, Value)> = terms.collect();
+        let terms = Terms::of_provisioner(terms.iter().map(|(name, entry)| (&**name, entry)));
+        let settings = json!({"Turbo": "Enabled", "Own": "X1"});
+        let mut values = Provided::default();
+        values.has_bios(settings.as_object().unwrap().clone(), terms);
+        let learned: Vec<_> = values.learned().into_keys().collect();
+        assert_eq!(learned, [Arc::from("bios.Turbo")]);
+    }
 }

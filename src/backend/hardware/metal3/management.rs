@@ -11,7 +11,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::resource::{Host, Machine, Metadata, Metal3Machine};
+use super::firmware::POLICIES;
+use super::resource::{Host, Machine, Metadata, Metal3Machine, key};
 use super::settings::{CODE, Settings};
 use crate::backend::api_server::{self, ApiError, Connection, Server, Watch};
 use crate::backend::{BackendContext, Error, Secret};
@@ -238,18 +239,17 @@ impl Management {
         self.get(&self.path(HOST_API, resource), name).await
     }
 
-    /// Changes such an object by a JSON merge patch, if it is the observed one.
+    /// Changes such an object by a JSON merge patch, if it is unchanged since it was observed.
     pub(super) async fn change_beside(
         &self,
         resource: &str,
         seen: &Metadata,
-        mut patch: Value,
+        patch: Value,
     ) -> Result<(), ApiError> {
-        patch["metadata"] = json!({"uid": seen.uid});
-        let (server, _permit) = self.turn().await?;
         let path = self.path(HOST_API, resource);
-        let changed: Result<IgnoredAny, _> = server.merge(&path, &seen.name, &patch).await;
-        changed.map(drop)
+        self.change::<IgnoredAny>(&path, seen, patch)
+            .await
+            .map(drop)
     }
 
     /// Deletes such an object, if it is the observed one.
@@ -270,12 +270,17 @@ impl Management {
         server.delete(&path, &seen.name, &parameters).await
     }
 
-    /// Creates the HostUpdatePolicy of a host.
-    pub(super) async fn create_policy(&self, name: &str, spec: &Value) -> Result<(), ApiError> {
+    /// Creates the HostUpdatePolicy of a host, with the marker of the step that makes it.
+    pub(super) async fn create_policy(
+        &self,
+        name: &str,
+        marker: &str,
+        spec: &Value,
+    ) -> Result<(), ApiError> {
         let policy = json!({"apiVersion": HOST_API, "kind": "HostUpdatePolicy",
-            "metadata": {"name": name}, "spec": spec});
+            "metadata": {"name": name, "annotations": {key::STEP: marker}}, "spec": spec});
         let (server, _permit) = self.turn().await?;
-        let path = self.path(HOST_API, "hostupdatepolicies");
+        let path = self.path(HOST_API, POLICIES);
         let created: Result<IgnoredAny, _> = server.create(&path, &policy).await;
         created.map(drop)
     }

@@ -6,6 +6,7 @@
 //! is changed by a teardown and a deploy only, never in place. Hosts know neither retirement nor
 //! maintenance: trueup keeps both in labels and annotations of its own.
 
+mod before;
 mod change;
 mod firmware;
 mod lease;
@@ -35,7 +36,7 @@ pub use watcher::{WatchListener, Watched, Watcher};
 
 use super::driver::{self, Driver, Result, carry_out};
 use super::proof::proven;
-use super::provided::EVERYTHING;
+use super::provided::{EVERYTHING, Provided};
 use super::provisioner::{Provisioner, Roster, Task};
 use crate::backend::api_server::{ApiError, again};
 use crate::backend::{ActError, BackendContext, Error, Holder, Order, Probe, Secrets};
@@ -106,12 +107,18 @@ impl Metal3 {
         let sections = node.hardware_sections();
         let wanted = sections.flat_map(|section| node.hardware(section));
         let wanted: Vec<Arc<str>> = wanted.map(|value| value.name).collect();
-        // What cannot be read is not shown, and differs from nothing.
-        let Ok(values) = again(|| self.values(host, &wanted)).await else {
-            return;
+        let values = match again(|| self.values(host, &wanted)).await {
+            Ok(values) => values,
+            // What can be read counts.
+            Err(_) => {
+                let mut values = Provided::default();
+                let read = self.read_values(&mut values, host, &wanted).await;
+                values.unread = read.err().map(|error| error.to_string().into());
+                values
+            }
         };
         observed.fixed = values.fixed(node, "Metal3", None).into();
-        observed.compare_hardware(node, &values.seen);
+        observed.compare_hardware(node, &values.seen, values.unread);
     }
 
     /// The hosts of nodes, by their own names: few one by one, many by one list.
@@ -189,25 +196,20 @@ impl Driver for Metal3 {
             (node.name.clone(), Box::new(observed))
         };
         let mut observed: ObservedNodes = nodes.iter().map(observed).collect();
-        let designed: HashMap<_, _> = nodes.iter().map(|node| (&node.name, node)).collect();
-        let mut compared = Vec::new();
-        for (name, observed) in &mut observed {
-            let host = hosts.get(&self.roster.name_of(name));
-            if let (Some(node), Some(host)) = (designed.get(name), host)
-                && node.hardware_sections().next().is_some()
-            {
-                compared.push(self.compare(node, host, observed));
-            }
-        }
-        let mut compared = stream::iter(compared).buffer_unordered(FEW);
-        while compared.next().await.is_some() {}
-        drop(compared);
+        let found = |node: &NodeDesign| hosts.get(&self.roster.name_of(&node.name));
+        let machines = driver::documented(nodes, &mut observed, found);
+        let machines = machines.into_iter();
+        let compared = machines.map(|(node, host, observed)| self.compare(node, host, observed));
+        // Collected first: what is lazy borrows for too long.
+        let compared: Vec<_> = compared.collect();
+        let compared = stream::iter(compared).buffer_unordered(FEW);
+        compared.collect::<()>().await;
         observed
     }
 
     async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
         match order.step.id.kind {
-            StepKind::Service => HostSteps::new(self, order, node).set_back(true).await,
+            StepKind::Service => HostSteps::new(self, order, node).take_back().await,
             _ => Ok(()),
         }
     }

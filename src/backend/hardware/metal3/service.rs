@@ -2,16 +2,19 @@
 //! the machine is switched off, observed off, and switched on, and the values are read a second time.
 //!
 //! The operator applies what is wanted while a machine is off, and reports success by its own word: only values that are read
-//! after it count. The policy is set back in every ending, and where the step fails, so is what was wanted: else the operator
-//! would try it again whenever the machine is next restarted. What was there before is noted first.
+//! after it count. The policy is set back where the step ends, and where it fails, so is what was wanted: else the operator
+//! would try it again whenever the machine is next restarted. What was there before is noted first. Where the end of the step
+//! is not known, all stays, and the mark with it: the step goes on when its run is resumed.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::firmware::{Before, COMPONENTS, Finding, Firmware, POLICIES, SETTINGS};
+use super::before::{Before, Policy, updates_with};
+use super::change::CONFLICTS;
+use super::firmware::{COMPONENTS, Finding, Firmware, POLICIES, SETTINGS};
 use super::resource::{Host, key};
 use super::steps::HostSteps;
 use crate::backend::hardware::driver::Result;
@@ -28,6 +31,9 @@ const NOTED_OFF: &str = "off for its service";
 const READING: u32 = 72;
 /// How long the operator may take to judge what is wanted.
 const JUDGING: Duration = Duration::from_secs(60);
+/// What is said where the end of a service is not known.
+const STAYS: &str =
+    "what was set for its service stays until it is tried again, or its run is resumed";
 /// The word of a policy that has firmware applied to a machine in use.
 const ON_REBOOT: &str = "onReboot";
 
@@ -60,15 +66,36 @@ impl HostSteps<'_> {
     /// Brings the values of the step true, and reads them a second time.
     pub(super) async fn service(&self) -> Result<()> {
         let host = self.task.known().await?;
-        let ended = self.serviced(host).await;
-        // A failure that can pass is retried, and then finds its notes.
-        let failed = match &ended {
-            Ok(()) => false,
-            Err(ActError::Permanent(_) | ActError::Refused(_)) => true,
-            Err(_) => return ended,
+        match self.serviced(host).await {
+            Ok(()) => {
+                let back = self.set_back(false).await;
+                back.map_err(|left| not_set_back("its values are as designed", &left))
+            }
+            Err(failed @ (ActError::Permanent(_) | ActError::Refused(_))) => {
+                match self.set_back(true).await {
+                    Ok(()) => Err(failed),
+                    Err(left) => Err(not_set_back(&failed.to_string(), &left)),
+                }
+            }
+            // It is tried again, and then finds its notes.
+            Err(passing) => Err(match self.before() {
+                Ok(None) => passing,
+                _ => ActError::Ambiguous(Arc::from(format!("{passing}; {STAYS}"))),
+            }),
+        }
+    }
+
+    /// Sets back what an ended step has left: all of it where its values are not as designed.
+    pub(super) async fn take_back(&self) -> Result<()> {
+        let Some(host) = self.task.look().await? else {
+            return Ok(());
         };
-        let back = self.set_back(failed).await;
-        ended.and(back)
+        if !self.is_ours(&host) {
+            return Ok(());
+        }
+        let values = self.wanted_values(&host).await?;
+        let is_true = missing(settings(self.task.order), &values.seen).is_empty();
+        self.set_back(!is_true).await
     }
 
     async fn serviced(&self, mut host: Host) -> Result<()> {
@@ -121,64 +148,98 @@ impl HostSteps<'_> {
     /// Notes what the objects have, and wants the changes in them, applied at the next restart.
     async fn want(&self, host: &Host, changes: &Changes) -> Result<()> {
         let name = &host.metadata.name;
-        let policy = self.beside(POLICIES, name).await?;
         let firmware = self.beside(SETTINGS, name).await?;
         let components = self.beside(COMPONENTS, name).await?;
-        if self.before().is_none() {
-            let wanted = firmware.as_ref().map(|each| &each.spec.settings);
-            let settings = changes.attributes.iter().map(|(name, _)| {
-                let before = wanted.and_then(|wanted| wanted.get(name)).cloned();
-                (name.clone(), before.unwrap_or_default())
-            });
-            let updates = components.iter().flat_map(|each| &each.spec.updates);
-            let before = Before {
-                policy: policy.as_ref().map(|each| {
-                    let spec = each.spec.clone();
-                    (spec.firmware_settings, spec.firmware_updates)
-                }),
-                settings: settings.collect(),
-                updates: updates
-                    .map(|each| (each.component.clone(), each.url.clone()))
-                    .collect(),
-            };
-            let note = format!("{BEFORE}{}", json!(before));
-            self.task.order.reporter.note(note).await?;
-            drop(self.noted_before.set(before));
-        }
-        self.put_policy(
-            host,
-            policy,
-            (Some(ON_REBOOT.into()), Some(ON_REBOOT.into())),
-        )
-        .await?;
+        let before = match self.before()? {
+            Some(before) => before,
+            None => {
+                let (firmware, components) = (firmware.as_ref(), components.as_ref());
+                let spec = |object: Option<&Firmware>| object.map(|each| each.spec.clone());
+                let policy = self.beside(POLICIES, name).await?;
+                let (before, lost) = Before::of(
+                    settings(self.task.order),
+                    &spec(firmware).unwrap_or_default(),
+                    &spec(components).unwrap_or_default(),
+                    policy.filter(|policy| !self.has_made(policy)).as_ref(),
+                );
+                for component in lost {
+                    self.task.say(format!(
+                        "another update of `{component}` is wanted, and will be no more: no note holds its address"
+                    ));
+                }
+                self.note(before).await?
+            }
+        };
+        self.apply_on_reboot(name, before).await?;
         self.task.say("wanting its firmware and settings");
-        if let Some(firmware) = firmware.filter(|_| !changes.attributes.is_empty()) {
+        if firmware.is_some() && !changes.attributes.is_empty() {
             let settings = changes.attributes.iter();
             let settings: Map<String, Value> = settings
                 .map(|(name, value)| (name.clone(), as_wanted(value)))
                 .collect();
-            self.change_beside(SETTINGS, &firmware, json!({ "settings": settings }))
-                .await?;
+            let wanted = |_: &Firmware| Some(json!({ "settings": settings }));
+            self.change_beside(SETTINGS, name, wanted).await?;
             self.judged(SETTINGS, name).await?;
         }
-        if let Some(components) = components.filter(|_| !changes.updates.is_empty()) {
-            let is_kept =
-                |component: &str| !changes.updates.iter().any(|(own, _)| own == component);
-            let kept = components.spec.updates.iter();
-            let kept = kept.filter(|each| is_kept(&each.component));
-            let kept = kept.map(|each| (each.component.clone(), each.url.clone()));
+        if components.is_some() && !changes.updates.is_empty() {
             let own = changes.updates.iter();
-            let own = own.map(|(component, url)| (component.clone(), url.to_string()));
-            let updates: Vec<_> = kept.chain(own).collect();
-            self.change_beside(
-                COMPONENTS,
-                &components,
-                json!({"updates": updates_of(&updates)}),
-            )
-            .await?;
+            let own: Vec<_> = own
+                .map(|(component, url)| (component.clone(), Some(url.to_string())))
+                .collect();
+            let wanted =
+                |seen: &Firmware| Some(json!({"updates": updates_with(&seen.spec.updates, &own)}));
+            self.change_beside(COMPONENTS, name, wanted).await?;
             self.judged(COMPONENTS, name).await?;
         }
         Ok(())
+    }
+
+    async fn note(&self, before: Before) -> Result<Before> {
+        let note = format!("{BEFORE}{}", json!(before));
+        self.task.order.reporter.note(note).await?;
+        let noted = self.noted_before.lock();
+        *noted.unwrap_or_else(PoisonError::into_inner) = Some(before.clone());
+        Ok(before)
+    }
+
+    /// Whether a policy was made by this step.
+    fn has_made(&self, policy: &Firmware) -> bool {
+        let marker = policy.metadata.annotations.get(key::STEP);
+        marker.is_some_and(|marker| **marker == *self.marker())
+    }
+
+    /// Has the policy apply all at a restart: this step makes it where there is none, and notes what another client's has.
+    async fn apply_on_reboot(&self, name: &str, mut before: Before) -> Result<()> {
+        for _ in 0..CONFLICTS {
+            let Some(policy) = self.beside(POLICIES, name).await? else {
+                let management = &self.metal3().management;
+                let spec = json!({"firmwareSettings": ON_REBOOT, "firmwareUpdates": ON_REBOOT});
+                let marker = self.marker();
+                let create = || async {
+                    match management.create_policy(name, &marker, &spec).await {
+                        Ok(()) => Ok(true),
+                        // An answer was lost before, or another client has made one: it is looked at.
+                        Err(error) if error.is_conflict() => Ok(false),
+                        Err(error) => Err(error),
+                    }
+                };
+                if self.task.ask(POLICIES, create).await? {
+                    return Ok(());
+                }
+                continue;
+            };
+            if before.policy.is_none() && !self.has_made(&policy) {
+                before.policy = Some(Policy::of(&policy));
+                self.note(before).await?;
+            }
+            let wanted = |_: &Firmware| {
+                Some(json!({"firmwareSettings": ON_REBOOT, "firmwareUpdates": ON_REBOOT}))
+            };
+            return self.change_beside(POLICIES, name, wanted).await;
+        }
+        Err(self.task.passing(format!(
+            "{POLICIES}: another client makes and deletes it all the time"
+        )))
     }
 
     /// Waits until the operator has taken or refused what is wanted.
@@ -273,34 +334,37 @@ impl HostSteps<'_> {
             return Ok(());
         }
         let name = host.metadata.name.clone();
-        if let Some(before) = self.before() {
+        if let Some(before) = self.before()? {
             if failed {
-                if let Some(firmware) = self.beside(SETTINGS, &name).await?
-                    && !before.settings.is_empty()
-                {
-                    let spec = json!({ "settings": before.settings });
-                    self.change_beside(SETTINGS, &firmware, spec).await?;
-                }
+                let settings = |_: &Firmware| {
+                    let is_any = !before.settings.is_empty();
+                    is_any.then(|| json!({ "settings": before.settings }))
+                };
+                self.change_beside(SETTINGS, &name, settings).await?;
                 // What the step did not want is another client's.
-                let mut wanted = settings(task.order).iter();
-                if wanted.any(|each| each.name.starts_with("firmware."))
-                    && let Some(components) = self.beside(COMPONENTS, &name).await?
-                {
-                    let spec = json!({"updates": updates_of(&before.updates)});
-                    self.change_beside(COMPONENTS, &components, spec).await?;
-                }
+                let updates = |seen: &Firmware| {
+                    let is_any = !before.updates.is_empty();
+                    is_any.then(
+                        || json!({"updates": updates_with(&seen.spec.updates, &before.updates)}),
+                    )
+                };
+                self.change_beside(COMPONENTS, &name, updates).await?;
             }
-            let policy = self.beside(POLICIES, &name).await?;
-            match (policy, before.policy) {
-                (Some(policy), None) => {
+            match self.beside(POLICIES, &name).await? {
+                Some(policy) if self.has_made(&policy) => {
                     let delete = || {
                         let management = &self.metal3().management;
                         management.delete_beside(POLICIES, &policy.metadata)
                     };
                     task.ask("set the policy back", delete).await?;
                 }
-                (policy, Some(fields)) => self.put_policy(&host, policy, fields).await?,
-                (None, None) => {}
+                // One that was not there before, and is not the step's, is another client's.
+                _ => {
+                    if let Some(fields) = &before.policy {
+                        let back = |seen: &Firmware| fields.back(seen, ON_REBOOT);
+                        self.change_beside(POLICIES, &name, back).await?;
+                    }
+                }
             }
         }
         if !host.spec.online {
@@ -311,14 +375,22 @@ impl HostSteps<'_> {
         task.change("service", host, clear).await.map(drop)
     }
 
-    /// Whether the last attempt noted what was there before.
-    fn before(&self) -> Option<Before> {
-        if let Some(before) = self.noted_before.get() {
-            return Some(before.clone());
+    /// What this attempt or an earlier one has noted of what was there before; `None`: nothing yet.
+    fn before(&self) -> Result<Option<Before>> {
+        let noted = self.noted_before.lock();
+        let noted = noted.unwrap_or_else(PoisonError::into_inner).clone();
+        if noted.is_some() {
+            return Ok(noted);
         }
         let notes = self.task.order.notes.iter();
         let mut texts = notes.filter_map(|note| note.strip_prefix(BEFORE));
-        serde_json::from_str(texts.next()?).ok()
+        Before::read(texts.next_back()).map_err(|why| {
+            self.task.permanent(format!(
+                "what was there before it cannot be read from its note ({why}): set its HostUpdatePolicy, settings and updates back by \
+                 hand, then take the annotation {} off its BareMetalHost",
+                key::STEP
+            ))
+        })
     }
 
     async fn beside(&self, resource: &str, name: &str) -> Result<Option<Firmware>> {
@@ -327,37 +399,47 @@ impl HostSteps<'_> {
         self.task.ask(resource, look).await
     }
 
-    async fn change_beside(&self, resource: &str, seen: &Firmware, spec: Value) -> Result<()> {
-        let management = &self.metal3().management;
-        // What another client writes at the same time stays: only these fields are named.
-        let change = || management.change_beside(resource, &seen.metadata, json!({"spec": spec}));
-        self.task.ask(resource, change).await
-    }
-
-    /// Has its policy be so; it is made where it is missing.
-    async fn put_policy(
+    /// Changes the spec of an object by what is made of it as it is now, anew where another client changes it meanwhile;
+    /// `None`: there is nothing to change. One that is gone has nothing to change.
+    async fn change_beside(
         &self,
-        host: &Host,
-        policy: Option<Firmware>,
-        (settings, updates): (Option<String>, Option<String>),
+        resource: &str,
+        name: &str,
+        spec: impl Fn(&Firmware) -> Option<Value>,
     ) -> Result<()> {
-        let spec = json!({"firmwareSettings": settings, "firmwareUpdates": updates});
-        match policy {
-            Some(policy) => self.change_beside(POLICIES, &policy, spec).await,
-            None => {
-                let management = &self.metal3().management;
-                let name = &host.metadata.name;
-                let create = || async {
-                    match management.create_policy(name, &spec).await {
-                        // An answer was lost before.
-                        Err(error) if error.is_conflict() => Ok(()),
-                        ended => ended,
-                    }
-                };
-                self.task.ask(POLICIES, create).await
+        let management = &self.metal3().management;
+        for _ in 0..CONFLICTS {
+            let Some(seen) = self.beside(resource, name).await? else {
+                return Ok(());
+            };
+            let Some(spec) = spec(&seen) else {
+                return Ok(());
+            };
+            let send = || async {
+                let patch = json!({"spec": spec});
+                match management
+                    .change_beside(resource, &seen.metadata, patch)
+                    .await
+                {
+                    Ok(()) => Ok(true),
+                    Err(error) if error.is_conflict() => Ok(false),
+                    Err(error) => Err(error),
+                }
+            };
+            if self.task.ask(resource, send).await? {
+                return Ok(());
             }
         }
+        Err(self.task.passing(format!(
+            "{resource}: another client changes it all the time"
+        )))
     }
+}
+
+/// The step stays open: what it has set for its own time is still there.
+fn not_set_back(ended: &str, left: &ActError) -> ActError {
+    let text = format!("{ended}; and what was set for it could not be set back: {left}; {STAYS}");
+    ActError::Ambiguous(Arc::from(text))
 }
 
 /// A setting as the operator takes it: a number or a text.
@@ -366,10 +448,4 @@ fn as_wanted(value: &Value) -> Value {
         Value::Bool(truth) => json!(truth.to_string()),
         other => other.clone(),
     }
-}
-
-fn updates_of(updates: &[(String, String)]) -> Value {
-    let updates = updates.iter();
-    let updates = updates.map(|(component, url)| json!({"component": component, "url": url}));
-    Value::Array(updates.collect())
 }

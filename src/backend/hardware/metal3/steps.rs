@@ -4,12 +4,12 @@
 //! for is always a level (this image, off, no image), so that asking twice does no more than asking once;
 //! which step asked is kept in an annotation, so that a step after a crash knows its own work.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
 use super::Metal3;
-use super::firmware::Before;
+use super::before::Before;
 use super::manifest::{self, HostDesign, Names};
 use super::resource::{Host, key};
 use super::settings::Inspect;
@@ -33,7 +33,7 @@ const NO_CLEAN_STEPS: &str =
 pub(super) struct HostSteps<'a> {
     pub(super) task: Task<'a, Metal3>,
     /// The state of the objects of its firmware before a service of this process.
-    pub(super) noted_before: OnceLock<Before>,
+    pub(super) noted_before: Mutex<Option<Before>>,
 }
 
 impl<'a> HostSteps<'a> {
@@ -42,7 +42,7 @@ impl<'a> HostSteps<'a> {
         let subject = |name: &str| format!("node `{}` (host {namespace}/{name})", node.name);
         Self {
             task: Task::new(metal3, order, node, subject),
-            noted_before: OnceLock::new(),
+            noted_before: Mutex::default(),
         }
     }
 

@@ -101,6 +101,8 @@ impl Machine<'_> {
         let count = drives.as_ref().ok().map(|drives| drives.len());
         let values = self.hardware_values(node, &system, count).await;
         let seen = values.seen.clone();
+        let unread = values.error.as_ref().or(drives.as_ref().err());
+        let unread = unread.map(|error| Arc::from(error.to_string()));
         let fixed = self.fixed_values(node, values).await;
         let mut observed = ObservedNode {
             power: Fact::Known(power.into()),
@@ -119,7 +121,7 @@ impl Machine<'_> {
             deploys_unverified: !self.backend.settings.deploy.is_proven(),
             ..ObservedNode::unknown(KEPT_BY_RECORDS)
         };
-        observed.compare_hardware(node, &seen);
+        observed.compare_hardware(node, &seen, unread);
         Ok(observed)
     }
 

@@ -225,6 +225,7 @@ impl Machine {
             drift: Arc::default(),
             compared: Arc::default(),
             fixed: Arc::default(),
+            unread_parts: None,
             unlocked: false,
             way_out: None,
             identity: None,

@@ -120,7 +120,7 @@ pub(super) fn compare(
     machine: &Machine,
 ) {
     if node.hardware_sections().next().is_some() {
-        observed.compare_hardware(node, &of_machine(rows, &node.name, machine));
+        observed.compare_hardware(node, &of_machine(rows, &node.name, machine), None);
     }
 }
 

@@ -150,7 +150,7 @@ async fn no_report_of_ironic_makes_a_success_and_the_machine_is_active_after_a_f
 async fn an_ironic_that_is_too_old_is_told_before_anything_is_changed() {
     let old = "speaks version 1.86 of its API, and a service needs 1.87";
     let runbooks = "speaks version 1.87 of its API, and runbooks need 1.92";
-    let runbook = ", runbook: 'CUSTOM_{profile}'";
+    let runbook = ", runbook: CUSTOM_ALL";
     for (newest, more, reason) in [(86, "", old), (87, runbook, runbooks)] {
         let (stand_in, server) = machine(Service::Well, newest).await;
         let (ironic, design) = serviced(&server.url, more, DOCUMENT);
@@ -251,6 +251,59 @@ async fn what_ironic_does_not_show_or_its_registry_refuses_is_told_when_it_is_ob
     );
     permanent(ironic.act(&order).await);
     assert!(changes(&server).is_empty() && stand_in.fixture().serviced.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_be_read_counts_where_something_else_cannot() {
+    let document = DOCUMENT.to_owned() + "  expect: {drives: 2}\n";
+    for (denied, drift, is_known) in [
+        ("bios", ["expect.drives", "firmware.bmc"].as_slice(), true),
+        ("inventory", &["bios.Turbo", "firmware.bmc"], false),
+    ] {
+        let (stand_in, server) = machine(Service::Well, 115).await;
+        stand_in.fixture().denied = Some(denied);
+        let (ironic, design) = serviced(&server.url, "", &document);
+        let seen = ironic.observe(&[design.nodes["n1"].clone()]).await;
+        let seen = &seen[&NodeName::from("n1")];
+        let mut fields: Vec<&str> = seen.drift.iter().map(|part| &*part.field).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, drift, "{denied}");
+        assert_eq!(seen.unread_parts.is_none(), is_known, "{denied}");
+        if denied == "bios" {
+            let reason = &seen.fixed[0].reason;
+            assert!(reason.contains("could not be read"), "{reason}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_service_of_another_is_left_alone() {
+    let (stand_in, server) = machine(Service::Well, 115).await;
+    stand_in.set("n1", "provision_state", json!("service failed"));
+    let (ironic, design) = serviced(&server.url, "", DOCUMENT);
+    let order = order(&design, StepKind::Service, "n1", settings(&[TURBO]));
+    let text = permanent(ironic.act(&order).await);
+    assert!(
+        text.contains("this step did not begin that service"),
+        "{text}"
+    );
+    assert!(changes(&server).is_empty(), "{:?}", changes(&server));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runbook_whose_name_needs_a_profile_is_refused_where_there_is_none() {
+    let (_stand_in, server) = machine(Service::Well, 115).await;
+    let runbook = ", runbook: 'CUSTOM_{profile}'";
+    let (ironic, design) = serviced(&server.url, runbook, DOCUMENT);
+    let seen = ironic.observe(&[design.nodes["n1"].clone()]).await;
+    let reason =
+        "the name of its runbook, `CUSTOM_{profile}`, needs a hardware profile, and it has none";
+    let fixed = &seen[&NodeName::from("n1")].fixed;
+    assert_eq!((fixed.len(), &*fixed[0].reason), (2, reason));
+    let order = order(&design, StepKind::Service, "n1", settings(&[TURBO]));
+    let text = permanent(ironic.act(&order).await);
+    assert!(text.ends_with(reason), "{text}");
+    assert!(changes(&server).is_empty(), "{:?}", changes(&server));
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,6 +50,8 @@ pub(super) struct StandInState {
     traits: BTreeMap<String, Value>,
     /// The settings of the BIOS of all nodes, and the versions of their components.
     pub(super) values: BTreeMap<&'static str, String>,
+    /// The part of it that may not be read.
+    pub(super) denied: Option<&'static str>,
     pub(super) service: Service,
     /// Bodies of the requests for services.
     pub(super) serviced: Vec<Value>,
@@ -70,6 +72,7 @@ impl StandIn {
             slow: Vec::new(),
             ports: Vec::new(),
             traits: BTreeMap::new(),
+            denied: None,
             values: [("bios.Turbo", "Disabled"), ("firmware.bmc", "7.0")]
                 .map(|(name, value)| (name, value.to_owned()))
                 .into(),
@@ -331,6 +334,9 @@ impl StandInState {
 
     /// The values of a node, each with the terms that its registry has.
     fn part(&self, part: &str) -> Reply {
+        if self.denied == Some(part) {
+            return refusal(403, "Access was denied");
+        }
         let of = |start: &str| {
             let values = self.values.iter();
             let of = values.filter_map(|(name, value)| {
