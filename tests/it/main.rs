@@ -98,6 +98,7 @@ mod firmware_fleet;
 mod fixture;
 #[cfg(test)]
 mod flags;
+#[cfg(test)]
 mod fmt;
 #[cfg(test)]
 mod folder;
