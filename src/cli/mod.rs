@@ -156,7 +156,7 @@ enum Command {
     Log(log::LogCommand),
     /// Show a saved plan or a past run
     Show(log::ShowCommand),
-    /// Explain a code, a field of a document, or why a node, step, group or run is as it is
+    /// Explain a code, a field, or why a node, step or run is as it is
     Explain(Box<explain::ExplainCommand>),
     /// Show the design, record and observed state of each node
     Status(status::StatusCommand),
@@ -164,7 +164,7 @@ enum Command {
     Nodes(nodes::NodesCommand),
     /// List the sites of the repository, and their definitions
     Sites(list_sites::ListSitesCommand),
-    /// Show the health of the etcd clusters, and the members that they can lose
+    /// Show the health of etcd clusters, and the members they can lose
     Etcd(etcd::EtcdCommand),
     /// Write a Hardware document of what a machine has
     #[command(subcommand)]

@@ -109,7 +109,7 @@ pub(super) fn expected_hardware(guards: &mut Guards, _: &Design, other: &Documen
     guards.policy.demands_expected_hardware |= other.guards.policy.demands_expected_hardware;
 }
 
-/// What the other demands of a machine counts also where its design expects it no more.
+/// The parts that the other demands of a machine count also where its design expects them no more.
 pub(super) fn expected_parts(guards: &mut Guards, design: &Design, other: &Documented) {
     if !other.guards.policy.demands_expected_hardware {
         return;

@@ -117,7 +117,7 @@ impl Terms {
         ];
         let word = name.to_ascii_lowercase();
         let terms = self.by_name.get(name);
-        // Within another word it says nothing (`MachineCheck`).
+        // Within another word it means nothing (`MachineCheck`).
         let is_mac = name.contains("MAC") || word.starts_with("mac_") || word.ends_with("mac");
         !is_mac
             && !OWN.iter().any(|own| word.contains(own))

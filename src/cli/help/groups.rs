@@ -122,6 +122,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
         "Output",
         &[
             "anonymise",
+            "check",
             "clean-steps",
             "color",
             "detailed-exitcode",

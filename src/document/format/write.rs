@@ -42,6 +42,12 @@ fn kind_of<'t>(block: &Block<'t>) -> Option<&'t str> {
     })
 }
 
+/// Whether a field cannot begin on the line of a dash. An empty line above it means nothing.
+fn has_comment_above(entry: &Entry<'_>) -> bool {
+    let mut notes = entry.before.iter();
+    notes.any(|note| matches!(note, Note::Comment(_)))
+}
+
 fn push_line(out: &mut String, indent: usize, text: &str) {
     if !text.is_empty() {
         out.extend(std::iter::repeat_n(' ', indent));
@@ -76,8 +82,11 @@ impl<'t> Writer<'_, 't> {
         let names = Self::names(self.kind, self.order, &self.path);
         entries.sort_by_key(|entry| rank(&names, entry.key));
         // What stands above a field cannot stand above the first one on the line of a dash.
-        let is_above = |entry: &&Entry<'t>| !entry.before.is_empty();
-        match is_on_dash && entries.first().is_some_and(is_above) {
+        match is_on_dash
+            && entries
+                .first()
+                .is_some_and(|first| has_comment_above(first))
+        {
             true => block.entries.iter().collect(),
             false => entries,
         }
@@ -179,8 +188,8 @@ impl<'t> Writer<'_, 't> {
     fn item(&mut self, block: &Block<'t>, comment: &str, indent: usize) {
         let below = indent + LEVEL;
         let entries = self.sorted(block, true);
-        let is_above = entries.first().is_none_or(|first| !first.before.is_empty());
-        if is_above || !comment.is_empty() {
+        let is_below = entries.first().is_none_or(|first| has_comment_above(first));
+        if is_below || !comment.is_empty() {
             self.end(comment);
             self.block(block, below);
             return;

@@ -1,4 +1,4 @@
-//! What the objects of a host's firmware had before a service, as a note of its run keeps it.
+//! The state of the objects of a host's firmware before a service, as a note of its run keeps it.
 //!
 //! Only what the step itself changes is noted, and no address that may hold credentials: notes last.
 
@@ -53,7 +53,7 @@ impl Policy {
 }
 
 impl Before {
-    /// What a step has to note, and the components of which it cannot: their addresses hold credentials or a query, or are too
+    /// The note of a step, and the components of which it cannot: their addresses hold credentials or a query, or are too
     /// long. `policy`: that of another client.
     pub(super) fn of(
         settings: &[HardwareSetting],
@@ -87,7 +87,7 @@ impl Before {
         (before, lost)
     }
 
-    /// What the note of a step says, where there is one.
+    /// The content of the note of a step, if it has one.
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@
 //! The operator applies what is wanted while a machine is off, and reports success by its own word: only values that are read
 //! after it count. The policy is set back where the step ends, and where it fails, so is what was wanted: else the operator
 //! would try it again whenever the machine is next restarted. What was there before is noted first. Where the end of the step
-//! is not known, all stays, and the mark with it: the step goes on when its run is resumed.
+//! is not known, all stays, and the mark with it: the step continues when its run is resumed.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -31,9 +31,9 @@ const NOTED_OFF: &str = "off for its service";
 const READING: u32 = 72;
 /// How long the operator may take to judge what is wanted.
 const JUDGING: Duration = Duration::from_secs(60);
-/// What is said where the end of a service is not known.
+/// The text of a failure where the end of a service is not known.
 const STAYS: &str =
-    "what was set for its service stays until it is tried again, or its run is resumed";
+    "what was set for its service stays until its next attempt, or until its run is resumed";
 /// The word of a policy that has firmware applied to a machine in use.
 const ON_REBOOT: &str = "onReboot";
 
@@ -77,7 +77,7 @@ impl HostSteps<'_> {
                     Err(left) => Err(not_set_back(&failed.to_string(), &left)),
                 }
             }
-            // It is tried again, and then finds its notes.
+            // The next attempt finds its notes.
             Err(passing) => Err(match self.before() {
                 Ok(None) => passing,
                 _ => ActError::Ambiguous(Arc::from(format!("{passing}; {STAYS}"))),
@@ -208,7 +208,7 @@ impl HostSteps<'_> {
         marker.is_some_and(|marker| **marker == *self.marker())
     }
 
-    /// Has the policy apply all at a restart: this step makes it where there is none, and notes what another client's has.
+    /// Has the policy apply all at a restart: this step makes it if the host has none, and notes what another client's has.
     async fn apply_on_reboot(&self, name: &str, mut before: Before) -> Result<()> {
         for _ in 0..CONFLICTS {
             let Some(policy) = self.beside(POLICIES, name).await? else {
@@ -218,7 +218,7 @@ impl HostSteps<'_> {
                 let create = || async {
                     match management.create_policy(name, &marker, &spec).await {
                         Ok(()) => Ok(true),
-                        // An answer was lost before, or another client has made one: it is looked at.
+                        // An answer was lost before, or another client has made one: it is read.
                         Err(error) if error.is_conflict() => Ok(false),
                         Err(error) => Err(error),
                     }
@@ -358,7 +358,7 @@ impl HostSteps<'_> {
                     };
                     task.ask("set the policy back", delete).await?;
                 }
-                // One that was not there before, and is not the step's, is another client's.
+                // One that is new, and is not the step's, is another client's.
                 _ => {
                     if let Some(fields) = &before.policy {
                         let back = |seen: &Firmware| fields.back(seen, ON_REBOOT);
@@ -375,7 +375,7 @@ impl HostSteps<'_> {
         task.change("service", host, clear).await.map(drop)
     }
 
-    /// What this attempt or an earlier one has noted of what was there before; `None`: nothing yet.
+    /// The state before that this attempt or an earlier one has noted; `None`: nothing yet.
     fn before(&self) -> Result<Option<Before>> {
         let noted = self.noted_before.lock();
         let noted = noted.unwrap_or_else(PoisonError::into_inner).clone();

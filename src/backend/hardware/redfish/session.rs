@@ -318,7 +318,7 @@ impl Login {
                 *state = AccountState::Refused(failure.clone());
             }
             (Ok(_), AccountState::Untried) => *state = AccountState::Accepted,
-            // Any other failure tells nothing of the account: some fail before they look at it.
+            // Any other failure tells nothing of the account: some come before it is checked.
             _ => {}
         }
         drop(state);

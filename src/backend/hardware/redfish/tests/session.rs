@@ -15,12 +15,12 @@ use crate::backend::looks::Endings;
 /// Requests at the same time.
 const MANY: usize = 24;
 
-/// What a controller accepts, and what it was sent.
+/// The account that a controller accepts, and the requests that it was sent.
 #[derive(Debug, Default)]
 struct Door {
     /// The password is another one now.
     is_changed: bool,
-    /// Requests with a password are answered with this before it is looked at.
+    /// Requests with a password are answered with this before it is checked.
     unlooked: Option<u16>,
     sessions: BTreeSet<String>,
     opened: usize,
