@@ -130,6 +130,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "full",
             "hang",
             "max-bytes",
+            "name",
             "no-pager",
             "number",
             "out",
