@@ -103,6 +103,22 @@ pub struct Parameters {
     pub settings: Vec<HardwareSetting>,
 }
 
+#[cfg(test)]
+impl Parameters {
+    /// Those of a service that wants these values.
+    pub(crate) fn of_settings(values: &[(&str, &str)]) -> Self {
+        let settings = values.iter().map(|(name, value)| HardwareSetting {
+            name: Arc::from(*name),
+            before: None,
+            value: Arc::from(*value),
+        });
+        Self {
+            settings: settings.collect(),
+            ..Self::default()
+        }
+    }
+}
+
 impl Parameters {
     /// The names of those that are given.
     pub fn given(&self) -> impl Iterator<Item = &'static str> + use<> {

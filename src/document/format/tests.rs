@@ -1,3 +1,5 @@
+//! The layout of documents: values and comments stay, and a second time changes nothing.
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

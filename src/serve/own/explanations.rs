@@ -8,11 +8,10 @@ use axum::response::Response;
 use http::StatusCode;
 
 use super::plan_folder::plan_folder;
-use super::runs::seconds;
+use super::runs::{seconds, with_records};
 use super::{admit, head, is_id, part, refused};
 use crate::design::{NodeName, RunId};
 use crate::plan::{ExplanationBasis, Plan};
-use crate::record::Store;
 use crate::report::explain::write_thing_json;
 use crate::run::unfinished_run;
 use crate::serve::answer::{Refusal, json};
@@ -92,24 +91,22 @@ pub(super) async fn of_run(
 }
 
 fn text_of_run(shared: &Shared, run: &RunId, word: Option<&str>) -> Result<String, Failure> {
-    let repository = shared.host.repository()?;
-    let checkout = shared.host.checkout(&repository)?;
-    let store = Store::open(&repository, &checkout.location.site)?;
-    let state = store.read()?;
-    let site = checkout.site_here()?;
-    let unfinished = unfinished_run(&site)?;
-    let ExplainedRun { plan, basis, known } = ExplainedRun::read(
-        (&checkout, &site),
-        (&store, &state),
-        run,
-        unfinished.as_ref(),
-        seconds(&shared.now()),
-    )?;
-    let thing = match word {
-        Some(word) => thing(&plan, word)?,
-        None => Thing::Run,
-    };
-    text(&plan, basis, &thing, known)
+    with_records(shared, |checkout, store, records| {
+        let site = checkout.site_here()?;
+        let unfinished = unfinished_run(&site)?;
+        let ExplainedRun { plan, basis, known } = ExplainedRun::read(
+            (checkout, &site),
+            (store, records),
+            run,
+            unfinished.as_ref(),
+            seconds(&shared.now()),
+        )?;
+        let thing = match word {
+            Some(word) => thing(&plan, word)?,
+            None => Thing::Run,
+        };
+        text(&plan, basis, &thing, known)
+    })
 }
 
 fn thing(plan: &Plan, word: &str) -> Result<Thing, Failure> {

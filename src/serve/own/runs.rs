@@ -95,7 +95,7 @@ pub(in crate::serve) fn recorded_run(shared: &Shared, run: &RunId) -> Result<Run
     })
 }
 
-fn with_records<T>(
+pub(super) fn with_records<T>(
     shared: &Shared,
     read: impl FnOnce(&Checkout<'_>, &Store<'_>, &Records) -> Result<T, Failure>,
 ) -> Result<T, Failure> {

@@ -90,7 +90,7 @@ impl Machine<'_> {
         let Ok(page) = self.controller.get(path).await else {
             return Vec::new();
         };
-        let mut found = self.told(&page, begin);
+        let mut found = self.new_entries(&page, begin);
         // Some begin with the oldest entry, and the newest are on the last page.
         let count = page.number("/Members@odata.count").unwrap_or(0);
         let shown = page.parts("/Members").len() as u64;
@@ -98,14 +98,14 @@ impl Machine<'_> {
             let join = if path.contains('?') { '&' } else { '?' };
             let last = format!("{path}{join}$skip={}", count - shown.min(count));
             if let Ok(page) = self.controller.get(&last).await {
-                found = self.told(&page, begin);
+                found = self.new_entries(&page, begin);
             }
         }
         found
     }
 
     /// The entries of a page that are not older than a time.
-    fn told(&self, page: &Resource, begin: Timestamp) -> Vec<(Timestamp, String)> {
+    fn new_entries(&self, page: &Resource, begin: Timestamp) -> Vec<(Timestamp, String)> {
         let shown = |text: &str, longest| self.controller.shown(text, longest);
         let entries = page.parts("/Members").into_iter().filter_map(|part| {
             let Part::Whole(entry) = part else {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::standin::Service;
 use super::*;
-use crate::design::HardwareSetting;
 use crate::observed::Capability;
 
 const DOCUMENT: &str = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  firmware:\n    \
@@ -29,18 +28,6 @@ fn serviced(url: &str, settings: &str, document: &str) -> (Ironic, Guarded) {
         document,
     );
     (open(&design, Arc::new(NoSecrets)).unwrap(), design)
-}
-
-fn settings(values: &[(&str, &str)]) -> Parameters {
-    let settings = values.iter().map(|(name, value)| HardwareSetting {
-        name: Arc::from(*name),
-        before: None,
-        value: Arc::from(*value),
-    });
-    Parameters {
-        settings: settings.collect(),
-        ..Parameters::default()
-    }
 }
 
 /// Acts as a run does: an error that can pass, or whose outcome is not known, is retried where the probe allows it.
@@ -75,7 +62,12 @@ async fn updates_and_settings_are_asked_for_together() {
         ]
     );
     assert!(seen.capabilities.contains(Capability::Service) && seen.fixed.is_empty());
-    let order = order(&design, StepKind::Service, "n1", settings(&[TURBO, BMC]));
+    let order = order(
+        &design,
+        StepKind::Service,
+        "n1",
+        Parameters::of_settings(&[TURBO, BMC]),
+    );
     assert_eq!(ironic.probe(&order).await, Probe::NotBegun);
     run(&ironic, &order).await.unwrap();
     assert_eq!(ironic.probe(&order).await, Probe::Done);
@@ -113,7 +105,12 @@ async fn no_report_of_ironic_makes_a_success_and_the_machine_is_active_after_a_f
     for (way, succeeds, times, state) in WAYS {
         let (stand_in, server) = machine(way, 115).await;
         let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-        let order = order(&design, StepKind::Service, "n1", settings(&[TURBO, BMC]));
+        let order = order(
+            &design,
+            StepKind::Service,
+            "n1",
+            Parameters::of_settings(&[TURBO, BMC]),
+        );
         let ended = run(&ironic, &order).await;
         assert_eq!(ended.is_ok(), succeeds, "{way:?}: {ended:?}");
         assert_eq!(stand_in.fixture().serviced.len(), times, "{way:?}");
@@ -130,7 +127,12 @@ async fn no_report_of_ironic_makes_a_success_and_the_machine_is_active_after_a_f
     }
     let (_, server) = machine(Service::Half, 115).await;
     let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-    let order = order(&design, StepKind::Service, "n1", settings(&[TURBO, BMC]));
+    let order = order(
+        &design,
+        StepKind::Service,
+        "n1",
+        Parameters::of_settings(&[TURBO, BMC]),
+    );
     let text = permanent(run(&ironic, &order).await);
     assert!(
         text.ends_with("not changed: `firmware.bmc` shows 7.0, designed 7.1"),
@@ -139,7 +141,12 @@ async fn no_report_of_ironic_makes_a_success_and_the_machine_is_active_after_a_f
     // What Ironic accepts and leaves alone is no success either.
     let (_, server) = machine(Service::Ignored, 115).await;
     let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-    let order = super::order(&design, StepKind::Service, "n1", settings(&[TURBO]));
+    let order = super::order(
+        &design,
+        StepKind::Service,
+        "n1",
+        Parameters::of_settings(&[TURBO]),
+    );
     assert!(matches!(
         run(&ironic, &order).await,
         Err(ActError::Passing(_))
@@ -161,7 +168,12 @@ async fn an_ironic_that_is_too_old_is_told_before_anything_is_changed() {
             fixed.iter().all(|value| value.reason.ends_with(reason)),
             "{fixed:?}"
         );
-        let order = order(&design, StepKind::Service, "n1", settings(&[TURBO]));
+        let order = order(
+            &design,
+            StepKind::Service,
+            "n1",
+            Parameters::of_settings(&[TURBO]),
+        );
         let text = permanent(ironic.act(&order).await);
         assert!(text.ends_with(reason), "{text}");
         assert!(changes(&server).is_empty(), "{:?}", changes(&server));
@@ -194,7 +206,12 @@ async fn a_runbook_takes_the_place_of_the_steps() {
         (fixed.len(), &*fixed[0].reason),
         (1, "Ironic does not show it")
     );
-    let order = order(&design, StepKind::Service, "n2", settings(&[TURBO]));
+    let order = order(
+        &design,
+        StepKind::Service,
+        "n2",
+        Parameters::of_settings(&[TURBO]),
+    );
     ironic.act(&order).await.unwrap();
     assert_eq!(
         stand_in.fixture().serviced,
@@ -247,7 +264,7 @@ async fn what_ironic_does_not_show_or_its_registry_refuses_is_told_when_it_is_ob
         &design,
         StepKind::Service,
         "n1",
-        settings(&[("bios.Tubro", "Enabled")]),
+        Parameters::of_settings(&[("bios.Tubro", "Enabled")]),
     );
     permanent(ironic.act(&order).await);
     assert!(changes(&server).is_empty() && stand_in.fixture().serviced.is_empty());
@@ -281,7 +298,12 @@ async fn a_failed_service_of_another_is_left_alone() {
     let (stand_in, server) = machine(Service::Well, 115).await;
     stand_in.set("n1", "provision_state", json!("service failed"));
     let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-    let order = order(&design, StepKind::Service, "n1", settings(&[TURBO]));
+    let order = order(
+        &design,
+        StepKind::Service,
+        "n1",
+        Parameters::of_settings(&[TURBO]),
+    );
     let text = permanent(ironic.act(&order).await);
     assert!(
         text.contains("this step did not begin that service"),
@@ -300,7 +322,12 @@ async fn a_runbook_whose_name_needs_a_profile_is_refused_where_there_is_none() {
         "the name of its runbook, `CUSTOM_{profile}`, needs a hardware profile, and it has none";
     let fixed = &seen[&NodeName::from("n1")].fixed;
     assert_eq!((fixed.len(), &*fixed[0].reason), (2, reason));
-    let order = order(&design, StepKind::Service, "n1", settings(&[TURBO]));
+    let order = order(
+        &design,
+        StepKind::Service,
+        "n1",
+        Parameters::of_settings(&[TURBO]),
+    );
     let text = permanent(ironic.act(&order).await);
     assert!(text.ends_with(reason), "{text}");
     assert!(changes(&server).is_empty(), "{:?}", changes(&server));
@@ -313,14 +340,24 @@ async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() 
         let (ironic, design) = serviced(&server.url, "", DOCUMENT);
         let _ = run(
             &ironic,
-            &order(&design, StepKind::Service, "n1", settings(&[TURBO, BMC])),
+            &order(
+                &design,
+                StepKind::Service,
+                "n1",
+                Parameters::of_settings(&[TURBO, BMC]),
+            ),
         )
         .await;
         let requests = server.lines().len();
         for killed_at in 1..=requests {
             let (stand_in, server) = machine(way, 115).await;
             let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-            let order = order(&design, StepKind::Service, "n1", settings(&[TURBO, BMC]));
+            let order = order(
+                &design,
+                StepKind::Service,
+                "n1",
+                Parameters::of_settings(&[TURBO, BMC]),
+            );
             tokio::select! {
                 _ = run(&ironic, &order) => {}
                 () = async { while server.lines().len() < killed_at { tokio::time::sleep(Duration::from_millis(1)).await; } } => {}

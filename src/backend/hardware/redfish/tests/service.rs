@@ -4,7 +4,6 @@ use futures_util::future::join_all;
 
 use super::updates::{Dealt, Hardware as Simulated, Report, Truth};
 use super::*;
-use crate::design::HardwareSetting;
 
 const DOCUMENT: &str = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  firmware:\n    \
     bios: {version: '2.5', image: {url: 'http://images/bios_2.5.bin'}}\n    \
@@ -33,18 +32,6 @@ async fn machine(change: impl FnOnce(&mut Simulated)) -> (Bmc, Site) {
     }
     let site = opened(&(text_of(&bmc) + DOCUMENT));
     (bmc, site)
-}
-
-fn settings(names: &[(&str, &str)]) -> Parameters {
-    let settings = names.iter().map(|(name, value)| HardwareSetting {
-        name: Arc::from(*name),
-        before: None,
-        value: Arc::from(*value),
-    });
-    Parameters {
-        settings: settings.collect(),
-        ..Parameters::default()
-    }
 }
 
 const NIC: (&str, &str) = ("firmware.NIC.1", "22.5");
@@ -92,7 +79,9 @@ async fn updates_and_pending_values_come_about_with_one_restart() {
         ("firmware.bmc", "7.1"),
         ("firmware.bios", "2.5"),
     ];
-    run(&site, &settings(&all), Vec::new()).await.unwrap();
+    run(&site, &Parameters::of_settings(&all), Vec::new())
+        .await
+        .unwrap();
     assert_eq!(resets(&bmc), 1);
     let mut state = bmc.state();
     let hardware = state.hardware();
@@ -140,7 +129,7 @@ const UPDATES: [(Dealt, bool, usize); 16] = [
 async fn no_report_of_an_update_makes_a_success() {
     let case = async |(dealt, succeeds, times): (Dealt, bool, usize), more: &[(&str, &str)]| {
         let (bmc, site) = machine(|hardware| hardware.updates = dealt).await;
-        let ended = run(&site, &settings(more), Vec::new()).await;
+        let ended = run(&site, &Parameters::of_settings(more), Vec::new()).await;
         let mut state = bmc.state();
         let hardware = state.hardware();
         let is_true = hardware.versions["NIC.1"] == "22.5";
@@ -163,7 +152,7 @@ async fn no_report_of_an_update_makes_a_success() {
 async fn whatever_a_controller_reports_only_what_it_shows_after_the_restart_counts() {
     let case = async |lie: (Report, Truth)| {
         let (bmc, site) = machine(|hardware| hardware.lie = Some(lie)).await;
-        let ended = run(&site, &settings(&[NIC]), Vec::new()).await;
+        let ended = run(&site, &Parameters::of_settings(&[NIC]), Vec::new()).await;
         let mut state = bmc.state();
         let hardware = state.hardware();
         let is_true = hardware.versions["NIC.1"] == "22.5";
@@ -197,7 +186,11 @@ async fn a_service_is_found_done_only_where_its_values_are_shown_twice() {
             hardware.is_restarted();
         })
         .await;
-        let (order, _) = site.order_with(StepKind::Service, Some(settings(&[NIC])), Vec::new());
+        let (order, _) = site.order_with(
+            StepKind::Service,
+            Some(Parameters::of_settings(&[NIC])),
+            Vec::new(),
+        );
         assert_eq!(site.hardware.probe(&order).await, probed, "{truth:?}");
         drop(bmc);
     }
@@ -219,7 +212,7 @@ async fn pending_values_count_only_where_they_are_read_after_the_restart() {
             hardware.shows_pending = shows_pending;
         };
         let (bmc, site) = machine(change).await;
-        let ended = run(&site, &settings(&[TURBO]), Vec::new()).await;
+        let ended = run(&site, &Parameters::of_settings(&[TURBO]), Vec::new()).await;
         let mut state = bmc.state();
         let hardware = state.hardware();
         let is_true = hardware.attributes["Turbo"] == "Enabled";
@@ -235,7 +228,9 @@ async fn pending_values_count_only_where_they_are_read_after_the_restart() {
 #[tokio::test]
 async fn a_failure_tells_what_is_left_and_what_was_reported() {
     let (_bmc, site) = machine(|hardware| hardware.updates = Dealt::Fails).await;
-    let error = run(&site, &settings(&[NIC]), Vec::new()).await.unwrap_err();
+    let error = run(&site, &Parameters::of_settings(&[NIC]), Vec::new())
+        .await
+        .unwrap_err();
     let error = error.to_string();
     let left = "tried 2 times, and not changed: `firmware.NIC.1` shows 21.0, designed 22.5 (update 2 firmware.NIC.1 failed: \
                 Exception: Flash of the component.)";
@@ -244,7 +239,7 @@ async fn a_failure_tells_what_is_left_and_what_was_reported() {
 
 #[tokio::test]
 async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() {
-    let parameters = settings(&[TURBO, NIC]);
+    let parameters = Parameters::of_settings(&[TURBO, NIC]);
     let (bmc, site) = machine(|_| ()).await;
     run(&site, &parameters, Vec::new()).await.unwrap();
     let requests = bmc.server.received.lock().unwrap().len();

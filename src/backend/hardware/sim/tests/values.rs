@@ -1,20 +1,7 @@
 //! Firmware and settings of simulated machines, and updates that go wrong.
 
 use super::*;
-use crate::design::HardwareSetting;
 use crate::observed::{Fact, PartDrift};
-
-fn to_set(values: &[(&str, &str)]) -> Parameters {
-    let settings = values.iter().map(|(name, value)| HardwareSetting {
-        name: Arc::from(*name),
-        before: None,
-        value: Arc::from(*value),
-    });
-    Parameters {
-        settings: settings.collect(),
-        ..Parameters::default()
-    }
-}
 
 const OLD: &str = "values: {firmware.bios: '2.9', bios.Turbo: 'false'}";
 
@@ -39,7 +26,7 @@ async fn an_update_counts_by_what_its_second_reading_shows() {
         let script = format!("{{hardware: [{{{OLD}, updates: [{update}]}}]}}");
         let simulator = site.open(&script);
         site.deployed(&simulator).await;
-        let wanted = to_set(&[("bios.Turbo", "true"), ("firmware.bios", "2.10")]);
+        let wanted = Parameters::of_settings(&[("bios.Turbo", "true"), ("firmware.bios", "2.10")]);
         let order = site.order_with("R1", StepKind::Service, 0, Some(wanted));
         assert_eq!(Hardware::probe(&simulator, &order).await, Probe::NotBegun);
         let answer = match Hardware::act(&simulator, &order).await {
