@@ -20,7 +20,8 @@
 //! | is gone, however it ended | the lock of its place is free, which they find within [`LOOK_AFTER`] |
 //! | waits for another process, its lock or its lease, before or after its steps | it takes no part then, and no participant waits for it |
 //!
-//! No process waits for ever: of those that wait the slowest does not, and it moves, or is left behind. Leases and locks of runs
+//! No process waits for ever for the time of another: of those that wait the slowest does not, and it moves, or is left behind.
+//! (The lock of the site's file is another thing: who is stopped while it writes there keeps it, and the others wait.) Leases and locks of runs
 //! are in real time, and their renewal has a thread of its own, so that a process that waits here keeps them. A signal
 //! is heard when it is the process's turn. Alone, a process writes its time down and continues.
 

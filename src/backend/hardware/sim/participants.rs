@@ -1,20 +1,22 @@
 //! The processes that take part in the time of a simulated site, in a folder beside its file.
 //!
-//! The file `times` has eight bytes for each participant: the time that it has arrived at, or [`ABSENT`]. It is read
-//! and written under its advisory lock. The file that is called as the participant's number is locked by it
-//! as long as it lives, and the kernel frees that lock however it ends: a place whose lock is free has no owner,
-//! whatever its time is.
+//! The file `times` has sixteen bytes for each participant: the time that it has arrived at, and the one at which the
+//! others have left it behind, each as the number above it; 0: none. No lock is taken to read or write them, since a process
+//! may be stopped (SIGSTOP) at any instant, and would keep it: the first is written by the participant alone, the second
+//! by the others, and each side reads the other's after it has written its own, so that one of them sees both.
+//!
+//! The file that is called as the participant's number is locked by it as long as it lives, and the kernel frees that lock
+//! however it ends: a place whose lock is free has no owner, whatever its time is, and who holds the lock may empty it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// The time of a place without an owner, or of one that was left behind.
-const ABSENT: u64 = u64::MAX;
 /// The most processes at one site.
 const MOST: usize = 1024;
-/// The bytes of a time.
-const WIDTH: usize = size_of::<u64>();
+/// The bytes of a place: its time, and that at which it was left behind.
+const WIDTH: usize = 2 * size_of::<u64>();
 
 /// The folder of the participants of a site.
 #[derive(Debug)]
@@ -37,6 +39,33 @@ impl Place {
     pub(super) fn number(&self) -> usize {
         self.number
     }
+}
+
+/// What is written of a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Written {
+    at: Option<u64>,
+    left: Option<u64>,
+}
+
+impl Written {
+    fn of(bytes: &[u8; WIDTH]) -> Self {
+        let (numbers, _) = bytes.as_chunks::<{ size_of::<u64>() }>();
+        let number = |index: usize| u64::from_le_bytes(numbers[index]).checked_sub(1);
+        Self {
+            at: number(0),
+            left: number(1),
+        }
+    }
+
+    /// The time of a participant that the others have not left behind.
+    fn present(self) -> Option<u64> {
+        self.at.filter(|_| self.left != self.at)
+    }
+}
+
+fn bytes_of(time: Option<u64>) -> [u8; size_of::<u64>()] {
+    time.map_or(0, |time| time.saturating_add(1)).to_le_bytes()
 }
 
 /// A participant that others wait for.
@@ -85,59 +114,54 @@ impl Participants {
 
     /// Takes a place: at the time of the slowest participant, and not before `own`. Gives that time, too.
     pub(super) fn join(&self, own: u64) -> io::Result<(Place, u64)> {
-        self.locked(|times| {
-            self.bury(times)?;
-            let mut free = (0..MOST).map(|number| (number, self.hold(number)));
-            let (number, held) = free
-                .find_map(|(number, held)| match held {
-                    Ok(held) => Some(Ok((number, held?))),
-                    Err(error) => Some(Err(error)),
-                })
-                .unwrap_or_else(|| Err(io::Error::other("too many processes")))?;
-            let at = slowest(times, None).map_or(own, |slowest| slowest.at.max(own));
-            self.write(times, number, at)?;
-            let place = Place {
-                number,
-                at,
-                _held: held,
-            };
-            Ok((place, at))
-        })
+        self.bury()?;
+        for number in 0..MOST {
+            if let Some(held) = self.hold(number)? {
+                let mut place = Place {
+                    number,
+                    at: own,
+                    _held: held,
+                };
+                let at = self.rejoin(&mut place, own)?;
+                return Ok((place, at));
+            }
+        }
+        Err(io::Error::other("too many processes"))
     }
 
     /// Notes that a participant has arrived at a time, and answers whether it may continue there.
     pub(super) fn arrive(&self, place: &mut Place, at: u64) -> io::Result<Turn> {
-        self.locked(|times| {
-            if times.get(place.number) != Some(&place.at) {
-                return Ok(Turn::LeftBehind);
-            }
-            self.write(times, place.number, at)?;
-            place.at = at;
-            Ok(turn(times, place))
-        })
+        if self.left_behind(place)? {
+            return Ok(Turn::LeftBehind);
+        }
+        let before = std::mem::replace(&mut place.at, at);
+        self.times
+            .write_all_at(&bytes_of(Some(at)), offset(place.number))?;
+        let times = self.read()?;
+        // Meanwhile the others may have left it behind where it was.
+        match times.get(place.number) {
+            Some(written) if written.left != Some(before) => Ok(turn(&times, place)),
+            _ => Ok(Turn::LeftBehind),
+        }
     }
 
     /// Answers again whether a participant may continue at the time that it has arrived at.
     pub(super) fn turn(&self, place: &Place) -> io::Result<Turn> {
-        self.times.lock_shared()?;
-        let times = self.read();
-        self.times.unlock()?;
-        let times = times?;
-        Ok(match times.get(place.number) {
-            Some(at) if *at == place.at => turn(&times, place),
-            _ => Turn::LeftBehind,
-        })
+        Ok(turn(&self.read()?, place))
     }
 
     /// Takes a participant in again that was left behind: at the time of the others, and not before `own`.
     pub(super) fn rejoin(&self, place: &mut Place, own: u64) -> io::Result<u64> {
-        self.locked(|times| {
-            let others = slowest(times, Some(place.number));
-            let at = others.map_or(own, |slowest| slowest.at.max(own));
-            self.write(times, place.number, at)?;
-            place.at = at;
-            Ok(at)
-        })
+        let others = |times: &[Written]| slowest(times, Some(place.number)).map(|other| other.at);
+        let mut at = others(&self.read()?).map_or(own, |other| other.max(own));
+        self.write(place.number, Some(at))?;
+        // From here on the others wait for it; before, they may have continued.
+        if let Some(later) = others(&self.read()?).filter(|other| *other > at) {
+            at = later;
+            self.write(place.number, Some(at))?;
+        }
+        place.at = at;
+        Ok(at)
     }
 
     /// Whether a participant was left behind.
@@ -147,48 +171,49 @@ impl Participants {
 
     /// The number of participants at a later time.
     pub(super) fn later_than(&self, place: &Place) -> io::Result<usize> {
-        self.locked(|times| {
-            self.bury(times)?;
-            let later = times.iter().filter(|at| **at != ABSENT && **at > place.at);
-            Ok(later.count())
-        })
+        self.bury()?;
+        let times = self.read()?.into_iter().filter_map(Written::present);
+        Ok(times.filter(|at| *at > place.at).count())
     }
 
     /// Gives a place up.
     pub(super) fn leave(&self, place: &Place) -> io::Result<()> {
-        self.locked(|times| match times.get(place.number) == Some(&place.at) {
-            true => self.write(times, place.number, ABSENT),
-            false => Ok(()),
-        })
+        self.write(place.number, None)
     }
 
     /// Leaves a participant behind, if it is where it was; `only_dead`: only where its process is gone.
     pub(super) fn leave_behind(&self, slowest: Slowest, only_dead: bool) -> io::Result<()> {
-        self.locked(|times| {
-            let is_there = times.get(slowest.number) == Some(&slowest.at);
-            if is_there && (!only_dead || self.hold(slowest.number)?.is_some()) {
-                self.write(times, slowest.number, ABSENT)?;
-            }
-            Ok(())
-        })
+        if self.emptied(slowest.number)? || only_dead {
+            return Ok(());
+        }
+        let left = offset(slowest.number) + size_of::<u64>() as u64;
+        self.times.write_all_at(&bytes_of(Some(slowest.at)), left)
     }
 
     /// The time of the slowest participant that lives.
     pub(super) fn common(&self) -> io::Result<Option<u64>> {
-        self.locked(|times| {
-            self.bury(times)?;
-            Ok(slowest(times, None).map(|slowest| slowest.at))
-        })
+        self.bury()?;
+        Ok(slowest(&self.read()?, None).map(|slowest| slowest.at))
     }
 
     /// Empties the places of processes that are gone.
-    fn bury(&self, times: &mut [u64]) -> io::Result<()> {
-        for number in 0..times.len() {
-            if times[number] != ABSENT && self.hold(number)?.is_some() {
-                self.write(times, number, ABSENT)?;
+    fn bury(&self) -> io::Result<()> {
+        for (number, written) in self.read()?.into_iter().enumerate() {
+            if written.at.is_some() {
+                self.emptied(number)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the process of a place was gone; the place is empty then.
+    fn emptied(&self, number: usize) -> io::Result<bool> {
+        let Some(held) = self.hold(number)? else {
+            return Ok(false);
+        };
+        self.write(number, None)?;
+        drop(held);
+        Ok(true)
     }
 
     /// Locks a place; `None` where its process lives.
@@ -201,36 +226,42 @@ impl Participants {
         }
     }
 
-    fn locked<T>(&self, body: impl FnOnce(&mut [u64]) -> io::Result<T>) -> io::Result<T> {
-        self.times.lock()?;
-        let result = self.read().and_then(|mut times| body(&mut times));
-        self.times.unlock()?;
-        result
-    }
-
-    fn read(&self) -> io::Result<Vec<u64>> {
-        let mut bytes = Vec::new();
-        let mut reader = &self.times;
-        reader.seek(SeekFrom::Start(0))?;
-        reader.take((MOST * WIDTH) as u64).read_to_end(&mut bytes)?;
-        let (times, _) = bytes.as_chunks::<WIDTH>();
-        Ok(times.iter().map(|time| u64::from_le_bytes(*time)).collect())
-    }
-
-    /// Writes one time, behind those that are there where it is a new one.
-    fn write(&self, times: &mut [u64], number: usize, at: u64) -> io::Result<()> {
-        if let Some(time) = times.get_mut(number) {
-            *time = at;
+    /// What is written of all places: twice the same, so that no number is read while it is written.
+    fn read(&self) -> io::Result<Vec<Written>> {
+        let mut before = self.bytes()?;
+        loop {
+            let bytes = self.bytes()?;
+            if bytes == before {
+                let (places, _) = bytes.as_chunks::<WIDTH>();
+                return Ok(places.iter().map(Written::of).collect());
+            }
+            before = bytes;
         }
-        let missing = (times.len()..number).map(|_| ABSENT).chain([at]);
-        let bytes: Vec<u8> = match times.len() > number {
-            true => at.to_le_bytes().into(),
-            false => missing.flat_map(u64::to_le_bytes).collect(),
-        };
-        let mut writer = &self.times;
-        writer.seek(SeekFrom::Start((times.len().min(number) * WIDTH) as u64))?;
-        writer.write_all(&bytes)
     }
+
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; MOST * WIDTH];
+        let mut read = 0;
+        loop {
+            match self.times.read_at(&mut bytes[read..], read as u64)? {
+                0 => break,
+                more => read += more,
+            }
+        }
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+
+    /// Writes the time of a place, which nobody has left behind there.
+    fn write(&self, number: usize, at: Option<u64>) -> io::Result<()> {
+        let bytes = [bytes_of(at), bytes_of(None)].concat();
+        self.times.write_all_at(&bytes, offset(number))
+    }
+}
+
+/// Where a place is written in the file.
+fn offset(number: usize) -> u64 {
+    (number * WIDTH) as u64
 }
 
 /// Opens a file, and makes it where it is missing.
@@ -244,16 +275,19 @@ fn opened(path: &Path) -> io::Result<File> {
 }
 
 /// The slowest participant besides one; the first of several.
-fn slowest(times: &[u64], besides: Option<usize>) -> Option<Slowest> {
+fn slowest(times: &[Written], besides: Option<usize>) -> Option<Slowest> {
     let there = times.iter().enumerate();
     there
-        .filter(|(number, at)| **at != ABSENT && Some(*number) != besides)
-        .map(|(number, at)| Slowest { number, at: *at })
+        .filter(|(number, _)| Some(*number) != besides)
+        .filter_map(|(number, written)| Some((number, written.present()?)))
+        .map(|(number, at)| Slowest { number, at })
         .min_by_key(|slowest| slowest.at)
 }
 
-fn turn(times: &[u64], place: &Place) -> Turn {
+fn turn(times: &[Written], place: &Place) -> Turn {
+    let is_there = |written: &Written| written.present() == Some(place.at);
     match slowest(times, Some(place.number)) {
+        _ if !times.get(place.number).is_some_and(is_there) => Turn::LeftBehind,
         Some(slowest) if slowest.at < place.at => Turn::Waits(slowest),
         _ => Turn::Its,
     }

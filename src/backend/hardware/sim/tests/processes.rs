@@ -144,7 +144,7 @@ fn who_comes_later_begins_at_the_time_of_the_slowest_and_who_only_looks_sees_the
     };
     thread::scope(|scope| {
         let first = scope.spawn(|| deploy(0));
-        let places = || fs::read(folder(&site).join("times")).unwrap().len() / 8;
+        let places = || fs::read(folder(&site).join("times")).unwrap().len() / 16;
         while places() < 2 {
             thread::yield_now();
         }
@@ -253,6 +253,31 @@ fn a_process_that_is_stopped_is_left_behind_and_finds_the_time_further_on_when_i
         ends,
         expected.map(|(at, node)| (at, node.to_owned())).into()
     );
+}
+
+#[test]
+fn a_process_that_is_stopped_while_it_reads_the_times_holds_nothing_that_others_need() {
+    let site = Site::new(1);
+    let brake = Brake::new(&site);
+    let times = fs::File::open(folder(&site).join("times")).unwrap();
+    times.lock().unwrap();
+    let (ended, end) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        let site = &site;
+        scope.spawn(move || {
+            let process = Process::new(site, settings("{}"), Duration::from_millis(100));
+            process.live(async {
+                let order = site.order("R1", StepKind::Prepare, 0);
+                Hardware::act(&process.simulator, &order).await.unwrap();
+            });
+            ended.send(()).unwrap();
+        });
+        let in_time = end.recv_timeout(FOR_EVER);
+        times.unlock().unwrap();
+        in_time.unwrap();
+    });
+    assert!(brake.participants.left_behind(&brake.place).unwrap());
+    assert_eq!(history(&site).len(), 2);
 }
 
 #[test]
