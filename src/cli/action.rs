@@ -359,6 +359,13 @@ impl ActionArguments {
         self.drain_node_timeout.is_some() || self.drain_node_grace_period.is_some()
     }
 
+    /// The flags that were given.
+    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
+        let all = self.times(Action::Update).into_iter();
+        let all = all.chain(self.flags(Action::Update));
+        all.filter(|(_, given, _)| *given).map(|(flag, ..)| flag)
+    }
+
     /// Checks that the flags belong to an action, and agree.
     fn check(&self, action: Action) -> Result<(), Failure> {
         let mut flags = self.times(action).into_iter().chain(self.flags(action));

@@ -279,8 +279,14 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let store = Store::open(&repository, &checkout.location.site)?;
-    let state = store.read()?;
+    let mut store = Store::open(&repository, &checkout.location.site)?;
+    let mut state = store.read()?;
+    if state.tip.is_none() {
+        // A new clone has them at its remote.
+        let connection = RemoteArguments::default().connection(&repository)?;
+        store = follow(context, &checkout, &connection)?;
+        state = store.read()?;
+    }
     let site = &checkout.location.site;
     let runs = store.runs(&state)?;
     let run = match what {

@@ -234,6 +234,70 @@ impl PlanArguments {
         }
     }
 
+    /// Refuses flags that shape a plan beside one that is made, and was made without them.
+    ///
+    /// # Errors
+    ///
+    /// There is one.
+    pub(in crate::cli) fn shape_nothing_of(&self, made: &Options) -> Result<(), Failure> {
+        let given = self.given();
+        let differs = |is_given: bool, is_same: bool| is_given && !is_same;
+        let shaping = [
+            (
+                "--target",
+                differs(!self.target.is_empty(), given.targets == made.targets),
+            ),
+            (
+                "--exclude",
+                differs(!self.exclude.is_empty(), given.excludes == made.excludes),
+            ),
+            (
+                "--skip-blocked",
+                differs(self.skip_blocked, made.skip_blocked),
+            ),
+            ("--canary", differs(self.canary, made.canary)),
+            ("--overlap", differs(self.overlap, made.overlap)),
+            (
+                "--parallelism",
+                differs(
+                    self.parallelism.is_some(),
+                    given.parallelism == made.parallelism,
+                ),
+            ),
+            (
+                "--parallel-groups",
+                differs(
+                    self.parallel_groups > 1,
+                    given.parallel_groups == made.parallel_groups,
+                ),
+            ),
+            (
+                "--max-unavailable",
+                differs(
+                    self.max_unavailable.is_some(),
+                    given.max_unavailable == made.max_unavailable,
+                ),
+            ),
+            (
+                "--max-failures",
+                differs(
+                    self.max_failures.is_some(),
+                    given.max_failures == made.max_failures,
+                ),
+            ),
+            ("--observed", self.observed.is_some()),
+        ];
+        let shaping = shaping.into_iter().filter(|(_, shapes)| *shapes);
+        let mut shaping = shaping.map(|(flag, _)| flag).chain(self.action.given());
+        let Some(flag) = shaping.next() else {
+            return Ok(());
+        };
+        let text = format!("`{flag}` shapes a plan, and this one is made already, without it");
+        Err(Failure::new(FailureKind::Usage, text).hint(format!(
+            "leave it out, or make another plan: `trueup plan … {flag} … -o FILE`"
+        )))
+    }
+
     /// Refuses a day to judge by: what is applied is judged by the day of the apply.
     ///
     /// # Errors

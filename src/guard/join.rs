@@ -148,15 +148,18 @@ pub(super) fn wipe(guards: &mut Guards, _: &Design, other: &Documented) {
     }
 }
 
-pub(super) fn remediation(guards: &mut Guards, _: &Design, other: &Documented) {
+pub(super) fn remediation(guards: &mut Guards, design: &Design, other: &Documented) {
     let (own, other) = (&guards.policy.remediation, &other.guards.policy.remediation);
     let most = |policy: &RemediationPolicy| policy.max_unhealthy(None);
+    // A number and a share are compared by the machines that there are.
+    let machines = design.nodes.len();
+    let is_stricter = most(other).of(machines) < most(own).of(machines);
     let mut limits = own.limits;
     limits.attempts = limits.attempts.min(other.limits.attempts);
     limits.backoff = limits.backoff.max(other.limits.backoff);
     guards.policy.remediation = RemediationPolicy {
         max_at_once: least_with(own.max_at_once, other.max_at_once, super::REMEDIATIONS),
-        max_unhealthy: match most(other).is_within(most(own)) {
+        max_unhealthy: match most(other).is_within(most(own)) || is_stricter {
             true => Some(most(other)),
             false => own.max_unhealthy,
         },

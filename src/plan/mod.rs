@@ -247,6 +247,31 @@ pub struct Change {
     pub machine: Option<Box<CoveredMachine>>,
 }
 
+impl Change {
+    /// Whether the machine differs from its design or from what was applied, and still does once this is carried out.
+    fn leaves_differences(&self) -> bool {
+        match self.kind {
+            // What is repaired of it is the power or labels, and no field.
+            ChangeKind::Drift => self.shown_only || !self.fields.is_empty(),
+            ChangeKind::Create
+            | ChangeKind::Relabel
+            | ChangeKind::Service
+            | ChangeKind::Redeploy
+            | ChangeKind::Destroy => self.shown_only,
+            ChangeKind::Adopt
+            | ChangeKind::Unknown
+            | ChangeKind::Record
+            | ChangeKind::AwaitReady
+            | ChangeKind::Rename
+            | ChangeKind::Retire
+            | ChangeKind::Unretire
+            | ChangeKind::Operation
+            | ChangeKind::Accept
+            | ChangeKind::None => false,
+        }
+    }
+}
+
 /// The standing of a node in the criteria of its groups before the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -706,14 +731,16 @@ impl Plan {
         changes.map(|change| &change.node)
     }
 
-    /// The machines that are not as they were applied, and that it does nothing about, sorted.
+    /// The machines that are not as designed or as applied, and still are not once it is carried out, sorted.
     #[must_use]
-    pub fn left_drifted(&self) -> Vec<NodeName> {
-        let is_left = |change: &&Change| change.kind == ChangeKind::Drift && change.shown_only;
-        let drifted = self.changes.iter().filter(is_left);
-        let mut drifted: Vec<_> = drifted.map(|change| change.node.clone()).collect();
-        drifted.sort_unstable();
-        drifted
+    pub fn left_differing(&self) -> Vec<NodeName> {
+        let left = self
+            .changes
+            .iter()
+            .filter(|change| change.leaves_differences());
+        let mut left: Vec<_> = left.map(|change| change.node.clone()).collect();
+        left.sort_unstable();
+        left
     }
 
     /// The changes that wait for a flag, or that nothing allows.

@@ -133,10 +133,13 @@ pub struct Serviced {
     pub settings: Vec<HardwareSetting>,
 }
 
-/// How many machines of a site are not known to be as designed though nothing shows that they are not.
+/// How many machines of a site are not known to be as designed, or are known not to be and were left so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Unproven {
+    /// Other than designed, and left so: in maintenance, off, in no group.
+    #[serde(skip_serializing_if = "is_none_of")]
+    pub differing: usize,
     /// Taken as they were, and not compared in all sections.
     #[serde(skip_serializing_if = "is_none_of")]
     pub assumed: usize,
@@ -168,6 +171,7 @@ impl Unproven {
     /// The numbers, each with its words.
     pub fn words(self) -> impl Iterator<Item = String> {
         let counts = [
+            (self.differing, "not as designed, left so"),
             (self.assumed, "assumed (adopted, not verified)"),
             (self.not_joined, "not joined yet"),
             (self.unobserved, "not observed"),
@@ -556,6 +560,9 @@ pub struct SiteState {
     pub last_action: Option<SiteAction>,
     /// The last site action that succeeded.
     pub last_success: Option<SiteAction>,
+    /// The newest run, as long as no action on the whole site has ended: its guards are the ones that hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_partial: Option<SiteAction>,
     /// The last run that put guards in force without doing anything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guards: Option<SiteAction>,

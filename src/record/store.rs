@@ -617,41 +617,42 @@ impl SiteState {
         let is_newest = |action: &Option<SiteAction>| {
             action.as_ref().is_none_or(|action| action.run <= run.run)
         };
+        let action = SiteAction {
+            run: run.run.clone(),
+            revision: run.revision.clone(),
+            site_digest: run.site_digest.clone(),
+            repositories: run.repositories.clone(),
+            policy_asks: run.policy_asks,
+        };
         // The tag of an older run may be settled later than a newer run has ended.
         if let Some(tag) = &run.tag
             && is_newest(&site.last_action)
         {
-            let action = SiteAction {
-                run: run.run.clone(),
-                revision: run.revision.clone(),
-                site_digest: run.site_digest.clone(),
-                repositories: run.repositories.clone(),
-                policy_asks: run.policy_asks,
-            };
             if tag.starts_with("site-action-success/") {
                 site.last_success = Some(action.clone());
             }
-            site.last_action = Some(action);
+            site.last_action = Some(action.clone());
         }
         if run.has_put_guards_in_force() && is_newest(&site.guards) {
-            site.guards = Some(SiteAction {
-                run: run.run.clone(),
-                revision: run.revision.clone(),
-                site_digest: run.site_digest.clone(),
-                repositories: run.repositories.clone(),
-                policy_asks: run.policy_asks,
-            });
+            site.guards = Some(action.clone());
+        }
+        if site.last_action.is_some() || site.guards.is_some() {
+            site.last_partial = None;
+        } else if is_newest(&site.last_partial) {
+            site.last_partial = Some(action);
         }
         site
     }
 
     /// The action whose guards are in force: the last one that succeeded with them, or put them in force; where none has
-    /// yet, the last that was tried.
+    /// yet, the last that was tried, be it on a part of the site.
     #[must_use]
     pub fn guards_in_force(&self) -> Option<&SiteAction> {
         let succeeded = self.last_success.iter().chain(&self.guards);
         let newest = succeeded.max_by(|one, other| one.run.cmp(&other.run));
-        newest.or(self.last_action.as_ref())
+        newest
+            .or(self.last_action.as_ref())
+            .or(self.last_partial.as_ref())
     }
 
     /// The id for the next run: `candidate` (a fresh ULID), made greater than the newest run where the

@@ -167,7 +167,7 @@ pub struct RunReport {
     /// Nodes whose machines it changes though nothing proves that they are the ones that are meant, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unverified: Vec<NodeName>,
-    /// Machines that are not as they were applied, and that it did nothing about, sorted.
+    /// Machines that are not as designed or as applied, and that it left so, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drifted: Vec<NodeName>,
     /// Drains that ended with pods on their nodes, as `--on-drain-timeout continue` allows, by node.

@@ -48,6 +48,7 @@ impl Session<'_> {
             lock(&self.records).renew(renewed);
         }
         let unsigned;
+        let differing = self.approved.plan.left_differing();
         let report = {
             let mut records = lock(&self.records);
             let past_verification = records.past_verification;
@@ -73,7 +74,10 @@ impl Session<'_> {
                 };
                 run.tag = tag::name(run, &self.before, facts).map(Arc::from);
                 if run.tag.is_some() {
-                    run.unproven = Unproven::of(nodes.values());
+                    run.unproven = Unproven {
+                        differing: differing.len(),
+                        ..Unproven::of(nodes.values())
+                    };
                 }
                 run.annotation =
                     tag::annotation(run, failed_nodes(finished), self.process.actor.at(seconds));
@@ -95,7 +99,7 @@ impl Session<'_> {
                         .cloned()
                         .collect()
                 },
-                drifted: self.approved.plan.left_drifted(),
+                drifted: differing,
                 undrained: {
                     let left = left_pods.iter();
                     let left = left.filter_map(|(step, left)| {

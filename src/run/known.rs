@@ -376,7 +376,9 @@ impl KnownRun {
         let (begun, told): (Vec<Entry>, Vec<Entry>) = told
             .into_iter()
             .partition(|entry| matches!(entry, Entry::Intent { step } if seen.contains_key(step)));
-        self.entries.extend(begun);
+        // What may have begun came after what is known to have begun.
+        let first = self.entries.len() - self.suspected.len();
+        self.entries.splice(first..first, begun);
         let settled = |entry: Entry| match &entry {
             Entry::Intent { step } => match seen.get(step) {
                 Some(Seen::Done) => Some(Entry::Ended {

@@ -287,6 +287,7 @@ impl Place<'_> {
             checkout,
             site,
             again: "trueup apply PLAN",
+            repeats_flags: true,
             reviewed: &reviewed,
             at: At::Commit(commit),
         };

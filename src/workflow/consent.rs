@@ -45,6 +45,8 @@ pub struct Consent<'a> {
     pub site: &'a SiteRepository<'a>,
     /// The command, as it is given again.
     pub again: &'a str,
+    /// Whether it takes the flags of the plan.
+    pub repeats_flags: bool,
     /// The plan that was reviewed, or is said to have been.
     pub reviewed: &'a Plan,
     /// Its documents.
@@ -193,7 +195,7 @@ impl Consent<'_> {
         let failure = Failure::new(FailureKind::Guard, message).hint(format!(
             "review the plan, and pin its effect: `{again} --effect {pin}`"
         ));
-        Err(match missing.is_empty() {
+        Err(match missing.is_empty() || !self.repeats_flags {
             true => failure,
             false => {
                 let flags = missing.join(" ");

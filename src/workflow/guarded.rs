@@ -18,7 +18,7 @@ use crate::plan::{Action, GuardBasis, Loosened, Request};
 use crate::record::{NodeRecord, SiteAction, SiteState};
 use crate::repository::CommitId;
 use crate::run::Connection;
-use crate::site::{At, Loader, Location, Site};
+use crate::site::{At, Depth, Loader, Location, Settings, Site};
 
 /// The context in which the guards of a run are resolved.
 #[derive(Clone, Copy)]
@@ -160,7 +160,12 @@ impl GuardScope<'_> {
     fn newest(&self, loader: &mut Loader<'_>, head: CommitId) -> Result<Site, Failure> {
         let at = At::Commit(head);
         let location = self.checkout.location_at(at)?;
-        let newest = loader.load(&location, at, AS_APPLIED)?;
+        // No run has checked them yet, which may follow from them all the same.
+        let settings = Settings {
+            depth: Depth::Checked,
+            ..AS_APPLIED
+        };
+        let newest = loader.load(&location, at, settings)?;
         match newest.diagnostics.has_errors() {
             false => Ok(newest),
             true => {

@@ -134,8 +134,13 @@ impl Fixture {
 
     /// Writes the simulator's settings.
     pub(crate) fn simulator(&self, settings: &str) {
+        self.simulator_at("backends.yaml", settings);
+    }
+
+    /// The same, in a file.
+    pub(crate) fn simulator_at(&self, path: &str, settings: &str) {
         self.checkout.write(
-            "backends.yaml",
+            path,
             format!(
                 "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  \
                  hardware:\n    kind: sim\n    sim: {settings}\n"

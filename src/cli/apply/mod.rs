@@ -10,6 +10,7 @@ pub(in crate::cli) mod saved;
 mod watch;
 
 use std::cell::OnceCell;
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -164,12 +165,14 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
         return Err(Failure::new(FailureKind::Usage, text));
     }
     let Some(request) = request else {
-        look_out(context, command, &checkout, &site)?;
-        return match &command.words[..] {
-            [path] => apply_saved(context, command, &checkout, &site, path.as_ref()),
-            [word, ..] => Err(action::unknown(word)),
-            [] => Ok(0),
+        let path = match &command.words[..] {
+            [path] => path,
+            [word, ..] => return Err(action::unknown(word)),
+            [] => return Ok(0),
         };
+        let would_begin = || saved::would_begin(context, command, &checkout, &site, path.as_ref());
+        look_out(context, command, &checkout, &site, &would_begin)?;
+        return apply_saved(context, command, &checkout, &site, path.as_ref());
     };
     if command.watching.watch {
         if request.action != Action::Remediate || !request.nodes.is_empty() {
@@ -178,7 +181,11 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
         }
         return watch::watch(context, command, &checkout, &site, &request);
     }
-    look_out(context, command, &checkout, &site)?;
+    let would_begin = || {
+        let assumed = |_: &Plan| Ok(command.is_asked());
+        ready(context, command, &checkout, &site, &request, assumed).map(drop)
+    };
+    look_out(context, command, &checkout, &site, &would_begin)?;
     apply_new(context, command, &checkout, &site, &request)
 }
 
@@ -246,6 +253,11 @@ impl ApplyCommand {
         }
     }
 
+    /// Whether the operator is asked at a terminal.
+    fn is_asked(&self) -> bool {
+        !self.yes && std::io::stdin().is_terminal()
+    }
+
     /// Whether its process does not end by itself.
     pub(in crate::cli) fn stays(&self) -> bool {
         self.watching.watch
@@ -284,17 +296,20 @@ fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8,
     Ok(0)
 }
 
-/// Looks whether another run is in the way, which is aborted where that was asked for.
+/// Looks whether another run is in the way, which is aborted where that was asked for and a run of this command would begin
+/// after it.
 pub(in crate::cli) fn look_out(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
     site: &run::SiteRepository<'_>,
+    would_begin: &dyn Fn() -> Result<(), Failure>,
 ) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
     match workflow::look_out(context, Process::new(site, &actor, &clock)) {
         Err(run::Error::Unfinished { run, .. }) if command.supersede => {
+            would_begin()?;
             let text = interrupted::abort(context, checkout, site, &run, false)?;
             context.printer.tell(&text);
             Ok(None)
@@ -308,14 +323,15 @@ pub(in crate::cli) fn look_out(
     }
 }
 
-/// Plans what is committed, shows it, asks, and carries it out.
-fn apply_new(
+/// The plan of what is committed, which passed every guard that stands before a run.
+fn ready(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
     site: &run::SiteRepository<'_>,
     request: &Request,
-) -> Result<u8, Failure> {
+    show: impl FnOnce(&Plan) -> Result<bool, Failure>,
+) -> Result<ReadyPlan, Failure> {
     let head = At::Commit(checkout.head()?);
     let (arguments, connection) = (&command.arguments, &site.connection);
     let at = arguments.revision(context, checkout, connection, request, head)?;
@@ -328,15 +344,26 @@ fn apply_new(
         request,
         plan_request: &plan_request,
     };
-    let ready = planner.ready(site, |plan| {
+    planner.ready(site, show)
+}
+
+/// Plans what is committed, shows it, asks, and carries it out.
+fn apply_new(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &run::SiteRepository<'_>,
+    request: &Request,
+) -> Result<u8, Failure> {
+    let shown = |plan: &Plan| {
         show(context, plan)?;
         operator::loosens(context, command, plan)
-    })?;
+    };
     let ReadyPlan {
         planned,
         commit,
         clearance,
-    } = ready;
+    } = ready(context, command, checkout, site, request, shown)?;
     if planned.plan.is_empty() {
         return nothing(context, command, &planned.plan);
     }

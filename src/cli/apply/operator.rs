@@ -13,6 +13,8 @@ use crate::workflow::{Operator, PlanRequest};
 pub(super) struct CommandOperator<'a> {
     pub(super) context: &'a Context,
     pub(super) command: &'a ApplyCommand,
+    /// Whether it is only found out what would be refused: an answer that is asked for later is taken for a yes.
+    pub(super) is_rehearsed: bool,
 }
 
 impl Operator for CommandOperator<'_> {
@@ -26,8 +28,11 @@ impl Operator for CommandOperator<'_> {
     }
 
     fn approve(&self, plan: &Plan) -> Result<bool, Failure> {
+        if self.is_rehearsed {
+            return Ok(self.command.is_asked());
+        }
         show(self.context, plan)?;
-        if self.command.yes || !std::io::stdin().is_terminal() {
+        if !self.command.is_asked() {
             return Ok(false);
         }
         ask(self.context, plan).map(|()| true)
@@ -71,7 +76,7 @@ pub(super) fn loosens(
     command: &ApplyCommand,
     plan: &Plan,
 ) -> Result<bool, Failure> {
-    if !plan.is_refused_for_loosening() || command.yes || !std::io::stdin().is_terminal() {
+    if !plan.is_refused_for_loosening() || !command.is_asked() {
         return Ok(false);
     }
     let question =

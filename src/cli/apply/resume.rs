@@ -29,7 +29,7 @@ pub(in crate::cli) fn resume(
     let decisions = decisions(&command.decide)?;
     let interrupted = match find_interrupted(site, None) {
         Err(run::Error::NothingInterrupted { site: name }) => {
-            return match look_out(context, command, checkout, site)? {
+            return match look_out(context, command, checkout, site, &|| Ok(()))? {
                 Some(run) => exit_code(run.outcome),
                 None => {
                     let nothing = run::Error::NothingInterrupted { site: name };
@@ -41,6 +41,7 @@ pub(in crate::cli) fn resume(
     };
     warn_of_signature(context, checkout, site, &interrupted)?;
     let (plan, refused) = agreed(context, command, checkout, site, &interrupted)?;
+    command.arguments.shape_nothing_of(&plan.options)?;
     let equipped = equip(
         context,
         checkout,
@@ -107,10 +108,15 @@ fn agreed(
     if !is_own {
         let consent = Consent {
             client: context,
-            operator: &CommandOperator { context, command },
+            operator: &CommandOperator {
+                context,
+                command,
+                is_rehearsed: false,
+            },
             checkout,
             site,
             again: "trueup apply --resume",
+            repeats_flags: true,
             reviewed: &plan,
             at: At::Commit(interrupted.commit),
         };

@@ -1,5 +1,7 @@
 //! A saved plan: read, made again, compared with the new one, and that one carried out.
 
+use std::path::Path;
+
 use super::conclude::Ready;
 use super::operator::CommandOperator;
 use super::{ApplyCommand, nothing, start};
@@ -7,9 +9,12 @@ use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::plan::{Plan, PlanEffect};
 use crate::report::Visible;
+use crate::repository::CommitId;
 use crate::run;
 use crate::site::At;
-use crate::workflow::{Checkout, Consent, admitted, commit_of_saved, listed, saved_plan};
+use crate::workflow::{
+    Checkout, Clearance, Consent, Planned, admitted, commit_of_saved, listed, saved_plan,
+};
 
 /// Makes a saved plan again, and carries the new one out where it does nothing that the saved one does not show.
 ///
@@ -19,24 +24,20 @@ pub(in crate::cli) fn apply_saved(
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
     site: &run::SiteRepository<'_>,
-    path: &std::path::Path,
+    path: &Path,
 ) -> Result<u8, Failure> {
     let reviewed = saved_plan(&context.directory().join(path))?;
     command.note(&reviewed);
-    let commit = commit_of_saved(checkout, site, &reviewed)?;
-    let consent = Consent {
-        client: context,
-        operator: &CommandOperator { context, command },
-        checkout,
-        site,
-        again: &format!("trueup apply {}", path.display()),
-        reviewed: &reviewed,
-        at: At::Commit(commit),
+    command.arguments.shape_nothing_of(&reviewed.options)?;
+    let operator = CommandOperator {
+        context,
+        command,
+        is_rehearsed: false,
     };
-    let Some((planned, commit, clearance)) = consent.plan()? else {
+    let Some((planned, commit, clearance)) = consented(&operator, checkout, site, path, &reviewed)?
+    else {
         return Ok(0);
     };
-    admitted(site, &planned, &planned.plan, commit)?;
     tell_left_out(context, &planned.plan, &reviewed);
     if planned.plan.is_empty() {
         return nothing(context, command, &planned.plan);
@@ -48,6 +49,62 @@ pub(in crate::cli) fn apply_saved(
         clearance: &clearance,
     };
     start(context, command, site, &ready)
+}
+
+/// Finds out whether a saved plan would be refused.
+///
+/// # Errors
+///
+/// It would.
+pub(super) fn would_begin(
+    context: &Context,
+    command: &ApplyCommand,
+    checkout: &Checkout<'_>,
+    site: &run::SiteRepository<'_>,
+    path: &Path,
+) -> Result<(), Failure> {
+    let reviewed = saved_plan(&context.directory().join(path))?;
+    command.arguments.shape_nothing_of(&reviewed.options)?;
+    let operator = CommandOperator {
+        context,
+        command,
+        is_rehearsed: true,
+    };
+    consented(&operator, checkout, site, path, &reviewed).map(drop)
+}
+
+/// The plan of a saved request today, where it does nothing that the saved one does not show, and its operator consents.
+fn consented(
+    operator: &CommandOperator<'_>,
+    checkout: &Checkout<'_>,
+    site: &run::SiteRepository<'_>,
+    path: &Path,
+    reviewed: &Plan,
+) -> Result<Option<(Planned, CommitId, Clearance)>, Failure> {
+    let commit = commit_of_saved(checkout, site, reviewed)?;
+    let file = path.display();
+    let (again, repeats_flags) = match &operator.command.workers {
+        Some(workers) => (
+            format!("trueup run begin {file} --run {}", workers.name),
+            false,
+        ),
+        None => (format!("trueup apply {file}"), true),
+    };
+    let consent = Consent {
+        client: operator.context,
+        operator,
+        checkout,
+        site,
+        again: &again,
+        repeats_flags,
+        reviewed,
+        at: At::Commit(commit),
+    };
+    let consented = consent.plan()?;
+    if let Some((planned, commit, _)) = &consented {
+        admitted(site, planned, &planned.plan, *commit)?;
+    }
+    Ok(consented)
 }
 
 /// Tells what the plan that was reviewed shows and a plan made now does not do.

@@ -80,7 +80,7 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     apply.format = command.format;
     apply.workers = Some(workers);
     drop((reviewed, parts));
-    let begun = match look_out(context, &apply, &checkout, &site) {
+    let begun = match look_out(context, &apply, &checkout, &site, &|| Ok(())) {
         Ok(_) => apply_saved(context, &apply, &checkout, &site, &path),
         Err(failure) => Err(failure),
     };

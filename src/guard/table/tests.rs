@@ -28,7 +28,7 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 23] = [
+const PAIRS: [(&str, &str, &str, &str); 24] = [
     (
         "expected_parts",
         kind::HARDWARE,
@@ -120,6 +120,12 @@ const PAIRS: [(&str, &str, &str, &str); 23] = [
         kind::POLICY,
         "remediation: {attempts: 1, backoff: 90}",
         "remediation: {max_at_once: 2}",
+    ),
+    (
+        "remediation",
+        kind::POLICY,
+        "remediation: {max_unhealthy: 10%}",
+        "remediation: {max_unhealthy: 1000}",
     ),
     ("signed_runs", kind::POLICY, "signed_runs: required", "{}"),
     (

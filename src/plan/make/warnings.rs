@@ -107,7 +107,8 @@ pub(super) fn of_plan(
         warnings.extend(round_budgets(options.leaving.on_drain_timeout));
     }
     let windows = &input.after.guards().policy.maintenance_windows;
-    if !windows.is_empty() && input.request.action.waits_for_window(steps) {
+    let waits = input.request.action.waits_for_window(steps) && !options.outside_windows;
+    if !windows.is_empty() && waits {
         let windows = guard::windows::in_words(windows);
         let text = format!("this plan is carried out in maintenance windows only: {windows}");
         warnings.push(text.into());
@@ -220,6 +221,8 @@ impl<'a> Notes<'a> {
         let unseen = [&self.unobserved, &self.unread].map(BTreeMap::values);
         let unseen: BTreeSet<&NodeName> = unseen.into_iter().flatten().flatten().copied().collect();
         Unproven {
+            // The changes of the plan show those.
+            differing: 0,
             unobserved: unseen.len(),
             assumed: self.assumed.values().map(Vec::len).sum(),
             not_joined: self.not_joined.len(),

@@ -177,6 +177,7 @@ fn nothing(plan: &Plan) -> String {
         Action::Update => "the site is as designed",
         Action::Remediate => "nothing asks for remediation",
         Action::Guards => "the guards of the documents are in force",
+        Action::Accept => "the nodes have no such difference that is not accepted already",
         _ => "all is so already",
     };
     format!("No changes: {why}")

@@ -65,7 +65,7 @@ pub fn report(
             "drift:",
             drifted,
             format!(
-                "this run did nothing about {} not as applied (`trueup plan` tells how)",
+                "this run left {} other than designed or applied (`trueup plan` tells how)",
                 machines(drifted)
             ),
         ),

@@ -360,7 +360,7 @@ fn the_report_names_machines_that_nothing_proves() {
     ended.drifted = vec!["n3".into()];
     out.clear();
     report(&mut out, &ended, Palette::Plain, false).unwrap();
-    let line = "drift: this run did nothing about 1 machine not as applied (`trueup plan` tells how): n3\n";
+    let line = "drift: this run left 1 machine other than designed or applied (`trueup plan` tells how): n3\n";
     assert!(out.contains(line), "{out}");
 
     ended.unverified = (0..1_000)

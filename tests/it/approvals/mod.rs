@@ -7,6 +7,7 @@ mod covering;
 mod demanded;
 mod hardware_keys;
 mod http;
+mod modes;
 mod refused;
 mod signed;
 mod spent;

@@ -147,7 +147,11 @@ impl Story {
         for (number, death) in deaths.iter().enumerate() {
             // Of some deaths every other one is followed by a life in another clone.
             let next = [Where::Here, Where::Elsewhere];
-            let next = if all { &next[..] } else { &next[number % 2..][..1] };
+            let next = if all {
+                &next[..]
+            } else {
+                &next[number % 2..][..1]
+            };
             for next in next {
                 let (outcome, _, _) = self.with(Some(**death), *next);
                 assert!(
