@@ -395,7 +395,7 @@ fn what_is_torn_down_behind_the_critical_check_is_in_parts_behind_it() {
 
 #[test]
 fn parts_of_many_nodes_wait_for_few_others_also_one_by_one() {
-    let names: Vec<String> = (0..20_000).map(|n| format!("n{n:06}")).collect();
+    let names: Vec<String> = (0..4_000).map(|n| format!("n{n:06}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut fixture = PlanFixture::settled(&names);
     for (number, name) in names.iter().enumerate() {
@@ -409,7 +409,7 @@ fn parts_of_many_nodes_wait_for_few_others_also_one_by_one() {
     let plan = fixture.plan();
     let one = Parts::of(&plan, 1);
     let fitting = Parts::fitting(&plan, 400);
-    assert!(one.parts.len() > 50_000 && fitting.tasks() <= 400);
+    assert!(one.parts.len() > 10_000 && fitting.tasks() <= 400);
     let edges: usize = one.parts.iter().map(|part| part.after.len()).sum();
     assert!(edges < 3 * one.parts.len(), "{edges}");
 }

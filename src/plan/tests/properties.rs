@@ -194,7 +194,7 @@ fn is_behind(plan: &Plan, step: usize, other: usize, wait: Wait) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(160))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
     fn every_need_points_backwards_and_a_change_has_steps_unless_it_is_held_back(fixture in fixtures()) {

@@ -34,7 +34,7 @@ fn found(fixture: &PlanFixture, plan: &Plan, node: &NodeName) -> Option<Unblocki
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn the_named_flags_unblock_a_change_and_no_part_of_them_does(fixture in fixtures(), proven in any::<bool>()) {
