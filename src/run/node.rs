@@ -151,8 +151,10 @@ fn know(record: &mut NodeRecord, kind: StepKind, revision: &Arc<str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::design::{Digests, Section, SectionDigest};
     use crate::journal::StepOutcome;
-    use crate::step::clean_step_begins;
+    use crate::record::Known;
+    use crate::step::{DECIDED_DONE, clean_step_begins};
 
     fn outcome(kind: StepKind, failed: bool) -> NodeOutcome {
         let step = StepId {
@@ -175,12 +177,10 @@ mod tests {
         NodeOutcome::of(&step, &outcome, true, &notes).unwrap()
     }
 
-    #[test]
-    fn a_clean_step_that_fails_fences_the_machine_in_its_record_until_it_was_cleaned_or_skipped() {
-        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
-        let context = &RecordContext {
-            run: &run,
-            revision: &revision,
+    fn context<'a>(run: &'a RunId, revision: &'a Arc<str>) -> RecordContext<'a> {
+        RecordContext {
+            run,
+            revision,
             design: None,
             only_relabels: false,
             is_operation: true,
@@ -194,7 +194,13 @@ mod tests {
             settings: &[],
             joins_after: None,
             decided: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_clean_step_that_fails_fences_the_machine_in_its_record_until_it_was_cleaned_or_skipped() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let context = &context(&run, &revision);
         let failed = after(None, &outcome(StepKind::Destroy, true), context).unwrap();
         assert_eq!(failed.clean_step.as_deref(), Some("deploy.erase_devices"));
         assert_eq!(
@@ -222,5 +228,30 @@ mod tests {
                 "{kind}"
             );
         }
+    }
+
+    #[test]
+    fn a_deploy_that_an_operator_decided_done_is_assumed_and_not_known_as_applied() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let digests = Section::ALL.map(|section| (section, SectionDigest([1; 32])));
+        let digests: Digests = digests.into_iter().collect();
+        let known = |decided| {
+            let context = &RecordContext {
+                design: Some(&digests),
+                is_operation: false,
+                decided,
+                ..context(&run, &revision)
+            };
+            let record = after(None, &outcome(StepKind::Deploy, false), context).unwrap();
+            assert_eq!(record.phase, Phase::Deployed);
+            record.known
+        };
+        assert_eq!(known(false), Some(Known::Applied));
+        let Some(Known::Adopted(adopted)) = known(true) else {
+            panic!("a deploy that nothing proves is recorded as applied");
+        };
+        assert_eq!(adopted.verified, []);
+        assert_eq!(adopted.assumed, Section::ON_MACHINE);
+        assert_eq!(adopted.reason.as_deref(), Some(DECIDED_DONE));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::design::fixture::{document, site};
-use crate::guard::MergeFor;
 use crate::guard::merge::merge_guards;
+use crate::guard::{Guarded, MergeFor, OlderRevision, Revisions};
 
 fn documented(documents: &[(&str, &str)]) -> Documented {
     let machines = ["n1", "n2", "n3"].map(|name| document(kind::NODE, name, "{}"));
@@ -363,4 +363,29 @@ fn every_field_of_the_documents_that_guard_a_site_has_a_row() {
             assert!(found.iter().any(is_there), "{kind} has no {field}");
         }
     }
+}
+
+#[test]
+fn a_machine_of_an_older_revision_is_reached_as_the_newest_says() {
+    let of = |address: &str, disk: &str| {
+        let mut site = documented(&[]);
+        let design = Arc::make_mut(&mut site.design);
+        let node = Arc::make_mut(design.nodes.get_mut("n1").unwrap());
+        node.out_of_band.address = Some(Arc::from(address));
+        node.disks = Arc::new([Arc::from(disk)]);
+        site
+    };
+    let (newest, older) = (of("10.0.0.2", "sdb"), of("10.0.0.1", "sda"));
+    let guarded = Guarded::resolve(&Revisions {
+        newest: &newest,
+        older: Some(OlderRevision {
+            site: &older,
+            revision: "r1",
+            nodes: Some(&BTreeSet::from([NodeName::from("n1")])),
+        }),
+        in_force: None,
+    });
+    let node = &guarded.nodes["n1"];
+    assert_eq!(node.out_of_band.address.as_deref(), Some("10.0.0.2"));
+    assert_eq!(&*node.disks[0], "sda", "it is made of the older one");
 }

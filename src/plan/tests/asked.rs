@@ -3,7 +3,7 @@
 use super::leaving::clustered;
 use super::*;
 use crate::design::{BackendKind, HardwareBackend, Share};
-use crate::observed::Capability;
+use crate::observed::{Capability, RemediationSeen};
 use crate::plan::Action;
 use crate::step::{CleanStep, StepKind};
 
@@ -485,4 +485,20 @@ fn a_controller_of_two_nodes_gets_no_new_password() {
         "{}",
         reason(1)
     );
+}
+
+#[test]
+fn where_the_requests_for_remediation_cannot_be_read_nothing_is_said_to_need_it() {
+    let mut fixture = clustered(&["n1", "n2"]);
+    fixture.request.action = Action::Remediate;
+    let observations = fixture.observations.as_mut().unwrap();
+    let unseen = RemediationSeen {
+        unseen: Some(Arc::from("403")),
+        ..RemediationSeen::default()
+    };
+    observations
+        .remediation
+        .insert(NodeName::from("n1"), unseen);
+    let error = fixture.try_plan().unwrap_err().to_string();
+    assert_eq!(error, "the requests for remediation cannot be read: 403");
 }
