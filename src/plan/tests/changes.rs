@@ -589,6 +589,26 @@ fn a_machine_that_never_joined_its_cluster_is_awaited_by_every_further_apply() {
 }
 
 #[test]
+fn a_protected_machine_is_not_torn_down_by_leaving_the_design() {
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.leave("n");
+    fixture.options.allow_destroy = all();
+    assert_eq!(told(&fixture), "destroy; ; destroy/n");
+    protect(&mut fixture.guards);
+    assert_eq!(told(&fixture), "destroy; never; ");
+}
+
+#[test]
+fn a_machine_that_differs_from_its_design_is_not_adopted() {
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.records.clear();
+    fixture.options.adopt = all();
+    assert_eq!(told(&fixture), "adopt; ; adopt/n");
+    fixture.seen("n").drift = larger_disk();
+    assert_eq!(told(&fixture), "adopt; never; ");
+}
+
+#[test]
 fn digests_of_other_rules_are_never_compared() {
     let mut fixture = PlanFixture::settled(&["n"]);
     let record = fixture.record("n");
