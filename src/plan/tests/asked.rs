@@ -560,3 +560,39 @@ fn a_machine_that_answers_is_erased_also_where_a_flag_calls_it_gone() {
     assert!(work(&plan).contains("destroy/n1"), "{}", work(&plan));
     assert_eq!(plan.changes[0].disks.join(" "), "sda");
 }
+
+#[test]
+fn a_machine_that_nothing_would_switch_on_again_is_not_remediated() {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    assert_eq!(
+        why_blocked(&asked(&mut fixture, Action::Remediate, &["n1"])),
+        None
+    );
+    fixture.seen("n1").power = Fact::Known(PowerState::Off);
+    let plan = fixture.plan();
+    let why = why_blocked(&plan).unwrap();
+    assert!(
+        why.starts_with("it is off, and not by a remediation"),
+        "{why}"
+    );
+    assert_eq!(work(&plan), "");
+}
+
+#[test]
+fn a_remediation_that_failed_is_tried_again_only_where_its_node_is_named() {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    let seen = RemediationSeen {
+        needs_remediation: true,
+        given_up: Some(Arc::from("it never came back")),
+        ..RemediationSeen::default()
+    };
+    let observations = fixture.observations.as_mut().unwrap();
+    observations.remediation.insert(NodeName::from("n1"), seen);
+    let plan = asked(&mut fixture, Action::Remediate, &[]);
+    assert_eq!(
+        why_blocked(&plan),
+        Some("its remediation failed before (it never came back): name the node to retry")
+    );
+    let plan = asked(&mut fixture, Action::Remediate, &["n1"]);
+    assert_eq!(why_blocked(&plan), None);
+}
