@@ -579,7 +579,7 @@ fn a_machine_that_nothing_would_switch_on_again_is_not_remediated() {
 }
 
 #[test]
-fn a_remediation_that_failed_is_tried_again_only_where_its_node_is_named() {
+fn a_remediation_that_failed_is_retried_only_where_its_node_is_named() {
     let mut fixture = clustered(&["n1", "n2", "n3"]);
     let seen = RemediationSeen {
         needs_remediation: true,

@@ -178,7 +178,7 @@ fn only_a_machine_that_carries_a_system_is_taken_as_it_is() {
     fixture.request = Request {
         action: Action::Accept,
         nodes: these(&["n1"]),
-        reason: Some(Arc::from("looked at it")),
+        reason: Some(Arc::from("booted by hand")),
         as_is: true,
         ..Request::default()
     };

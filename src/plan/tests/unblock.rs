@@ -147,7 +147,7 @@ fn a_plan_that_leaves_a_blocked_change_out_does_not_reach_its_revision() {
 }
 
 #[test]
-fn what_loosens_a_guard_or_reaches_too_far_is_refused_where_nobody_is_asked() {
+fn what_loosens_a_guard_or_reaches_too_far_is_refused_without_approvals() {
     let mut plan = PlanFixture::settled(&["n1"]).plan();
     assert!(!plan.is_refused());
     plan.guards.loosened.push(Loosened {
