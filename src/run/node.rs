@@ -151,8 +151,11 @@ fn know(record: &mut NodeRecord, kind: StepKind, revision: &Arc<str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::NOT_BEGUN;
+    use crate::design::{Digests, Section, SectionDigest};
     use crate::journal::StepOutcome;
-    use crate::step::clean_step_begins;
+    use crate::record::{Accepted, Join, Known};
+    use crate::step::{DECIDED_DONE, clean_step_begins};
 
     fn outcome(kind: StepKind, failed: bool) -> NodeOutcome {
         let step = StepId {
@@ -175,12 +178,15 @@ mod tests {
         NodeOutcome::of(&step, &outcome, true, &notes).unwrap()
     }
 
-    #[test]
-    fn a_clean_step_that_fails_fences_the_machine_in_its_record_until_it_was_cleaned_or_skipped() {
-        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
-        let context = &RecordContext {
-            run: &run,
-            revision: &revision,
+    fn digests(byte: u8) -> Digests {
+        let all = Section::ALL.map(|section| (section, SectionDigest([byte; 32])));
+        all.into_iter().collect()
+    }
+
+    fn context<'a>(run: &'a RunId, revision: &'a Arc<str>) -> RecordContext<'a> {
+        RecordContext {
+            run,
+            revision,
             design: None,
             only_relabels: false,
             is_operation: true,
@@ -194,7 +200,13 @@ mod tests {
             settings: &[],
             joins_after: None,
             decided: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_clean_step_that_fails_fences_the_machine_in_its_record_until_it_was_cleaned_or_skipped() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let context = &context(&run, &revision);
         let failed = after(None, &outcome(StepKind::Destroy, true), context).unwrap();
         assert_eq!(failed.clean_step.as_deref(), Some("deploy.erase_devices"));
         assert_eq!(
@@ -221,6 +233,148 @@ mod tests {
                 (None, manageable),
                 "{kind}"
             );
+        }
+    }
+
+    #[test]
+    fn a_deploy_that_an_operator_decided_done_is_assumed_and_not_known_as_applied() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let digests = digests(1);
+        let known = |decided| {
+            let context = &RecordContext {
+                design: Some(&digests),
+                is_operation: false,
+                decided,
+                ..context(&run, &revision)
+            };
+            let record = after(None, &outcome(StepKind::Deploy, false), context).unwrap();
+            assert_eq!(record.phase, Phase::Deployed);
+            record.known
+        };
+        assert_eq!(known(false), Some(Known::Applied));
+        let Some(Known::Adopted(adopted)) = known(true) else {
+            panic!("a deploy that nothing proves is recorded as applied");
+        };
+        assert_eq!(adopted.verified, []);
+        assert_eq!(adopted.assumed, Section::ON_MACHINE);
+        assert_eq!(adopted.reason.as_deref(), Some(DECIDED_DONE));
+    }
+
+    #[test]
+    fn the_last_decision_of_an_operator_about_a_step_counts() {
+        let step = outcome(StepKind::Deploy, false).step;
+        let table: &[(&[&str], bool)] = &[
+            (&[], false),
+            (&["a note of another author"], false),
+            (&[DECIDED_DONE], true),
+            (&[NOT_BEGUN, DECIDED_DONE], true),
+            (&[DECIDED_DONE, NOT_BEGUN], false),
+        ];
+        for (notes, expected) in table {
+            let notes: Vec<Arc<str>> = notes.iter().map(|note| Arc::from(*note)).collect();
+            let found = NodeOutcome::of(&step, &StepOutcome::Succeeded, true, &notes).unwrap();
+            assert_eq!(found.decided, *expected, "{notes:?}");
+        }
+    }
+
+    /// The record that an earlier run left.
+    fn left(phase: Phase, run: &str, digests: Digests) -> NodeRecord {
+        NodeRecord {
+            phase,
+            digests,
+            ..NodeRecord::blank(NodeName::from("n1"), RunId::from(run))
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_ready_makes_no_half_built_machine_deployed() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let awaited = |digests| {
+            let before = left(Phase::Failed, "R0", digests);
+            let joined = outcome(StepKind::AwaitReady, false);
+            after(Some(&before), &joined, &context(&run, &revision)).unwrap()
+        };
+        let half_built = awaited(Digests::default());
+        assert_eq!(half_built.phase, Phase::Failed);
+        assert_eq!(half_built.join, Some(Join::Joined));
+        assert_eq!(awaited(digests(1)).phase, Phase::Deployed);
+    }
+
+    #[test]
+    fn a_doubt_of_another_run_stays_whatever_else_succeeds_on_the_machine() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let relabelled = |of: &str, digests| {
+            let before = left(Phase::Unknown, of, digests);
+            let done = outcome(StepKind::Relabel, false);
+            let record = after(Some(&before), &done, &context(&run, &revision));
+            record.unwrap().phase
+        };
+        assert_eq!(relabelled("R1", digests(1)), Phase::Deployed);
+        assert_eq!(relabelled("R0", digests(1)), Phase::Unknown);
+        assert_eq!(relabelled("R1", Digests::default()), Phase::Unknown);
+    }
+
+    #[test]
+    fn a_machine_that_was_torn_down_stays_so_whatever_becomes_of_its_node() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let failed = outcome(StepKind::RemoveFromCluster, true);
+        assert_eq!(failed.phase, Some(Phase::Failed));
+        for (before, expected) in [
+            (Phase::NotStarted, Phase::NotStarted),
+            (Phase::Deployed, Phase::Failed),
+        ] {
+            let before = left(before, "R0", digests(1));
+            let record = after(Some(&before), &failed, &context(&run, &revision)).unwrap();
+            assert_eq!(record.phase, expected);
+        }
+    }
+
+    #[test]
+    fn a_relabel_leaves_what_differs_and_was_accepted_as_it_is_recorded() {
+        let (run, revision) = (RunId::from("R2"), Arc::from("r2"));
+        let (old, new) = (SectionDigest([1; 32]), SectionDigest([2; 32]));
+        let design = digests(2);
+        let relabelled = |accepted: Option<Box<Accepted>>| {
+            let before = NodeRecord {
+                accepted,
+                ..left(Phase::Deployed, "R1", digests(1))
+            };
+            let context = RecordContext {
+                design: Some(&design),
+                only_relabels: true,
+                ..context(&run, &revision)
+            };
+            after(Some(&before), &outcome(StepKind::Relabel, false), &context).unwrap()
+        };
+        let accepted = Box::new(Accepted {
+            revision: Arc::from("r1"),
+            differences: Vec::new(),
+        });
+        let record = relabelled(Some(accepted));
+        assert!(record.accepted.is_some());
+        assert_eq!(record.digests.get(&Section::Storage), Some(&old));
+        assert_eq!(record.digests.get(&Section::Labels), Some(&new));
+        let record = relabelled(None);
+        assert_eq!(record.digests.get(&Section::Storage), Some(&new));
+    }
+
+    #[test]
+    fn a_deploy_does_not_claim_the_firmware_of_the_design() {
+        let (run, revision) = (RunId::from("R2"), Arc::from("r2"));
+        let (old, new) = (SectionDigest([1; 32]), SectionDigest([2; 32]));
+        let design = digests(2);
+        let deployed = |before: Option<&NodeRecord>| {
+            let context = RecordContext {
+                design: Some(&design),
+                ..context(&run, &revision)
+            };
+            after(before, &outcome(StepKind::Deploy, false), &context).unwrap()
+        };
+        let before = left(Phase::Deployed, "R1", digests(1));
+        for (before, firmware) in [(None, None), (Some(&before), Some(&old))] {
+            let record = deployed(before);
+            assert_eq!(record.digests.get(&Section::Storage), Some(&new));
+            assert_eq!(record.digests.get(&Section::Firmware), firmware);
         }
     }
 }

@@ -306,4 +306,58 @@ mod tests {
             assert_eq!(view.left(), left, "{begun:?} {achieved:?} of {planned:?}");
         }
     }
+
+    #[test]
+    fn a_machine_is_complete_only_where_all_is_done_that_was_planned() {
+        use StepKind::{Deploy, Prepare};
+        let kinds = |kinds: &[StepKind]| {
+            let mut set = Kinds::default();
+            kinds.iter().for_each(|kind| set.add(*kind));
+            set
+        };
+        let both = [Prepare, Deploy];
+        let first = &both[..1];
+        let table: [(&[StepKind], &[StepKind], bool, Completion); 6] = [
+            (&both, &both, false, Completion::Complete),
+            (&both, &both, true, Completion::Failed),
+            (&both, first, true, Completion::Failed),
+            (&both, first, false, Completion::HalfDone),
+            (first, &[], false, Completion::HalfDone),
+            (&[], &[], false, Completion::NotStarted),
+        ];
+        for (begun, achieved, failed, expected) in table {
+            let mut view = NodeView {
+                planned: kinds(&both),
+                begun: kinds(begun),
+                achieved: kinds(achieved),
+                ..NodeView::default()
+            };
+            if failed {
+                view.fail(&"deploy/g/a".parse().unwrap(), &Arc::from("no boot"));
+            }
+            assert_eq!(view.completion(), expected, "{begun:?} {achieved:?}");
+        }
+    }
+
+    #[test]
+    fn a_step_that_begins_once_more_has_no_end_until_it_ends_again() {
+        let step: StepId = "deploy/g/a".parse().unwrap();
+        let intent = || Entry::Intent { step: step.clone() };
+        let ended = || Entry::Ended {
+            step: step.clone(),
+            outcome: StepOutcome::Succeeded,
+            attempted: true,
+            duration_ms: 1,
+        };
+        for (entries, has_ended) in [
+            (vec![intent()], false),
+            (vec![intent(), ended()], true),
+            (vec![intent(), ended(), intent()], false),
+            (vec![intent(), ended(), intent(), ended()], true),
+        ] {
+            let view = View::of(&entries);
+            assert_eq!(view.has_ended(&step), has_ended, "{entries:?}");
+            assert_eq!(view.open().count(), usize::from(!has_ended), "{entries:?}");
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Each guard as its documents have it, how two hold together, and which one is weaker.
 
 use super::*;
+use crate::design::NodeDesign;
 use crate::design::fixture::{document, site};
-use crate::guard::MergeFor;
 use crate::guard::merge::merge_guards;
+use crate::guard::{Guarded, MergeFor, OlderRevision, Revisions};
 
 fn documented(documents: &[(&str, &str)]) -> Documented {
     let machines = ["n1", "n2", "n3"].map(|name| document(kind::NODE, name, "{}"));
@@ -369,4 +370,103 @@ fn every_field_of_the_documents_that_guard_a_site_has_a_row() {
             assert!(found.iter().any(is_there), "{kind} has no {field}");
         }
     }
+}
+
+#[test]
+fn a_machine_of_an_older_revision_is_reached_as_the_newest_says() {
+    let of = |address: &str, disk: &str| {
+        let mut site = documented(&[]);
+        let node = machine(&mut site, "n1");
+        node.out_of_band.address = Some(Arc::from(address));
+        node.disks = Arc::new([Arc::from(disk)]);
+        site
+    };
+    let (newest, older) = (of("10.0.0.2", "sdb"), of("10.0.0.1", "sda"));
+    let guarded = Guarded::resolve(&Revisions {
+        newest: &newest,
+        older: Some(OlderRevision {
+            site: &older,
+            revision: "r1",
+            nodes: Some(&BTreeSet::from([NodeName::from("n1")])),
+        }),
+        in_force: None,
+    });
+    let node = &guarded.nodes["n1"];
+    assert_eq!(node.out_of_band.address.as_deref(), Some("10.0.0.2"));
+    assert_eq!(&*node.disks[0], "sda", "it is made of the older one");
+}
+
+/// Changes the design of a machine.
+fn machine<'s>(site: &'s mut Documented, name: &str) -> &'s mut NodeDesign {
+    let design = Arc::make_mut(&mut site.design);
+    Arc::make_mut(design.nodes.get_mut(name).unwrap())
+}
+
+/// The guards of a revision, with those of another one.
+fn with_those_of(newest: &Documented, other: &Documented) -> Guards {
+    let mut guards = Guards::clone(&newest.guards);
+    merge_guards(&mut guards, newest, other, MergeFor::Action);
+    guards
+}
+
+#[test]
+fn a_machine_that_another_revision_protects_is_protected_under_another_name() {
+    let mut other = documented(&[(kind::POLICY, "protected: [{node_names: [n1]}]")]);
+    let mut newest = documented(&[]);
+    machine(&mut other, "n1").out_of_band.address = Some(Arc::from("10.0.0.1"));
+    machine(&mut newest, "n2").out_of_band.address = Some(Arc::from("10.0.0.1"));
+    machine(&mut newest, "n3").out_of_band.address = Some(Arc::from("10.0.0.3"));
+    let guards = with_those_of(&newest, &other);
+    for (name, expected) in [("n1", true), ("n2", true), ("n3", false)] {
+        assert_eq!(guards.is_protected(&newest.nodes[name]), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_limit_of_another_revision_holds_over_the_racks_of_that_revision() {
+    let mut other = documented(&[(kind::POLICY, "max_unavailable: {per_rack: 1}")]);
+    let mut newest = documented(&[]);
+    for name in ["n1", "n2"] {
+        machine(&mut other, name).rack = Some(Arc::from("r1"));
+        machine(&mut newest, name).rack = Some(Arc::from("r1"));
+    }
+    machine(&mut newest, "n1").rack = Some(Arc::from("r2"));
+    let elsewhere = with_those_of(&newest, &other)
+        .policy
+        .max_unavailable
+        .elsewhere;
+    assert_eq!(elsewhere.len(), 1, "{elsewhere:?}");
+    assert!(elsewhere["n1"].racks.contains("r1"));
+}
+
+#[test]
+fn the_circuit_breaker_of_remediation_holds_as_the_stricter_revision_has_it() {
+    let share = |share: &str| {
+        let policy = format!("remediation: {{max_unhealthy: '{share}'}}");
+        documented(&[(kind::POLICY, policy.as_str())])
+    };
+    let (stricter, weaker) = (share("10%"), share("60%"));
+    for (newest, other) in [(&stricter, &weaker), (&weaker, &stricter)] {
+        let guards = with_those_of(newest, other);
+        let found = guards.policy.remediation.max_unhealthy(None);
+        assert_eq!(found, Share::Percent(10));
+    }
+}
+
+#[test]
+fn a_machine_that_an_older_revision_does_not_have_is_not_built_of_the_newest() {
+    let newest = documented(&[]);
+    let mut older = documented(&[]);
+    Arc::make_mut(&mut older.design).nodes.remove("n2");
+    let guarded = Guarded::resolve(&Revisions {
+        newest: &newest,
+        older: Some(OlderRevision {
+            site: &older,
+            revision: "r1",
+            nodes: Some(&BTreeSet::from(["n1", "n2"].map(NodeName::from))),
+        }),
+        in_force: None,
+    });
+    let names: Vec<&str> = guarded.nodes.keys().map(NodeName::as_str).collect();
+    assert_eq!(names, ["n1", "n3"]);
 }

@@ -3,7 +3,7 @@
 use super::leaving::clustered;
 use super::*;
 use crate::design::{BackendKind, HardwareBackend, Share};
-use crate::observed::Capability;
+use crate::observed::{Capability, NodePods, RemediationSeen};
 use crate::plan::Action;
 use crate::step::{CleanStep, StepKind};
 
@@ -485,4 +485,114 @@ fn a_controller_of_two_nodes_gets_no_new_password() {
         "{}",
         reason(1)
     );
+}
+
+#[test]
+fn where_the_requests_for_remediation_cannot_be_read_nothing_is_said_to_need_it() {
+    let mut fixture = clustered(&["n1", "n2"]);
+    fixture.request.action = Action::Remediate;
+    let observations = fixture.observations.as_mut().unwrap();
+    let unseen = RemediationSeen {
+        unseen: Some(Arc::from("403")),
+        ..RemediationSeen::default()
+    };
+    observations
+        .remediation
+        .insert(NodeName::from("n1"), unseen);
+    let error = fixture.try_plan().unwrap_err().to_string();
+    assert_eq!(error, "the requests for remediation cannot be read: 403");
+}
+
+fn why_blocked(plan: &Plan) -> Option<&str> {
+    let blocked = plan.changes[0].blocked.as_ref();
+    blocked.map(|block| &*block.reason)
+}
+
+#[test]
+fn a_machine_whose_node_takes_pods_is_not_destroyed_by_itself() {
+    let mut fixture = clustered(&["n1", "n2"]);
+    let why = "its node in the cluster still takes pods: decommission it first, or tear it down";
+    let plan = asked(&mut fixture, Action::Destroy, &["n1"]);
+    assert_eq!(why_blocked(&plan), Some(why));
+    cluster_node(&mut fixture, "n1").unschedulable = true;
+    assert_ne!(why_blocked(&fixture.plan()), Some(why));
+}
+
+#[test]
+fn a_node_with_pods_that_a_drain_evicts_is_not_deleted() {
+    let mut fixture = clustered(&["n1"]);
+    let node = cluster_node(&mut fixture, "n1");
+    node.unschedulable = true;
+    node.labels = Default::default();
+    let pods = NodePods {
+        evicted: 2,
+        ..NodePods::default()
+    };
+    let seen = fixture.observations.as_mut().unwrap();
+    seen.pods.insert(NodeName::from("n1"), Arc::new(pods));
+    let plan = asked(&mut fixture, Action::RemoveFromCluster, &["n1"]);
+    assert_eq!(
+        why_blocked(&plan),
+        Some("it is not drained: pods that a drain evicts are left on it (2)")
+    );
+    fixture.observations.as_mut().unwrap().pods.clear();
+    assert_eq!(work(&fixture.plan()), "remove-from-cluster/n1");
+}
+
+#[test]
+fn a_machine_that_was_retired_by_hand_is_not_built_again() {
+    let mut fixture = PlanFixture::settled(&["n1"]);
+    let plan = asked(&mut fixture, Action::Redeploy, &["n1"]);
+    assert_eq!(why_blocked(&plan), None);
+    fixture.seen("n1").retired = Some(Arc::from("old fans"));
+    let plan = fixture.plan();
+    assert_eq!(why_blocked(&plan), Some("it is retired"));
+    assert_eq!(work(&plan), "");
+}
+
+#[test]
+fn a_machine_that_answers_is_erased_also_where_a_flag_calls_it_gone() {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    fixture.options.leaving.gone = these(&["n1"]);
+    fixture.seen("n1").power = Fact::Known(PowerState::Off);
+    let plan = asked(&mut fixture, Action::Teardown, &["n1"]);
+    assert_eq!(why_blocked(&plan), None);
+    assert!(work(&plan).contains("destroy/n1"), "{}", work(&plan));
+    assert_eq!(plan.changes[0].disks.join(" "), "sda");
+}
+
+#[test]
+fn a_machine_that_nothing_would_switch_on_again_is_not_remediated() {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    assert_eq!(
+        why_blocked(&asked(&mut fixture, Action::Remediate, &["n1"])),
+        None
+    );
+    fixture.seen("n1").power = Fact::Known(PowerState::Off);
+    let plan = fixture.plan();
+    let why = why_blocked(&plan).unwrap();
+    assert!(
+        why.starts_with("it is off, and not by a remediation"),
+        "{why}"
+    );
+    assert_eq!(work(&plan), "");
+}
+
+#[test]
+fn a_remediation_that_failed_is_retried_only_where_its_node_is_named() {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    let seen = RemediationSeen {
+        needs_remediation: true,
+        given_up: Some(Arc::from("it never came back")),
+        ..RemediationSeen::default()
+    };
+    let observations = fixture.observations.as_mut().unwrap();
+    observations.remediation.insert(NodeName::from("n1"), seen);
+    let plan = asked(&mut fixture, Action::Remediate, &[]);
+    assert_eq!(
+        why_blocked(&plan),
+        Some("its remediation failed before (it never came back): name the node to retry")
+    );
+    let plan = asked(&mut fixture, Action::Remediate, &["n1"]);
+    assert_eq!(why_blocked(&plan), None);
 }

@@ -574,6 +574,42 @@ fn a_machine_whose_cluster_cannot_be_read_is_not_called_as_designed() {
 }
 
 #[test]
+fn a_machine_that_never_joined_its_cluster_is_awaited_by_every_further_apply() {
+    let site = "---\nschema: trueup/Backends/v1\nmetadata: {name: backends}\n\
+                data: {hardware: {kind: redfish}, clusters: {kubernetes: {}}}\n";
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.guards.backends = fixture::site(site).guards.backends;
+    fixture.seen("n").cluster = Fact::Known(None);
+    fixture.record("n").join = Some(Join::Awaited { since: 7 });
+    let plan = fixture.plan();
+    assert_eq!(plan.changes[0].kind, ChangeKind::AwaitReady);
+    assert_eq!(work(&plan), "await-ready/all/n");
+    // One that had joined is shown as missing, and not waited for.
+    fixture.record("n").join = Some(Join::Joined);
+    assert_eq!(told(&fixture), "drift; shown; ");
+}
+
+#[test]
+fn a_protected_machine_is_not_torn_down_by_leaving_the_design() {
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.leave("n");
+    fixture.options.allow_destroy = all();
+    assert_eq!(told(&fixture), "destroy; ; destroy/n");
+    protect(&mut fixture.guards);
+    assert_eq!(told(&fixture), "destroy; never; ");
+}
+
+#[test]
+fn a_machine_that_differs_from_its_design_is_not_adopted() {
+    let mut fixture = PlanFixture::settled(&["n"]);
+    fixture.records.clear();
+    fixture.options.adopt = all();
+    assert_eq!(told(&fixture), "adopt; ; adopt/n");
+    fixture.seen("n").drift = larger_disk();
+    assert_eq!(told(&fixture), "adopt; never; ");
+}
+
+#[test]
 fn digests_of_other_rules_are_never_compared() {
     let mut fixture = PlanFixture::settled(&["n"]);
     let record = fixture.record("n");

@@ -3,11 +3,11 @@
 use super::leaving::{clustered, with_etcd};
 use super::*;
 use crate::check::RULES;
-use crate::design::{Retirement, Rung, Share};
+use crate::design::{ApprovalPolicy, ApprovalRule, ApprovalScope, Retirement, Rung, Share};
 use crate::document::{SecretOrigin, node_from_json};
 use crate::identity::Proof;
-use crate::plan::{Block, Cause, GivenApproval, NeededApproval};
-use crate::step::{Effect, Parameters, StepKind};
+use crate::plan::{Action, Block, Cause, FactSubject, GivenApproval, NeededApproval};
+use crate::step::{Effect, OnDrainTimeout, Parameters, StepKind};
 
 /// A site of a control plane of three and of workers, on which every kind of change is due.
 fn site() -> PlanFixture {
@@ -298,4 +298,136 @@ fn a_plan_without_a_step_is_held_to_what_it_claims_alone() {
         found,
         ["check-unchanged: `n2` is said to be unchanged, and differs from its record"]
     );
+}
+
+/// Further ways to break a plan for a rule that has several conditions, with what it finds.
+const ALSO_BROKEN: &[(&str, &str, Breaks)] = &[
+    (
+        "check-protected",
+        "`w1` is protected, and is taken away",
+        |site, _| site.seen("w1").protected = true,
+    ),
+    (
+        "check-protected",
+        "`old` is protected, and is taken away",
+        |site, _| site.guards.policy.protected = named(&["old"]),
+    ),
+    ("check-retired", "`w1` is retired", |site, _| {
+        site.seen("w1").retired = Some(Arc::from("by hand"));
+    }),
+    (
+        "check-held",
+        "`w4` carries a system, and is deployed over",
+        |site, _| site.seen("w4").provision = Fact::Known(ProvisionState::Active),
+    ),
+    (
+        "check-identity",
+        "`w1` is unverified: nothing names it",
+        |site, _| site.seen("w1").proof = Proof::Unverified(Arc::from("nothing names it")),
+    ),
+    (
+        "check-unknown",
+        "`w4` could not be observed, and is acted on",
+        |site, _| site.seen("w4").provision = Fact::Unknown(Arc::from("dead")),
+    ),
+    (
+        "check-allowed",
+        "`w1` is unverified, and nothing allows that",
+        |_, plan| change(plan, "w1").unverified = true,
+    ),
+    (
+        "check-allowed",
+        "`a1` is not among those of `--adopt`",
+        |_, plan| plan.options.adopt = Allowance::default(),
+    ),
+    ("check-allowed", "needs `--on-drain-timeout`", |_, plan| {
+        let all = parameters(plan, "drain/control/c1");
+        all.on_drain_timeout = Some(OnDrainTimeout::ForceDelete);
+    }),
+    ("check-allowed", "needs `--node-is-gone`", |_, plan| {
+        parameters(plan, "drain/control/c1").node_is_gone = true;
+    }),
+    ("check-allowed", "needs `--forget`", |_, plan| {
+        parameters(plan, "destroy/control/c1").forget = true;
+    }),
+    ("check-targets", "`w3` is left out", |_, plan| {
+        plan.options.targets = these(&["w1"]);
+    }),
+    (
+        "check-targets",
+        "`a1` is none of the nodes that the action names",
+        |_, plan| {
+            plan.request.action = Action::Teardown;
+            plan.request.nodes = these(&["w1"]);
+        },
+    ),
+    (
+        "check-approvals",
+        "rule `destroy` asks for approvals, and the plan does not",
+        |site, plan| {
+            let rule = ApprovalRule {
+                scope: ApprovalScope::Destroy,
+                count: 1,
+                of: Vec::new(),
+            };
+            site.guards.policy.approvals = Some(Arc::new(ApprovalPolicy {
+                allowed_signers: Arc::from("allowed_signers"),
+                rules: vec![rule],
+                applier_counts: false,
+                recovery: None,
+            }));
+            plan.approvals.rules_from = Arc::from("r2");
+        },
+    ),
+    (
+        "check-approvals",
+        "rule `any` lacks 1 approvals, and the plan says 0",
+        |_, plan| {
+            plan.approvals.given.push(GivenApproval {
+                by: Arc::from("ada"),
+                expires: Arc::from("2030-06-02"),
+            });
+            plan.approvals.needed.push(NeededApproval {
+                rule: Arc::from("any"),
+                count: 1,
+                of: vec![Arc::from("bob")],
+                recovery: None,
+                missing: 0,
+            });
+        },
+    ),
+    (
+        "check-observed-ids",
+        "means member another of etcd cluster `main`",
+        |_, plan| {
+            let removals = &mut parameters(plan, "remove-etcd/control/c1").etcd_members;
+            removals[0].member_id = Arc::from("another");
+        },
+    ),
+    (
+        "check-relies-on",
+        "of etcd cluster `main`, which the plan does not hold",
+        |_, plan| {
+            let facts = &mut plan.relies_on;
+            facts.retain(|each| !matches!(each.subject, FactSubject::Etcd(_)));
+        },
+    ),
+];
+
+#[test]
+fn a_rule_of_several_conditions_finds_a_plan_that_is_broken_for_each() {
+    let sound = site();
+    let plan = sound.plan();
+    let mut problems = Vec::new();
+    for (code, what, breaks) in ALSO_BROKEN {
+        let (mut site, mut broken) = (sound.clone(), plan.clone());
+        breaks(&mut site, &mut broken);
+        let found = site.checked(&broken);
+        let is_found =
+            |finding: &String| finding.starts_with(&format!("{code}: ")) && finding.contains(*what);
+        if !found.iter().any(is_found) {
+            problems.push(format!("{code} does not find `{what}`, but: {found:#?}"));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }

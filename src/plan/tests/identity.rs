@@ -168,3 +168,24 @@ fn a_plan_warns_of_what_a_machine_that_is_switched_on_would_boot_from() {
     // It is on: nothing of the plan switches it.
     assert!(!says(PowerState::On, Some("Cd (Continuous)")));
 }
+
+#[test]
+fn only_a_machine_that_carries_a_system_is_taken_as_it_is() {
+    let mut fixture = PlanFixture::settled(&["n1"]);
+    let record = fixture.record("n1");
+    record.phase = Phase::Failed;
+    record.digests.clear();
+    fixture.request = Request {
+        action: Action::Accept,
+        nodes: these(&["n1"]),
+        reason: Some(Arc::from("booted by hand")),
+        as_is: true,
+        ..Request::default()
+    };
+    assert_eq!(work(&fixture.plan()), "adopt/n1");
+    fixture.see("n1", ProvisionState::Available);
+    let plan = fixture.plan();
+    let block = plan.changes[0].blocked.as_ref().unwrap();
+    assert_eq!(&*block.reason, "it was not observed to carry a system");
+    assert_eq!(work(&plan), "");
+}

@@ -1,6 +1,7 @@
 //! Worlds written in a test, planned, and told in lines.
 
 mod accepted;
+mod approvals;
 mod asked;
 mod changes;
 mod checked;

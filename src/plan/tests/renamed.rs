@@ -137,3 +137,30 @@ fn a_machine_whose_record_knows_nothing_of_it_or_that_has_left_is_torn_down_as_b
     fixture.designed("new").out_of_band.address = Some(Arc::from("10.1.0.8"));
     assert_eq!(fixture.plan().changes.len(), 2);
 }
+
+fn is_rename(fixture: &PlanFixture) -> bool {
+    let plan = fixture.unchecked().unwrap();
+    let mut changes = plan.changes.iter();
+    changes.any(|change| change.kind == ChangeKind::Rename)
+}
+
+#[test]
+fn of_two_names_that_a_machine_could_have_now_none_is_taken() {
+    let mut fixture = renamed();
+    assert!(is_rename(&fixture));
+    let mut other = NodeDesign::clone(&fixture.after.nodes["new"]);
+    other.name = NodeName::from("other");
+    fixture
+        .after
+        .nodes
+        .insert(other.name.clone(), Arc::new(other));
+    assert!(!is_rename(&fixture));
+}
+
+#[test]
+fn a_machine_whose_recorded_identity_was_never_proven_gets_no_other_name() {
+    let mut fixture = renamed();
+    let identity = fixture.record("old").identity.as_mut().unwrap();
+    identity.unverified = true;
+    assert!(!is_rename(&fixture));
+}

@@ -421,3 +421,25 @@ fn a_value_that_its_controller_cannot_change_is_blocked_with_the_reason() {
     );
     assert_eq!(kinds(&plan, "n"), "");
 }
+
+#[test]
+fn a_protected_machine_is_not_serviced() {
+    let mut site = differing();
+    allowed(&mut site);
+    site.guards.policy.protected = named(&["n"]);
+    let plan = site.plan();
+    assert_eq!(blocked(&plan), Some("the policy protects it"));
+    assert_eq!(kinds(&plan, "n"), "");
+}
+
+#[test]
+fn a_service_ends_no_etcd_cluster_whatever_a_flag_allows() {
+    let mut site = differing();
+    with_etcd(&mut site, &["n"], &[]);
+    allowed(&mut site);
+    site.options.leaving.destroy_etcd = these(&["main"]);
+    let plan = site.plan();
+    let why = blocked(&plan).unwrap_or_default();
+    assert!(why.contains("has no other member"), "{why}");
+    assert_eq!(kinds(&plan, "n"), "");
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::design::Retirement;
-use crate::plan::{Current, stale};
+use crate::plan::{Current, hold_to, stale};
 
 fn reasons(plan: &Plan, fixture: &PlanFixture, today: &str) -> Vec<String> {
     let base = fixture.base.as_ref().map(|base| &base.run);
@@ -113,4 +113,39 @@ fn a_plan_of_which_nothing_was_observed_still_never_deploys_over_a_machine() {
     assert_eq!(reasons(&plan, &fixture, "2030-06-01"), Vec::<String>::new());
     fixture.see("n", ProvisionState::Active);
     assert_eq!(reasons(&plan, &fixture, "2030-06-01").len(), 1);
+}
+
+#[test]
+fn a_plan_that_is_made_now_is_held_to_what_the_reviewed_one_relied_on() {
+    let mut fixture = PlanFixture::settled(&["m", "n"]);
+    fixture.bare("n");
+    let reviewed = fixture.plan();
+    let found = |fixture: &PlanFixture| -> Vec<String> {
+        let mut plan = fixture.plan();
+        let observations = fixture.observations.as_ref().unwrap();
+        let found = hold_to(&reviewed, &mut plan, observations, &[]);
+        found.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(found(&fixture), Vec::<String>::new());
+    let mut replaced = fixture.clone();
+    if let Fact::Known(disks) = &mut replaced.seen("n").disks {
+        disks[0].serial = Arc::from("another");
+    }
+    let reasons = found(&replaced);
+    assert!(
+        reasons.len() == 1 && reasons[0].starts_with("`disks` of `node/n` was"),
+        "{reasons:#?}"
+    );
+    // Where nothing is done to the machine any more, only a flag that was set since speaks against the rest.
+    let mut done = fixture.clone();
+    let record = deployed(&node("n"));
+    done.records.insert(NodeName::from("n"), record);
+    done.see("n", ProvisionState::Active);
+    assert_eq!(found(&done), Vec::<String>::new());
+    done.seen("n").maintenance = Some(Arc::from("fan"));
+    let reasons = found(&done);
+    assert!(
+        reasons.len() == 1 && reasons[0].starts_with("`maintenance` of `node/n` was null"),
+        "{reasons:#?}"
+    );
 }

@@ -100,3 +100,32 @@ fn a_machine_whose_identity_nothing_proves_is_left_alone_once_the_policy_does_no
     plan.options.allow_unverified.nodes.insert(Arc::from("n1"));
     assert!(judged(&fixture, &plan).steps.is_empty());
 }
+
+#[test]
+fn a_machine_that_was_protected_or_retired_since_is_left_alone() {
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.edit("n1", Section::OperatingSystem);
+    fixture.options.allow_redeploy = all();
+    let plan = fixture.plan();
+    let refused = |fixture: &PlanFixture| {
+        let tightened = judged(fixture, &plan);
+        let steps = tightened.steps.keys().map(|at| plan.steps[*at].id.kind);
+        steps.collect::<Vec<StepKind>>()
+    };
+    assert_eq!(refused(&fixture), []);
+    let mut protected = fixture.clone();
+    protected.guards.policy.protected = named(&["n1"]);
+    assert_eq!(refused(&protected), [StepKind::Destroy]);
+    let mut kept = fixture.clone();
+    kept.guards.policy.redeploy_on_change = crate::design::RedeployPolicy::Never;
+    assert_eq!(refused(&kept), [StepKind::Destroy]);
+    let mut retired = fixture.clone();
+    retired.guards.retirements = vec![crate::design::Retirement {
+        selector: named(&["n1"]).remove(0),
+        reason: Arc::from("old"),
+        from: None,
+        mark: mark(),
+    }];
+    let refused = refused(&retired);
+    assert!(refused.contains(&StepKind::Deploy), "{refused:?}");
+}

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::properties::fixtures;
 use super::*;
 use crate::identity::{Identity, Proof};
-use crate::plan::{Lineage, Unblocking, Verdict, unblocking};
+use crate::plan::{Exceeded, Lineage, Loosened, NeededApproval, Unblocking, Verdict, unblocking};
 
 /// The plan of a fixture in which some flags are given besides.
 fn with_flags(fixture: &PlanFixture, flags: &[&str]) -> Plan {
@@ -132,4 +132,48 @@ fn every_reason_of_a_refused_plan_is_named_and_each_counts() {
         reasons(&plan),
         ["`nodes.yaml` and 1 more file are not committed"]
     );
+}
+
+#[test]
+fn a_plan_that_leaves_a_blocked_change_out_does_not_reach_its_revision() {
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    fixture.edit("n1", Section::Labels);
+    assert!(!fixture.plan().is_partial());
+    fixture.edit("n2", Section::OperatingSystem);
+    fixture.options.skip_blocked = true;
+    let plan = fixture.plan();
+    assert_eq!(work(&plan), "relabel/all/n1");
+    assert!(plan.is_partial() && !plan.is_refused());
+}
+
+#[test]
+fn what_loosens_a_guard_or_reaches_too_far_is_refused_without_approvals() {
+    let mut plan = PlanFixture::settled(&["n1"]).plan();
+    assert!(!plan.is_refused());
+    plan.guards.loosened.push(Loosened {
+        guard: "protected".into(),
+        flag: None,
+        how: "no longer n1".into(),
+    });
+    assert!(plan.is_refused());
+    plan.options.allow_loosening = true;
+    assert!(!plan.is_refused());
+    // That flag is about nothing else.
+    plan.guards.exceeded.push(Exceeded {
+        rung: crate::design::Rung::Wipe,
+        limit: "machines".into(),
+        reached: 2,
+        most: 1,
+    });
+    assert!(plan.is_refused());
+    // Approvals are asked for in place of both.
+    plan.options.allow_loosening = false;
+    plan.approvals.needed.push(NeededApproval {
+        rule: "any".into(),
+        count: 1,
+        of: Vec::new(),
+        recovery: None,
+        missing: 1,
+    });
+    assert!(!plan.is_refused());
 }

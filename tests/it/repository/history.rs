@@ -223,3 +223,24 @@ fn a_tag_has_its_id_before_it_is_made_and_is_made_once() {
     repository.delete_ref(&tag.ref_name(), id).unwrap();
     assert_eq!(repository.tags("site-action-success").unwrap().len(), 1);
 }
+
+#[test]
+fn a_name_of_a_tag_and_of_a_branch_with_another_commit_is_ambiguous() {
+    let checkout = Checkout::new();
+    checkout.write("a.yaml", "a: 1\n");
+    let tagged = checkout.commit("first");
+    checkout.git(&["tag", "x"]);
+    checkout.git(&["branch", "x"]);
+    let resolve = |name: &str| checkout.open().resolve(name);
+    assert_eq!(resolve("x").unwrap(), tagged, "both are the same commit");
+    checkout.write("a.yaml", "a: 2\n");
+    let on_branch = checkout.commit("second");
+    checkout.git(&["branch", "--force", "x"]);
+    let error = resolve("x").unwrap_err();
+    assert!(
+        matches!(&error, Error::AmbiguousRevision { name } if name == "x"),
+        "{error:?}"
+    );
+    assert_eq!(resolve("refs/heads/x").unwrap(), on_branch);
+    assert_eq!(resolve("refs/tags/x").unwrap(), tagged);
+}

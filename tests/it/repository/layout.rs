@@ -157,3 +157,24 @@ fn a_plain_repository_is_read_as_git_reads_it() {
         }
     }
 }
+
+#[test]
+fn a_setting_of_a_variable_counts_in_a_repository_that_has_nothing_special() {
+    let checkout = Checkout::new();
+    let open = |more: &[(&str, &str)]| {
+        let given = ["HOME", "XDG_CONFIG_HOME", "PATH"].map(|name| (name, std::env::var_os(name)));
+        let given = given
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into(), value?)));
+        let mut given: Vec<(OsString, OsString)> = given.collect();
+        given.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
+        Repository::discover_with(checkout.path(), &|_| given.clone()).unwrap()
+    };
+    let variables = [
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "trueup.refPrefix"),
+        ("GIT_CONFIG_VALUE_0", "refs/b"),
+    ];
+    assert_eq!(open(&[]).ref_prefix().unwrap(), "refs/trueup");
+    assert_eq!(open(&variables).ref_prefix().unwrap(), "refs/b");
+}
