@@ -199,6 +199,18 @@ impl Cause {
     }
 }
 
+impl Block {
+    /// Takes the flag away that a policy forbids.
+    fn hold_to(&mut self, forbidden: &BTreeSet<Arc<str>>) {
+        let words = self.flag.as_deref().unwrap_or_default().split(' ');
+        let mut flags = words.filter_map(|word| word.strip_prefix("--"));
+        if let Some(flag) = flags.find(|flag| forbidden.contains(*flag)) {
+            self.reason = format!("{}; the policy forbids `--{flag}`", self.reason).into();
+            self.flag = None;
+        }
+    }
+}
+
 /// The change of one node, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -120,6 +120,7 @@ mod hostile;
 #[cfg(unix)]
 #[cfg(test)]
 mod hostile_repositories;
+mod in_the_way;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]

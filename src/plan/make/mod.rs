@@ -220,9 +220,13 @@ fn sum_up(
     };
     let unproven = settled.notes.unproven();
     let (input, mut items) = (terms.input, settled.items);
+    let forbidden = &input.after.guards().policy.forbidden_flags;
     for item in &mut items {
         if !item.change.excluded {
             item.change.rung = item.rung();
+        }
+        if let Some(block) = &mut item.change.blocked {
+            block.hold_to(forbidden);
         }
     }
     let changed: FxHashSet<&NodeName> = items

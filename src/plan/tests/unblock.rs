@@ -177,3 +177,16 @@ fn what_loosens_a_guard_or_reaches_too_far_is_refused_without_approvals() {
     });
     assert!(!plan.is_refused());
 }
+
+#[test]
+fn a_flag_that_the_policy_forbids_is_not_offered() {
+    let mut fixture = PlanFixture::settled(&["n1"]);
+    fixture.edit("n1", Section::OperatingSystem);
+    let forbidden = &mut fixture.guards.policy.forbidden_flags;
+    forbidden.insert("allow-redeploy".into());
+    let plan = fixture.plan();
+    let block = plan.changes[0].blocked.as_ref().unwrap();
+    assert_eq!(block.flag, None);
+    let reason = &block.reason;
+    assert!(reason.ends_with("; the policy forbids `--allow-redeploy`"), "{reason}");
+}

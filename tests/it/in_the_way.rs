@@ -1,0 +1,199 @@
+//! What is in the way of a run, and what it claims: guards of a part of a site, documents with errors, flags beside a plan that
+//! is made, runs that are superseded or aborted, and machines that stay as they are.
+
+use crate::accepted::example;
+use crate::cli_interrupted::{clone, shared};
+use crate::fixture::Fixture;
+use crate::git::Origin;
+
+const PROTECTED: &str = "schema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {protected: [{node_names: [edge-1]}]}\n";
+
+/// A site, in virtual time.
+fn site() -> Fixture {
+    let site = example("edge");
+    site.simulator(
+        "{clock: virtual, durations: {prepare: 60, deploy: 300, destroy: 60}, faults: []}",
+    );
+    site.checkout.commit("A site");
+    site
+}
+
+fn applied() -> Fixture {
+    let site = site();
+    site.run(&["apply", "--yes"]).with(0);
+    site
+}
+
+/// The same, with a remote.
+fn published() -> (Fixture, Origin) {
+    let (site, origin) = shared(site());
+    site.run(&["apply", "--yes"]).with(0);
+    (site, origin)
+}
+
+fn new_image(site: &Fixture) {
+    let text = site.read("profiles.yaml");
+    let text = text.replace("ubuntu-24.04", "ubuntu-26.04");
+    site.checkout.write("profiles.yaml", text);
+    site.checkout.commit("Another image");
+}
+
+/// Applies it, and is killed as soon as a machine is asked to be deployed.
+fn dies_in_the_deploy_of(site: &Fixture, node: &str) {
+    let kill = site.simulated_site().with_added_extension("kill");
+    let place = format!("{{\"nodes\": [\"{node}\"], \"step\": \"deploy\"}}");
+    std::fs::write(kill, place).unwrap();
+    let run = site.start(&["apply", "--yes", "--allow-redeploy", "all"]);
+    let ended = run.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), None, "{ended:?}");
+}
+
+fn run_of(site: &Fixture) -> String {
+    let log = site.run(&["log", "--format", "json", "-n", "1"]);
+    let log = log.with(0).json();
+    log["runs"][0]["run"].as_str().unwrap().to_owned()
+}
+
+/// A saved plan that builds all machines anew.
+fn saved(site: &Fixture, more: &[&str]) -> String {
+    let file = site.checkout.outside().join("site.plan");
+    let file = file.to_str().unwrap().to_owned();
+    let plan = ["plan", "--allow-redeploy", "all", "-o", &file];
+    site.run(&[&plan, more].concat()).with(0);
+    file
+}
+
+#[test]
+fn flags_that_would_shape_a_plan_are_refused_beside_one_that_is_made() {
+    let site = applied();
+    new_image(&site);
+    let file = saved(&site, &[]);
+    let apply = ["apply", &file, "--yes", "--allow-redeploy", "all"];
+    for flags in [
+        &["--exclude", "edge-1"][..],
+        &["--target", "edge-1"],
+        &["--preserve-local-storage"],
+        &["--max-unavailable", "1"],
+        &["--max-failures", "0"],
+        &["--skip-blocked"],
+        &["--observed", "none"],
+        &["--field", "platform.image"],
+    ] {
+        let told = format!("`{}` shapes a plan, and this one is made already", flags[0]);
+        site.run(&[&apply, flags].concat()).with(64).saying(&told);
+    }
+    assert_eq!(site.effects("deployed"), 3);
+    let file = saved(&site, &["--target", "edge-1"]);
+    let apply = ["apply", &file, "--yes", "--allow-redeploy", "all"];
+    site.run(&[&apply[..], &["--target", "edge-1"]].concat())
+        .with(0);
+    assert_eq!(site.effects("deployed"), 4);
+    dies_in_the_deploy_of(&site, "edge-2");
+    site.run(&["apply", "--resume", "--target", "edge-2"])
+        .with(64)
+        .saying("`--target` shapes a plan");
+    site.run(&["apply", "--resume"]).with(0);
+}
+
+#[test]
+fn the_guards_of_runs_on_a_part_of_a_site_are_in_force() {
+    let site = example("edge");
+    site.checkout.write("policy.yaml", PROTECTED);
+    site.checkout.commit("A site");
+    site.run(&["apply", "--yes", "--target", "edge-1,edge-2"])
+        .with(0);
+    std::fs::remove_file(site.checkout.path().join("policy.yaml")).unwrap();
+    new_image(&site);
+    let redeploy = [
+        "apply",
+        "--yes",
+        "--allow-redeploy",
+        "edge-1",
+        "--target",
+        "edge-1",
+    ];
+    site.run(&redeploy).with(4).saying("protected");
+    assert_eq!(site.effects("deployed"), 2);
+    site.run(&[&redeploy[..], &["--allow-loosening"]].concat())
+        .with(0);
+}
+
+#[test]
+fn a_run_is_not_resumed_under_documents_with_errors() {
+    let site = applied();
+    new_image(&site);
+    dies_in_the_deploy_of(&site, "edge-1");
+    let before = site.ledger();
+    let policy = PROTECTED.replace("protected", "protectd");
+    site.checkout.write("policy.yaml", policy);
+    site.checkout.commit("Protect a machine");
+    site.run(&["apply", "--resume", "--yes"])
+        .with(1)
+        .saying("have errors, so the guards that hold now cannot be read");
+    assert_eq!(site.ledger(), before);
+    std::fs::remove_file(site.checkout.path().join("policy.yaml")).unwrap();
+    site.checkout.commit("Without it");
+    site.run(&["apply", "--resume", "--yes"]).with(0);
+}
+
+#[test]
+fn a_run_is_superseded_only_by_one_that_begins() {
+    let site = applied();
+    new_image(&site);
+    dies_in_the_deploy_of(&site, "edge-1");
+    site.run(&["apply", "--supersede", "--yes"])
+        .with(4)
+        .saying("--allow-redeploy");
+    site.run(&["apply", "--resume"]).with(0);
+    assert_eq!(site.effects("deployed"), 6);
+}
+
+#[test]
+fn what_an_abort_finds_deployed_is_recorded_so_in_another_clone() {
+    let (site, origin) = published();
+    new_image(&site);
+    site.checkout.git(&["push", "--quiet"]);
+    dies_in_the_deploy_of(&site, "edge-3");
+    let other = clone(&site, &origin);
+    other.run(&["status"]).with(0);
+    let aborted = other.run(&["abort", &run_of(&other)]).with(0).stdout;
+    assert!(
+        aborted.contains("Found deployed, and recorded so:\n  edge-3"),
+        "{aborted}"
+    );
+    other.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn a_machine_that_stays_as_it_is_is_told_where_success_is_claimed() {
+    let site = applied();
+    new_image(&site);
+    let keep = ["apply", "maintenance", "edge-2", "--reason", "fan", "--yes"];
+    site.run(&keep).with(0);
+    let told = site
+        .run(&["apply", "--yes", "--allow-redeploy", "all"])
+        .with(0)
+        .stdout;
+    assert!(
+        told.contains("drift: this run left 1 machine other than designed"),
+        "{told}"
+    );
+    assert!(told.contains(": 1 not as designed, left so"), "{told}");
+    let tag = site.tag_names().pop().unwrap();
+    let tag = site.checkout.git(&["cat-file", "tag", &tag]);
+    assert!(tag.contains("1 not as designed, left so"), "{tag}");
+}
+
+#[test]
+fn the_hint_of_a_run_of_workers_begins_one() {
+    let (site, _origin) = published();
+    new_image(&site);
+    site.checkout.git(&["push", "--quiet"]);
+    let file = saved(&site, &[]);
+    let again = format!("`trueup run begin {file} --run nightly --effect ");
+    let begun = site
+        .run(&["run", "begin", &file, "--run", "nightly"])
+        .with(4)
+        .saying(&again);
+    assert!(!begun.stderr.contains("trueup apply"), "{begun:?}");
+}
