@@ -351,6 +351,17 @@ impl Hardware for Simulator {
         Box::pin(async move { self.tell_of(order) })
     }
 
+    /// An update that runs goes on without its run.
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        Box::pin(async move {
+            match order.step.id.kind == StepKind::Service && self.tell_of(order) != Probe::NotBegun
+            {
+                true => Err(ActError::Permanent(Arc::from("its update goes on"))),
+                false => Ok(()),
+            }
+        })
+    }
+
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
         Box::pin(self.carry_out(order))
     }
