@@ -25,6 +25,7 @@
 mod attributes;
 mod bios;
 mod boot;
+mod boot_order;
 mod clean;
 mod controller;
 mod deploy;
@@ -385,10 +386,19 @@ impl Driver for Redfish {
         }
     }
 
-    /// The boot override and the image of a deploy that was ended without an act.
+    /// The boot override and the image of a deploy that was ended without an act. Pending values and updates stay: few
+    /// controllers drop what they have taken.
     async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
-        if order.step.id.kind != StepKind::Deploy {
-            return Ok(());
+        match order.step.id.kind {
+            StepKind::Deploy => {}
+            StepKind::Service => {
+                let text = format!(
+                    "node `{}`: its controller keeps the pending values and the updates that it has taken",
+                    node.name
+                );
+                return Err(ActError::Permanent(Arc::from(text)));
+            }
+            _ => return Ok(()),
         }
         let mut machine = self.reach(node).await?;
         let taken = match machine.is_meant(node).await {
@@ -421,6 +431,8 @@ fn time_of(order: &Order) -> Duration {
 fn is_of_each_node(reference: &Reference) -> bool {
     match reference {
         Reference::Env(text) | Reference::File(text) => text.contains("{node}"),
-        Reference::Exec(words) => words.iter().any(|word| word.contains("{node}")),
+        Reference::Exec(words) | Reference::Store(words) => {
+            words.iter().any(|word| word.contains("{node}"))
+        }
     }
 }

@@ -347,3 +347,19 @@ async fn what_a_controller_does_not_offer_is_told_when_it_is_observed() {
     bmc.state().busy = 1000;
     assert!(site.see().await[0].fixed.is_empty());
 }
+
+#[tokio::test]
+async fn what_a_controller_has_taken_of_a_service_is_told_to_stay() {
+    let (bmc, site) = machine(|_| ()).await;
+    let parameters = Some(Parameters::of_settings(&[TURBO]));
+    let (order, _) = site.order_with(StepKind::Service, parameters, Vec::new());
+    let text = site
+        .hardware
+        .take_back(&order)
+        .await
+        .unwrap_err()
+        .to_string();
+    let stays = "its controller keeps the pending values and the updates that it has taken";
+    assert!(text.ends_with(stays), "{text}");
+    assert!(bmc.changes().is_empty());
+}
