@@ -161,31 +161,26 @@ struct ProbedMachine {
 }
 
 impl ProbedMachine {
-    /// Takes back what a step has set for its own time; whether nothing of it stays.
-    async fn take_back(&mut self, hardware: &Backends, order: &Order) -> bool {
+    /// Takes back what a step has set for its own time: how far it is then; `None`: something of it stays.
+    async fn take_back(&mut self, hardware: &Backends, order: &Order) -> Option<Probe> {
         let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(order)).await;
         let left = match taken {
-            Ok(Ok(())) => return true,
+            Ok(Ok(probe)) => return Some(probe),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer in {} s", LONGEST_LOOK.as_secs()),
         };
         self.not_taken_back = Some((order.step.id.clone(), left));
-        false
+        None
     }
 
     /// How a service ended that had begun, once nothing stays of what it had set for its own time.
-    async fn end_service(
-        &mut self,
-        hardware: &Backends,
-        order: &Order,
-        seen: Option<Seen>,
-    ) -> Option<Seen> {
-        if seen.is_some() || !self.take_back(hardware, order).await {
-            return seen;
-        }
+    async fn end_service(&mut self, hardware: &Backends, order: &Order) -> Option<Seen> {
         match seen_of(hardware, order).await {
-            Some(Seen::Done) => Some(Seen::Done),
-            _ => Some(Seen::TakenBack),
+            Some(seen) => Some(seen),
+            None => Some(match self.take_back(hardware, order).await? {
+                Probe::Done => Seen::Done,
+                Probe::NotBegun | Probe::UnderWay | Probe::Ambiguous(_) => Seen::TakenBack,
+            }),
         }
     }
 }
@@ -230,10 +225,10 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
             () if is_untouched || not_begun.is_some_and(|first| first < position) => {
                 Some(Seen::NotBegun)
             }
-            () => match (order.step.id.kind, seen_of(hardware, order).await) {
-                (StepKind::Service, seen) => look.end_service(hardware, order, seen).await,
-                (_, seen) => seen,
-            },
+            () if order.step.id.kind == StepKind::Service => {
+                look.end_service(hardware, order).await
+            }
+            () => seen_of(hardware, order).await,
         };
         is_untouched |= seen == Some(Seen::NotBegun);
         let Some(seen) = seen else {

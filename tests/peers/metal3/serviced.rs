@@ -440,7 +440,7 @@ async fn an_abort_takes_back_what_did_not_come_about() {
     make(management, "HostUpdatePolicy", before.clone(), Value::Null).await;
     let run = killed_service(&lab).await;
     let said = lab.run(&["abort", &run], 0);
-    let taken_back = "service/all/m001 is not done; nothing stays of what it had set";
+    let taken_back = "service/default/m001 is not done; nothing stays of what it had set";
     assert!(
         said.contains(taken_back) && !said.contains("warning"),
         "{said}"
@@ -456,7 +456,9 @@ async fn an_abort_takes_back_what_did_not_come_about() {
     assert_eq!(host["spec"]["online"], true);
     // The next restart of the machine changes nothing.
     *firmware.dealt.lock().unwrap() = Dealt::Well;
-    lab.run(&["apply", "power", "cycle", "m001", "--yes"], 0);
+    for power in ["off", "on"] {
+        lab.run(&["apply", "power", power, "m001", "--yes"], 0);
+    }
     let settings = object(management, "HostFirmwareSettings").await;
     assert_eq!(settings["status"]["settings"]["Turbo"], "Disabled");
 }
@@ -516,7 +518,8 @@ async fn killed_at_every_change(end: impl Fn(&Lab) -> bool) {
             assert!(!is_done || *shown == turbo, "{halt:?}: {shown}");
             let host = management.host("m001").await;
             let mark = &host["metadata"]["annotations"]["trueup.dev/step"];
-            assert_eq!(*mark, Value::Null, "{halt:?}");
+            let is_own = mark.as_str().is_some_and(|mark| mark.contains("service/"));
+            assert!(!is_own, "{halt:?}: {mark}");
             assert_eq!(host["spec"]["online"], true, "{halt:?}");
         }
     }

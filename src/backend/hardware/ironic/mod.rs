@@ -304,10 +304,10 @@ impl Driver for Ironic {
         NodeSteps::new(self, order, node).probe().await
     }
 
-    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<Probe> {
         match order.step.id.kind {
             StepKind::Service => NodeSteps::new(self, order, node).take_back().await,
-            _ => Ok(()),
+            _ => Ok(Probe::NotBegun),
         }
     }
 

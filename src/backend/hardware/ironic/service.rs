@@ -135,20 +135,25 @@ impl NodeSteps<'_> {
     }
 
     /// Brings a machine whose service failed back to active, where this step began it; one that runs is Ironic's to end.
-    pub(super) async fn take_back(&self) -> Result<()> {
+    pub(super) async fn take_back(&self) -> Result<Probe> {
         let task = &self.task;
         let node = match task.look().await? {
             Some(node) if mark::is_ours(task.order, &node) => node,
-            _ => return Ok(()),
+            _ => return Ok(Probe::NotBegun),
         };
         match node.state() {
-            ProvisionState::ServiceFailed => self.activate(node).await,
-            _ if node.is_idle() => Ok(()),
-            _ => Err(task.permanent(format!(
-                "is {}: that service goes on in Ironic",
-                node.failed()
-            ))),
+            ProvisionState::ServiceFailed => self.activate(node).await?,
+            _ if node.is_idle() => {}
+            _ => {
+                let state = node.failed();
+                return Err(task.permanent(format!("is {state}: that service goes on in Ironic")));
+            }
         }
+        let values = self.values(&task.known().await?).await?;
+        Ok(match missing(self.settings(), &values.seen).is_empty() {
+            true => Probe::Done,
+            false => Probe::NotBegun,
+        })
     }
 
     async fn activate(&self, node: Node) -> Result<()> {

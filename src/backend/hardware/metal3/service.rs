@@ -86,16 +86,17 @@ impl HostSteps<'_> {
     }
 
     /// Sets back what an ended step has left: all of it where its values are not as designed.
-    pub(super) async fn take_back(&self) -> Result<()> {
+    pub(super) async fn take_back(&self) -> Result<Probe> {
         let Some(host) = self.task.look().await? else {
-            return Ok(());
+            return Ok(Probe::NotBegun);
         };
-        if !self.is_ours(&host) {
-            return Ok(());
-        }
         let values = self.wanted_values(&host).await?;
         let is_true = missing(settings(self.task.order), &values.seen).is_empty();
-        self.set_back(!is_true).await
+        self.set_back(!is_true).await?;
+        Ok(match is_true {
+            true => Probe::Done,
+            false => Probe::NotBegun,
+        })
     }
 
     async fn serviced(&self, mut host: Host) -> Result<()> {

@@ -388,17 +388,21 @@ impl Driver for Redfish {
 
     /// The boot override and the image of a deploy that was ended without an act. Pending values and updates stay: few
     /// controllers drop what they have taken.
-    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<Probe> {
         match order.step.id.kind {
             StepKind::Deploy => {}
             StepKind::Service => {
+                let probe = self.probe_step(order, node).await;
+                if matches!(probe, Probe::Done | Probe::NotBegun) {
+                    return Ok(probe);
+                }
                 let text = format!(
                     "node `{}`: its controller keeps the pending values and the updates that it has taken",
                     node.name
                 );
                 return Err(ActError::Permanent(Arc::from(text)));
             }
-            _ => return Ok(()),
+            _ => return Ok(Probe::NotBegun),
         }
         let mut machine = self.reach(node).await?;
         let taken = match machine.is_meant(node).await {
@@ -406,7 +410,7 @@ impl Driver for Redfish {
             Err(error) => Err(error),
         };
         machine.controller.log_out().await;
-        taken
+        taken.map(|()| Probe::NotBegun)
     }
 
     async fn leave_all(&self) {

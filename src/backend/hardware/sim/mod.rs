@@ -352,12 +352,14 @@ impl Hardware for Simulator {
     }
 
     /// An update that runs goes on without its run.
-    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
         Box::pin(async move {
-            match order.step.id.kind == StepKind::Service && self.tell_of(order) != Probe::NotBegun
-            {
-                true => Err(ActError::Permanent(Arc::from("its update goes on"))),
-                false => Ok(()),
+            match (order.step.id.kind, self.tell_of(order)) {
+                (StepKind::Service, Probe::UnderWay | Probe::Ambiguous(_)) => {
+                    Err(ActError::Permanent(Arc::from("its update goes on")))
+                }
+                (StepKind::Service, probe) => Ok(probe),
+                _ => Ok(Probe::NotBegun),
             }
         })
     }

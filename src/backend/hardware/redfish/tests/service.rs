@@ -351,15 +351,22 @@ async fn what_a_controller_does_not_offer_is_told_when_it_is_observed() {
 #[tokio::test]
 async fn what_a_controller_has_taken_of_a_service_is_told_to_stay() {
     let (bmc, site) = machine(|_| ()).await;
-    let parameters = Some(Parameters::of_settings(&[TURBO]));
-    let (order, _) = site.order_with(StepKind::Service, parameters, Vec::new());
-    let text = site
-        .hardware
-        .take_back(&order)
-        .await
-        .unwrap_err()
-        .to_string();
+    let order = |notes| {
+        let parameters = Some(Parameters::of_settings(&[TURBO]));
+        site.order_with(StepKind::Service, parameters, notes)
+    };
+    let (first, listener) = order(Vec::new());
+    assert_eq!(site.hardware.take_back(&first).await, Ok(Probe::NotBegun));
+    let is_set = || !bmc.state().hardware().patched.is_empty();
+    tokio::select! {
+        _ = site.hardware.act(&first) => {}
+        () = async { while !is_set() { tokio::time::sleep(Duration::from_millis(1)).await; } } => {}
+    }
+    let (begun, _) = order(notes_of(&listener));
+    let error = site.hardware.take_back(&begun).await.unwrap_err();
     let stays = "its controller keeps the pending values and the updates that it has taken";
-    assert!(text.ends_with(stays), "{text}");
-    assert!(bmc.changes().is_empty());
+    assert!(error.to_string().ends_with(stays), "{error}");
+    site.hardware.act(&begun).await.unwrap();
+    let (done, _) = order(Vec::new());
+    assert_eq!(site.hardware.take_back(&done).await, Ok(Probe::Done));
 }
