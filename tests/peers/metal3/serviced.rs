@@ -493,7 +493,11 @@ async fn killed_at_every_change(end: impl Fn(&Lab) -> bool) {
     for arrives in [false, true] {
         for change in 0.. {
             number += 1;
-            let turbo = ["Disabled", "Enabled"][number % 2];
+            let shown = object(management, "HostFirmwareSettings").await;
+            let turbo = match shown["status"]["settings"]["Turbo"] == "Disabled" {
+                true => "Enabled",
+                false => "Disabled",
+            };
             let version = format!("7.{number}");
             lab.site
                 .commit(&[("hardware.yaml", &*document(turbo, &version))]);
