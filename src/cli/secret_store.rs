@@ -1,11 +1,10 @@
 //! The slots of a secret that a program of the operator keeps, and those of either kind of keeper.
 //!
-//! The program is run with one more word, which says what it is to do. It has to be done durably when it has ended well, and
+//! The program is run with one more word, the name of its task. It has to be done durably when it has ended well, and
 //! may be asked for the same again. A new secret goes to it by its standard input, never as an argument.
 
 use std::sync::Arc;
 
-use super::secrets::ProcessSecrets;
 use super::slots::{Slots, new_secret, text};
 use crate::backend::Secret;
 
@@ -47,15 +46,18 @@ impl SecretSlots<'_> {
     }
 }
 
+/// Runs a program by its words, with what it reads, and gives what it prints.
+type Run<'s> = dyn Fn(&[Arc<str>], Option<&Secret>) -> Result<Vec<u8>, String> + 's;
+
 /// The slots of a program.
 pub(super) struct ProgramSlots<'s> {
-    secrets: &'s ProcessSecrets,
     words: &'s [Arc<str>],
+    run: Box<Run<'s>>,
 }
 
 impl<'s> ProgramSlots<'s> {
-    pub(super) fn of(secrets: &'s ProcessSecrets, words: &'s [Arc<str>]) -> Self {
-        Self { secrets, words }
+    pub(super) fn of(words: &'s [Arc<str>], run: Box<Run<'s>>) -> Self {
+        Self { words, run }
     }
 
     /// The bytes of the current secret.
@@ -63,7 +65,7 @@ impl<'s> ProgramSlots<'s> {
         self.run("current", None)
     }
 
-    /// The pending secret; a program prints nothing where there is none.
+    /// The pending secret; a program prints nothing without one.
     fn pending(&self) -> Result<Option<Secret>, String> {
         let bytes = self.run("pending", None)?;
         match bytes.iter().all(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -88,6 +90,6 @@ impl<'s> ProgramSlots<'s> {
 
     fn run(&self, verb: &str, input: Option<&Secret>) -> Result<Vec<u8>, String> {
         let words: Vec<Arc<str>> = self.words.iter().cloned().chain([verb.into()]).collect();
-        self.secrets.run(&words, input)
+        (self.run)(&words, input)
     }
 }

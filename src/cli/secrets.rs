@@ -68,7 +68,7 @@ impl ProcessSecrets {
                 .read_file(path)
                 .map_err(|error| format!("`{path}` cannot be read: {error}")),
             Reference::Exec(words) => self.run(words, None),
-            Reference::Store(words) => ProgramSlots::of(self, words).current(),
+            Reference::Store(words) => self.program(words).current(),
         }
     }
 
@@ -107,7 +107,7 @@ impl ProcessSecrets {
             Reference::File(path) => path,
             Reference::Store(words) => {
                 self.command(words)?;
-                return Ok(SecretSlots::Program(ProgramSlots::of(self, words)));
+                return Ok(SecretSlots::Program(self.program(words)));
             }
             Reference::Env(_) | Reference::Exec(_) => {
                 return Err("only a `file` or a `store` has a slot for a new secret".to_owned());
@@ -120,6 +120,11 @@ impl ProcessSecrets {
             )),
             None => Ok(SecretSlots::File(Slots::of(file))),
         }
+    }
+
+    /// The slots of a program.
+    fn program<'s>(&'s self, words: &'s [Arc<str>]) -> ProgramSlots<'s> {
+        ProgramSlots::of(words, Box::new(|words, input| self.run(words, input)))
     }
 
     /// The repository inside the checkout, such as a submodule, in which a path lies.
@@ -189,11 +194,7 @@ impl ProcessSecrets {
     }
 
     /// Runs a program; `input`: what it reads.
-    pub(super) fn run(
-        &self,
-        words: &[Arc<str>],
-        input: Option<&Secret>,
-    ) -> Result<Vec<u8>, String> {
+    fn run(&self, words: &[Arc<str>], input: Option<&Secret>) -> Result<Vec<u8>, String> {
         let passed_on = self.passed_on();
         let mut command = self.command(words)?;
         command

@@ -51,12 +51,12 @@ pub enum HalfDone {
     Step {
         /// Its id.
         step: StepId,
-        /// What is known of it.
+        /// The knowledge about it.
         trace: Trace,
     },
 }
 
-/// What is known of a step that has no end.
+/// The knowledge about a step that has no end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
     /// It had begun.

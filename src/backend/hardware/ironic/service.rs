@@ -146,7 +146,7 @@ impl NodeSteps<'_> {
             _ if node.is_idle() => {}
             _ => {
                 let state = node.failed();
-                return Err(task.permanent(format!("is {state}: that service goes on in Ironic")));
+                return Err(task.permanent(format!("is {state}: that service continues in Ironic")));
             }
         }
         let values = self.values(&task.known().await?).await?;

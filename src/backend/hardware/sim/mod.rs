@@ -351,12 +351,12 @@ impl Hardware for Simulator {
         Box::pin(async move { self.tell_of(order) })
     }
 
-    /// An update that runs goes on without its run.
+    /// An update that runs continues without its run.
     fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
         Box::pin(async move {
             match (order.step.id.kind, self.tell_of(order)) {
                 (StepKind::Service, Probe::UnderWay | Probe::Ambiguous(_)) => {
-                    Err(ActError::Permanent(Arc::from("its update goes on")))
+                    Err(ActError::Permanent(Arc::from("its update continues")))
                 }
                 (StepKind::Service, probe) => Ok(probe),
                 _ => Ok(Probe::NotBegun),
