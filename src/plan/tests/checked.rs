@@ -306,7 +306,8 @@ fn a_plan_without_a_step_is_held_to_what_it_claims_alone() {
 
 #[test]
 fn a_plan_that_deploys_a_machine_without_the_parts_that_are_demanded_is_found_by_one_rule() {
-    let table: [(fn(&mut PlanFixture), &str); 2] = [
+    type Case = (fn(&mut PlanFixture), &'static str);
+    let table: [Case; 2] = [
         (
             |site| {
                 site.seen("w4").drift = Arc::from([crate::observed::PartDrift {
