@@ -90,6 +90,9 @@ impl HostSteps<'_> {
         let Some(host) = self.task.look().await? else {
             return Ok(Probe::NotBegun);
         };
+        if !self.is_ours(&host) {
+            return Ok(self.probe_service(&host).await);
+        }
         let values = self.wanted_values(&host).await?;
         let is_true = missing(settings(self.task.order), &values.seen).is_empty();
         self.set_back(!is_true).await?;

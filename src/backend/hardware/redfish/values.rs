@@ -125,7 +125,11 @@ impl Machine<'_> {
             reading.secure_boot = Some(secure);
         }
         if boot_order::is_named(wanted) {
-            let order = self.boot_order(system).await?;
+            let order = match self.boot_order(system).await {
+                // Options that it lists and does not have hide nothing else of the machine.
+                Err(ActError::Permanent(_)) => None,
+                read => read?,
+            };
             put(&mut reading.seen, boot_order::NAME, order);
         }
         if names("firmware.bmc")

@@ -141,4 +141,10 @@ async fn the_boot_order_is_compared_and_learned_by_kinds() {
     let fixed = fixed.filter(|each| &*each.name == "boot.order");
     let reasons: Vec<&str> = fixed.map(|each| &*each.reason).collect();
     assert_eq!(reasons, ["trueup does not set it over Redfish"]);
+    // An option that is listed and not there hides nothing else.
+    let gone = "Systems/1/BootOptions/Boot0002";
+    bmc.state().values.retain(|(path, _)| *path != gone);
+    let learned = site.hardware.learn(&site.nodes[0]).await.unwrap();
+    assert_eq!(learned.get("boot.order"), None);
+    assert_eq!(learned["firmware.NIC.1"], Arc::from("21.0"));
 }
