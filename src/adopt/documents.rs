@@ -287,7 +287,7 @@ fn etcd(clusters: &[Cluster<'_>]) -> String {
                 let (by, value) = reference.kind_and_value();
                 let value = match by {
                     // It is a list of JSON, which YAML reads, too.
-                    "exec" => value.to_string(),
+                    "exec" | "store" => value.to_string(),
                     _ => scalar(&value),
                 };
                 let _ = writeln!(text, "        {}: {}", scalar(name), map([(by, value)]));

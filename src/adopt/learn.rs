@@ -28,7 +28,7 @@ pub fn hardware_document(node: &NodeDesign, name: Option<&str>, seen: &HardwareS
         let values = seen.iter().filter_map(|(name, value)| {
             let (of, name) = name.split_once('.')?;
             let is_written = of == part && !value.trim().is_empty();
-            is_written.then(|| (name.to_owned(), written(part, value)))
+            is_written.then(|| (name.to_owned(), written((part, name), value)))
         });
         let values: serde_json::Map<String, Json> = values.collect();
         if !values.is_empty() {
@@ -57,7 +57,10 @@ fn node_of(value: &Json) -> Node {
 
 /// A value in the type that the document has for it. A text that a document would read as something else is quoted where it is
 /// written.
-fn written(part: &str, value: &Arc<str>) -> Json {
+fn written((part, name): (&str, &str), value: &Arc<str>) -> Json {
+    if (part, name) == ("boot", "order") {
+        return json!(value.split(", ").collect::<Vec<_>>());
+    }
     match (part, value.parse::<u64>()) {
         ("firmware", _) => json!({ "version": value }),
         ("expect", Ok(number)) => json!(number),
@@ -85,6 +88,7 @@ mod tests {
             ("bios.Octal", "010"),
             ("bios.Turbo", "true"),
             ("bios.Empty", ""),
+            ("boot.order", "disk, pxe"),
             ("boot.secure_boot", "false"),
             ("expect.cpus", "2"),
             ("expect.memory_gib", "512"),

@@ -131,13 +131,13 @@ pub trait Hardware: Send + Sync {
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>>;
 
     /// Takes back what a step has set for its own time, where it is ended without an act: decided or observed to be done,
-    /// or its run aborted.
+    /// or its run aborted. Tells how far the step is then: done, or as if it had not begun.
     ///
     /// # Errors
     ///
     /// Something stays that was to be taken back.
-    fn take_back<'a>(&'a self, _order: &'a Order) -> Pending<'a, Result<(), ActError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn take_back<'a>(&'a self, _order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
+        Box::pin(std::future::ready(Ok(Probe::NotBegun)))
     }
 
     /// Waits for what cancelled steps left to be ended, such as the sessions at controllers; a few seconds at most.

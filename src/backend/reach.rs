@@ -52,6 +52,7 @@ impl fmt::Display for ReachEntry {
             (".env", "environment variable"),
             (".file", "file"),
             (".exec", "program"),
+            (".store", "program"),
         ];
         let referred = words
             .iter()

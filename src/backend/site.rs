@@ -287,11 +287,11 @@ impl Hardware for Backends {
         }
     }
 
-    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
         match self.actor(order) {
             Actor::Hardware => self.hardware.take_back(order),
             Actor::Dispatcher | Actor::Cluster | Actor::Both => {
-                Box::pin(std::future::ready(Ok(())))
+                Box::pin(std::future::ready(Ok(Probe::NotBegun)))
             }
         }
     }

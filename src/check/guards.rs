@@ -235,6 +235,10 @@ fn read(view: &View<'_>, guards: &Guards) -> Vec<(&'static str, Value)> {
             }),
         ),
         ("max_failures", json!(policy.max_failures)),
+        (
+            "expected_hardware",
+            nothing_or(json!(true), !policy.demands_expected_hardware),
+        ),
         ("disruption", nothing_or(Value::Object(rungs), says_nothing)),
         (
             "parallelism",

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 use super::kinds::facts_of;
 use super::rule::Found;
 use super::view::{Names, View};
+use crate::design::Section;
 use crate::identity::Proof;
 use crate::observed::{EtcdSeen, Fact, Observations, ObservedNode};
 use crate::plan::{Action, ChangeKind, FactName, FactSubject, Precondition, Relation};
@@ -97,6 +98,45 @@ pub(super) fn unknown(view: &View<'_>, found: &mut Found<'_, '_>) {
                 format!("`{name}` could not be observed, and is acted on"),
             );
         }
+    }
+}
+
+/// Where the policy demands the parts that documents expect, no machine is deployed that is observed without one, of which
+/// not all could be read, or of which another revision that has a say expects one more.
+pub(super) fn expected(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(guards) = view.guards() else { return };
+    if !guards.policy.demands_expected_hardware {
+        return;
+    }
+    for (change, steps) in view.worked_on() {
+        let Some(seen) = view.observed(change.node.as_str()) else {
+            continue;
+        };
+        let deploys = steps.iter().copied();
+        let deploys = deploys.filter(|at| view.kind(*at) == StepKind::Deploy);
+        let deploys: Vec<usize> = deploys.collect();
+        if deploys.is_empty() {
+            continue;
+        }
+        let part = seen
+            .drift
+            .iter()
+            .find(|part| part.section == Section::Expected && part.field.starts_with("expect."));
+        let elsewhere = guards.expected_elsewhere.get(&change.node);
+        let elsewhere = elsewhere.and_then(|parts| parts.first());
+        let why = match (&seen.unread_parts, part, elsewhere) {
+            (Some(why), _, _) => format!("not all of its parts could be read: {why}"),
+            (None, Some(part), _) => part.to_string(),
+            (None, None, Some(part)) => format!("{} is demanded, and not expected", part.name),
+            (None, None, None) => continue,
+        };
+        found.add(
+            deploys,
+            format!(
+                "`{}` is deployed without the parts that the policy demands: {why}",
+                change.node
+            ),
+        );
     }
 }
 

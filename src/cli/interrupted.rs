@@ -8,7 +8,7 @@ use clap::Args;
 use crate::design::RunId;
 use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
-use crate::run::{self, Connection, HalfDone, Process, Unlock, unlock};
+use crate::run::{self, Connection, HalfDone, Process, Trace, Unlock, unlock};
 use crate::workflow::{self, AbortRequest, signing_site};
 
 use super::apply::process::{ProcessClock, actor};
@@ -145,14 +145,15 @@ pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<
                 }
                 writeln!(text)?;
             }
-            HalfDone::Step {
-                step,
-                may_have_begun,
-            } => {
+            HalfDone::Step { step, trace } => {
                 let step = step.to_string();
                 let step = Visible(&step);
-                let had = if *may_have_begun { "may have" } else { "had" };
-                writeln!(text, "  {step} {had} begun; its end is unknown")?;
+                let known = match trace {
+                    Trace::Begun => "had begun; its end is unknown",
+                    Trace::MayHaveBegun => "may have begun; its end is unknown",
+                    Trace::TakenBack => "is not done; nothing stays of what it had set",
+                };
+                writeln!(text, "  {step} {known}")?;
             }
         }
     }

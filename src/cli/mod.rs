@@ -49,6 +49,7 @@ mod run_bundle;
 mod run_id;
 mod sandbox;
 mod schemas;
+mod secret_store;
 mod secrets;
 mod selection;
 mod serve;

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -19,6 +19,7 @@ use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::threads::lock;
 
 use super::environment;
+use super::secret_store::{ProgramSlots, SecretSlots};
 use super::slots::{LONGEST, Slots, text};
 
 /// How long a program may take to print a secret: long enough to unlock a key by hand.
@@ -66,7 +67,8 @@ impl ProcessSecrets {
             Reference::File(path) => self
                 .read_file(path)
                 .map_err(|error| format!("`{path}` cannot be read: {error}")),
-            Reference::Exec(words) => self.run(words),
+            Reference::Exec(words) => self.run(words, None),
+            Reference::Store(words) => self.program(words).current(),
         }
     }
 
@@ -99,18 +101,30 @@ impl ProcessSecrets {
         read_file(&file, LONGEST, Links::Refused).map_err(|error| error.to_string())
     }
 
-    /// The slots of a secret that can be replaced: those of a file outside of the checkout.
-    fn slots(&self, reference: &Reference) -> Result<Slots, String> {
-        let Reference::File(path) = reference else {
-            return Err("only a `file` has a slot for a new secret".to_owned());
+    /// The slots of a secret that can be replaced: those of a file outside of the checkout, or of a program.
+    fn slots<'s>(&'s self, reference: &'s Reference) -> Result<SecretSlots<'s>, String> {
+        let path = match reference {
+            Reference::File(path) => path,
+            Reference::Store(words) => {
+                self.command(words)?;
+                return Ok(SecretSlots::Program(self.program(words)));
+            }
+            Reference::Env(_) | Reference::Exec(_) => {
+                return Err("only a `file` or a `store` has a slot for a new secret".to_owned());
+            }
         };
         let file = self.resolve(&self.root.join(&**path))?;
         match self.below_root(&file) {
             Some(_) => Err(format!(
                 "`{path}` lies in the checkout, where no secret is written"
             )),
-            None => Ok(Slots::of(file)),
+            None => Ok(SecretSlots::File(Slots::of(file))),
         }
+    }
+
+    /// The slots of a program.
+    fn program<'s>(&'s self, words: &'s [Arc<str>]) -> ProgramSlots<'s> {
+        ProgramSlots::of(words, Box::new(|words, input| self.run(words, input)))
     }
 
     /// The repository inside the checkout, such as a submodule, in which a path lies.
@@ -179,14 +193,19 @@ impl ProcessSecrets {
         Ok(resolved)
     }
 
-    fn run(&self, words: &[Arc<str>]) -> Result<Vec<u8>, String> {
+    /// Runs a program; `input`: what it reads.
+    fn run(&self, words: &[Arc<str>], input: Option<&Secret>) -> Result<Vec<u8>, String> {
         let passed_on = self.passed_on();
         let mut command = self.command(words)?;
         command
             .envs(environment::for_program(&self.root, &passed_on))
-            .stdin(Stdio::null());
+            .stdin(if input.is_some() {
+                Stdio::piped()
+            } else {
+                Stdio::null()
+            });
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        output_of(command, &words[0], self.limit)
+        output_of(command, (&words[0], input), self.limit)
     }
 
     fn passed_on(&self) -> BTreeSet<String> {
@@ -241,12 +260,21 @@ fn too_long() -> String {
 }
 
 /// The output of a program, within the limits; it is ended with all that it started where it exceeds them.
-fn output_of(mut command: Command, program: &str, limit: Duration) -> Result<Vec<u8>, String> {
+fn output_of(
+    mut command: Command,
+    (program, input): (&str, Option<&Secret>),
+    limit: Duration,
+) -> Result<Vec<u8>, String> {
     let began = Instant::now();
     let mut child = command
         .spawn()
         .map_err(|error| format!("`{program}` cannot be run: {error}"))?;
     let (sender, printed) = mpsc::channel();
+    if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+        let line = format!("{}\n", input.reveal());
+        // One that does not read it must not hold this process up; it fails by its own exit code.
+        std::thread::spawn(move || drop(stdin.write_all(line.as_bytes())));
+    }
     if let Some(stdout) = child.stdout.take() {
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
@@ -352,7 +380,7 @@ impl Secrets for ProcessSecrets {
     fn path(&self, reference: &Reference) -> Option<PathBuf> {
         match reference {
             Reference::File(path) => Some(self.root.join(&**path)),
-            Reference::Env(_) | Reference::Exec(_) => None,
+            Reference::Env(_) | Reference::Exec(_) | Reference::Store(_) => None,
         }
     }
 
@@ -394,7 +422,7 @@ impl Secrets for ProcessSecrets {
             if !plugin.is_interactive {
                 std::os::unix::process::CommandExt::process_group(&mut command, 0);
             }
-            output_of(command, &plugin.words[0], self.limit).and_then(text)
+            output_of(command, (&plugin.words[0], None), self.limit).and_then(text)
         };
         run().map_err(SecretError)
     }
@@ -527,5 +555,48 @@ mod tests {
         );
         secrets.pass_on(&[Arc::from(variable)]);
         assert!(names(&secrets).contains(variable));
+    }
+
+    #[test]
+    fn a_program_keeps_two_slots_and_gets_a_new_secret_by_its_standard_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = ProcessSecrets::new(Path::new("/nowhere"));
+        let place = folder.path().to_str().unwrap();
+        std::fs::write(folder.path().join("n1"), "old\n").unwrap();
+        let script = r#"cd "$0"; echo "$*" >> calls
+            case $2 in
+            current) cat "$1";;
+            pending) cat "$1.next" 2> /dev/null || true;;
+            stage) cat > "$1.draft"; mv "$1.draft" "$1.next";;
+            promote) mv "$1.next" "$1";;
+            drop) rm -f "$1.next";;
+            *) exit 1;;
+            esac"#;
+        let store = |script: &str| {
+            let words = ["sh", "-c", script, place, "n1"];
+            Reference::Store(words.into_iter().map(Arc::from).collect())
+        };
+        let reference = store(script);
+        assert_eq!(secrets.cannot_be_replaced(&reference), None);
+        assert_eq!(secrets.reveal(&reference).unwrap().reveal(), "old");
+        assert_eq!(secrets.pending(&reference), Ok(None));
+        let staged = secrets.stage(&reference, 20).unwrap();
+        assert_eq!(secrets.pending(&reference), Ok(Some(staged.clone())));
+        assert_eq!(secrets.reveal_again(&reference).unwrap().reveal(), "old");
+        secrets.promote(&reference).unwrap();
+        assert_eq!(secrets.reveal(&reference), Ok(staged.clone()));
+        assert_eq!(secrets.pending(&reference), Ok(None));
+        secrets.stage(&reference, 20).unwrap();
+        secrets.drop_pending(&reference).unwrap();
+        assert_eq!(secrets.pending(&reference), Ok(None));
+        let calls = std::fs::read_to_string(folder.path().join("calls")).unwrap();
+        assert!(!calls.contains(staged.reveal()), "{calls}");
+        // One that drops what it is given, or fails, has no pending secret that could be set.
+        for broken in ["cat > /dev/null", "exit 1"] {
+            assert!(secrets.stage(&store(broken), 20).is_err(), "{broken}");
+        }
+        let inside = ProcessSecrets::new(folder.path());
+        let why = inside.cannot_be_replaced(&reference).unwrap();
+        assert!(why.contains("lies in the checkout"), "{why}");
     }
 }

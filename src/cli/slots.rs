@@ -102,7 +102,7 @@ fn about(path: &Path, error: &impl std::fmt::Display) -> String {
 }
 
 /// A secret of the system's own randomness, with a letter of each kind that controllers demand.
-fn new_secret(length: usize) -> std::io::Result<String> {
+pub(super) fn new_secret(length: usize) -> std::io::Result<String> {
     let mut random = File::open("/dev/urandom")?;
     loop {
         let mut value = String::with_capacity(length);

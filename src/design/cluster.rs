@@ -55,6 +55,11 @@ fn read_member(node: &Node) -> Option<EtcdMember> {
     })
 }
 
+/// A list of texts, which can always be written.
+fn as_json(words: &[Arc<str>]) -> Arc<str> {
+    serde_json::to_string(words).unwrap_or_default().into()
+}
+
 impl Reference {
     /// Returns which kind of reference it is, and its value; a program with its arguments as JSON.
     #[must_use]
@@ -62,16 +67,13 @@ impl Reference {
         match self {
             Self::Env(name) => ("env", name.clone()),
             Self::File(path) => ("file", path.clone()),
-            Self::Exec(words) => {
-                // A list of texts can always be written.
-                let words = serde_json::to_string(words).unwrap_or_default();
-                ("exec", Arc::from(words))
-            }
+            Self::Exec(words) => ("exec", as_json(words)),
+            Self::Store(words) => ("store", as_json(words)),
         }
     }
 
-    /// Reads a reference (`{env: NAME}`, `{file: PATH}`, `{exec: [PROGRAM, ARGUMENT…]}`); `None` for
-    /// anything else, a value that stands there itself among them.
+    /// Reads a reference (`{env: NAME}`, `{file: PATH}`, `{exec: [PROGRAM, ARGUMENT…]}`, `{store: [PROGRAM, ARGUMENT…]}`);
+    /// `None` for anything else, a value that stands there itself among them.
     #[must_use]
     pub fn read(node: &Node) -> Option<Self> {
         let map = node.as_map().filter(|map| map.len() == 1)?;
@@ -79,9 +81,13 @@ impl Reference {
         match (&*key.text, &field.node.value) {
             ("env", Value::String(name)) => Some(Self::Env(name.clone())),
             ("file", Value::String(path)) => Some(Self::File(path.clone())),
-            ("exec", Value::List(words)) => {
+            (kind @ ("exec" | "store"), Value::List(words)) => {
                 let words: Option<Vec<Arc<str>>> = words.iter().map(text_of).collect();
-                words.filter(|words| !words.is_empty()).map(Self::Exec)
+                let words = words.filter(|words| !words.is_empty())?;
+                Some(match kind {
+                    "exec" => Self::Exec(words),
+                    _ => Self::Store(words),
+                })
             }
             _ => None,
         }

@@ -733,6 +733,18 @@ impl BackendKind {
             Self::Maas => "maas",
         }
     }
+
+    /// The port of the controllers that are asked for machines, where none is written; `None`: none of them is asked.
+    /// `is_plain`: without TLS.
+    #[must_use]
+    pub const fn controller_port(self, is_plain: bool) -> Option<u16> {
+        match (self, is_plain) {
+            (Self::Redfish, false) => Some(443),
+            (Self::Redfish, true) => Some(80),
+            (Self::Ipmi, _) => Some(623),
+            (Self::None | Self::Sim | Self::Ironic | Self::Metal3 | Self::Maas, _) => None,
+        }
+    }
 }
 
 /// A secret by reference, never by value.
@@ -745,4 +757,6 @@ pub enum Reference {
     File(Arc<str>),
     /// A program and its arguments; its standard output is the secret.
     Exec(Vec<Arc<str>>),
+    /// A program and its arguments that keeps a current and a pending secret; it is run with the word of what it is to do.
+    Store(Vec<Arc<str>>),
 }

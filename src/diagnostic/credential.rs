@@ -106,7 +106,7 @@ fn shows_one(line: &str) -> bool {
 
 /// Whether a field says where a secret is, and so holds none.
 fn names_a_source(key: &str) -> bool {
-    matches!(key, "env" | "file" | "exec")
+    matches!(key, "env" | "file" | "exec" | "store")
 }
 
 /// The key that a line begins with, and what is behind it.

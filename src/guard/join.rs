@@ -110,7 +110,7 @@ pub(super) fn expected_hardware(guards: &mut Guards, _: &Design, other: &Documen
 }
 
 /// The parts that the other demands of a machine count also where its design expects them no more.
-pub(super) fn expected_parts(guards: &mut Guards, design: &Design, other: &Documented) {
+pub fn expected_parts(guards: &mut Guards, design: &Design, other: &Documented) {
     if !other.guards.policy.demands_expected_hardware {
         return;
     }

@@ -173,6 +173,9 @@ pub struct ObservedNode {
     /// Why parts that its design expects could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread_parts: Option<Arc<str>>,
+    /// The runbook of its provisioner that services it, where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<Arc<str>>,
     /// The sections of its design that it was compared with, where it is deployed: what differs in them is in `drift`.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub compared: Arc<[Section]>,
@@ -225,6 +228,7 @@ impl ObservedNode {
             drift: Arc::default(),
             fixed: Arc::default(),
             unread_parts: None,
+            runbook: None,
             compared: Arc::default(),
             unlocked: false,
             way_out: None,

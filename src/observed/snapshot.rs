@@ -521,6 +521,7 @@ mod tests {
                 reason: Arc::from("no image"),
             }]),
             unread_parts: Some(Arc::from("no answer")),
+            runbook: Some(Arc::from("CUSTOM_DELL")),
             compared: Arc::from([Section::Storage, Section::Network]),
             unlocked: true,
             way_out: Some(Arc::from("end the rescue")),

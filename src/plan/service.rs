@@ -120,8 +120,13 @@ impl<'a> Rules<'a> {
             }
         }
         item.work.leave = Some(Box::new(leave));
+        let runbook = subject.seen.node().and_then(|node| node.runbook.clone());
+        if let Some(runbook) = &runbook {
+            item.because(format!("set by runbook `{runbook}`"));
+        }
         item.work.service = Some(Box::new(ServiceWork {
             settings,
+            runbook,
             uncordons,
         }));
         item

@@ -20,6 +20,8 @@ pub(super) struct Single {
 #[derive(Clone, Debug)]
 pub(super) struct ServiceWork {
     pub(super) settings: Vec<HardwareSetting>,
+    /// The runbook of its provisioner that sets them.
+    pub(super) runbook: Option<Arc<str>>,
     /// Its Kubernetes node takes pods again afterwards: no other has cordoned it.
     pub(super) uncordons: bool,
 }

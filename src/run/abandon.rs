@@ -47,13 +47,24 @@ pub enum HalfDone {
         /// The failure, or the step that had begun.
         message: Option<Arc<str>>,
     },
-    /// A step that had begun, or may have, and whose end is unknown.
+    /// A step that had begun, or may have, and is not known to be done.
     Step {
         /// Its id.
         step: StepId,
-        /// Whether it is not known whether it had begun, either. Of those of a node, only the first is told.
-        may_have_begun: bool,
+        /// The knowledge about it.
+        trace: Trace,
     },
+}
+
+/// The knowledge about a step that has no end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trace {
+    /// It had begun.
+    Begun,
+    /// It may have begun. Of such steps of a node, only the first is told.
+    MayHaveBegun,
+    /// It had begun, or may have, and what it had set for its own time is taken back.
+    TakenBack,
 }
 
 /// A run that was aborted.
@@ -93,7 +104,7 @@ pub(super) fn abandon(
         .map_err(error::records("read the records of the nodes"))?;
     let seconds = process.time.seconds();
     let changed = known.take_in(&mut nodes, &record, plan.as_ref(), seconds);
-    let left = left_behind(&known, &nodes, &record, plan.as_ref());
+    let left = left_behind((&known, &seen), &nodes, &record, plan.as_ref());
     record.counts = left.counts;
     record.outcome = Outcome::Abandoned;
     record.ended = Some(Arc::from(rfc3339(process.time.seconds())));
@@ -148,7 +159,7 @@ struct LeftBehind {
 
 /// The traces of a run, by all that is known of its steps, and by the records of machines of which none is known.
 fn left_behind(
-    known: &KnownRun,
+    (known, seen): (&KnownRun, &BTreeMap<StepId, Seen>),
     nodes: &BTreeMap<NodeName, NodeRecord>,
     record: &RunRecord,
     plan: Option<&Plan>,
@@ -190,11 +201,15 @@ fn left_behind(
     let open = open.filter(|step| !step.node.as_ref().is_some_and(is_told));
     let mut suspected = FxHashSet::default();
     half_done.extend(open.filter_map(|step| {
-        let may_have_begun = known.is_suspected(step);
-        let is_first = !may_have_begun || suspected.insert(&step.node);
-        is_first.then(|| HalfDone::Step {
+        let trace = match seen.get(step) {
+            Some(Seen::TakenBack) => Trace::TakenBack,
+            _ if known.is_suspected(step) => Trace::MayHaveBegun,
+            _ => Trace::Begun,
+        };
+        let is_told = trace != Trace::MayHaveBegun || suspected.insert(&step.node);
+        is_told.then(|| HalfDone::Step {
             step: step.clone(),
-            may_have_begun,
+            trace,
         })
     }));
     let left = planned.iter();

@@ -36,6 +36,8 @@ pub enum Seen {
     Done,
     /// Nothing was asked for.
     NotBegun,
+    /// It is not done, and what it had set for its own time is taken back.
+    TakenBack,
 }
 
 /// The known facts of a run that was interrupted.
@@ -388,7 +390,7 @@ impl KnownRun {
                     duration_ms: 0,
                 }),
                 Some(Seen::NotBegun) => None,
-                None => Some(entry),
+                Some(Seen::TakenBack) | None => Some(entry),
             },
             Entry::Opened { .. } | Entry::Ended { .. } | Entry::Note { .. } => Some(entry),
         };
@@ -399,11 +401,11 @@ impl KnownRun {
 }
 
 /// Whether the machine or the cluster shows how far a step came that had begun: not where it may have stopped between two
-/// requests that leave no trace outside, such as those of the enrolment of a machine.
+/// requests that leave no trace outside, such as those of the enrolment of a machine. A service shows it by its values.
 const fn shows_end(kind: StepKind) -> bool {
     let facts = kind.facts();
     match facts.actor {
-        Actor::Hardware => facts.changes_machine(),
+        Actor::Hardware => facts.changes_machine() || matches!(kind, StepKind::Service),
         Actor::Cluster => !matches!(facts.effect, Effect::None),
         Actor::Dispatcher | Actor::Both => false,
     }

@@ -54,7 +54,7 @@ mod view;
 mod vouch;
 mod ways_out;
 
-pub use abandon::{Aborted, HalfDone, Look};
+pub use abandon::{Aborted, HalfDone, Look, Trace};
 pub use abort::abort;
 pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};

@@ -101,6 +101,9 @@ pub struct Parameters {
     /// The values of firmware and settings to be set, for service.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<HardwareSetting>,
+    /// The runbook of its provisioner that sets them, for service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runbook: Option<Arc<str>>,
 }
 
 #[cfg(test)]
@@ -153,6 +156,7 @@ impl Parameters {
             clean_steps,
             deploy_steps,
             settings,
+            runbook,
         } = self;
         let rows = [
             ("set_labels", !set_labels.is_empty()),
@@ -184,6 +188,7 @@ impl Parameters {
             ("clean_steps", !clean_steps.is_empty()),
             ("deploy_steps", !deploy_steps.is_empty()),
             ("settings", !settings.is_empty()),
+            ("runbook", runbook.is_some()),
         ];
         let given = rows.into_iter().filter(|(_, is_given)| *is_given);
         given.map(|(name, _)| name)

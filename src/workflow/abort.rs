@@ -137,8 +137,8 @@ impl AbortRequest<'_> {
             if let Some((id, left)) = look.not_taken_back {
                 self.client.tell(&match id.kind {
                     StepKind::Service => format!(
-                        "warning: what was set for `{id}` cannot be taken back, and may be applied at the next restart of its \
-                         machine: {left}"
+                        "warning: what was set for `{id}` cannot be taken back, and may still be applied, at the latest at the \
+                         next restart of its machine: {left}"
                     ),
                     _ => format!(
                         "warning: boot override or image of `{id}` cannot be taken back, so that its machine may be installed \
@@ -161,15 +161,27 @@ struct ProbedMachine {
 }
 
 impl ProbedMachine {
-    /// Takes back what a step has set for its own time.
-    async fn take_back(&mut self, hardware: &Backends, order: &Order) {
+    /// Takes back what a step has set for its own time: how far it is then; `None`: something of it stays.
+    async fn take_back(&mut self, hardware: &Backends, order: &Order) -> Option<Probe> {
         let taken = tokio::time::timeout(LONGEST_LOOK, hardware.take_back(order)).await;
         let left = match taken {
-            Ok(Ok(())) => return,
+            Ok(Ok(probe)) => return Some(probe),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer in {} s", LONGEST_LOOK.as_secs()),
         };
         self.not_taken_back = Some((order.step.id.clone(), left));
+        None
+    }
+
+    /// How a service ended that had begun, once nothing stays of what it had set for its own time.
+    async fn end_service(&mut self, hardware: &Backends, order: &Order) -> Option<Seen> {
+        match seen_of(hardware, order).await {
+            Some(seen) => Some(seen),
+            None => Some(match self.take_back(hardware, order).await? {
+                Probe::Done => Seen::Done,
+                Probe::NotBegun | Probe::UnderWay | Probe::Ambiguous(_) => Seen::TakenBack,
+            }),
+        }
     }
 }
 
@@ -213,12 +225,12 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
             () if is_untouched || not_begun.is_some_and(|first| first < position) => {
                 Some(Seen::NotBegun)
             }
+            () if order.step.id.kind == StepKind::Service => {
+                look.end_service(hardware, order).await
+            }
             () => seen_of(hardware, order).await,
         };
         is_untouched |= seen == Some(Seen::NotBegun);
-        if seen != Some(Seen::NotBegun) && order.step.id.kind == StepKind::Service {
-            look.take_back(hardware, order).await;
-        }
         let Some(seen) = seen else {
             break;
         };

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Failure;
-use crate::design::{Documented, GuardOrigin, Guards};
-use crate::guard::Guarded;
+use crate::design::{Design, Documented, GuardOrigin, Guards};
+use crate::guard::{Guarded, expected_parts};
 use crate::record::{Place, Store};
 use crate::repository::{self, CommitId, Repository};
 use crate::run::{Connection, SiteRepository};
@@ -45,14 +45,17 @@ pub struct ProtectedGuards {
     pub commit: CommitId,
     /// The guards there.
     pub guards: Arc<Guards>,
+    /// The machines there.
+    design: Arc<Design>,
     documents: GuardDocuments,
 }
 
 impl ProtectedGuards {
-    /// A site with these guards in the place of those of its documents, but for its groups and timeouts.
+    /// A site with these guards in the place of those of its documents, but for its groups and timeouts. What is expected of
+    /// a machine there is demanded, too: its documents at hand may expect less.
     fn in_place_of(&self, site: &Site) -> Documented {
         let own = &site.documented_guards;
-        let guards = Guards {
+        let mut guards = Guards {
             groups: own.groups.clone(),
             configuration: own.configuration.clone(),
             from: Some(GuardOrigin {
@@ -61,6 +64,11 @@ impl ProtectedGuards {
             }),
             ..Guards::clone(&self.guards)
         };
+        let protected = Documented {
+            design: self.design.clone(),
+            guards: self.guards.clone(),
+        };
+        expected_parts(&mut guards, &site.design, &protected);
         Documented {
             design: site.design.clone(),
             guards: Arc::new(guards),
@@ -177,6 +185,7 @@ impl<'a> Checkout<'a> {
             revision: Arc::from(name),
             commit,
             documents: GuardDocuments::of(&site),
+            design: site.design,
             guards: site.documented_guards,
         })
     }

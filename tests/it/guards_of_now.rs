@@ -548,3 +548,63 @@ fn what_is_expected_of_a_machine_that_is_built_of_an_older_revision_is_of_now() 
         assert_eq!(fixture.effects("destroyed"), 0, "{more:?}");
     }
 }
+
+#[test]
+fn a_new_machine_is_held_to_what_is_expected_once_it_is_prepared() {
+    let fixture = example("edge");
+    write_memory(&fixture, 512, 448);
+    let backends = read(&fixture, "backends.yaml");
+    let shows = "{nodes: [edge-1], values:";
+    assert!(backends.contains(shows), "{backends}");
+    let inspected = backends.replace(shows, "{nodes: [edge-1], once_prepared: true, values:");
+    fixture.checkout.write("backends.yaml", inspected);
+    write_policy(&fixture, "data: {expected_hardware: demand}");
+    // Nothing is known of it when it is planned.
+    let plan = fixture.run(&["plan", "--detailed-exitcode"]).with(2);
+    assert!(!plan.stdout.contains("expect."), "{}", plan.stdout);
+    let ended = fixture.run(&["apply", "--yes"]).with(7);
+    let why = "the policy demands the parts that are expected of it: expect.memory_gib: 448, designed 512";
+    ended.saying(&format!("deploy/workers/edge-1 FAILED after 0.0 s: {why}"));
+    assert_eq!(
+        (fixture.effects("prepared"), fixture.effects("deployed")),
+        (3, 2)
+    );
+    // From then on it is known before anything is begun.
+    let blocked = fixture.run(&["apply", "--yes"]).with(4);
+    blocked.saying(why);
+    assert_eq!(fixture.effects("deployed"), 2);
+}
+
+#[test]
+fn a_proposal_cannot_expect_less_than_the_protected_revision() {
+    for lowered in ["lower", "drop", "report"] {
+        let fixture = example("edge");
+        write_memory(&fixture, 512, 448);
+        write_policy(&fixture, "data: {expected_hardware: demand}");
+        fixture.checkout.git(&["branch", "protected"]);
+        match lowered {
+            "lower" => write_memory(&fixture, 448, 448),
+            "drop" => std::fs::remove_file(fixture.checkout.path().join("hardware.yaml")).unwrap(),
+            _ => write_policy(&fixture, "data: {expected_hardware: report}"),
+        }
+        fixture.checkout.commit("Expect less");
+        let protected = ["--backends-from", "refs/heads/protected"];
+        let why = "expect.memory_gib: 512";
+        let file = fixture.checkout.outside().join("saved.plan");
+        let file = file.to_str().unwrap();
+        let plan = fixture.run(&[&["plan", "-o", file], &protected[..]].concat());
+        let text = format!("{}{}", plan.stdout, plan.stderr);
+        let says = match lowered {
+            "report" => "expect.memory_gib: 448, designed 512",
+            _ => why,
+        };
+        assert!(text.contains(says), "{lowered}: {text}");
+        for apply in [&["apply", "--yes"][..], &["apply", "--yes", file]] {
+            let ended = fixture.run(&[apply, &protected].concat());
+            let text = format!("{}{}", ended.stdout, ended.stderr);
+            assert!(text.contains(says), "{lowered}: {text}");
+            assert_ne!(ended.code, 0, "{lowered}: {text}");
+        }
+        assert!(!fixture.simulated_site().exists(), "{lowered}");
+    }
+}

@@ -146,6 +146,8 @@ transcripts! {
     diff_of_revisions
     label_change
     disruption
+    rungs
+    refused_in_place
     firmware
     hardware_learned
     formatted

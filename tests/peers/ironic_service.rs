@@ -49,7 +49,7 @@ fn hands(lab: &Lab, more: &str) -> Hands {
     Hands::of(&["n1"], &settings, Arc::new(NoSecrets))
 }
 
-fn service(hands: &Hands) -> Order {
+fn service(hands: &Hands, runbook: Option<&str>) -> Order {
     let setting = HardwareSetting {
         name: "bios.Turbo".into(),
         before: None,
@@ -57,6 +57,7 @@ fn service(hands: &Hands) -> Order {
     };
     let parameters = Parameters {
         settings: vec![setting],
+        runbook: runbook.map(Into::into),
         ..Parameters::default()
     };
     hands.order(StepKind::Service, Some("n1"), parameters).0
@@ -82,7 +83,7 @@ async fn steps_of_the_design_bring_values_true_on_a_machine_in_use() {
     let drift: Vec<String> = seen.drift.iter().map(ToString::to_string).collect();
     assert_eq!(drift, ["bios.Turbo: Disabled, designed Enabled"]);
     assert!(seen.fixed.is_empty(), "{:?}", seen.fixed);
-    let order = service(&hands);
+    let order = service(&hands, None);
     assert_eq!(hands.backends.probe(&order).await, Probe::NotBegun);
     hands.backends.act(&order).await.unwrap();
     assert_eq!(hands.backends.probe(&order).await, Probe::Done);
@@ -95,7 +96,11 @@ async fn steps_of_the_design_bring_values_true_on_a_machine_in_use() {
 async fn a_step_that_fails_fails_the_service_and_the_machine_is_active_again() {
     let Some(lab) = Lab::start("1") else { return };
     let hands = in_use(&lab, "runbook: CUSTOM_BROKEN").await;
-    let Err(ActError::Permanent(text)) = hands.backends.act(&service(&hands)).await else {
+    // The plan has the name that is observed.
+    let runbook = hands.seen("n1").await.runbook.clone();
+    assert_eq!(runbook.as_deref(), Some("CUSTOM_BROKEN"));
+    let order = service(&hands, runbook.as_deref());
+    let Err(ActError::Permanent(text)) = hands.backends.act(&order).await else {
         panic!("a service that fails is no success");
     };
     assert!(
@@ -113,7 +118,8 @@ async fn a_step_that_fails_fails_the_service_and_the_machine_is_active_again() {
 async fn a_runbook_counts_only_by_the_values_after_it_and_is_waited_for_by_the_next_process() {
     let Some(lab) = Lab::start("2") else { return };
     let hands = in_use(&lab, &format!("runbook: {RUNBOOK}")).await;
-    let Err(ActError::Permanent(text)) = hands.backends.act(&service(&hands)).await else {
+    let order = service(&hands, Some(RUNBOOK));
+    let Err(ActError::Permanent(text)) = hands.backends.act(&order).await else {
         panic!("a service that changes nothing is no success");
     };
     let left = "tried 2 times, and not changed: `bios.Turbo` shows Disabled, designed Enabled";
@@ -126,14 +132,14 @@ async fn a_runbook_counts_only_by_the_values_after_it_and_is_waited_for_by_the_n
         self::hands(&lab, &more).of_run("01J00000000000000000000002")
     };
     let other = again();
-    let order = service(&other);
+    let order = service(&other, Some(RUNBOOK));
     tokio::select! {
         ended = other.backends.act(&order) => panic!("{ended:?}"),
         () = serviced(&lab) => {}
     }
     lab.sql("UPDATE bios_settings SET value = ?", &["Enabled"]);
     let later = again();
-    let order = service(&later);
+    let order = service(&later, Some(RUNBOOK));
     assert_eq!(later.backends.probe(&order).await, Probe::UnderWay);
     later.backends.act(&order).await.unwrap();
     assert_eq!(later.backends.probe(&order).await, Probe::Done);

@@ -159,7 +159,7 @@ impl Drop for Acting<'_> {
 }
 
 impl Hardware for Fixture {
-    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
         let id = order.step.id.to_string();
         self.state.lock().unwrap().taken_back.push(id);
         Box::pin(std::future::ready(Err(ActError::Passing("away".into()))))

@@ -143,7 +143,7 @@ pub(in crate::backend) fn kubeconfig_facts(
     secrets: &dyn Secrets,
 ) -> Result<Vec<(String, String)>, SecretError> {
     // The program is trusted or not before it is run, and its output is as trusted as it is.
-    if let Some(Reference::Exec(_)) = &settings.kubeconfig {
+    if let Some(Reference::Exec(_) | Reference::Store(_)) = &settings.kubeconfig {
         return Ok(Vec::new());
     }
     facts(&read(settings, secrets, false)?, settings, secrets)

@@ -304,10 +304,10 @@ impl Hardware for Routes {
         }
     }
 
-    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
         match order.node.as_ref().and_then(|node| self.of(node)) {
             Some(backend) => self.opened[backend].take_back(order),
-            None => Box::pin(std::future::ready(Ok(()))),
+            None => Box::pin(std::future::ready(Ok(Probe::NotBegun))),
         }
     }
 

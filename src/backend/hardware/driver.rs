@@ -67,8 +67,8 @@ pub(super) trait Driver: Send + Sync {
         &self,
         _order: &Order,
         _node: &NodeDesign,
-    ) -> impl Future<Output = Result<()>> + Send {
-        std::future::ready(Ok(()))
+    ) -> impl Future<Output = Result<Probe>> + Send {
+        std::future::ready(Ok(Probe::NotBegun))
     }
 
     /// Waits for what cancelled steps left to be ended ([`Hardware::leave`]).
@@ -179,10 +179,10 @@ impl<D: Driver> Hardware for D {
         }
     }
 
-    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<()>> {
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe>> {
         match &order.node {
             Some(node) => Box::pin(self.take_back_on(order, node)),
-            None => Box::pin(std::future::ready(Ok(()))),
+            None => Box::pin(std::future::ready(Ok(Probe::NotBegun))),
         }
     }
 

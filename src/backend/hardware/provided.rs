@@ -11,8 +11,9 @@ use crate::design::{NodeDesign, Section};
 use crate::observed::{FixedValue, HardwareSeen};
 
 /// Names by which all values are read.
-pub(super) const EVERYTHING: [&str; 6] = [
+pub(super) const EVERYTHING: [&str; 7] = [
     "bios.*",
+    "boot.order",
     "boot.secure_boot",
     "expect.*",
     "firmware.*",

@@ -255,7 +255,7 @@ impl Hardware for Ranged {
         }
     }
 
-    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
         match order.node.as_ref().and_then(|node| self.refusal(node)) {
             Some(reason) => Box::pin(std::future::ready(Err(ActError::Permanent(Arc::from(
                 reason,

@@ -96,6 +96,7 @@ pub(super) fn reference_for(reference: &Reference, node: &NodeDesign) -> Referen
         Reference::Env(name) => Reference::Env(put(name)),
         Reference::File(path) => Reference::File(put(path)),
         Reference::Exec(words) => Reference::Exec(words.iter().map(put).collect()),
+        Reference::Store(words) => Reference::Store(words.iter().map(put).collect()),
     }
 }
 

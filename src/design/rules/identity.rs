@@ -113,16 +113,12 @@ impl Controller {
             last.unwrap_or_default().to_lowercase()
         });
         // Written out or not, the port of its scheme is one port.
-        let otherwise = match (backend.kind, setting("scheme").as_deref()) {
-            (BackendKind::Ipmi, _) => Some("623"),
-            (BackendKind::Redfish, Some("http")) => Some("80"),
-            (BackendKind::Redfish, _) => Some("443"),
-            _ => None,
-        };
+        let is_plain = setting("scheme").as_deref() == Some("http");
+        let otherwise = backend.kind.controller_port(is_plain);
         let port = own("port").filter(|_| otherwise.is_some());
         let port = port.and_then(text_of).or_else(|| setting("port"));
         let port = port.map_or_else(
-            || otherwise.unwrap_or_default().to_owned(),
+            || otherwise.map_or_else(String::new, |port| port.to_string()),
             |port| port.trim_start_matches('0').to_owned(),
         );
         let mut named = ["system", "address"].into_iter().filter_map(own);

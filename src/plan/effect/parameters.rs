@@ -49,7 +49,7 @@ const fn rule(
 }
 
 /// Where less than what was reviewed is covered, too, and how a difference is told.
-const RULES: [Rule; 20] = [
+const RULES: [Rule; 21] = [
     // A deploy without the steps that were reviewed does not do less: the machine is set up otherwise.
     rule(
         "deploy_steps",
@@ -62,6 +62,13 @@ const RULES: [Rule; 20] = [
         Relation::Subset,
         EffectPart::Rest,
         "its firmware or settings are changed: {}",
+    ),
+    // What a runbook does is its own.
+    rule(
+        "runbook",
+        Relation::Equal,
+        EffectPart::Rest,
+        "its service is another runbook's: {}",
     ),
     rule(
         "disks",

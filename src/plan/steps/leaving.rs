@@ -170,6 +170,7 @@ pub(super) fn tear_down(
     if let Some(service) = &item.work.service {
         let parameters = draft.share(Parameters {
             settings: service.settings.clone(),
+            runbook: service.runbook.clone(),
             ..Parameters::default()
         });
         let written = NewStep::new(StepKind::Service, place.group, Some(item.subject.name))

@@ -249,6 +249,10 @@ const BROKEN: &[(&str, Breaks)] = &[
     ("check-held", |site, _| {
         site.seen("w1").maintenance = Some(Arc::from("fan"))
     }),
+    ("check-expected", |site, _| {
+        site.guards.policy.demands_expected_hardware = true;
+        site.seen("w4").unread_parts = Some(Arc::from("no answer"));
+    }),
     ("check-leaves", |site, _| {
         site.seen("w2").cluster = in_cluster("old")
     }),
@@ -430,4 +434,47 @@ fn a_rule_of_several_conditions_finds_a_plan_that_is_broken_for_each() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+#[test]
+fn a_plan_that_deploys_a_machine_without_the_parts_that_are_demanded_is_found_by_one_rule() {
+    type Case = (fn(&mut PlanFixture), &'static str);
+    let table: [Case; 2] = [
+        (
+            |site| {
+                site.seen("w4").drift = Arc::from([crate::observed::PartDrift {
+                    section: Section::Expected,
+                    field: Arc::from("expect.memory_gib"),
+                    observed: Arc::from("448"),
+                    designed: Arc::from("512"),
+                }]);
+            },
+            "expect.memory_gib: 448, designed 512",
+        ),
+        (
+            |site| {
+                let drives = crate::design::HardwareValue {
+                    name: Arc::from("expect.drives"),
+                    value: Arc::from("4"),
+                };
+                let name = NodeName::from("w4");
+                site.guards.expected_elsewhere.insert(name, vec![drives]);
+            },
+            "expect.drives is demanded, and not expected",
+        ),
+    ];
+    for (differs, why) in table {
+        let mut site = site();
+        let mut plan = site.plan();
+        differs(&mut site);
+        assert_eq!(site.checked(&plan), Vec::<String>::new());
+        site.guards.policy.demands_expected_hardware = true;
+        // Everything else in the forged plan agrees with the policy.
+        let demanded = (Arc::from("expected_hardware"), serde_json::json!(true));
+        plan.guards.values.extend([demanded]);
+        let found = site.checked(&plan);
+        let says = format!("`w4` is deployed without the parts that the policy demands: {why}");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains(&says), "{found:?}");
+    }
 }

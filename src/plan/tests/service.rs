@@ -88,6 +88,17 @@ fn a_value_that_differs_is_set_by_a_service_and_no_other() {
     let settings: Vec<_> = service.settings.iter().collect();
     assert_eq!(settings.len(), 1, "{settings:?}");
     assert_eq!(settings[0].before.as_deref(), Some("false"));
+    assert_eq!(service.runbook, None);
+
+    // What sets it in the place of its settings is a part of what is reviewed.
+    site.seen("n").runbook = Some(Arc::from("CUSTOM_DELL"));
+    let with_runbook = site.plan();
+    let service = steps_of(&with_runbook, "n")[1].parameters.clone().unwrap();
+    assert_eq!(service.runbook.as_deref(), Some("CUSTOM_DELL"));
+    let mut reasons = with_runbook.changes[0].reasons.iter();
+    assert!(reasons.any(|reason| **reason == *"set by runbook `CUSTOM_DELL`"));
+    let effect = |plan| crate::plan::PlanEffect::of(plan).digest();
+    assert_ne!(effect(&with_runbook), effect(&plan));
 
     // A machine that is in no cluster is only restarted.
     let mut site = PlanFixture::settled(&["n"]);

@@ -21,7 +21,7 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["settings"],
+    parameters: &["settings", "runbook"],
     record,
 };
 

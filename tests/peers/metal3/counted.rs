@@ -1,4 +1,5 @@
-//! Counts what the program asks an API server for: stands before it, and passes everything on.
+//! Counts what the program asks an API server for: stands before it, and passes everything on, up to a change at which the
+//! program is to be killed.
 //!
 //! The program speaks to it in the clear, one request after the other on each connection; what the server
 //! answers is not looked at.
@@ -17,9 +18,42 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 /// What was asked for, each as `VERB /path?query`.
 type Requests = Arc<Mutex<Vec<String>>>;
 
+/// A change of a Metal3 object that is answered no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Halt {
+    /// Which one, from zero.
+    pub(super) change: usize,
+    /// The server gets it, and its answer is lost.
+    pub(super) arrives: bool,
+}
+
+/// How far a halt is.
+#[derive(Debug, Default)]
+struct Halting {
+    halt: Option<Halt>,
+    /// Changes until then.
+    seen: usize,
+    /// Nothing more is passed on, in either direction.
+    is_reached: bool,
+}
+
+impl Halting {
+    /// Counts a request; the halt, where it is that of this request.
+    fn hear(&mut self, verb: &str, path: &str) -> Option<Halt> {
+        if verb == "GET" || !path.starts_with("/apis/metal3.io/") {
+            return None;
+        }
+        self.seen += 1;
+        let halt = self.halt.filter(|halt| halt.change + 1 == self.seen)?;
+        self.is_reached = true;
+        Some(halt)
+    }
+}
+
 /// Stands before an API server; ends when it is dropped.
 pub(super) struct Counted {
     requests: Requests,
+    halting: Arc<Mutex<Halting>>,
     _ends: oneshot::Sender<()>,
 }
 
@@ -46,7 +80,9 @@ impl Counted {
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Requests::default();
-        let (heard, behind) = (requests.clone(), server.replace("https://", ""));
+        let halting = Arc::<Mutex<Halting>>::default();
+        let heard = (requests.clone(), halting.clone());
+        let behind = server.replace("https://", "");
         let pass_all_on = async move {
             let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((client, _)) = listener.accept().await {
@@ -72,9 +108,23 @@ impl Counted {
         std::fs::write(&path, text.replace(&server, &format!("http://{address}"))).unwrap();
         let counted = Self {
             requests,
+            halting,
             _ends: ends,
         };
         (counted, path)
+    }
+
+    /// Halts at a change, counted from now on; `None`: passes all on again.
+    pub(super) fn halt_at(&self, halt: Option<Halt>) {
+        *self.halting.lock().unwrap() = Halting {
+            halt,
+            ..Halting::default()
+        };
+    }
+
+    /// Whether it has halted.
+    pub(super) fn has_halted(&self) -> bool {
+        self.halting.lock().unwrap().is_reached
     }
 
     /// What was asked for since the last time, without queries.
@@ -91,7 +141,12 @@ impl Counted {
 }
 
 /// Passes one connection on, and writes down each request; ends when either side does.
-async fn pass_on(client: TcpStream, connector: TlsConnector, behind: String, heard: Requests) {
+async fn pass_on(
+    client: TcpStream,
+    connector: TlsConnector,
+    behind: String,
+    (heard, halting): (Requests, Arc<Mutex<Halting>>),
+) {
     let Ok(server) = TcpStream::connect(&behind).await else {
         return;
     };
@@ -101,9 +156,17 @@ async fn pass_on(client: TcpStream, connector: TlsConnector, behind: String, hea
     };
     let (from_server, mut to_server) = tokio::io::split(server);
     let (from_client, mut to_client) = client.into_split();
+    let halted = halting.clone();
     let answers = async move {
-        let mut from_server = from_server;
-        let _ = tokio::io::copy(&mut from_server, &mut to_client).await;
+        let (mut from_server, mut part) = (from_server, vec![0; 16 * 1024]);
+        while let Ok(read @ 1..) = from_server.read(&mut part).await {
+            if halted.lock().unwrap().is_reached {
+                std::future::pending::<()>().await;
+            }
+            if to_client.write_all(&part[..read]).await.is_err() {
+                return;
+            }
+        }
     };
     let asked = async move {
         let mut from_client = BufReader::new(from_client);
@@ -126,9 +189,13 @@ async fn pass_on(client: TcpStream, connector: TlsConnector, behind: String, hea
             let mut words = head.split(' ');
             let (verb, path) = (words.next().unwrap(), words.next().unwrap());
             heard.lock().unwrap().push(format!("{verb} {path}"));
+            let halt = halting.lock().unwrap().hear(verb, path);
             let mut body = vec![0; length];
             if from_client.read_exact(&mut body).await.is_err() {
                 return;
+            }
+            if halt.is_some_and(|halt| !halt.arrives) {
+                std::future::pending::<()>().await;
             }
             let whole = [head.as_bytes(), &body].concat();
             if to_server.write_all(&whole).await.is_err() || to_server.flush().await.is_err() {

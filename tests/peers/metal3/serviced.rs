@@ -11,6 +11,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
+use super::counted::{Counted, Halt};
 use super::life::{ENVIRONMENT, Lab};
 use super::{Management, NAMESPACE};
 
@@ -212,8 +213,13 @@ async fn reconcile(apis: &[Api<DynamicObject>; 4], hosts: &Api<DynamicObject>, d
     }
 }
 
-const DOCUMENT: &str = "schema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  bios: {Turbo: Enabled}\n  \
-    firmware: {bmc: {version: '7.1', image: {url: 'http://images/bmc_7.1'}}}\n";
+fn document(turbo: &str, version: &str) -> String {
+    format!(
+        "schema: trueup/Hardware/v1\nmetadata: {{name: all}}\ndata:\n  mode: enforce\n  bios: {{Turbo: {turbo}}}\n  \
+         firmware: {{bmc: {{version: '{version}', image: {{url: 'http://images/bmc_{version}'}}}}}}\n"
+    )
+}
+
 const APPLY: [&str; 4] = ["apply", "--yes", "--allow", "restart"];
 
 /// A machine that is deployed, with firmware that is not as its document enforces.
@@ -221,7 +227,8 @@ async fn in_use() -> Option<(Lab, Firmware)> {
     let lab = Lab::start(1).await?;
     lab.run(&["apply", "--yes"], 0);
     let firmware = firmware(&lab.management).await;
-    lab.site.commit(&[("hardware.yaml", DOCUMENT)]);
+    lab.site
+        .commit(&[("hardware.yaml", &*document("Enabled", "7.1"))]);
     Some((lab, firmware))
 }
 
@@ -374,4 +381,201 @@ async fn what_another_client_makes_during_a_service_stays_when_it_fails() {
     let now = object(management, "HostUpdatePolicy").await["spec"].clone();
     assert_eq!(now, policy, "it is another client's");
     assert!(management.operator.is_on("m001"));
+}
+
+/// A run that is killed when its service has switched the machine off, and its id.
+async fn killed_service(lab: &Lab) -> String {
+    let mut run = lab.begin(&APPLY);
+    let is_off = |host: &Value| host["spec"]["online"] == false;
+    lab.management.until("m001", "switched off", is_off).await;
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let log = lab.site.trueup(&["log", "--format", "json"], ENVIRONMENT);
+    let log = log.with(0).json();
+    log["runs"][0]["run"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn an_abort_keeps_values_that_came_about_and_sets_the_policy_back() {
+    let Some((lab, _firmware)) = in_use().await else {
+        return;
+    };
+    let management = &lab.management;
+    let run = killed_service(&lab).await;
+    for attempt in 0.. {
+        let settings = object(management, "HostFirmwareSettings").await;
+        let components = object(management, "HostFirmwareComponents").await;
+        let version = &components["status"]["components"][0]["currentVersion"];
+        if settings["status"]["settings"]["Turbo"] == "Enabled" && *version == "7.1" {
+            break;
+        }
+        assert!(attempt < 600, "the values never come about");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let said = lab.run(&["abort", &run], 0);
+    assert!(
+        said.contains("Found deployed, and recorded so:\n  m001\n"),
+        "{said}"
+    );
+    let policy = object(management, "HostUpdatePolicy").await;
+    assert_eq!(policy, Value::Null, "{said}");
+    let settings = object(management, "HostFirmwareSettings").await;
+    assert_eq!(settings["spec"]["settings"]["Turbo"], "Enabled");
+    let updates = object(management, "HostFirmwareComponents").await["spec"]["updates"].clone();
+    assert_eq!(updates.as_array().map(Vec::len), Some(2), "{updates}");
+    let host = management.host("m001").await;
+    assert_eq!(host["spec"]["online"], true);
+    let mark = &host["metadata"]["annotations"]["trueup.dev/step"];
+    assert_eq!(*mark, Value::Null);
+}
+
+#[tokio::test]
+async fn an_abort_takes_back_what_did_not_come_about() {
+    let Some((lab, firmware)) = in_use().await else {
+        return;
+    };
+    let management = &lab.management;
+    *firmware.dealt.lock().unwrap() = Dealt::Unchanged;
+    let before = json!({"firmwareSettings": "onPreparing"});
+    make(management, "HostUpdatePolicy", before.clone(), Value::Null).await;
+    let run = killed_service(&lab).await;
+    let said = lab.run(&["abort", &run], 0);
+    let taken_back = "service/default/m001 is not done; nothing stays of what it had set";
+    assert!(
+        said.contains(taken_back) && !said.contains("warning"),
+        "{said}"
+    );
+    let settings = object(management, "HostFirmwareSettings").await;
+    assert_eq!(settings["spec"]["settings"], json!({}), "{said}");
+    let updates = object(management, "HostFirmwareComponents").await["spec"]["updates"].clone();
+    let other = json!({"component": "nic:1", "url": "http://images/nic"});
+    assert_eq!(updates, json!([other]), "{said}");
+    let policy = object(management, "HostUpdatePolicy").await["spec"].clone();
+    assert_eq!(policy, before, "{said}");
+    let host = management.host("m001").await;
+    assert_eq!(host["spec"]["online"], true);
+    // The next restart of the machine changes nothing.
+    *firmware.dealt.lock().unwrap() = Dealt::Well;
+    for power in ["off", "on"] {
+        lab.run(&["apply", "power", power, "m001", "--yes"], 0);
+    }
+    let settings = object(management, "HostFirmwareSettings").await;
+    assert_eq!(settings["status"]["settings"]["Turbo"], "Disabled");
+}
+
+#[tokio::test]
+async fn an_abort_in_another_clone_names_what_stays() {
+    let Some((lab, firmware)) = in_use().await else {
+        return;
+    };
+    let management = &lab.management;
+    *firmware.dealt.lock().unwrap() = Dealt::Unchanged;
+    let run = killed_service(&lab).await;
+    // The notes of a run are in its clone alone.
+    std::fs::remove_dir_all(lab.site.path().join(".git/trueup")).unwrap();
+    let said = lab.run(&["abort", &run], 0);
+    let stays = "hostfirmwarecomponents may still want values of this step; set them back by hand";
+    assert!(said.contains(stays), "{said}");
+    assert_eq!(object(management, "HostUpdatePolicy").await, Value::Null);
+}
+
+/// Kills a service at each change that it asks the management cluster for: once where the change does not arrive, once where
+/// its answer is lost. What comes between two changes is read again by who follows. `end` ends the run: whether its values
+/// are as designed then.
+async fn killed_at_every_change(end: impl Fn(&Lab) -> bool) {
+    let Some((lab, counted)) = Lab::counted(1).await else {
+        return;
+    };
+    lab.run(&["apply", "--yes"], 0);
+    let management = &lab.management;
+    let _firmware = firmware(management).await;
+    let (mut before, mut number) = (wanted(management).await, 0);
+    for arrives in [false, true] {
+        for change in 0.. {
+            number += 1;
+            let shown = object(management, "HostFirmwareSettings").await;
+            let turbo = match shown["status"]["settings"]["Turbo"] == "Disabled" {
+                true => "Enabled",
+                false => "Disabled",
+            };
+            let version = format!("7.{number}");
+            lab.site
+                .commit(&[("hardware.yaml", &*document(turbo, &version))]);
+            let halt = Halt { change, arrives };
+            if !is_killed(&lab, &counted, halt).await {
+                assert!(change >= 7, "too few changes: {change}");
+                before = wanted(management).await;
+                break;
+            }
+            let is_done = end(&lab);
+            let now = wanted(management).await;
+            let other = json!({"component": "nic:1", "url": "http://images/nic"});
+            let update = json!({"component": "bmc", "url": format!("http://images/bmc_{version}")});
+            let designed = json!([{"Turbo": turbo}, [other, update]]);
+            let expected = if is_done { &designed } else { &before };
+            assert_eq!(now, *expected, "{halt:?}");
+            before = now;
+            let policy = object(management, "HostUpdatePolicy").await;
+            assert_eq!(policy, Value::Null, "{halt:?}");
+            let settings = object(management, "HostFirmwareSettings").await;
+            let shown = &settings["status"]["settings"]["Turbo"];
+            assert!(!is_done || *shown == turbo, "{halt:?}: {shown}");
+            let host = management.host("m001").await;
+            let mark = &host["metadata"]["annotations"]["trueup.dev/step"];
+            let is_own = mark.as_str().is_some_and(|mark| mark.contains("service/"));
+            assert!(!is_own, "{halt:?}: {mark}");
+            assert_eq!(host["spec"]["online"], true, "{halt:?}");
+        }
+    }
+}
+
+/// Begins a service and kills it at a change; `false`: it has ended without that.
+async fn is_killed(lab: &Lab, counted: &Counted, halt: Halt) -> bool {
+    counted.halt_at(Some(halt));
+    let mut run = lab.begin(&APPLY);
+    let is_killed = loop {
+        if counted.has_halted() {
+            // The server has what arrives.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            run.kill().unwrap();
+            break true;
+        }
+        if let Some(status) = run.try_wait().unwrap() {
+            assert!(status.success(), "{halt:?}: {status}");
+            break false;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    run.wait().unwrap();
+    counted.halt_at(None);
+    is_killed
+}
+
+/// The settings and the updates that are wanted.
+async fn wanted(management: &Management) -> Value {
+    let settings = object(management, "HostFirmwareSettings").await;
+    let components = object(management, "HostFirmwareComponents").await;
+    json!([settings["spec"]["settings"], components["spec"]["updates"]])
+}
+
+#[tokio::test]
+async fn a_service_that_is_killed_at_any_change_is_resumed() {
+    killed_at_every_change(|lab| {
+        lab.run(&["apply", "--resume"], 0);
+        true
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_killed_at_any_change_is_aborted() {
+    killed_at_every_change(|lab| {
+        let log = lab.site.trueup(&["log", "--format", "json"], ENVIRONMENT);
+        let log = log.with(0).json();
+        let run = log["runs"][0]["run"].as_str().unwrap();
+        let said = lab.run(&["abort", run], 0);
+        assert!(!said.contains("warning"), "{said}");
+        said.contains("Found deployed")
+    })
+    .await;
 }

@@ -69,7 +69,10 @@ impl Settings {
         let written: Written = or_default(backend.settings.as_ref(), CODE)?;
         Ok(Self {
             account: written.credentials,
-            port: written.port.unwrap_or(623),
+            port: written
+                .port
+                .or(backend.kind.controller_port(true))
+                .unwrap_or_default(),
             interface: written.interface,
             cipher_suite: written.cipher_suite,
             settling: settling_time(written.settling_time, CODE)?,

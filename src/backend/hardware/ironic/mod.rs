@@ -40,6 +40,7 @@ use crate::document::{Marked, Node as Written};
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Verdict};
 use crate::observed::{HardwareSeen, ListedMachine, ObservedNode, ObservedNodes};
+use crate::step::StepKind;
 use node::Node;
 use steps::NodeSteps;
 
@@ -301,6 +302,13 @@ impl Driver for Ironic {
 
     async fn probe_step(&self, order: &Order, node: &NodeDesign) -> Probe {
         NodeSteps::new(self, order, node).probe().await
+    }
+
+    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<Probe> {
+        match order.step.id.kind {
+            StepKind::Service => NodeSteps::new(self, order, node).take_back().await,
+            _ => Ok(Probe::NotBegun),
+        }
     }
 
     async fn act_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {

@@ -104,10 +104,21 @@ impl NodeSteps<'_> {
     async fn asked(&self, values: &Provided) -> Result<Value> {
         let task = &self.task;
         let ironic = self.ironic();
-        let runbook = ironic.runbook_of(task.node);
-        let runbook = runbook.map_err(|refusal| task.permanent(refusal))?;
-        if let Some(refusal) = ironic.api.service_refusal(runbook.is_some()).await? {
+        // The one of the plan, which was reviewed.
+        let runbook = task.parameters().and_then(|all| all.runbook.as_deref());
+        let is_named = ironic.settings.runbook.is_some();
+        if let Some(refusal) = ironic
+            .api
+            .service_refusal(is_named || runbook.is_some())
+            .await?
+        {
             return Err(task.permanent(refusal));
+        }
+        if runbook.is_none() && is_named {
+            return Err(task.permanent(match ironic.runbook_of(task.node) {
+                Err(refusal) => refusal,
+                Ok(_) => "its plan names no runbook, and the settings do: plan again".to_owned(),
+            }));
         }
         if let Some(runbook) = runbook {
             return Ok(json!({ "runbook": runbook }));
@@ -123,22 +134,45 @@ impl NodeSteps<'_> {
         Ok(json!({ "service_steps": steps_of(&changes) }))
     }
 
+    /// Brings a machine whose service failed back to active, where this step began it; one that runs is Ironic's to end.
+    pub(super) async fn take_back(&self) -> Result<Probe> {
+        let task = &self.task;
+        let node = match task.look().await? {
+            Some(node) if mark::is_ours(task.order, &node) => node,
+            _ => return Ok(Probe::NotBegun),
+        };
+        match node.state() {
+            ProvisionState::ServiceFailed => self.activate(node).await?,
+            _ if node.is_idle() => {}
+            _ => {
+                let state = node.failed();
+                return Err(task.permanent(format!("is {state}: that service continues in Ironic")));
+            }
+        }
+        let values = self.values(&task.known().await?).await?;
+        Ok(match missing(self.settings(), &values.seen).is_empty() {
+            true => Probe::Done,
+            false => Probe::NotBegun,
+        })
+    }
+
+    async fn activate(&self, node: Node) -> Result<()> {
+        let task = &self.task;
+        // Only the maintenance that the failure itself has set ends with it.
+        let node = match node.fault.as_deref() == Some(SERVICE_FAILURE) {
+            true => task.maintain(node, None).await?,
+            false => node,
+        };
+        let node = task.ask(node, Verb::Abort, json!({})).await?;
+        self.runs(node).await
+    }
+
     /// Brings a machine whose service failed back to active: the failure, and its outcome.
     async fn back_to_active(&self, node: Node, failed: ActError) -> ActError {
         if node.state() != ProvisionState::ServiceFailed {
             return failed;
         }
-        let task = &self.task;
-        let back = async {
-            // Only the maintenance that the failure itself has set ends with it.
-            let node = match node.fault.as_deref() == Some(SERVICE_FAILURE) {
-                true => task.maintain(node, None).await?,
-                false => node,
-            };
-            let node = task.ask(node, Verb::Abort, json!({})).await?;
-            self.runs(node).await
-        };
-        match back.await {
+        match self.activate(node).await {
             Ok(()) => {
                 ActError::Permanent(format!("{failed}; it was brought back to active").into())
             }

@@ -174,26 +174,29 @@ impl Ironic {
         let runbook = self.runbook_of(node);
         let has_runbook = self.settings.runbook.is_some();
         if let Ok(refusal) = api.service_refusal(has_runbook).await {
-            observed.fixed = match (refusal.or(runbook.err()), has_runbook) {
+            observed.fixed = match (refusal.as_ref().or(runbook.as_ref().err()), has_runbook) {
                 (None, true) => values.unseen(node, "Ironic").into(),
-                (refusal, _) => values.fixed(node, "Ironic", refusal.as_deref()).into(),
+                (refusal, _) => values
+                    .fixed(node, "Ironic", refusal.map(|why| &**why))
+                    .into(),
             };
         }
+        observed.runbook = runbook.ok().flatten();
         observed.compare_hardware(node, &values.seen, values.unread);
     }
 
     /// The runbook that services a machine, where the settings name one; or why it has none.
-    pub(super) fn runbook_of(&self, node: &NodeDesign) -> Result<Option<String>, String> {
+    pub(super) fn runbook_of(&self, node: &NodeDesign) -> Result<Option<Arc<str>>, String> {
         const PROFILE: &str = "{profile}";
         let Some(runbook) = &self.settings.runbook else {
             return Ok(None);
         };
         match &node.hardware_profile {
-            Some(profile) => Ok(Some(runbook.replace(PROFILE, profile))),
+            Some(profile) => Ok(Some(runbook.replace(PROFILE, profile).into())),
             None if runbook.contains(PROFILE) => Err(format!(
                 "the name of its runbook, `{runbook}`, needs a hardware profile, and it has none"
             )),
-            None => Ok(Some(runbook.to_string())),
+            None => Ok(Some(runbook.clone())),
         }
     }
 }

@@ -207,10 +207,10 @@ impl Driver for Metal3 {
         observed
     }
 
-    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
+    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<Probe> {
         match order.step.id.kind {
             StepKind::Service => HostSteps::new(self, order, node).take_back().await,
-            _ => Ok(()),
+            _ => Ok(Probe::NotBegun),
         }
     }
 

@@ -86,16 +86,20 @@ impl HostSteps<'_> {
     }
 
     /// Sets back what an ended step has left: all of it where its values are not as designed.
-    pub(super) async fn take_back(&self) -> Result<()> {
+    pub(super) async fn take_back(&self) -> Result<Probe> {
         let Some(host) = self.task.look().await? else {
-            return Ok(());
+            return Ok(Probe::NotBegun);
         };
         if !self.is_ours(&host) {
-            return Ok(());
+            return Ok(self.probe_service(&host).await);
         }
         let values = self.wanted_values(&host).await?;
         let is_true = missing(settings(self.task.order), &values.seen).is_empty();
-        self.set_back(!is_true).await
+        self.set_back(!is_true).await?;
+        Ok(match is_true {
+            true => Probe::Done,
+            false => Probe::NotBegun,
+        })
     }
 
     async fn serviced(&self, mut host: Host) -> Result<()> {
@@ -334,45 +338,49 @@ impl HostSteps<'_> {
             return Ok(());
         }
         let name = host.metadata.name.clone();
-        if let Some(before) = self.before()? {
-            if failed {
-                let settings = |_: &Firmware| {
-                    let is_any = !before.settings.is_empty();
-                    is_any.then(|| json!({ "settings": before.settings }))
-                };
-                self.change_beside(SETTINGS, &name, settings).await?;
-                // What the step did not want is another client's.
-                let updates = |seen: &Firmware| {
-                    let is_any = !before.updates.is_empty();
-                    is_any.then(
-                        || json!({"updates": updates_with(&seen.spec.updates, &before.updates)}),
-                    )
-                };
-                self.change_beside(COMPONENTS, &name, updates).await?;
-            }
-            match self.beside(POLICIES, &name).await? {
-                Some(policy) if self.has_made(&policy) => {
-                    let delete = || {
-                        let management = &self.metal3().management;
-                        management.delete_beside(POLICIES, &policy.metadata)
-                    };
-                    task.ask("set the policy back", delete).await?;
-                }
-                // One that is new, and is not the step's, is another client's.
-                _ => {
-                    if let Some(fields) = &before.policy {
-                        let back = |seen: &Firmware| fields.back(seen, ON_REBOOT);
-                        self.change_beside(POLICIES, &name, back).await?;
-                    }
-                }
-            }
+        let before = self.before()?;
+        let policy = self.beside(POLICIES, &name).await?;
+        let own_policy = policy.filter(|policy| self.has_made(policy));
+        // Only this clone has the notes of its run, and the policy is made after the first of them.
+        let is_lost = before.is_none() && own_policy.is_some();
+        if let Some(before) = before.as_ref().filter(|_| failed) {
+            let settings = |_: &Firmware| {
+                let is_any = !before.settings.is_empty();
+                is_any.then(|| json!({ "settings": before.settings }))
+            };
+            self.change_beside(SETTINGS, &name, settings).await?;
+            // What the step did not want is another client's.
+            let updates = |seen: &Firmware| {
+                let is_any = !before.updates.is_empty();
+                is_any
+                    .then(|| json!({"updates": updates_with(&seen.spec.updates, &before.updates)}))
+            };
+            self.change_beside(COMPONENTS, &name, updates).await?;
+        }
+        if let Some(policy) = own_policy {
+            let delete = || {
+                let management = &self.metal3().management;
+                management.delete_beside(POLICIES, &policy.metadata)
+            };
+            task.ask("set the policy back", delete).await?;
+        } else if let Some(fields) = before.and_then(|before| before.policy) {
+            // One that is new, and is not the step's, is another client's.
+            let back = |seen: &Firmware| fields.back(seen, ON_REBOOT);
+            self.change_beside(POLICIES, &name, back).await?;
         }
         if !host.spec.online {
             host = self.online(host, true).await?;
         }
         let clear = json!({"metadata": {"annotations": {key::STEP: null}}});
         let clear = |host: &Host| Ok(self.is_ours(host).then(|| clear.clone()));
-        task.change("service", host, clear).await.map(drop)
+        task.change("service", host, clear).await?;
+        match failed && is_lost {
+            true => Err(task.permanent(format!(
+                "what was there before it was noted in another clone: its {SETTINGS} and {COMPONENTS} may still want values of \
+                 this step; set them back by hand"
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// The state before that this attempt or an earlier one has noted; `None`: nothing yet.

@@ -10,13 +10,13 @@ use super::Redfish;
 use super::controller::{Controller, Own, parts};
 use super::drive::Drive;
 use super::resource::{Resource, last};
-use super::settings::{Sessions, parameter};
+use super::settings::{Scheme, Sessions, parameter};
 use super::shapes::Make;
 use crate::backend::ActError;
 use crate::backend::hardware::terms::Terms;
 use crate::backend::hardware::written::{for_node, reference_for, url_host};
 use crate::backend::http::{Class, Credentials, Endpoint, Failure, plain};
-use crate::design::{NodeDesign, NodeName};
+use crate::design::{BackendKind, NodeDesign, NodeName};
 use crate::identity::{Identity, Match, Proof, Shared, Verdict};
 use crate::threads::lock;
 
@@ -207,12 +207,17 @@ impl Redfish {
             return Err(message.to_owned());
         };
         let host = url_host(address);
-        let port = match (parameter(node, "port"), self.settings.port) {
-            (Some(port), _) => format!(":{port}"),
-            (None, Some(port)) => format!(":{port}"),
-            (None, None) => String::new(),
-        };
-        let url = format!("{}://{host}{port}", self.settings.scheme.as_str());
+        let scheme = self.settings.scheme;
+        let otherwise = BackendKind::Redfish.controller_port(scheme == Scheme::Http);
+        let port = parameter(node, "port")
+            .or_else(|| {
+                self.settings
+                    .port
+                    .or(otherwise)
+                    .map(|port| port.to_string())
+            })
+            .unwrap_or_default();
+        let url = format!("{}://{host}:{port}", scheme.as_str());
         Endpoint::parse(&url).map_err(|error| error.to_string())
     }
 

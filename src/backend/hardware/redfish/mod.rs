@@ -25,6 +25,7 @@
 mod attributes;
 mod bios;
 mod boot;
+mod boot_order;
 mod clean;
 mod controller;
 mod deploy;
@@ -385,10 +386,23 @@ impl Driver for Redfish {
         }
     }
 
-    /// The boot override and the image of a deploy that was ended without an act.
-    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<()> {
-        if order.step.id.kind != StepKind::Deploy {
-            return Ok(());
+    /// The boot override and the image of a deploy that was ended without an act. Pending values and updates stay: few
+    /// controllers drop what they have taken.
+    async fn take_back_on(&self, order: &Order, node: &NodeDesign) -> Result<Probe> {
+        match order.step.id.kind {
+            StepKind::Deploy => {}
+            StepKind::Service => {
+                let probe = self.probe_step(order, node).await;
+                if matches!(probe, Probe::Done | Probe::NotBegun) {
+                    return Ok(probe);
+                }
+                let text = format!(
+                    "node `{}`: its controller keeps the pending values and the updates that it has taken",
+                    node.name
+                );
+                return Err(ActError::Permanent(Arc::from(text)));
+            }
+            _ => return Ok(Probe::NotBegun),
         }
         let mut machine = self.reach(node).await?;
         let taken = match machine.is_meant(node).await {
@@ -396,7 +410,7 @@ impl Driver for Redfish {
             Err(error) => Err(error),
         };
         machine.controller.log_out().await;
-        taken
+        taken.map(|()| Probe::NotBegun)
     }
 
     async fn leave_all(&self) {
@@ -421,6 +435,8 @@ fn time_of(order: &Order) -> Duration {
 fn is_of_each_node(reference: &Reference) -> bool {
     match reference {
         Reference::Env(text) | Reference::File(text) => text.contains("{node}"),
-        Reference::Exec(words) => words.iter().any(|word| word.contains("{node}")),
+        Reference::Exec(words) | Reference::Store(words) => {
+            words.iter().any(|word| word.contains("{node}"))
+        }
     }
 }

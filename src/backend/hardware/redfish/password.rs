@@ -123,13 +123,18 @@ impl Redfish {
 }
 
 fn neither(reference: &Reference) -> String {
-    let path = match reference {
-        Reference::File(path) | Reference::Env(path) => path.clone(),
-        Reference::Exec(words) => Arc::from(words.join(" ")),
+    let (current, drop) = match reference {
+        Reference::File(path) | Reference::Env(path) => {
+            (path.to_string(), format!("remove `{path}.pending`"))
+        }
+        Reference::Exec(words) | Reference::Store(words) => {
+            let words = words.join(" ");
+            (format!("{words} current"), format!("run `{words} drop`"))
+        }
     };
     format!(
         "its controller accepts neither the pending password nor the current one: set the password of its account by hand to \
-         that of `{path}`, and remove `{path}.pending`"
+         that of `{current}`, and {drop}"
     )
 }
 

@@ -7,6 +7,7 @@
 //! | `firmware.bmc` | the manager of the system |
 //! | other firmware | the inventory of the UpdateService, by the ids of its members |
 //! | `bios.NAME` | the attributes of the BIOS |
+//! | `boot.order` | the system, and its boot options where it does not order them by aliases |
 //! | `boot.secure_boot` | the SecureBoot resource: what is in effect, where it shows that |
 //!
 //! So a subsystem costs a request only where a document names something of it. What a controller does not have, or does not
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::boot_order;
 use super::machine::Machine;
 use super::resource::Resource;
 use crate::backend::ActError;
@@ -121,6 +123,14 @@ impl Machine<'_> {
             let is_on = in_effect(&secure).map(|on| on.to_string());
             put(&mut reading.seen, "boot.secure_boot", is_on);
             reading.secure_boot = Some(secure);
+        }
+        if boot_order::is_named(wanted) {
+            let order = match self.boot_order(system).await {
+                // Options that it lists and does not have hide nothing else of the machine.
+                Err(ActError::Permanent(_)) => None,
+                read => read?,
+            };
+            put(&mut reading.seen, boot_order::NAME, order);
         }
         if names("firmware.bmc")
             && let Some(manager) = &reading.manager

@@ -226,6 +226,7 @@ impl Machine {
             compared: Arc::default(),
             fixed: Arc::default(),
             unread_parts: None,
+            runbook: None,
             unlocked: false,
             way_out: None,
             identity: None,

@@ -351,6 +351,19 @@ impl Hardware for Simulator {
         Box::pin(async move { self.tell_of(order) })
     }
 
+    /// An update that runs continues without its run.
+    fn take_back<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
+        Box::pin(async move {
+            match (order.step.id.kind, self.tell_of(order)) {
+                (StepKind::Service, Probe::UnderWay | Probe::Ambiguous(_)) => {
+                    Err(ActError::Permanent(Arc::from("its update continues")))
+                }
+                (StepKind::Service, probe) => Ok(probe),
+                _ => Ok(Probe::NotBegun),
+            }
+        })
+    }
+
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
         Box::pin(self.carry_out(order))
     }

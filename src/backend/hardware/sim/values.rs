@@ -22,6 +22,7 @@ use crate::backend::hardware::terms::Terms;
 use crate::design::{HardwareSetting, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, Seconds};
+use crate::lifecycle::ProvisionState;
 use crate::observed::{HardwareSeen, ObservedNode};
 
 /// How much longer it takes where the controller restarts.
@@ -31,6 +32,8 @@ const RESTART: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct HardwareRow {
     nodes: Patterns,
+    /// Whether it counts only for machines that were prepared, as a provisioner inspects them then.
+    once_prepared: bool,
     values: HardwareSeen,
     updates: Vec<Update>,
 }
@@ -59,6 +62,8 @@ pub(super) struct WrittenHardware {
     #[serde(default)]
     nodes: Vec<Marked<Arc<str>>>,
     #[serde(default)]
+    once_prepared: bool,
+    #[serde(default)]
     values: BTreeMap<Arc<str>, Arc<str>>,
     #[serde(default)]
     updates: Vec<WrittenUpdate>,
@@ -84,6 +89,7 @@ pub(super) fn read(written: Vec<WrittenHardware>) -> Result<Vec<HardwareRow>, Bo
         });
         Ok(HardwareRow {
             nodes: Patterns::read(&written.nodes)?,
+            once_prepared: written.once_prepared,
             values: written.values,
             updates: updates.collect::<Result<_, Box<Diagnostic>>>()?,
         })
@@ -94,7 +100,9 @@ pub(super) fn read(written: Vec<WrittenHardware>) -> Result<Vec<HardwareRow>, Bo
 /// The values of a machine: those that it came with, and those that were set since.
 pub(super) fn of_machine(rows: &[HardwareRow], node: &NodeName, machine: &Machine) -> HardwareSeen {
     let mut values = HardwareSeen::new();
-    for row in rows.iter().filter(|row| row.nodes.fit(node)) {
+    let was_prepared = machine.prepared || machine.provision == ProvisionState::Active;
+    let shows = |row: &&HardwareRow| row.nodes.fit(node) && (was_prepared || !row.once_prepared);
+    for row in rows.iter().filter(shows) {
         for (name, value) in &row.values {
             values.entry(name.clone()).or_insert_with(|| value.clone());
         }

@@ -206,13 +206,24 @@ async fn a_runbook_takes_the_place_of_the_steps() {
         (fixed.len(), &*fixed[0].reason),
         (1, "Ironic does not show it")
     );
-    let order = order(
-        &design,
-        StepKind::Service,
-        "n2",
-        Parameters::of_settings(&[TURBO]),
+    let runbook = seen[&NodeName::from("n2")].runbook.as_deref();
+    assert_eq!(runbook, Some("CUSTOM_DELL"));
+    // The one of the plan counts, and no other.
+    let without = Parameters::of_settings(&[TURBO]);
+    let order = |parameters| super::order(&design, StepKind::Service, "n2", parameters);
+    let text = permanent(ironic.act(&order(without.clone())).await);
+    assert!(text.ends_with("plan again"), "{text}");
+    let (another, _) = serviced(
+        &server.url,
+        ", runbook: CUSTOM_OTHER",
+        &format!("{DOCUMENT}{profile}"),
     );
-    ironic.act(&order).await.unwrap();
+    assert!(stand_in.fixture().serviced.is_empty());
+    let planned = Parameters {
+        runbook: Some(Arc::from("CUSTOM_DELL")),
+        ..without
+    };
+    another.act(&order(planned)).await.unwrap();
     assert_eq!(
         stand_in.fixture().serviced,
         [json!({"target": "service", "runbook": "CUSTOM_DELL"})]
@@ -382,4 +393,43 @@ async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() 
             );
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_leaves_a_service_that_runs_to_ironic_and_brings_a_failed_one_back() {
+    for way in [Service::Well, Service::Fails] {
+        let (stand_in, server) = machine(way, 115).await;
+        let (ironic, design) = serviced(&server.url, "", DOCUMENT);
+        let parameters = Parameters::of_settings(&[TURBO, BMC]);
+        let order = order(&design, StepKind::Service, "n1", parameters);
+        stand_in.slow("n1");
+        let asked = async {
+            while stand_in.state("n1") != "servicing" {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            _ = ironic.act(&order) => {}
+            () = asked => {}
+        }
+        let (ironic, _) = serviced(&server.url, "", DOCUMENT);
+        let text = permanent(ironic.take_back(&order).await.map(drop));
+        assert!(text.contains("continues in Ironic"), "{text}");
+        stand_in.end("n1");
+        let ended = match way {
+            Service::Well => Probe::Done,
+            _ => Probe::NotBegun,
+        };
+        assert_eq!(ironic.take_back(&order).await, Ok(ended), "{way:?}");
+        assert_eq!(stand_in.state("n1"), "active", "{way:?}");
+        assert_eq!(stand_in.node("n1")["maintenance"], false, "{way:?}");
+    }
+    // One of another client's is left alone.
+    let (stand_in, server) = machine(Service::Well, 115).await;
+    stand_in.set("n1", "provision_state", json!("service failed"));
+    let (ironic, design) = serviced(&server.url, "", DOCUMENT);
+    let parameters = Parameters::of_settings(&[TURBO]);
+    let order = order(&design, StepKind::Service, "n1", parameters);
+    ironic.take_back(&order).await.unwrap();
+    assert!(changes(&server).is_empty(), "{:?}", changes(&server));
 }

@@ -518,6 +518,14 @@ impl State {
             system["Bios"] = link(format!("{SYSTEM}/Bios"));
             system["SecureBoot"] = link(format!("{SYSTEM}/SecureBoot"));
             system["Links"] = json!({"ManagedBy": [link("/redfish/v1/Managers/1")]});
+            let options = self
+                .values
+                .iter()
+                .find(|(path, _)| *path == "Systems/1/BootOptions");
+            if let Some((_, options)) = options {
+                system["Boot"]["BootOptions"] = link(format!("{SYSTEM}/BootOptions"));
+                system["Boot"]["BootOrder"] = options["order"].clone();
+            }
             system["ProcessorSummary"] = json!({"Count": 2});
             system["MemorySummary"] = json!({"TotalSystemMemoryGiB": 384});
         }

@@ -177,9 +177,14 @@ impl Secrets for Slots {
 
 /// The site of one process.
 fn process(bmc: &Bmc, slots: &Arc<Slots>) -> Site {
+    process_with(bmc, slots, "{file: '/secrets/{node}'}")
+}
+
+/// The same, whose passwords are kept elsewhere.
+fn process_with(bmc: &Bmc, slots: &Arc<Slots>, reference: &str) -> Site {
     let text = text(&[bmc.port()], "", "")
         .replace("settling_time: 0.3", "settling_time: 0.02")
-        .replace("{env: PASSWORD}", "{file: '/secrets/{node}'}");
+        .replace("{env: PASSWORD}", reference);
     let site = strict_with(&text, slots.clone());
     site.identities
         .allow_unverified(site.nodes.iter().map(|node| node.name.as_str()));
@@ -442,4 +447,28 @@ async fn a_password_that_is_one_for_all_or_is_only_read_is_not_replaced() {
         error.contains("is one for all nodes: it needs `{node}`"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_password_that_a_program_keeps_is_replaced_like_one_in_a_file() {
+    let (bmc, slots) = controller(Changes::Well).await;
+    let site = process_with(&bmc, &slots, "{store: [passwords, '{node}']}");
+    rotate(&site).await.unwrap();
+    assert_eq!(slots.settled().as_deref(), Some("new-password-001"));
+    assert_eq!(state_of(&bmc), (0, slots.settled()));
+    // What to do by hand is named in its own words.
+    *slots.current.lock().unwrap() = "wrong".to_owned();
+    *slots.pending.lock().unwrap() = Some("wrong-too".to_owned());
+    let site = process_with(&bmc, &slots, "{store: [passwords, '{node}']}");
+    let error = rotate(&site).await.unwrap_err().to_string();
+    let hand = "set the password of its account by hand to that of `passwords n0 current`, and run `passwords n0 drop`";
+    assert!(error.ends_with(hand), "{error}");
+    // One program for all nodes would have the passwords of others.
+    (
+        *slots.current.lock().unwrap(),
+        *slots.pending.lock().unwrap(),
+    ) = (bmc.state().password.clone().unwrap(), None);
+    let site = process_with(&bmc, &slots, "{store: [passwords]}");
+    let error = rotate(&site).await.unwrap_err().to_string();
+    assert!(error.contains("it needs `{node}`"), "{error}");
 }

@@ -347,3 +347,26 @@ async fn what_a_controller_does_not_offer_is_told_when_it_is_observed() {
     bmc.state().busy = 1000;
     assert!(site.see().await[0].fixed.is_empty());
 }
+
+#[tokio::test]
+async fn what_a_controller_has_taken_of_a_service_is_told_to_stay() {
+    let (bmc, site) = machine(|_| ()).await;
+    let order = |notes| {
+        let parameters = Some(Parameters::of_settings(&[TURBO]));
+        site.order_with(StepKind::Service, parameters, notes)
+    };
+    let (first, listener) = order(Vec::new());
+    assert_eq!(site.hardware.take_back(&first).await, Ok(Probe::NotBegun));
+    let is_set = || !bmc.state().hardware().patched.is_empty();
+    tokio::select! {
+        _ = site.hardware.act(&first) => {}
+        () = async { while !is_set() { tokio::time::sleep(Duration::from_millis(1)).await; } } => {}
+    }
+    let (begun, _) = order(notes_of(&listener));
+    let error = site.hardware.take_back(&begun).await.unwrap_err();
+    let stays = "its controller keeps the pending values and the updates that it has taken";
+    assert!(error.to_string().ends_with(stays), "{error}");
+    site.hardware.act(&begun).await.unwrap();
+    let (done, _) = order(Vec::new());
+    assert_eq!(site.hardware.take_back(&done).await, Ok(Probe::Done));
+}

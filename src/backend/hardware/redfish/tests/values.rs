@@ -89,3 +89,62 @@ async fn a_site_without_hardware_documents_costs_no_request_more() {
     assert_eq!(requests(bios_only).await, 0, "the system shows it");
     assert_eq!(requests(HARDWARE).await, 6);
 }
+
+#[tokio::test]
+async fn the_boot_order_is_compared_and_learned_by_kinds() {
+    let bmc = Bmc::start().await;
+    let options = [
+        ("Systems/1/BootOptions/Boot0001", json!({"Alias": "Pxe"})),
+        (
+            "Systems/1/BootOptions/Boot0002",
+            json!({"UefiDevicePath": "PciRoot(0x0)/Pci(0x1,0x0)/NVMe(0x1,00-00)"}),
+        ),
+        (
+            "Systems/1/BootOptions/Boot0003",
+            json!({"DisplayName": "Shell"}),
+        ),
+        ("Systems/1/BootOptions/Boot0004", json!({"Alias": "Pxe"})),
+    ];
+    let links = options
+        .iter()
+        .map(|(path, _)| json!({"@odata.id": format!("/redfish/v1/{path}")}));
+    let all: Vec<Value> = links.collect();
+    // The order is another one than that of the list, and names an option that is gone.
+    let order = json!(["Boot0003", "Boot0004", "Boot0009", "Boot0001", "Boot0002"]);
+    let mut values = resources();
+    values.push((
+        "Systems/1/BootOptions",
+        json!({"Members": all, "order": order}),
+    ));
+    values.extend(options.map(|(path, mut option)| {
+        option["@odata.id"] = json!(format!("/redfish/v1/{path}"));
+        option["Id"] = json!(path.rsplit('/').next());
+        (path, option)
+    }));
+    bmc.state().values = values;
+    let document = HARDWARE.replace("secure_boot: true", "order: [disk, pxe]");
+    let site = opened(&(text(&[bmc.port()], "", "") + &document));
+    let learned = site.hardware.learn(&site.nodes[0]).await.unwrap();
+    assert_eq!(
+        learned.get("boot.order").map(|order| &**order),
+        Some("pxe, disk")
+    );
+    let seen = site.hardware.observe(&site.nodes).await;
+    let order = "boot.order: pxe, disk, designed disk, pxe".to_owned();
+    assert!(
+        drift(&seen["n0"]).contains(&order),
+        "{:?}",
+        drift(&seen["n0"])
+    );
+    // It is only shown.
+    let fixed = seen["n0"].fixed.iter();
+    let fixed = fixed.filter(|each| &*each.name == "boot.order");
+    let reasons: Vec<&str> = fixed.map(|each| &*each.reason).collect();
+    assert_eq!(reasons, ["trueup does not set it over Redfish"]);
+    // An option that is listed and not there hides nothing else.
+    let gone = "Systems/1/BootOptions/Boot0002";
+    bmc.state().values.retain(|(path, _)| *path != gone);
+    let learned = site.hardware.learn(&site.nodes[0]).await.unwrap();
+    assert_eq!(learned.get("boot.order"), None);
+    assert_eq!(learned["firmware.NIC.1"], Arc::from("21.0"));
+}
