@@ -47,12 +47,21 @@ pub(super) struct KnownController {
     expands: u64,
     /// The MAC addresses of the machine that was proven to be this one without them.
     macs: Option<(Identity, BTreeSet<String>)>,
-    /// The path of the virtual drive that takes images.
-    drive: Option<Arc<str>>,
+    /// The virtual drives that take images.
+    media: Option<KnownMedia>,
     /// The drives of the machine that it was, and when they were read.
     drives: Option<(Instant, Option<Identity>, Vec<Drive>)>,
     /// The registry of the attributes of its BIOS, by its name.
     terms: Option<(Arc<str>, Arc<Terms>)>,
+}
+
+/// The virtual drives of a machine that take images.
+#[derive(Clone, Debug)]
+pub(super) struct KnownMedia {
+    pub(super) collection: Arc<str>,
+    pub(super) drives: Vec<Arc<str>>,
+    /// The one that took an image.
+    pub(super) took: Option<Arc<str>>,
 }
 
 /// A machine that can be asked for something.
@@ -176,7 +185,7 @@ impl Redfish {
             tasks: root.link("/Tasks").map(Arc::from),
             expands: root.expands(),
             macs: None,
-            drive: None,
+            media: None,
             drives: None,
             terms: None,
         }))
@@ -246,15 +255,29 @@ impl Machine<'_> {
         }
     }
 
-    /// Keeps where its virtual drive is.
-    pub(super) fn has_drive(&self, path: &Arc<str>) {
-        let path = path.clone();
-        self.learn(|known| known.drive = Some(path));
+    /// Keeps where its virtual drives are.
+    pub(super) fn has_media(&self, collection: &Arc<str>, drives: &[Resource]) {
+        let media = KnownMedia {
+            collection: collection.clone(),
+            drives: drives.iter().map(|drive| drive.path.clone()).collect(),
+            took: None,
+        };
+        self.learn(|known| known.media = Some(media));
     }
 
-    /// Where its virtual drive was.
-    pub(super) fn known_drive(&self) -> Option<Arc<str>> {
-        self.fact(|known| known.drive.clone())
+    /// Keeps that a virtual drive took an image.
+    pub(super) fn took_image(&self, drive: &Arc<str>) {
+        let drive = drive.clone();
+        self.learn(|known| {
+            if let Some(media) = &mut known.media {
+                media.took = Some(drive);
+            }
+        });
+    }
+
+    /// Its virtual drives, where they were looked for before.
+    pub(super) fn known_media(&self) -> Option<KnownMedia> {
+        self.fact(|known| known.media.clone())
     }
 
     /// Its drives as they were read last, where that was a short time ago, of the same machine, and a run is under way, which

@@ -8,6 +8,7 @@ mod identity;
 mod many;
 mod models;
 mod password;
+mod quirks;
 mod service;
 mod session;
 mod updates;
