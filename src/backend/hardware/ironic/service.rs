@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::mark;
 use super::node::Node;
 use super::steps::NodeSteps;
+use super::versions::of_service;
 use crate::backend::hardware::driver::Result;
 use crate::backend::hardware::provided::{Changes, Provided};
 use crate::backend::hardware::service::{TRIES, missing, settings, unchanged};
@@ -106,7 +107,7 @@ impl NodeSteps<'_> {
         let ironic = self.ironic();
         let runbook = ironic.runbook_of(task.node);
         let runbook = runbook.map_err(|refusal| task.permanent(refusal))?;
-        if let Some(refusal) = ironic.api.service_refusal(runbook.is_some()).await? {
+        if let Some(refusal) = ironic.api.lacks(of_service(runbook.is_some())).await? {
             return Err(task.permanent(refusal));
         }
         if let Some(runbook) = runbook {
