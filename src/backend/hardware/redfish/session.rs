@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::{StreamExt as _, stream};
@@ -55,6 +55,8 @@ impl Session {
 pub(super) struct SessionPool {
     /// Whether steps are carried out, so that the end of the run will come.
     is_run: AtomicBool,
+    /// How many runs have ended.
+    ended: AtomicUsize,
     sessions: Mutex<HashMap<Arc<str>, Session>>,
 }
 
@@ -75,9 +77,15 @@ impl SessionPool {
         self.is_run.load(Ordering::Relaxed)
     }
 
+    /// The run whose steps are carried out: what is read in it is not of another.
+    pub(super) fn run(&self) -> Option<usize> {
+        self.is_run().then(|| self.ended.load(Ordering::Relaxed))
+    }
+
     /// Ends all sessions.
     pub(super) async fn end(&self) {
         self.is_run.store(false, Ordering::Relaxed);
+        self.ended.fetch_add(1, Ordering::Relaxed);
         let all = std::mem::take(&mut *lock(&self.sessions));
         let ends: Vec<_> = all.into_values().filter_map(Session::ending).collect();
         let ends = stream::iter(ends).for_each_concurrent(AT_ONCE, |end| end);

@@ -46,8 +46,7 @@ async fn served(newest: u32) -> Server {
 
 #[tokio::test(start_paused = true)]
 async fn each_version_takes_what_is_sent_and_what_it_cannot_take_is_refused_in_the_plan() {
-    let settings =
-        "driver: fake-hardware, interfaces: {firmware_interface: redfish}";
+    let settings = "driver: fake-hardware, interfaces: {firmware_interface: redfish}";
     for newest in VERSIONS {
         let server = served(newest).await;
         let design = site(&server.url, settings, &["plain".to_owned()], MACHINES);

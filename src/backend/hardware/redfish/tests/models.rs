@@ -83,7 +83,7 @@ impl Case {
             settings,
             if is_one { "" } else { "system: '1'" },
         );
-        if let Err(error) = site.act(StepKind::Prepare).await {
+        if let Err(error) = run(&site, StepKind::Prepare).await {
             let changes = bmc.changes();
             let is_tried =
                 |line: &String| line.contains("/Sessions") || line.starts_with("PATCH ~");
@@ -92,13 +92,13 @@ impl Case {
                 false => Ending::Failed(format!("refused after a change: {error}: {changes:?}")),
             };
         }
-        if let Err(error) = site.act(StepKind::Deploy).await {
+        if let Err(error) = run(&site, StepKind::Deploy).await {
             return Ending::Failed(format!("deploy: {error}: {:?}", bmc.changes()));
         }
         if let Some(wrong) = wrong_after_deploy(&bmc.state(), mode.as_deref()) {
             return Ending::Failed(wrong);
         }
-        if let Err(error) = site.act(StepKind::Destroy).await {
+        if let Err(error) = run(&site, StepKind::Destroy).await {
             return Ending::Failed(format!("destroy: {error}: {:?}", bmc.changes()));
         }
         if bmc.sessions() > 0 {
@@ -110,6 +110,13 @@ impl Case {
             _ => Ending::Failed(format!("torn down: {state:?}")),
         }
     }
+}
+
+/// Carries a step out as a run of it alone.
+async fn run(site: &Site, kind: StepKind) -> Result<(), ActError> {
+    let ended = site.carried_out(kind, None, Vec::new()).await;
+    site.hardware.leave().await;
+    ended
 }
 
 /// What is not as it should be after a deploy.
