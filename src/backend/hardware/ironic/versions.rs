@@ -1,4 +1,4 @@
-//! What trueup uses of Ironic's API that not each version has.
+//! Parts of Ironic's API that not each version has.
 //!
 //! One table says since when ([`Feature::since`]); what is used of the API beside it, each version from
 //! [`FLOOR`](super::api::FLOOR) on has. What a design needs and the version of a server lacks is refused where it is
@@ -18,7 +18,7 @@ pub(super) enum Feature {
     DeploySteps,
     /// The terms of settings of the BIOS.
     Terms,
-    /// What an inspection found.
+    /// The inventory of an inspection.
     Inventory,
     /// Versions of firmware.
     Firmware,
@@ -43,7 +43,7 @@ impl Feature {
         }
     }
 
-    /// What is said of it: `deploy steps need`.
+    /// The words of a refusal: `deploy steps need`.
     fn need(self) -> &'static str {
         match self {
             Self::DeploySteps => "deploy steps (`platform.deploy_steps`) need",
@@ -57,7 +57,7 @@ impl Feature {
     }
 }
 
-/// What services a machine in use; `runbook`: with one.
+/// The part of the API that services a machine in use; `runbook`: with one.
 pub(super) fn of_service(runbook: bool) -> Feature {
     match runbook {
         true => Feature::Runbooks,
@@ -86,7 +86,7 @@ impl Api {
     }
 }
 
-/// What the deploy of a machine uses; `is_new`: it is enrolled before.
+/// The parts that the deploy of a machine uses; `is_new`: it is enrolled before.
 fn used(node: &NodeDesign, settings: &Settings, is_new: bool) -> Vec<Feature> {
     let mut used = Vec::new();
     let system = node.sections.get(&Section::OperatingSystem);

@@ -129,11 +129,11 @@ fn eject_shapes(has_action: bool) -> Vec<Shape> {
     }
 }
 
-/// Where virtual drives may be.
+/// A place of virtual drives.
 enum Place {
     /// Their collection, where the system links one.
     Collection(Option<Arc<str>>),
-    /// What manages the system.
+    /// A manager of the system.
     Manager(Arc<str>),
 }
 
@@ -261,7 +261,7 @@ impl Machine<'_> {
     }
 
     /// Ejects whatever is in, inserts the node's image, and reads that back. Where a drive refuses it, the next is asked:
-    /// some are kept for other uses, and do not say so.
+    /// some are kept for other uses, and report nothing of that.
     pub(super) async fn insert(&self, node: &NodeDesign) -> Result<(), ActError> {
         let Some(image) = &self.backend.settings.image else {
             return self
@@ -331,10 +331,16 @@ impl Machine<'_> {
         self.adapt(drive, way, (target, shapes), body).await
     }
 
-    /// Ejects whatever is inserted, where there are drives.
+    /// Ejects whatever is inserted, where there are drives. One that a deploy has not used, and that keeps what is in, is left.
     pub(super) async fn eject(&self) -> Result<(), ActError> {
-        for drive in self.drives_for_images().await? {
-            self.eject_from(&drive).await?;
+        let drives = self.drives_for_images().await?;
+        let took = self.known_media().and_then(|media| media.took);
+        for (at, drive) in drives.iter().enumerate() {
+            let is_used = took.as_ref().map_or(at == 0, |took| *took == drive.path);
+            match self.eject_from(drive).await {
+                Err(error @ ActError::Permanent(_)) if !is_used => log::info!("{error}"),
+                ended => drop(ended?),
+            }
         }
         Ok(())
     }

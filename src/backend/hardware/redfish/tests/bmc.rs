@@ -98,7 +98,7 @@ pub(super) struct State {
     pub(super) log: Vec<Value>,
     /// Firmware and settings that can be changed ([`State::hardware`]).
     pub(super) hardware: Option<Hardware>,
-    /// What stands before it.
+    /// The layer of its quirks.
     pub(super) layer: Layer,
     was_switched: bool,
     sessions: Vec<String>,

@@ -1,6 +1,6 @@
 //! Models of controllers as data: each row of `models.json` is one quirk of a model, with its public source. Each row by itself,
-//! all rows of a model together, and rows of any models together are deployed and torn down, or refused before anything is
-//! changed.
+//! all rows of a model together, and rows of any models together are deployed, serviced
+//! where they can be, and torn down, or refused before anything is changed.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,10 @@ use super::*;
 const COMBINATIONS: u64 = 60;
 /// Models that have to be deployed.
 const MOST_MODELS: usize = 15;
+
+/// Values for which a machine is serviced.
+const DOCUMENT: &str = "---\nschema: trueup/Hardware/v1\nmetadata: {name: all}\ndata:\n  mode: enforce\n  \
+    firmware: {NIC.1: {version: '22.5', image: {url: 'http://images/NIC.1_22.5.bin'}}}\n  bios: {Turbo: Enabled}\n";
 
 /// A row of the table.
 #[derive(Clone, Debug, Deserialize)]
@@ -78,11 +82,9 @@ impl Case {
         (self.fault)(&mut bmc.state());
         let mode = bmc.state().mode.clone();
         let is_one = bmc.state().others.is_empty();
-        let site = site(
-            &[bmc.port()],
-            settings,
-            if is_one { "" } else { "system: '1'" },
-        );
+        bmc.state().hardware();
+        let own = if is_one { "" } else { "system: '1'" };
+        let site = opened(&(text(&[bmc.port()], settings, own) + DOCUMENT));
         if let Err(error) = run(&site, StepKind::Prepare).await {
             let changes = bmc.changes();
             let is_tried =
@@ -96,6 +98,9 @@ impl Case {
             return Ending::Failed(format!("deploy: {error}: {:?}", bmc.changes()));
         }
         if let Some(wrong) = wrong_after_deploy(&bmc.state(), mode.as_deref()) {
+            return Ending::Failed(wrong);
+        }
+        if let Some(wrong) = wrong_after_service(&site, &bmc).await {
             return Ending::Failed(wrong);
         }
         if let Err(error) = run(&site, StepKind::Destroy).await {
@@ -119,13 +124,36 @@ async fn run(site: &Site, kind: StepKind) -> Result<(), ActError> {
     ended
 }
 
-/// What is not as it should be after a deploy.
+/// The state of a controller, where it is not as it should be after a deploy.
 fn wrong_after_deploy(state: &State, mode: Option<&str>) -> Option<String> {
     let (enabled, target) = &state.boot;
     let is_usual = enabled == "Disabled" || target == "Hdd";
     let is_kept = mode.is_none() || state.mode.as_deref() == mode;
     let is_right = state.is_on && is_usual && is_kept && state.image.is_none();
     (!is_right).then(|| format!("deployed: {state:?}"))
+}
+
+/// Services a machine: what is wrong after it, unless it was refused before anything was changed.
+async fn wrong_after_service(site: &Site, bmc: &Bmc) -> Option<String> {
+    let parameters =
+        Parameters::of_settings(&[("bios.Turbo", "Enabled"), ("firmware.NIC.1", "22.5")]);
+    let ended = site
+        .carried_out(StepKind::Service, Some(parameters), Vec::new())
+        .await;
+    site.hardware.leave().await;
+    let mut state = bmc.state();
+    let is_on = state.is_on;
+    let hardware = state.hardware();
+    let is_untouched = hardware.asked.is_empty() && hardware.patched.is_empty();
+    let is_done = hardware.attributes["Turbo"] == "Enabled" && hardware.versions["NIC.1"] == "22.5";
+    match ended {
+        Ok(()) if is_done && is_on => None,
+        Err(ActError::Permanent(_) | ActError::Refused(_)) if is_untouched && is_on => None,
+        ended => Some(format!(
+            "service: {ended:?}: on {is_on}, done {is_done}: {:?}",
+            bmc.server.lines()
+        )),
+    }
 }
 
 /// Drives all cases: how each ended.

@@ -1,5 +1,5 @@
-//! Quirks of controllers as data (`models.json`): what each changes of the controller of the tests ([`State`]), of what that
-//! is asked, and of what it answers.
+//! Quirks of controllers as data (`models.json`): each changes the controller of the tests ([`State`]), its requests or its
+//! answers.
 
 use std::time::{Duration, Instant};
 
@@ -67,8 +67,8 @@ pub(super) enum Quirk {
     Erases(Erase),
     /// A task that was begun is not found.
     TasksVanish,
-    /// A system beside its own, listed first.
-    Beside(String),
+    /// Another system than its own, listed first.
+    Neighbour(String),
     MediaAtManager,
     /// A virtual drive that is listed first, and takes no image.
     MediaBefore(String),
@@ -88,7 +88,7 @@ pub(super) enum Quirk {
     ShowsFile,
     LinksWithSlash,
     WholeLinks,
-    /// What is read without a slash at its end is redirected.
+    /// Reads without a slash at the end of their path are redirected.
     RedirectsToSlash,
     /// The kinds of reset that it has; not told where the names are hidden.
     Resets(Vec<String>),
@@ -115,11 +115,11 @@ pub(super) enum Quirk {
     RefusesOdataVersion,
     Http10,
     Bom,
-    /// What it answers is called HTML.
+    /// Its answers are called HTML.
     CalledHtml,
 }
 
-/// What stands before the controller of the tests.
+/// A layer before the controller of the tests.
 #[derive(Debug, Default)]
 pub(super) struct Layer {
     quirks: Vec<Quirk>,
@@ -145,7 +145,7 @@ impl State {
                 Quirk::Refuses(name) => self.refuses.push(leaked(name)),
                 Quirk::Demands(name) => self.demands.push(leaked(name)),
                 Quirk::Lacks(name) => self.lacks.push(leaked(name)),
-                Quirk::Beside(name) => self.others.push(leaked(name)),
+                Quirk::Neighbour(name) => self.others.push(leaked(name)),
                 Quirk::Mode(mode) => self.mode = Some(mode.clone()),
                 Quirk::ForgetsMode => self.forgets_mode = true,
                 Quirk::Versions(versions) => self.versions = *versions,
@@ -208,7 +208,7 @@ impl Layer {
         self.last_image = state.image.clone().or_else(|| self.last_image.take());
     }
 
-    /// What answers in the place of what is asked.
+    /// The answer in the place of that of the controller.
     fn before(&mut self, state: &mut State, received: &Received) -> Option<Reply> {
         self.asked += 1;
         let is_each = |count: usize| self.asked.is_multiple_of(count);
@@ -258,10 +258,7 @@ impl Layer {
             received.path = received.path.replace(&other, &own);
         }
         let reply = match (&*received.method, &*path) {
-            ("GET", MANAGER) => Reply::json(
-                200,
-                json!({"Id": "1", "VirtualMedia": link(format!("{MANAGER}/VirtualMedia"))}),
-            ),
+            ("GET", MANAGER) if self.has(&Quirk::MediaAtManager) => self.manager(state, &received),
             ("GET", RESETS) => Reply::json(200, self.resets_told()),
             ("GET", TASK) => {
                 Reply::json(200, json!({"TaskState": "Completed", "TaskStatus": "OK"}))
@@ -282,6 +279,17 @@ impl Layer {
             }
             reply => reply,
         }
+    }
+
+    /// The manager, with its virtual drives.
+    fn manager(&self, state: &mut State, received: &Received) -> Reply {
+        let own = match state.answer_plainly(received) {
+            Reply::Json(200, _, value) => value,
+            _ => json!({"Id": "1"}),
+        };
+        let mut told = own;
+        told["VirtualMedia"] = link(format!("{MANAGER}/VirtualMedia"));
+        Reply::json(200, told)
     }
 
     fn resets_told(&self) -> Value {
@@ -421,7 +429,7 @@ impl Layer {
         ))
     }
 
-    /// What is told in the place of a resource.
+    /// A resource as its quirks have it.
     fn as_told(
         &self,
         state: &State,
