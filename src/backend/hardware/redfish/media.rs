@@ -9,6 +9,7 @@ use std::time::Duration;
 use reqwest::Url;
 use serde_json::{Value, json};
 
+use super::controller::is_not_there;
 use super::machine::Machine;
 use super::resource::{Part, Resource, last};
 use super::shapes::{
@@ -210,13 +211,7 @@ impl Machine<'_> {
         let levels = self.expands.min(1);
         let members = match self.controller.parts(collection, levels).await {
             Ok(members) => members,
-            Err(failure)
-                if failure
-                    .status()
-                    .is_some_and(|status| status.as_u16() == 404) =>
-            {
-                return Ok(Vec::new());
-            }
+            Err(failure) if is_not_there(&failure) => return Ok(Vec::new()),
             Err(failure) => return Err(failure.into()),
         };
         // Most are called by what they take: the likely ones are read first, and others only where they are needed.
@@ -240,8 +235,12 @@ impl Machine<'_> {
                 break;
             }
             let drive = match part {
-                Part::Whole(drive) => drive,
-                Part::Link(path) => self.controller.get(&path).await?,
+                Part::Whole(drive) if !drive.texts("/MediaTypes").is_empty() => Some(drive),
+                // Some write members out without their values.
+                part => self.controller.get_if_there(part.path()).await?,
+            };
+            let Some(drive) = drive else {
+                continue;
             };
             if takes_discs(&drive) {
                 discs.push(drive);

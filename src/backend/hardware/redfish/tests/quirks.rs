@@ -63,6 +63,8 @@ pub(super) enum Quirk {
     /// A name that is in no answer.
     Hides(String),
     Expands(u64),
+    /// Members that are written out have no values.
+    ExpandsWithoutValues,
     /// The answer to a drive that is to erase itself.
     Erases(Erase),
     /// A task that was begun is not found.
@@ -453,6 +455,18 @@ impl Layer {
                 .flatten()
                 .filter(|each| each.get("MediaTypes").is_some());
             written.for_each(|drive| self.tell_drive(state, drive));
+            if self.has(&Quirk::ExpandsWithoutValues) {
+                let members = value["Members"].as_array_mut();
+                let written = members
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_object_mut);
+                let empty = |(name, value): (&String, &mut Value)| match &**name {
+                    "@odata.id" | "Id" => {}
+                    _ => *value = Value::Null,
+                };
+                written.for_each(|drive| drive.iter_mut().for_each(empty));
+            }
         }
         if path.ends_with("/VirtualMedia/Cd") {
             self.tell_drive(state, &mut value);
