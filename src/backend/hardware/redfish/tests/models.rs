@@ -10,7 +10,7 @@ use super::bmc::State;
 use super::quirks::Quirk;
 use super::*;
 
-/// Combinations of rows of any models that are driven by default; `TRUEUP_QUIRKS` sets another number.
+/// Combinations of rows of any models that are driven by default; `TRUEUP_TEST_QUIRKS` sets another number.
 const COMBINATIONS: u64 = 60;
 /// Models that have to be deployed.
 const MOST_MODELS: usize = 15;
@@ -236,7 +236,7 @@ impl Dice {
 #[tokio::test]
 async fn quirks_of_several_models_together_are_deployed_or_refused_before_anything_is_changed() {
     let rows = rows();
-    let count = std::env::var("TRUEUP_QUIRKS")
+    let count = std::env::var("TRUEUP_TEST_QUIRKS")
         .ok()
         .and_then(|text| text.parse().ok());
     let cases = (0..count.unwrap_or(COMBINATIONS)).map(|seed| {
