@@ -65,3 +65,7 @@ pub mod step;
 pub mod telemetry;
 pub mod threads;
 pub mod workflow;
+
+/// The program and its version, as each of its requests to machines, clusters, forges and collectors names them
+/// (`User-Agent`).
+pub const USER_AGENT: &str = concat!("trueup/", env!("CARGO_PKG_VERSION"));

@@ -220,11 +220,9 @@ fn prune_tags(
         let those = names.iter().filter_map(|name| there.get_key_value(*name));
         delete_there(remote, those)?;
     }
-    for name in &names {
-        if let Some(id) = here.get(*name) {
-            repository.delete_ref(name, *id)?;
-        }
-    }
+    let those = names.iter().filter_map(|name| here.get_key_value(*name));
+    let those: Vec<_> = those.map(|(name, id)| (name.as_str(), *id)).collect();
+    repository.delete_refs(&those)?;
     let short = |name: &&String| name.trim_start_matches("refs/tags/").to_owned();
     Ok(names.iter().map(short).collect())
 }

@@ -12,6 +12,7 @@ use super::context::Context;
 use super::signals;
 use super::{Failure, FailureKind, action, command, complete, help};
 use crate::diagnostic::nearest;
+use crate::repository::replace_file;
 
 #[derive(Debug, Args)]
 pub(super) struct CompletionsCommand {
@@ -113,7 +114,10 @@ fn show(context: &Context, command: &clap::Command) -> Result<(), Failure> {
 /// Writes the page of a command and of those below it.
 fn write_pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name());
-    std::fs::write(folder.join(format!("{name}.1")), help::page(command)?)?;
+    let page = help::page(command)?;
+    replace_file(&folder.join(format!("{name}.1")), |out| {
+        out.write_all(&page)
+    })?;
     for below in command.get_subcommands() {
         write_pages(below, folder)?;
     }

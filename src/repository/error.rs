@@ -288,7 +288,7 @@ impl Error {
                 path.display()
             ),
             Self::Bare { path } => format!(
-                "run trueup in a checkout: `git clone {}`, or `git worktree add`",
+                "`--rev REV` names what `validate`, `render` and `plan` read of it; else run trueup in a checkout: `git clone {}`, or `git worktree add`",
                 path.display()
             ),
             Self::Format { format, .. } => match format {

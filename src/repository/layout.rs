@@ -46,10 +46,12 @@ const HARMLESS: [&str; 5] = [
 /// The parts of a repository.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The top folder of the worktree.
+    /// The top folder of the worktree; of a bare repository its own folder.
     pub(super) root: PathBuf,
     /// The folder of this worktree's git data.
     pub(super) git_dir: PathBuf,
+    /// Whether there is no worktree.
+    pub(super) is_bare: bool,
     pub(super) configuration: Configuration,
 }
 
@@ -60,14 +62,13 @@ impl Layout {
         variables: &dyn Fn(&Path) -> Environment,
     ) -> Result<(Self, git2::Repository), Error> {
         let Some(top) = top_of(start) else {
-            // What looks like a repository without a worktree may be files that a change of the design brings,
+            // Below no worktree: what looks like a repository there may be files that a change of the design brings,
             // configuration included.
-            return Err(match git2::Repository::discover_path(start, NO_CEILINGS) {
-                Ok(path) => Error::Bare { path },
-                Err(_) => Error::NoRepository {
-                    start: start.to_owned(),
-                },
-            });
+            let found = git2::Repository::discover_path(start, NO_CEILINGS);
+            let path = found.map_err(|_| Error::NoRepository {
+                start: start.to_owned(),
+            })?;
+            return Self::bare(start, &path, variables);
         };
         let environment = variables(&top);
         if is_plain(&top, &environment) {
@@ -77,10 +78,26 @@ impl Layout {
             let layout = Self {
                 root: top,
                 git_dir,
+                is_bare: false,
                 configuration,
             };
             return Ok((layout, handle));
         }
+        let layout = Self::asked(start, &top, &environment)?;
+        layout.refuse_unknown_formats()?;
+        let handle = open(&layout.git_dir, &layout.root)?;
+        Ok((layout, handle))
+    }
+
+    /// The layout of a bare repository, where the git program takes it for one: its rules for owners and for such
+    /// repositories (`safe.directory`, `safe.bareRepository`) hold.
+    fn bare(
+        start: &Path,
+        path: &Path,
+        variables: &dyn Fn(&Path) -> Environment,
+    ) -> Result<(Self, git2::Repository), Error> {
+        let top = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let environment = variables(&top);
         let layout = Self::asked(start, &top, &environment)?;
         layout.refuse_unknown_formats()?;
         let handle = open(&layout.git_dir, &layout.root)?;
@@ -96,16 +113,16 @@ impl Layout {
             "--absolute-git-dir",
             "--show-toplevel",
         ])?;
-        // Of a bare repository it prints all but the last.
+        // Of a bare repository it prints all but the last, and refuses that.
         let mut lines = folders.stdout.lines();
-        let (is_bare, git_dir) = (lines.next(), lines.next().map(PathBuf::from));
-        if let (Some("true"), Some(path)) = (is_bare, &git_dir) {
-            return Err(Error::Bare { path: path.clone() });
-        }
-        let (true, Some(git_dir), Some(root), None) =
-            (folders.success, git_dir, lines.next(), lines.next())
-        else {
-            return Err(refusal(start, top, folders.stderr));
+        let is_bare = lines.next() == Some("true");
+        let git_dir = lines.next().map(PathBuf::from);
+        let (git_dir, root) = match (git_dir, is_bare, lines.next(), lines.next()) {
+            (Some(git_dir), true, None, None) => (git_dir.clone(), git_dir),
+            (Some(git_dir), false, Some(root), None) if folders.success => {
+                (git_dir, PathBuf::from(root))
+            }
+            _ => return Err(refusal(start, top, folders.stderr)),
         };
         let listed = ask(&["config", "--list", "-z", "--show-scope"])?;
         if !listed.success {
@@ -115,8 +132,9 @@ impl Layout {
             });
         }
         Ok(Self {
-            root: PathBuf::from(root),
+            root,
             git_dir,
+            is_bare,
             configuration: Configuration::listed(&listed.stdout),
         })
     }

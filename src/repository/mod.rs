@@ -79,10 +79,11 @@ pub use tag::{NewTag, Tag};
 pub use tree::{Content, blob_id, site_digest};
 pub use worktree::{Dirty, LARGEST_FILE, WorktreeChange};
 
-/// A git repository with a worktree.
+/// A git repository.
 pub struct Repository {
     root: PathBuf,
     git_dir: PathBuf,
+    is_bare: bool,
     common_dir: PathBuf,
     /// The configuration of git.
     configuration: Mutex<Arc<Configuration>>,
@@ -113,7 +114,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// No repository, one of another user, a bare one, or one in a format that libgit2 cannot read;
+    /// No repository, one of another user, or one in a format that libgit2 cannot read;
     /// each with a hint.
     pub fn discover(start: &Path) -> Result<Self, Error> {
         Self::found(start, &|_| None)
@@ -148,6 +149,7 @@ impl Repository {
             environment: variables(&layout.root),
             root: layout.root,
             git_dir: layout.git_dir,
+            is_bare: layout.is_bare,
             common_dir: handle.commondir().to_owned(),
             cache: Cache::none(),
             others: Vec::new(),
@@ -194,6 +196,22 @@ impl Repository {
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache
+    }
+
+    /// Whether it has no worktree: then its own folder is its root.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        self.is_bare
+    }
+
+    /// The error where the worktree of a bare repository would be read.
+    fn need_worktree(&self) -> Result<(), Error> {
+        match self.is_bare {
+            false => Ok(()),
+            true => Err(Error::Bare {
+                path: self.root.clone(),
+            }),
+        }
     }
 
     /// The top folder of the worktree, absolute.

@@ -151,7 +151,9 @@ impl Repository {
         command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
         command.arg("--git-dir").arg(&self.git_dir);
         // Where it is told the first, it takes the folder that it is in for the second.
-        command.arg("--work-tree").arg(&self.root);
+        if !self.is_bare {
+            command.arg("--work-tree").arg(&self.root);
+        }
         command.current_dir(&self.root);
         command
     }

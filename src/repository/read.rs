@@ -130,12 +130,33 @@ impl Repository {
 ///
 /// # Errors
 ///
-/// It cannot be written.
+/// It cannot be written; the error tells that the one that is there stays.
 pub fn replace_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let found = std::fs::metadata(path);
+    let is_kept = found.as_ref().is_ok_and(std::fs::Metadata::is_file);
+    replace_found(path, found, write).map_err(|error| {
+        let why = match error.kind() {
+            io::ErrorKind::StorageFull => "the disk is full".to_owned(),
+            _ => error.to_string(),
+        };
+        match is_kept {
+            true => io::Error::new(
+                error.kind(),
+                format!("{why}; the file that is there stays as it was"),
+            ),
+            false => io::Error::new(error.kind(), why),
+        }
+    })
+}
+
+fn replace_found(
+    path: &Path,
+    found: io::Result<std::fs::Metadata>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     // A terminal, a pipe: nothing of them could be kept.
     if found.as_ref().is_ok_and(|found| !found.is_file()) {
         let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);

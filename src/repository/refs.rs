@@ -7,7 +7,7 @@
 //! are always files: a repository with reftable is refused when it is opened). No reflog is kept: the
 //! refs that trueup moves are lines of commits, which are their own log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -20,6 +20,9 @@ use super::{Error, ObjectId, Repository, git};
 /// How often a lock file is tried, and the pause between: about two seconds in all.
 const TRIES: u32 = 400;
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How many refs are deleted together: so many lock files exist at the same time.
+const DELETED_AT_ONCE: usize = 500;
 
 /// The refs that git has packed into one file.
 const PACKED: &str = "packed-refs";
@@ -108,34 +111,58 @@ impl Repository {
     ///
     /// [`Error::RefMoved`] where it has another value by now, or is gone: nothing was changed.
     pub fn delete_ref(&self, name: &str, expected: ObjectId) -> Result<(), Error> {
-        check_name(name)?;
-        let moved = |found| Error::RefMoved {
+        self.delete_refs(&[(name, expected)])
+    }
+
+    /// Deletes refs that have the observed values, some hundred at a time: the file of the packed refs is written anew for
+    /// each such part, and not for each ref.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RefMoved`] where one has another value by now, or is gone: nothing of its part was changed.
+    pub fn delete_refs(&self, refs: &[(&str, ObjectId)]) -> Result<(), Error> {
+        refs.chunks(DELETED_AT_ONCE)
+            .try_for_each(|part| self.delete_together(part))
+    }
+
+    fn delete_together(&self, refs: &[(&str, ObjectId)]) -> Result<(), Error> {
+        let moved = |name: &str, expected, found| Error::RefMoved {
             name: name.to_owned(),
             expected: Some(expected),
             found,
         };
-        let path = self.common_dir.join(name);
-        if self.direct_ref(name)?.is_none() {
-            return Err(moved(None));
+        let mut locks = Vec::with_capacity(refs.len());
+        let mut paths = Vec::with_capacity(refs.len());
+        for (name, expected) in refs {
+            check_name(name)?;
+            let path = self.common_dir.join(name);
+            if self.direct_ref(name)?.is_none() {
+                return Err(moved(name, *expected, None));
+            }
+            locks.push(self.lock_ref(name, &path)?);
+            let found = self.direct_ref(name)?;
+            if found != Some(*expected) {
+                return Err(moved(name, *expected, found));
+            }
+            paths.push(path);
         }
-        let _lock = self.lock_ref(name, &path)?;
-        let found = self.direct_ref(name)?;
-        if found != Some(expected) {
-            return Err(moved(found));
-        }
-        // While they are locked, the ref that is about to go cannot be packed.
+        // While they are locked, the refs that are about to go cannot be packed.
         let packed = self.common_dir.join(PACKED);
         let lock = self.lock_ref(PACKED, &packed)?;
-        if let Some(rest) = packed_without(&packed, name)? {
+        let names = refs.iter().map(|(name, _)| name.as_bytes()).collect();
+        if let Some(rest) = packed_without(&packed, &names)? {
             replace(&lock, PACKED, &packed, &rest)?;
         }
-        match fs::remove_file(&path) {
-            Ok(()) => {}
-            // It was packed; at its path may be nothing, or an empty folder.
-            Err(error) if error.kind() == ErrorKind::NotFound || path.is_dir() => {}
-            Err(error) => return Err(writing(&path)(error)),
+        for path in &paths {
+            match fs::remove_file(path) {
+                Ok(()) => {}
+                // It was packed; at its path may be nothing, or an empty folder.
+                Err(error) if error.kind() == ErrorKind::NotFound || path.is_dir() => {}
+                Err(error) => return Err(writing(path)(error)),
+            }
         }
-        path.parent().map_or(Ok(()), sync_folder)
+        let folders: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+        folders.into_iter().try_for_each(sync_folder)
     }
 
     /// Gives a ref a value whatever it was: for refs that are copies of another repository's. Durable on
@@ -270,9 +297,9 @@ fn replace(lock: &LockFile, name: &str, path: &Path, bytes: &[u8]) -> Result<(),
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// The packed refs without one of them; `None` where it is not among them. A line is `ID NAME`; what
+/// The packed refs without some of them; `None` where none is among them. A line is `ID NAME`; what
 /// a tag points to follows it as `^ID`.
-fn packed_without(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Error> {
+fn packed_without(path: &Path, names: &BTreeSet<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
     let packed = match fs::read(path) {
         Ok(packed) => packed,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -288,7 +315,8 @@ fn packed_without(path: &Path, name: &str) -> Result<Option<Vec<u8>>, Error> {
     for line in packed.split_inclusive(|byte| *byte == b'\n') {
         if !line.starts_with(b"^") {
             let named = line.trim_ascii_end().splitn(2, |byte| *byte == b' ').nth(1);
-            is_left_out = !line.starts_with(b"#") && named == Some(name.as_bytes());
+            is_left_out =
+                !line.starts_with(b"#") && named.is_some_and(|named| names.contains(named));
         }
         if !is_left_out {
             rest.extend_from_slice(line);

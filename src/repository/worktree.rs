@@ -68,6 +68,7 @@ impl Repository {
         work: impl FnOnce(&dyn Folders) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let Some(revision) = revision else {
+            self.need_worktree()?;
             let folders = WorktreeFolders::of(self)?;
             folders.read_ahead(selection);
             return work(&folders);
@@ -81,6 +82,7 @@ impl Repository {
     ///
     /// A folder cannot be read.
     pub fn worktree_folders(&self, folder: &str) -> Result<Vec<String>, Error> {
+        self.need_worktree()?;
         let mut names = walk::folders_in(&WorktreeFolders::of(self)?, folder)?;
         names.sort_unstable();
         Ok(names)
@@ -90,6 +92,9 @@ impl Repository {
     /// folder that cannot be read. No file is read, so that it costs little beside a listing.
     #[must_use]
     pub fn worktree_files_called(&self, name: &str) -> Vec<String> {
+        if self.is_bare {
+            return Vec::new();
+        }
         let skipped = self.skipped().unwrap_or_default();
         let is_meant = |path: &String| {
             let mut parts = path.rsplit('/');

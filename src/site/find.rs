@@ -137,7 +137,7 @@ pub fn locate(
 ) -> Result<Location, Error> {
     let view = View {
         repository,
-        at: At::Worktree,
+        at: At::Worktree.or_head(repository)?,
     };
     let found = nearest(&view, from, wanted)?;
     match named(&view, &found.site) {
@@ -196,6 +196,7 @@ fn nearest(view: &View<'_>, from: &str, wanted: Option<&str>) -> Result<Location
 ///
 /// Git fails.
 pub fn site_names(repository: &Repository, at: At, from: &str) -> Result<Vec<String>, Error> {
+    let at = at.or_head(repository)?;
     let view = View { repository, at };
     let mut folder = Some(from);
     while let Some(here) = folder {
@@ -237,7 +238,14 @@ fn all_sites(view: &View<'_>) -> Result<BTreeMap<String, String>, Error> {
 
 /// The definitions of the sites of a name, sorted by path.
 fn named(view: &View<'_>, site: &SiteName) -> Vec<String> {
-    let mut paths = view.repository.worktree_files_called(DEFINITION);
+    let mut paths = match view.at {
+        At::Worktree => view.repository.worktree_files_called(DEFINITION),
+        // One that cannot be listed was not found either.
+        At::Commit(_) => {
+            let entries = definitions(view).unwrap_or_default().into_iter();
+            entries.map(|entry| entry.path.to_string()).collect()
+        }
+    };
     paths.retain(|path| {
         // One that cannot be read has the name of its folder, and is of no site that works.
         let bytes = view.file(path).ok().flatten().unwrap_or_default();
@@ -276,6 +284,7 @@ pub struct FoundSite {
 ///
 /// There is none, or git fails.
 pub fn locate_all(repository: &Repository, at: At) -> Result<Vec<FoundSite>, Error> {
+    let at = at.or_head(repository)?;
     let view = View { repository, at };
     let mut all = Vec::new();
     for entry in definitions(&view)? {

@@ -32,7 +32,7 @@ use crate::design::{Design, Documented, Guards, NodeName, SiteName};
 use crate::diagnostic::Diagnostics;
 use crate::document::Document;
 use crate::render::Rendering;
-use crate::repository::{BlobId, CommitId, Mode, Selection, Tree, site_digest};
+use crate::repository::{BlobId, CommitId, Mode, Repository, Selection, Tree, site_digest};
 
 pub use find::{FoundSite, locate, locate_all, locate_at, site_names};
 pub use guards::GuardDocuments;
@@ -49,6 +49,16 @@ pub enum At {
     Worktree,
     /// A commit.
     Commit(CommitId),
+}
+
+impl At {
+    /// It, or the commit that `HEAD` names of a repository that has no worktree: where its sites are is looked for there.
+    fn or_head(self, repository: &Repository) -> Result<Self, Error> {
+        match (self, repository.is_bare()) {
+            (Self::Worktree, true) => Ok(repository.head()?.map_or(self, Self::Commit)),
+            _ => Ok(self),
+        }
+    }
 }
 
 impl fmt::Display for At {

@@ -55,7 +55,7 @@ impl CollectorClient {
             .redirect(reqwest::redirect::Policy::none())
             .timeout(timeout)
             .pool_max_idle_per_host(0)
-            .user_agent(concat!("trueup/", env!("CARGO_PKG_VERSION")))
+            .user_agent(crate::USER_AGENT)
             .build()
             .map_err(ExportError::Client)?;
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -434,6 +434,8 @@ fn used_modules(text: &str) -> BTreeSet<String> {
             }
         }
     }
+    // What the crate's root itself has, such as a constant, is of no module.
+    modules.retain(|name| name.starts_with(|letter: char| letter.is_lowercase()));
     modules
 }
 

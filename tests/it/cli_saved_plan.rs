@@ -2,7 +2,7 @@
 
 use trueup::backend::hardware::sim::{Settings, Simulator};
 
-use super::fixture::Fixture;
+use super::fixture::{Ended, Fixture};
 
 /// Where the plan is saved: beside the checkout.
 fn file(fixture: &Fixture) -> String {
@@ -164,5 +164,56 @@ fn a_plan_is_shown_as_a_comment_and_as_a_graph() {
     for format in ["dot", "mermaid"] {
         let graph = fixture.run(&["plan", "--format", format]).with(0).stdout;
         assert!(graph.contains("ntp01"), "{graph}");
+    }
+}
+
+/// The program in a shell in which no file can be written beyond a block, as on a full disk.
+fn limited(fixture: &Fixture, arguments: &[&str]) -> Ended {
+    let plain = fixture.command(arguments);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"]);
+    command.arg(plain.get_program()).args(arguments);
+    command
+        .current_dir(plain.get_current_dir().unwrap())
+        .env_clear();
+    let set = plain
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
+    command.envs(set).stdin(std::process::Stdio::null());
+    command.output().unwrap().into()
+}
+
+#[test]
+fn a_file_that_cannot_be_written_whole_stays_as_it_was_and_that_is_told() {
+    let fixture = Fixture::one_rack();
+    let file = file(&fixture);
+    for flags in [
+        &["plan", "-o", &file][..],
+        &["plan", "--save-observed", &file],
+        &["bundle", "-o", &file],
+    ] {
+        std::fs::write(&file, "what was before").unwrap();
+        let ended = limited(&fixture, flags);
+        assert!(
+            ended.code == 1
+                && ended
+                    .stderr
+                    .contains("; the file that is there stays as it was"),
+            "{flags:?}: {} {}",
+            ended.code,
+            ended.stderr
+        );
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap(),
+            "what was before",
+            "{flags:?}"
+        );
+        let beside = std::fs::read_dir(fixture.checkout.outside()).unwrap();
+        let names = beside.map(|entry| entry.unwrap().file_name());
+        assert!(
+            names
+                .into_iter()
+                .all(|name| !name.to_string_lossy().starts_with(".trueup-"))
+        );
     }
 }

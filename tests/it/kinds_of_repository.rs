@@ -427,3 +427,70 @@ fn no_program_of_the_repository_is_run_where_nothing_is_contacted() {
     git(&["status", "--porcelain"]);
     assert!(mark.exists());
 }
+
+#[test]
+fn a_bare_repository_is_read_by_its_revisions() {
+    let world = World::new();
+    let clone = world.clone(&[]);
+    let bare = clone.checkout.outside().join("bare.git");
+    let place = bare.to_str().unwrap();
+    let url = world.origin.url();
+    clone
+        .checkout
+        .git(&["clone", "--quiet", "--bare", &url, place]);
+    let machines = clone.checkout.outside().join("machines");
+    let git = |arguments: &[&str]| {
+        clone
+            .checkout
+            .git(&[&["--git-dir", place], arguments].concat());
+    };
+    git(&[
+        "config",
+        "trueup.simulatedSites",
+        machines.to_str().unwrap(),
+    ]);
+    let none = "is bare: it has no worktree";
+    for (line, code, words) in [
+        ("validate --rev main", 0, ""),
+        ("validate --rev HEAD~1", 0, ""),
+        ("render --rev main", 0, ""),
+        ("plan --rev main --detailed-exitcode", 2, ""),
+        ("plan --rev HEAD --observed none", 0, ""),
+        ("log", 0, ""),
+        ("validate", 1, none),
+        ("validate", 1, "`--rev REV`"),
+        ("plan", 1, none),
+        ("apply --yes", 1, none),
+        ("validate --rev nothing", 1, "nothing"),
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let output = clone.command(&arguments).current_dir(&bare).output();
+        let ended: super::fixture::Ended = output.unwrap().into();
+        assert!(
+            ended.code == code && ended.stderr.contains(words),
+            "`trueup {line}` ended with {}\nstdout:\n{}\nstderr:\n{}",
+            ended.code,
+            ended.stdout,
+            ended.stderr
+        );
+    }
+    // Where git is told not to take it for a repository, it is none.
+    let strict = ["config", "--global", "safe.bareRepository", "explicit"];
+    let mut command = std::process::Command::new("git");
+    let home = clone.checkout.outside();
+    command
+        .args(strict)
+        .env("HOME", home)
+        .env("GIT_CONFIG_GLOBAL", home.join(".gitconfig"));
+    assert!(command.status().unwrap().success());
+    let output = clone
+        .command(&["validate", "--rev", "main"])
+        .current_dir(&bare)
+        .output();
+    let ended: super::fixture::Ended = output.unwrap().into();
+    assert!(
+        ended.code != 0 && ended.stderr.contains("safe.bareRepository"),
+        "{}",
+        ended.stderr
+    );
+}

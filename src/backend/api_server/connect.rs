@@ -114,7 +114,7 @@ impl Connection {
         };
         self.refuse_plain_http(&config)?;
         config.connect_timeout = Some(CONNECT);
-        let agent = HeaderValue::from_static(concat!("trueup/", env!("CARGO_PKG_VERSION")));
+        let agent = HeaderValue::from_static(crate::USER_AGENT);
         config.headers.push((USER_AGENT, agent));
         // Retries are decided by each step.
         config.default_retry = false;

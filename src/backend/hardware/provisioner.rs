@@ -121,6 +121,11 @@ impl Roster {
         self.designed.contains(&node.name)
     }
 
+    /// Whether these are all nodes of the design.
+    pub(super) fn are_all(&self, nodes: &[Arc<NodeDesign>]) -> bool {
+        nodes.len() >= self.designed.len()
+    }
+
     /// Judges what was observed of a node's machine; `designed`: what the document names of it.
     pub(super) fn judge(
         &self,

@@ -114,7 +114,7 @@ impl Client {
             .connect_timeout(limits.connect.min(limits.request))
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(limits.per_host)
-            .user_agent(concat!("trueup/", env!("CARGO_PKG_VERSION")))
+            .user_agent(crate::USER_AGENT)
             .build()
             .map_err(TrustError::Client)?;
         Ok(Self {

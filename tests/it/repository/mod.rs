@@ -79,7 +79,9 @@ fn a_repository_is_found_from_a_folder_in_it_and_its_absence_has_a_way_out() {
 
     let bare = checkout.outside().join("bare.git");
     checkout.git(&["init", "--quiet", "--bare", bare.to_str().unwrap()]);
-    let error = Repository::discover(&bare).unwrap_err();
+    let repository = Repository::discover(&bare).unwrap();
+    assert!(repository.is_bare());
+    let error = repository.worktree(&Selection::everything()).unwrap_err();
     assert!(matches!(error, Error::Bare { .. }), "{error:?}");
 }
 

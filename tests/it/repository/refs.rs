@@ -197,3 +197,33 @@ fn a_ref_that_git_has_packed_is_deleted_and_the_others_stay() {
     checkout.git(&["fsck", "--strict"]);
     checkout.git(&["pack-refs", "--all"]);
 }
+
+#[test]
+fn many_refs_are_deleted_together_or_none_of_them_where_one_has_moved() {
+    let checkout = Checkout::new();
+    let one = checkout.commit("one").0;
+    let two = checkout.commit("two").0;
+    let names: Vec<String> = (0..1100).map(|at| format!("refs/tags/t{at:04}")).collect();
+    let lines = names.iter().map(|name| format!("{one} {name}\n"));
+    let packed: String = lines.collect();
+    checkout.write(".git/packed-refs", &packed);
+    let repository = checkout.open();
+    // One is loose, and another than it was.
+    repository.update_ref(&names[3], Some(one), two).unwrap();
+    let all = |id| names.iter().map(move |name| (name.as_str(), id));
+    let first: Vec<_> = all(one).take(5).collect();
+    assert!(matches!(
+        repository.delete_refs(&first),
+        Err(trueup::repository::Error::RefMoved { found, .. }) if found == Some(two)
+    ));
+    assert_eq!(repository.refs("refs/tags").unwrap().len(), names.len());
+    assert!(!checkout.path().join(".git/refs/tags/t0000.lock").exists());
+
+    let kept = 2;
+    let mut others: Vec<_> = all(one).skip(kept).collect();
+    others[3 - kept].1 = two;
+    repository.delete_refs(&others).unwrap();
+    let left: Vec<String> = repository.refs("refs/tags").unwrap().into_keys().collect();
+    assert_eq!(left, names[..kept]);
+    checkout.git(&["fsck", "--strict"]);
+}

@@ -18,6 +18,7 @@ mod settings;
 mod steps;
 mod values;
 mod verbs;
+mod versions;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -242,6 +243,12 @@ impl Driver for Ironic {
             (node.name.clone(), Box::new(observed))
         };
         let mut observed: ObservedNodes = nodes.iter().map(observed).collect();
+        for node in nodes {
+            let unsupported = self.unsupported(node, found(node).is_none()).await;
+            if let Some(observed) = observed.get_mut(&node.name) {
+                observed.unsupported = unsupported;
+            }
+        }
         let machines = driver::documented(nodes, &mut observed, found);
         self.compare_hardware(machines).await;
         observed

@@ -10,13 +10,11 @@ use serde_json::{Value, json};
 
 use super::api::Api;
 use super::node::{LONGEST_STEP, MOST_STEPS, Node, STEPS};
+use super::versions::Feature;
 use crate::backend::http::plain;
 use crate::backend::{ActError, Order};
 use crate::lifecycle::Verb;
 use crate::step::DeployStep;
-
-/// The version since which Ironic takes deploy steps with a deploy.
-const DEPLOY_STEPS: u32 = 69;
 
 /// The steps of a running cleaning of Ironic's own, as far as it shows them.
 #[derive(Debug, Default)]
@@ -52,8 +50,9 @@ pub(super) async fn of_design(
     let permanent = |why: String| ActError::Permanent(Arc::from(format!("{subject}: {why}")));
     let parameters = order.step.parameters.as_ref();
     let steps = parameters.map_or(&[][..], |each| &each.deploy_steps);
-    if !steps.is_empty() && !api.speaks(DEPLOY_STEPS).await? {
-        let why = format!("deploy steps need version 1.{DEPLOY_STEPS} of Ironic's API");
+    if !steps.is_empty()
+        && let Some(why) = api.lacks(Feature::DeploySteps).await?
+    {
         return Err(permanent(why));
     }
     let written = steps.iter().map(|step| {

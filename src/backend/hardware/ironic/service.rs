@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::mark;
 use super::node::Node;
 use super::steps::NodeSteps;
+use super::versions::of_service;
 use crate::backend::hardware::driver::Result;
 use crate::backend::hardware::provided::{Changes, Provided};
 use crate::backend::hardware::service::{TRIES, missing, settings, unchanged};
@@ -107,11 +108,8 @@ impl NodeSteps<'_> {
         // The one of the plan, which was reviewed.
         let runbook = task.parameters().and_then(|all| all.runbook.as_deref());
         let is_named = ironic.settings.runbook.is_some();
-        if let Some(refusal) = ironic
-            .api
-            .service_refusal(is_named || runbook.is_some())
-            .await?
-        {
+        let lacking = ironic.api.lacks(of_service(is_named || runbook.is_some()));
+        if let Some(refusal) = lacking.await? {
             return Err(task.permanent(refusal));
         }
         if runbook.is_none() && is_named {

@@ -10,7 +10,7 @@ use super::mark::{self, Marker};
 use super::node::{
     CLEAN_FAILURE, DISKS, INSPECTED, Node, disks_of_inventory, identity_of_inventory,
 };
-use super::values::INVENTORY;
+use super::versions::Feature;
 use super::{Ironic, enrol, own_steps};
 use crate::backend::hardware::driver::{Result, StepTarget};
 use crate::backend::hardware::payload;
@@ -263,7 +263,7 @@ impl<'a> NodeSteps<'a> {
     /// Writes down which disks an inspection found, for lists to show.
     async fn write_disks_down(&self, node: Node) -> Result<Node> {
         let api = &self.ironic().api;
-        if !api.speaks(INVENTORY).await? {
+        if !api.has(Feature::Inventory).await? {
             return Ok(node);
         }
         let inventory = api.inventory(&self.task.subject, &node.uuid).await?;

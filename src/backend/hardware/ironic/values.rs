@@ -17,21 +17,12 @@ use serde_json::{Map, Value};
 use super::Ironic;
 use super::api::{Api, RequestError};
 use super::node::Node;
+use super::versions::{Feature, of_service};
 use crate::backend::hardware::provided::Provided;
 use crate::backend::hardware::terms::Terms;
 use crate::design::NodeDesign;
 use crate::observed::ObservedNode;
 
-/// The version since which Ironic services machines in use.
-const SERVICE: u32 = 87;
-/// The version since which Ironic has runbooks.
-const RUNBOOKS: u32 = 92;
-/// The version since which Ironic shows the terms of settings of the BIOS.
-const TERMS: u32 = 74;
-/// The version since which Ironic shows versions of firmware.
-const FIRMWARE: u32 = 86;
-/// The version since which Ironic shows what an inspection found.
-pub(super) const INVENTORY: u32 = 81;
 /// Most machines whose values are read at once.
 const AT_ONCE: usize = 8;
 
@@ -78,7 +69,7 @@ impl Api {
         subject: &str,
         uuid: &str,
     ) -> Result<(), RequestError> {
-        if self.speaks(INVENTORY).await? {
+        if self.has(Feature::Inventory).await? {
             add_parts(values, &self.inventory(subject, uuid).await?);
         }
         Ok(())
@@ -90,7 +81,7 @@ impl Api {
         subject: &str,
         uuid: &str,
     ) -> Result<(), RequestError> {
-        let query = match self.speaks(TERMS).await? {
+        let query = match self.has(Feature::Terms).await? {
             true => "?detail=True",
             false => "",
         };
@@ -115,7 +106,7 @@ impl Api {
         subject: &str,
         uuid: &str,
     ) -> Result<(), RequestError> {
-        if !self.speaks(FIRMWARE).await? {
+        if !self.has(Feature::Firmware).await? {
             return Ok(());
         }
         for component in self.part(subject, uuid, ("firmware", "")).await? {
@@ -126,25 +117,6 @@ impl Api {
             }
         }
         Ok(())
-    }
-
-    /// Why this Ironic services no machines; `runbook`: with one.
-    pub(super) async fn service_refusal(
-        &self,
-        runbook: bool,
-    ) -> Result<Option<String>, RequestError> {
-        let (needed, what) = match runbook {
-            true => (RUNBOOKS, "runbooks need"),
-            false => (SERVICE, "a service needs"),
-        };
-        if self.speaks(needed).await? {
-            return Ok(None);
-        }
-        let version = self.version().await?;
-        Ok(Some(format!(
-            "Ironic at {} speaks version {version} of its API, and {what} 1.{needed}",
-            self.authority()
-        )))
     }
 }
 
@@ -173,7 +145,7 @@ impl Ironic {
         values.unread = read.await.err().map(|error| error.to_string().into());
         let runbook = self.runbook_of(node);
         let has_runbook = self.settings.runbook.is_some();
-        if let Ok(refusal) = api.service_refusal(has_runbook).await {
+        if let Ok(refusal) = api.lacks(of_service(has_runbook)).await {
             observed.fixed = match (refusal.as_ref().or(runbook.as_ref().err()), has_runbook) {
                 (None, true) => values.unseen(node, "Ironic").into(),
                 (refusal, _) => values

@@ -52,7 +52,7 @@ use state::Able;
 use steps::HostSteps;
 use watch::Watch;
 
-/// How many hosts are read one by one; more than these by one list.
+/// How many hosts are read one by one; more than these, and all of a site, by one list.
 const FEW: usize = 8;
 
 /// A management cluster and what a site's design says about its use.
@@ -121,10 +121,11 @@ impl Metal3 {
         observed.compare_hardware(node, &values.seen, values.unread);
     }
 
-    /// The hosts of nodes, by their own names: few one by one, many by one list.
+    /// The hosts of nodes, by their own names: few one by one, many and all of the site's by one list.
     async fn hosts(&self, nodes: &[Arc<NodeDesign>]) -> Result<HashMap<Arc<str>, Host>, ApiError> {
         let management = &self.management;
-        let found = if nodes.len() <= FEW {
+        let is_all = nodes.len() > 1 && self.roster.are_all(nodes);
+        let found = if nodes.len() <= FEW && !is_all {
             let looks = nodes.iter().map(|node| {
                 let name = self.roster.name_of(&node.name);
                 again(move || {

@@ -227,7 +227,7 @@ impl Machine<'_> {
 
     /// Has it boot from where it should the next time, and reads that back.
     pub(super) async fn boot_next(&self, node: &NodeDesign) -> Result<BootOverride, ActError> {
-        let system = self.recent().await?;
+        let system = self.unchanged().await?;
         self.check_boot(&system).await?;
         let target = target(&system, self.backend.settings.deploy.from).unwrap_or_default();
         let body = self.boot_body(node, target);
@@ -458,7 +458,7 @@ impl Machine<'_> {
 
     /// Whether its boot override was used up.
     pub(super) async fn override_is_used(&self) -> Result<bool, ActError> {
-        let system = self.sample().await?;
+        let system = self.recent().await?;
         let enabled = system.text("/Boot/BootSourceOverrideEnabled");
         Ok(enabled.is_none_or(|enabled| enabled == "Disabled"))
     }

@@ -61,6 +61,12 @@ impl Own {
     }
 }
 
+/// Whether an implementation does not have what was asked for.
+pub(super) fn is_not_there(failure: &Failure) -> bool {
+    let status = failure.status().map(|status| status.as_u16());
+    matches!(status, Some(404 | 405 | 410 | 501))
+}
+
 /// The parts of a path, without escapes, in lower case: what some service may take for the same.
 pub(super) fn parts(path: &str) -> Vec<String> {
     let path = path.split(['?', '#']).next().unwrap_or_default();
@@ -260,10 +266,8 @@ impl Controller {
     pub(super) async fn get_if_there(&self, path: &str) -> Result<Option<Resource>, Failure> {
         match self.get(path).await {
             Ok(resource) => Ok(Some(resource)),
-            Err(failure) => match failure.status().map(|status| status.as_u16()) {
-                Some(404 | 405 | 410 | 501) => Ok(None),
-                _ => Err(failure),
-            },
+            Err(failure) if is_not_there(&failure) => Ok(None),
+            Err(failure) => Err(failure),
         }
     }
 

@@ -241,7 +241,7 @@ impl Machine<'_> {
         self.check_power(&system).await?;
         self.check_comparisons(&system, node)?;
         if self.backend.settings.deploy.from == Source::VirtualMedia {
-            self.drive_for_images().await?;
+            self.check_media().await?;
         }
         self.try_boot(node, system.clone()).await?;
         if only_continuous(&system) {

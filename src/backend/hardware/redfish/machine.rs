@@ -47,12 +47,25 @@ pub(super) struct KnownController {
     expands: u64,
     /// The MAC addresses of the machine that was proven to be this one without them.
     macs: Option<(Identity, BTreeSet<String>)>,
-    /// The path of the virtual drive that takes images.
-    drive: Option<Arc<str>>,
+    /// The virtual drives that take images.
+    media: Option<KnownMedia>,
     /// The drives of the machine that it was, and when they were read.
     drives: Option<(Instant, Option<Identity>, Vec<Drive>)>,
     /// The registry of the attributes of its BIOS, by its name.
     terms: Option<(Arc<str>, Arc<Terms>)>,
+    /// Its system as it was read last, in which run and when.
+    read: Option<(usize, Instant, Resource)>,
+    /// How often something of it was changed.
+    changes: usize,
+}
+
+/// The virtual drives of a machine that take images.
+#[derive(Clone, Debug)]
+pub(super) struct KnownMedia {
+    pub(super) collection: Arc<str>,
+    pub(super) drives: Vec<Arc<str>>,
+    /// The one that took an image.
+    pub(super) took: Option<Arc<str>>,
 }
 
 /// A machine that can be asked for something.
@@ -176,9 +189,11 @@ impl Redfish {
             tasks: root.link("/Tasks").map(Arc::from),
             expands: root.expands(),
             macs: None,
-            drive: None,
+            media: None,
             drives: None,
             terms: None,
+            read: None,
+            changes: 0,
         }))
     }
 
@@ -190,7 +205,13 @@ impl Redfish {
         if *owner != node.name {
             return Some(owner.clone());
         }
-        all.nodes.insert(node.name.clone(), known.clone());
+        // What was learned of it meanwhile stays.
+        let is_same = |own: &KnownController| {
+            (&own.authority, &own.system) == (&known.authority, &known.system)
+        };
+        if !all.nodes.get(&node.name).is_some_and(is_same) {
+            all.nodes.insert(node.name.clone(), known.clone());
+        }
         None
     }
 
@@ -251,15 +272,29 @@ impl Machine<'_> {
         }
     }
 
-    /// Keeps where its virtual drive is.
-    pub(super) fn has_drive(&self, path: &Arc<str>) {
-        let path = path.clone();
-        self.learn(|known| known.drive = Some(path));
+    /// Keeps where its virtual drives are.
+    pub(super) fn has_media(&self, collection: &Arc<str>, drives: &[Resource]) {
+        let media = KnownMedia {
+            collection: collection.clone(),
+            drives: drives.iter().map(|drive| drive.path.clone()).collect(),
+            took: None,
+        };
+        self.learn(|known| known.media = Some(media));
     }
 
-    /// Where its virtual drive was.
-    pub(super) fn known_drive(&self) -> Option<Arc<str>> {
-        self.fact(|known| known.drive.clone())
+    /// Keeps that a virtual drive took an image.
+    pub(super) fn took_image(&self, drive: &Arc<str>) {
+        let drive = drive.clone();
+        self.learn(|known| {
+            if let Some(media) = &mut known.media {
+                media.took = Some(drive);
+            }
+        });
+    }
+
+    /// Its virtual drives, where they were looked for before.
+    pub(super) fn known_media(&self) -> Option<KnownMedia> {
+        self.fact(|known| known.media.clone())
     }
 
     /// Its drives as they were read last, where that was a short time ago, of the same machine, and a run is under way, which
@@ -292,11 +327,46 @@ impl Machine<'_> {
 
     /// Reads the machine: the system that was asked for, and the machine that it was proven to be.
     pub(super) async fn read_system(&self) -> Result<Resource, ActError> {
+        let begun = self.changed();
         let system = self.controller.get(&self.system).await?;
-        self.is_own(system)
+        self.own(system, begun)
     }
 
-    /// The resource that was read, where it is of the system and the machine that it should be.
+    /// Its system as a step or an observation of this run has read it a moment ago, and nothing has changed it since: the next
+    /// one begins with it.
+    fn just_read(&self) -> Option<Resource> {
+        let now = self.backend.kept.run()?;
+        let (run, at, system) = self.fact(|known| known.read.clone())?;
+        if run != now || at.elapsed() >= RECENT {
+            return None;
+        }
+        *lock(&self.last) = Some((at, system.clone()));
+        Some(system)
+    }
+
+    /// How often something of it was changed.
+    fn changed(&self) -> usize {
+        self.fact(|known| Some(known.changes)).unwrap_or_default()
+    }
+
+    /// The resource that was read, where it is of the system and the machine that it should be; `begun`: how often it had been
+    /// changed when the read began.
+    fn own(&self, system: Resource, begun: usize) -> Result<Resource, ActError> {
+        let system = self.is_own(system)?;
+        let now = Instant::now();
+        *lock(&self.last) = Some((now, system.clone()));
+        if let Some(run) = self.backend.kept.run() {
+            let read = (run, now, system.clone());
+            self.learn(|known| {
+                // What was read while it was changed may be older than the change.
+                if known.changes == begun {
+                    known.read = Some(read);
+                }
+            });
+        }
+        Ok(system)
+    }
+
     fn is_own(&self, system: Resource) -> Result<Resource, ActError> {
         if let Some(own) = system.text("/@odata.id")
             && parts(own) != parts(&self.system)
@@ -313,7 +383,6 @@ impl Machine<'_> {
         {
             return self.refuse(&format!("it has become another machine: {how}"));
         }
-        *lock(&self.last) = Some((Instant::now(), system.clone()));
         Ok(system)
     }
 
@@ -324,8 +393,9 @@ impl Machine<'_> {
             None | Some(401 | 403) => failure,
             Some(_) => failure.meaning(Class::Passing),
         };
+        let begun = self.changed();
         let system = self.controller.get(&self.system).await.map_err(meaning)?;
-        self.is_own(system)
+        self.own(system, begun)
     }
 
     /// Whether its controller lists its system, and does not show it.
@@ -341,6 +411,10 @@ impl Machine<'_> {
     /// Something of it changes: what was read of it before is of no use any more.
     pub(super) fn changes(&self) {
         *lock(&self.last) = None;
+        self.learn(|known| {
+            known.read = None;
+            known.changes += 1;
+        });
     }
 
     /// The machine as it was read a moment ago, for what decides nothing by itself; else it is read.
@@ -352,10 +426,23 @@ impl Machine<'_> {
         }
     }
 
+    /// The machine as this step has read it last, however long ago, where the step has changed nothing of it since; else it is
+    /// read. A change that names an older version of it is refused, and sent again with that of now.
+    pub(super) async fn unchanged(&self) -> Result<Resource, ActError> {
+        let last = lock(&self.last).clone();
+        match last {
+            Some((_, system)) => Ok(system),
+            None => self.sample().await,
+        }
+    }
+
     /// Observes whether it is the machine that the document means. Its MAC addresses are read only where
     /// nothing else decides; where all else proves it, once for as long as it is the same.
     pub(super) async fn prove(&mut self, node: &NodeDesign) -> Result<Sight, ActError> {
-        let system = self.read_system().await?;
+        let system = match self.just_read() {
+            Some(system) => self.is_own(system)?,
+            None => self.read_system().await?,
+        };
         let mut identity = identity_of(&system);
         let (registry, name) = (&self.backend.identities, node.name.as_str());
         let designed = node.identity();

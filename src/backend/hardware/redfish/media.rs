@@ -9,8 +9,9 @@ use std::time::Duration;
 use reqwest::Url;
 use serde_json::{Value, json};
 
+use super::controller::is_not_there;
 use super::machine::Machine;
-use super::resource::{Resource, last};
+use super::resource::{Part, Resource, last};
 use super::shapes::{
     INSERTED, Operation, PATCH, Shape, TRANSFER_METHOD, TRANSFER_PROTOCOL, WRITE_PROTECTED,
 };
@@ -22,6 +23,10 @@ use crate::threads::lock;
 
 /// How long an image may take to show, or to go.
 const TIME: Duration = Duration::from_secs(180);
+/// Most virtual drives that are read.
+const MOST_DRIVES: usize = 16;
+/// Most virtual drives that are asked to take an image.
+const MOST_ASKED: usize = 4;
 
 /// An image as a virtual drive shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +63,11 @@ impl Medium {
             Self::Named(name) => **name == *image || last(name) == last(image),
         }
     }
+}
+
+fn takes_discs(drive: &Resource) -> bool {
+    let kinds = drive.texts("/MediaTypes");
+    kinds.contains(&"CD") || kinds.contains(&"DVD")
 }
 
 /// The shapes of an inserted image: as an action where the drive offers it, else as a change of the drive.
@@ -120,91 +130,175 @@ fn eject_shapes(has_action: bool) -> Vec<Shape> {
     }
 }
 
+/// A place of virtual drives.
+enum Place {
+    /// Their collection, where the system links one.
+    Collection(Option<Arc<str>>),
+    /// A manager of the system.
+    Manager(Arc<str>),
+}
+
 impl Machine<'_> {
-    /// The virtual drive that takes images; `None` if not found.
+    /// The virtual drive that takes images: one in which something is, else the one that took an image before, else the
+    /// first; `None` if not found.
     pub(super) async fn find_drive(&self) -> Result<Option<Resource>, ActError> {
-        if let Some(path) = self.known_drive()
-            && let Some(drive) = self.controller.get_if_there(&path).await?
-        {
-            return Ok(Some(drive));
-        }
-        let found = self.look_for_drive().await?;
-        if let Some(drive) = &found {
-            self.has_drive(&drive.path);
-        }
-        Ok(found)
+        let mut drives = self.drives_for_images().await?;
+        let full = drives
+            .iter()
+            .position(|drive| Medium::of(drive) != Medium::Empty);
+        let at = full.unwrap_or_default();
+        Ok((at < drives.len()).then(|| drives.swap_remove(at)))
     }
 
-    async fn look_for_drive(&self) -> Result<Option<Resource>, ActError> {
-        let system = self.recent().await?;
-        let mut usb = None;
-        if let Some(collection) = system.link("/VirtualMedia")
-            && let Some(drive) = self.drive_of(collection, &mut usb).await?
-        {
-            return Ok(Some(drive));
+    /// The virtual drives that take images, the one that took an image before first.
+    async fn drives_for_images(&self) -> Result<Vec<Resource>, ActError> {
+        let Some(known) = self.known_media() else {
+            return self.look_for_drives().await;
+        };
+        let mut drives = match &*known.drives {
+            [only] => {
+                let drive = self.controller.get_if_there(only).await?;
+                drive.into_iter().collect()
+            }
+            _ => self.drives_of(&known.collection).await?,
+        };
+        if drives.is_empty() {
+            return self.look_for_drives().await;
         }
-        for manager in system.links("/Links/ManagedBy") {
-            let manager = self.controller.get_if_there(&manager).await?;
-            let collection = manager
-                .as_ref()
-                .and_then(|manager| manager.link("/VirtualMedia"));
+        drives.sort_by_key(|drive| Some(&drive.path) != known.took.as_ref());
+        Ok(drives)
+    }
+
+    /// Looks for drives: with the system, else with those that manage it.
+    async fn look_for_drives(&self) -> Result<Vec<Resource>, ActError> {
+        let system = self.recent().await?;
+        let mut sticks = None;
+        let mut places = vec![Place::Collection(
+            system.link("/VirtualMedia").map(Arc::from),
+        )];
+        let managers = system.links("/Links/ManagedBy");
+        places.extend(managers.into_iter().map(Place::Manager));
+        for place in places {
+            let collection: Option<Arc<str>> = match place {
+                Place::Collection(collection) => collection,
+                Place::Manager(manager) => {
+                    let manager = self.controller.get_if_there(&manager).await?;
+                    let link = manager.as_ref().and_then(|it| it.link("/VirtualMedia"));
+                    link.map(Arc::from)
+                }
+            };
             let Some(collection) = collection else {
                 continue;
             };
-            if let Some(drive) = self.drive_of(collection, &mut usb).await? {
-                return Ok(Some(drive));
+            let drives = self.drives_of(&collection).await?;
+            if drives.iter().any(takes_discs) {
+                self.has_media(&collection, &drives);
+                return Ok(drives);
+            }
+            if sticks.is_none() && !drives.is_empty() {
+                sticks = Some((collection, drives));
             }
         }
-        Ok(usb)
-    }
-
-    /// The drive of a collection that takes images of discs; `usb`: the first that takes those of sticks.
-    async fn drive_of(
-        &self,
-        collection: &str,
-        usb: &mut Option<Resource>,
-    ) -> Result<Option<Resource>, ActError> {
-        let Some(members) = self.controller.get_if_there(collection).await? else {
-            return Ok(None);
+        let Some((collection, drives)) = sticks else {
+            return Ok(Vec::new());
         };
-        let mut members = members.links("/Members");
-        // Most are called by what they take: the likely ones are read first.
-        members.sort_by_key(|path| {
-            let name = last(path).to_ascii_lowercase();
-            !["cd", "dvd"].iter().any(|kind| name.contains(kind))
-        });
-        for path in members {
-            let drive = self.controller.get(&path).await?;
-            let kinds = drive.texts("/MediaTypes");
-            if kinds.contains(&"CD") || kinds.contains(&"DVD") {
-                return Ok(Some(drive));
-            }
-            if usb.is_none() && kinds.contains(&"USBStick") {
-                *usb = Some(drive);
-            }
-        }
-        Ok(None)
+        self.has_media(&collection, &drives);
+        Ok(drives)
     }
 
-    /// The virtual drive that takes images.
-    pub(super) async fn drive_for_images(&self) -> Result<Resource, ActError> {
-        match self.find_drive().await? {
-            Some(drive) => Ok(drive),
-            None => self.refuse("it has no virtual drive that takes images (`VirtualMedia`)"),
+    /// The drives of a collection that take images of discs; where none does, those that take images of sticks.
+    async fn drives_of(&self, collection: &str) -> Result<Vec<Resource>, ActError> {
+        let levels = self.expands.min(1);
+        let members = match self.controller.parts(collection, levels).await {
+            Ok(members) => members,
+            Err(failure) if is_not_there(&failure) => return Ok(Vec::new()),
+            Err(failure) => return Err(failure.into()),
+        };
+        // Most are called by what they take: the likely ones are read first, and others only where they are needed.
+        let likely = |part: &Part| {
+            let name = last(part.path()).to_ascii_lowercase();
+            let is_called = |names: &[&str]| names.iter().any(|each| name.contains(each));
+            match (
+                is_called(&["cd", "dvd"]),
+                is_called(&["floppy", "usb", "removable"]),
+            ) {
+                (true, _) => 0,
+                (false, false) => 1,
+                (false, true) => 2,
+            }
+        };
+        let mut members: Vec<Part> = members.into_iter().take(MOST_DRIVES).collect();
+        members.sort_by_key(likely);
+        let (mut discs, mut sticks) = (Vec::new(), Vec::new());
+        for part in members {
+            if !discs.is_empty() && likely(&part) == 2 {
+                break;
+            }
+            let drive = match part {
+                Part::Whole(drive) if !drive.texts("/MediaTypes").is_empty() => Some(drive),
+                // Some write members out without their values.
+                part => self.controller.get_if_there(part.path()).await?,
+            };
+            let Some(drive) = drive else {
+                continue;
+            };
+            if takes_discs(&drive) {
+                discs.push(drive);
+            } else if drive.texts("/MediaTypes").contains(&"USBStick") {
+                sticks.push(drive);
+            }
+        }
+        Ok(if discs.is_empty() { sticks } else { discs })
+    }
+
+    /// Checks that there is a virtual drive that takes images.
+    pub(super) async fn check_media(&self) -> Result<(), ActError> {
+        match self.drives_for_images().await?.is_empty() {
+            false => Ok(()),
+            true => self.refuse("it has no virtual drive that takes images (`VirtualMedia`)"),
         }
     }
 
-    /// Ejects whatever is in, inserts the node's image, and reads that back.
+    /// Ejects whatever is in, inserts the node's image, and reads that back. Where a drive refuses it, the next is asked:
+    /// some are kept for other uses, and report nothing of that.
     pub(super) async fn insert(&self, node: &NodeDesign) -> Result<(), ActError> {
         let Some(image) = &self.backend.settings.image else {
             return self
                 .refuse("`hardware.redfish.image` is not set, so there is no image to boot from");
         };
         let image = &*for_node(image, node);
-        let drive = self.drive_for_images().await?;
-        let path = &drive.path;
-        let is_changed = self.eject_from(&drive).await?;
-        let known = &Mutex::new((!is_changed).then(|| drive.clone()));
+        let drives = self.drives_for_images().await?;
+        let mut is_changed = Vec::new();
+        for drive in &drives {
+            is_changed.push(self.eject_from(drive).await?);
+        }
+        let mut refused = None;
+        for (drive, is_changed) in drives.iter().zip(is_changed).take(MOST_ASKED) {
+            let known = (!is_changed).then(|| drive.clone());
+            match self.insert_into((&drive.path, known), image).await {
+                Ok(()) => {
+                    self.took_image(&drive.path);
+                    return Ok(());
+                }
+                Err(error @ ActError::Permanent(_)) => {
+                    refused.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match refused {
+            Some(error) => Err(error),
+            None => self.check_media().await,
+        }
+    }
+
+    /// Inserts an image into an empty drive, and reads that back; `known`: the drive as it was read just now.
+    async fn insert_into(
+        &self,
+        (path, known): (&str, Option<Resource>),
+        image: &str,
+    ) -> Result<(), ActError> {
+        let known = &Mutex::new(known);
         let is_inserted = || async move {
             // What was ejected, or was never in, is not the image: it was read just now.
             if lock(known).is_some() {
@@ -236,12 +330,18 @@ impl Machine<'_> {
         self.adapt(drive, way, (target, shapes), body).await
     }
 
-    /// Ejects whatever is inserted, where there is a drive.
+    /// Ejects whatever is inserted, where there are drives. One that a deploy has not used, and that keeps what is in, is left.
     pub(super) async fn eject(&self) -> Result<(), ActError> {
-        match self.find_drive().await? {
-            Some(drive) => self.eject_from(&drive).await.map(drop),
-            None => Ok(()),
+        let drives = self.drives_for_images().await?;
+        let took = self.known_media().and_then(|media| media.took);
+        for (at, drive) in drives.iter().enumerate() {
+            let is_used = took.as_ref().map_or(at == 0, |took| *took == drive.path);
+            match self.eject_from(drive).await {
+                Err(error @ ActError::Permanent(_)) if !is_used => log::info!("{error}"),
+                ended => drop(ended?),
+            }
         }
+        Ok(())
     }
 
     /// Ejects whatever is in a drive, and reads that back; whether there was anything.
@@ -289,6 +389,11 @@ impl Machine<'_> {
             let (body, is_change) = (body(shape), shape.has(PATCH));
             async move {
                 match is_change {
+                    // The version of one that was read with others may be in the headers alone.
+                    true if drive.etag.is_none() => {
+                        let drive = self.controller.get(&drive.path).await?;
+                        self.controller.patch(&drive, &body).await
+                    }
                     true => self.controller.patch(drive, &body).await,
                     false => self.controller.post(target, &body).await,
                 }

@@ -59,6 +59,16 @@ pub(super) enum Part {
     Link(Arc<str>),
 }
 
+impl Part {
+    /// Where it is.
+    pub(super) fn path(&self) -> &str {
+        match self {
+            Self::Whole(resource) => &resource.path,
+            Self::Link(path) => path,
+        }
+    }
+}
+
 /// A resource, and its version where the service tells one.
 #[derive(Clone, Debug)]
 pub(super) struct Resource {

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::{StreamExt as _, stream};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::resource::Redfish as Words;
 use crate::backend::Secret;
-use crate::backend::http::{Answer, Client, Credentials, Endpoint, Failure, Request, plain};
+use crate::backend::http::{Answer, Class, Client, Credentials, Endpoint, Failure, Request, plain};
 use crate::backend::looks::{Endings, LAST_ENDS};
 use crate::threads::lock;
 
@@ -55,6 +55,8 @@ impl Session {
 pub(super) struct SessionPool {
     /// Whether steps are carried out, so that the end of the run will come.
     is_run: AtomicBool,
+    /// How many runs have ended.
+    ended: AtomicUsize,
     sessions: Mutex<HashMap<Arc<str>, Session>>,
 }
 
@@ -75,9 +77,15 @@ impl SessionPool {
         self.is_run.load(Ordering::Relaxed)
     }
 
+    /// The run whose steps are carried out: what is read in it is not of another.
+    pub(super) fn run(&self) -> Option<usize> {
+        self.is_run().then(|| self.ended.load(Ordering::Relaxed))
+    }
+
     /// Ends all sessions.
     pub(super) async fn end(&self) {
         self.is_run.store(false, Ordering::Relaxed);
+        self.ended.fetch_add(1, Ordering::Relaxed);
         let all = std::mem::take(&mut *lock(&self.sessions));
         let ends: Vec<_> = all.into_values().filter_map(Session::ending).collect();
         let ends = stream::iter(ends).for_each_concurrent(AT_ONCE, |end| end);
@@ -227,6 +235,10 @@ impl Login {
         match self.client.send(&request).await {
             Ok(answer) => *lock(&self.session) = self.read_session(&answer),
             Err(failure) if failure.status().is_some() => *lock(&self.refusal) = Some(failure),
+            // A session whose answer was lost has changed nothing of the machine.
+            Err(failure) if failure.class() == Class::Ambiguous => {
+                return Err(failure.meaning(Class::Passing));
+            }
             Err(failure) => return Err(failure),
         }
         Ok(())

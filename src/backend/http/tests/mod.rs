@@ -448,3 +448,23 @@ fn what_is_given_as_a_certificate_must_be_one() {
     let error = Client::new(&trust, HttpLimits::default()).unwrap_err();
     assert_eq!(error.to_string(), "`ca` holds no certificate in PEM");
 }
+
+#[tokio::test]
+async fn each_request_names_the_program_and_its_version() {
+    let server = Server::plain(|_| Reply::json(200, json!({}))).await;
+    let client = client(&Trust::default());
+    let endpoint = Endpoint::parse(&server.url).unwrap();
+    for method in [Method::GET, Method::POST, Method::PATCH, Method::DELETE] {
+        let url = endpoint.resolve("x").unwrap();
+        client
+            .send(&Request::new("node `n04`", method, url))
+            .await
+            .unwrap();
+    }
+    let received = server.received.lock().unwrap();
+    let agents: Vec<&str> = received
+        .iter()
+        .map(|each| &*each.headers["user-agent"])
+        .collect();
+    assert_eq!(agents, [concat!("trueup/", env!("CARGO_PKG_VERSION")); 4]);
+}

@@ -3,6 +3,7 @@
 mod answers;
 mod service;
 mod standin;
+mod versions;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -399,7 +400,10 @@ async fn a_machine_is_enrolled_and_deployed_as_its_design_has_it_and_no_password
             .act(&order(&design, StepKind::Deploy, "rich", parameters))
             .await,
     );
-    assert!(text.contains("deploy steps need version 1.69"), "{text}");
+    assert!(
+        text.contains("deploy steps (`platform.deploy_steps`) need 1.69"),
+        "{text}"
+    );
     assert!(changes(&server).is_empty(), "{:?}", changes(&server));
 
     // A server that repeats what it was told shows no secret.

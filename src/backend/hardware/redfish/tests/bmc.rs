@@ -6,14 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use data_encoding::BASE64;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::password::Changes;
+use super::quirks::Layer;
 use super::updates::Hardware;
 use crate::backend::http::tests::server::{Received, Reply, Server};
 
 /// How a drive answers when it is to erase itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Erase {
     /// It cannot.
     No,
@@ -95,12 +98,15 @@ pub(super) struct State {
     pub(super) log: Vec<Value>,
     /// Firmware and settings that can be changed ([`State::hardware`]).
     pub(super) hardware: Option<Hardware>,
+    /// The layer of its quirks.
+    pub(super) layer: Layer,
     was_switched: bool,
     sessions: Vec<String>,
 }
 
 /// How a controller tells the versions of its system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Versions {
     /// Strong, and taken as they are.
     Strong,
@@ -111,7 +117,8 @@ pub(super) enum Versions {
 }
 
 /// A bad answer to a read of the system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Between {
     /// The power is null.
     Null,
@@ -126,7 +133,8 @@ pub(super) enum Between {
 }
 
 /// How a controller opens sessions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Opening {
     /// With the place where each is ended.
     Full,
@@ -183,6 +191,7 @@ impl Bmc {
             values: Vec::new(),
             log: Vec::new(),
             hardware: None,
+            layer: Layer::default(),
             was_switched: false,
             sessions: Vec::new(),
         }));
@@ -234,7 +243,7 @@ impl State {
         self.sessions.clear();
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if let Some((is_on, at)) = self.pending
             && at <= Instant::now()
         {
@@ -270,7 +279,8 @@ impl State {
         is_own
     }
 
-    fn answer(&mut self, received: &Received) -> Reply {
+    /// Answers as one without quirks.
+    pub(super) fn answer_plainly(&mut self, received: &Received) -> Reply {
         self.settle();
         if self.hardware.as_mut().is_some_and(Hardware::is_away) {
             self.end_sessions();
@@ -624,38 +634,43 @@ impl State {
         let storage = format!("{SYSTEM}/Storage");
         let member = if path == storage {
             json!({"@odata.id": format!("{storage}/R0"), "Id": "R0", "Drives": drives.collect::<Vec<_>>()})
+        } else if path.ends_with("/VirtualMedia") {
+            self.medium_told()
         } else {
             json!({"@odata.id": format!("{path}/1"), "Id": "1", "MACAddress": "00:5C:52:00:00:01"})
         };
         Reply::json(200, json!({ "Members": [member] }))
     }
 
-    /// The virtual drive: read, or an action of it.
+    /// The virtual drive as it is read.
+    fn medium_told(&self) -> Value {
+        let path = format!("{SYSTEM}/VirtualMedia/Cd");
+        let action = |name: &str| json!({"target": format!("{path}/Actions/{name}")});
+        let image = self.image.as_deref();
+        let image = image.map(|image| match self.shows_file {
+            true => image.rsplit('/').next().unwrap_or_default(),
+            false => image,
+        });
+        json!({
+            "@odata.id": path, "Id": "Cd",
+            "MediaTypes": ["CD", "DVD"], "Image": image, "Inserted": self.image.is_some(),
+            "Actions": {"#VirtualMedia.InsertMedia": action("Insert"), "#VirtualMedia.EjectMedia": action("Eject")},
+        })
+    }
+
+    /// The virtual drive: read, or an action or a change of it.
     fn medium(&mut self, method: &str, action: &[&str], body: &Value) -> Reply {
-        if method == "GET" {
-            let action =
-                |name: &str| json!({"target": format!("{SYSTEM}/VirtualMedia/Cd/Actions/{name}")});
-            let image = self.image.as_deref();
-            let image = image.map(|image| match self.shows_file {
-                true => image.rsplit('/').next().unwrap_or_default(),
-                false => image,
-            });
-            Reply::json(
-                200,
-                json!({
-                    "MediaTypes": ["CD", "DVD"], "Image": image, "Inserted": self.image.is_some(),
-                    "Actions": {"#VirtualMedia.InsertMedia": action("Insert"), "#VirtualMedia.EjectMedia": action("Eject")},
-                }),
-            )
-        } else {
-            let is_insert = action.last() == Some(&"Insert");
-            if let Some(refusal) = self.refused(body).filter(|_| is_insert) {
-                return refusal;
-            }
-            let image = body["Image"].as_str();
-            self.image = image.filter(|_| is_insert).map(str::to_owned);
-            Reply::json(204, Value::Null)
+        let is_insert = match method {
+            "GET" => return Reply::json(200, self.medium_told()),
+            "PATCH" => body["Image"].is_string(),
+            _ => action.last() == Some(&"Insert"),
+        };
+        if let Some(refusal) = self.refused(body).filter(|_| is_insert) {
+            return refusal;
         }
+        let image = body["Image"].as_str();
+        self.image = image.filter(|_| is_insert).map(str::to_owned);
+        Reply::json(204, Value::Null)
     }
 
     fn drive(&self, id: &str) -> Reply {

@@ -85,3 +85,33 @@ async fn a_thousand_controllers_are_cycled_nearly_as_fast_as_their_latency_allow
     );
     eprintln!("{COUNT} machines seen in {:?}", begun.elapsed());
 }
+
+/// The requests of one machine that is planned and deployed as a run does it: an observation and then, in a run, one before each step.
+#[tokio::test]
+async fn a_deploy_takes_thirty_requests() {
+    let bmc = Bmc::start().await;
+    let text = text(
+        &[bmc.port()],
+        "image: 'http://images/{node}.iso', deploy: {boot_time: 1}",
+        "",
+    );
+    // Settled as slowly as controllers are, so that nothing that was read before counts after it.
+    let site = opened(&text.replace("settling_time: 0.3", "settling_time: 1"));
+    bmc.state().drives.truncate(1);
+    site.see().await;
+    site.hardware
+        .act(&site.order(StepKind::VerifySite))
+        .await
+        .ok();
+    for kind in [StepKind::Prepare, StepKind::Deploy] {
+        site.see().await;
+        site.hardware.act(&site.order(kind)).await.unwrap();
+    }
+    site.hardware.leave().await;
+    let lines = bmc.server.lines();
+    assert!(
+        bmc.state().is_on && lines.len() <= 30,
+        "{} {lines:#?}",
+        lines.len()
+    );
+}

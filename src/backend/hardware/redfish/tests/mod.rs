@@ -8,6 +8,7 @@ mod identity;
 mod many;
 mod models;
 mod password;
+mod quirks;
 mod service;
 mod session;
 mod updates;
@@ -195,6 +196,33 @@ impl Site {
         let ended = self.hardware.act(&self.order(kind)).await;
         self.hardware.leave().await;
         ended
+    }
+
+    /// Acts as a run does: an error that can pass, or whose outcome is not known, is retried where the probe allows it.
+    async fn carried_out(
+        &self,
+        kind: StepKind,
+        parameters: Option<Parameters>,
+        notes: Vec<Arc<str>>,
+    ) -> Result<(), ActError> {
+        let mut notes = notes;
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let (order, listener) = self.order_with(kind, parameters.clone(), notes.clone());
+            let error = match self.hardware.act(&order).await {
+                Ok(()) => return Ok(()),
+                Err(error @ (ActError::Permanent(_) | ActError::Refused(_))) => return Err(error),
+                Err(error) => error,
+            };
+            notes.extend(notes_of(&listener));
+            let (order, _) = self.order_with(kind, parameters.clone(), notes.clone());
+            match self.hardware.probe(&order).await {
+                Probe::Done => return Ok(()),
+                Probe::NotBegun | Probe::UnderWay if attempts < 3 => {}
+                Probe::NotBegun | Probe::UnderWay | Probe::Ambiguous(_) => return Err(error),
+            }
+        }
     }
 
     async fn see(&self) -> Vec<ObservedNode> {

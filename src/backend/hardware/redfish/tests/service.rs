@@ -37,28 +37,9 @@ async fn machine(change: impl FnOnce(&mut Simulated)) -> (Bmc, Site) {
 const NIC: (&str, &str) = ("firmware.NIC.1", "22.5");
 const TURBO: (&str, &str) = ("bios.Turbo", "Enabled");
 
-/// Acts as a run does: an error that can pass, or whose outcome is not known, is retried where the probe allows it.
 async fn run(site: &Site, parameters: &Parameters, notes: Vec<Arc<str>>) -> Result<(), ActError> {
-    let mut notes = notes;
-    let mut attempts = 0;
-    loop {
-        attempts += 1;
-        let (order, listener) =
-            site.order_with(StepKind::Service, Some(parameters.clone()), notes.clone());
-        let error = match site.hardware.act(&order).await {
-            Ok(()) => return Ok(()),
-            Err(error @ (ActError::Permanent(_) | ActError::Refused(_))) => return Err(error),
-            Err(error) => error,
-        };
-        notes.extend(notes_of(&listener));
-        let (order, _) =
-            site.order_with(StepKind::Service, Some(parameters.clone()), notes.clone());
-        match site.hardware.probe(&order).await {
-            Probe::Done => return Ok(()),
-            Probe::NotBegun | Probe::UnderWay if attempts < 3 => {}
-            Probe::NotBegun | Probe::UnderWay | Probe::Ambiguous(_) => return Err(error),
-        }
-    }
+    let parameters = Some(parameters.clone());
+    site.carried_out(StepKind::Service, parameters, notes).await
 }
 
 fn resets(bmc: &Bmc) -> usize {
