@@ -188,5 +188,8 @@ fn a_flag_that_the_policy_forbids_is_not_offered() {
     let block = plan.changes[0].blocked.as_ref().unwrap();
     assert_eq!(block.flag, None);
     let reason = &block.reason;
-    assert!(reason.ends_with("; the policy forbids `--allow-redeploy`"), "{reason}");
+    assert!(
+        reason.ends_with("; the policy forbids `--allow-redeploy`"),
+        "{reason}"
+    );
 }

@@ -172,17 +172,19 @@ impl Pair {
         let digest = begun["plan_digest"].as_str().unwrap();
         let status = self.run(second, &["run", "status", RUN, "--format", "json"]);
         let status = status.with(0).json();
-        let parts = status["parts"].as_array().unwrap().iter();
-        for (number, part) in parts.enumerate() {
+        let mut is_killed = false;
+        for part in status["parts"].as_array().unwrap() {
             let name = part["part"].as_str().unwrap();
             let part = ["run", "part", RUN, name, "--plan-digest", digest];
-            if number == 0 {
+            if name != "site" && !is_killed {
+                is_killed = true;
                 self.is_killed(&part);
                 self.other_site(second);
                 self.run(second, &["run", "end", RUN]).with(8);
             }
             self.run(second, &part).with(0);
         }
+        assert!(is_killed, "{status}");
         self.run(second, &["run", "end", RUN]).with(0);
     }
 
@@ -211,7 +213,7 @@ impl Pair {
         let fresh = self.clone();
         let log = self.run(&fresh, &["log", "--format", "json", "-n", "1"]);
         let run = log.with(0).json()["runs"][0].clone();
-        assert_eq!(run["result"], "success", "{:?}: {run}", self.modes);
+        assert_eq!(run["outcome"], "succeeded", "{:?}: {run}", self.modes);
         let refs = self
             .team
             .origin
@@ -223,9 +225,6 @@ impl Pair {
             self.has(Branch),
             "{refs}"
         );
-        let id = run["run"].as_str().unwrap();
-        let is_its = |name: &&str| name.starts_with("refs/tags/") && name.ends_with(id);
-        assert_eq!(refs.lines().filter(is_its).count(), 1, "{refs}");
     }
 }
 
