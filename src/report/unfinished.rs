@@ -116,9 +116,12 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
                 true => String::new(),
                 false => format!("`trueup run part {run} PART` for {parts}, then "),
             };
-            let at_work = (*at_work > 0).then(|| {
-                let parts = counted(*at_work, "part is", "parts are");
-                format!("{parts} with a worker, and `run part` takes over what a dead one has left")
+            let at_work = (!at_work.is_empty()).then(|| {
+                let names = named(at_work.iter().map(|part| &**part));
+                let are = if at_work.len() == 1 { "is" } else { "are" };
+                format!(
+                    "{names} {are} with a worker, and `trueup run part {run} PART` takes over what a dead one has left"
+                )
             });
             let resumed = joined([
                 at_work,

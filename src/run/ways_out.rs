@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::error::{self, Error};
-use super::part::{PartState, overview, plan_of};
+use super::part::{PartOverview, PartState, overview, plan_of};
 use super::progress::known_steps;
 use super::site_repository::SiteRepository;
 use super::unfinished::unfinished_run;
@@ -42,8 +42,8 @@ pub enum OpenParts {
     Known {
         /// Those that a worker has to carry out, in the order in which they can be.
         left: Vec<Arc<str>>,
-        /// How many a worker is at work on.
-        at_work: usize,
+        /// Those that a worker is at work on, or was.
+        at_work: Vec<Arc<str>>,
     },
 }
 
@@ -157,10 +157,14 @@ impl OpenParts {
         let open = parts
             .iter()
             .filter(|part| part.state != Some(PartState::Ended));
-        let left = open.clone().filter(|part| !is_at_work(part.state));
+        let (at_work, left) = open.partition(|part| is_at_work(part.state));
+        let names = |parts: Vec<&PartOverview>| {
+            let names = parts.into_iter().map(|part| part.part.clone());
+            names.collect()
+        };
         Ok(Some(Self::Known {
-            left: left.map(|part| part.part.clone()).collect(),
-            at_work: open.filter(|part| is_at_work(part.state)).count(),
+            left: names(left),
+            at_work: names(at_work),
         }))
     }
 }
