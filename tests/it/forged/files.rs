@@ -119,7 +119,7 @@ fn what_a_file_allows_counts_where_it_is_given_again_or_pinned() {
         .saying(&format!("--effect {}", pin(&file)));
     // No flag that is about questions allows anything.
     fixture.run(&["apply", &file, "--yes"]).with(4);
-    fixture.run(&["apply", &file, "--skip-blocked"]).with(4);
+    fixture.run(&["apply", &file, "--skip-blocked"]).with(64);
     fixture
         .run(&["apply", &file, "--allow-redeploy", "all"])
         .with(4)
