@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-/// What is written of a place.
+/// The times that are written of a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Written {
     at: Option<u64>,
@@ -226,7 +226,7 @@ impl Participants {
         }
     }
 
-    /// What is written of all places: twice the same, so that no number is read while it is written.
+    /// The times of all places: read twice the same, so that no number is read while it is written.
     fn read(&self) -> io::Result<Vec<Written>> {
         let mut before = self.bytes()?;
         loop {
@@ -252,7 +252,7 @@ impl Participants {
         Ok(bytes)
     }
 
-    /// Writes the time of a place, which nobody has left behind there.
+    /// Writes the time of a place, at which no other has left it behind.
     fn write(&self, number: usize, at: Option<u64>) -> io::Result<()> {
         let bytes = [bytes_of(at), bytes_of(None)].concat();
         self.times.write_all_at(&bytes, offset(number))
