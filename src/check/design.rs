@@ -118,6 +118,14 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                     };
                     Some(text_of(value) == *setting.value)
                 };
+                let seen = view.observed(change.node.as_str());
+                let runbook = all.and_then(|all| all.runbook.as_deref());
+                if seen.is_some_and(|seen| seen.runbook.as_deref() != runbook) {
+                    found.add(
+                        [*position],
+                        "is not done by the runbook that its provisioner has for it",
+                    );
+                }
                 let settings = all.map_or(&[][..], |all| &all.settings);
                 if settings.is_empty()
                     || settings.iter().any(|each| is_designed(each) != Some(true))

@@ -129,6 +129,12 @@ pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<
     for node in &aborted.found_deployed {
         writeln!(text, "  {}", Visible(node.as_str()))?;
     }
+    if !aborted.found_serviced.is_empty() {
+        writeln!(text, "Found serviced, and recorded so:")?;
+    }
+    for node in &aborted.found_serviced {
+        writeln!(text, "  {}", Visible(node.as_str()))?;
+    }
     if !aborted.half_done.is_empty() {
         writeln!(text, "Left half-done:")?;
     }
@@ -151,7 +157,9 @@ pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<
                 let known = match trace {
                     Trace::Begun => "had begun; its end is unknown",
                     Trace::MayHaveBegun => "may have begun; its end is unknown",
-                    Trace::TakenBack => "is not done; nothing stays of what it had set",
+                    Trace::TakenBack => {
+                        "is not done; what it had asked for is taken back, and values that were applied by then stay"
+                    }
                 };
                 writeln!(text, "  {step} {known}")?;
             }

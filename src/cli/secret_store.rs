@@ -90,6 +90,7 @@ impl<'s> ProgramSlots<'s> {
 
     fn run(&self, verb: &str, input: Option<&Secret>) -> Result<Vec<u8>, String> {
         let words: Vec<Arc<str>> = self.words.iter().cloned().chain([verb.into()]).collect();
-        (self.run)(&words, input)
+        let ran = (self.run)(&words, input);
+        ran.map_err(|error| format!("`{verb}`: {error}"))
     }
 }

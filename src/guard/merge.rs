@@ -157,8 +157,10 @@ pub(super) fn merge_guards(
 fn planned_at(newest: &Documented, older: &Documented) -> Guarded {
     let mut guards = Guards::clone(&newest.guards);
     merge_guards(&mut guards, newest, older, MergeFor::Action);
-    // Its machines are of the older revision, so that what the newest expects is what is expected elsewhere.
-    guards.expected_elsewhere.clear();
+    // Its machines are of the older revision: expected elsewhere is what the newest expects, and the protected one, as found
+    // for that revision.
+    let elsewhere = &older.guards.expected_elsewhere;
+    guards.expected_elsewhere.clone_from(elsewhere);
     super::join::expected_parts(&mut guards, older, newest);
     // The groups that a plan of the whole site goes through are those it was made with.
     guards.groups.clone_from(&older.guards.groups);

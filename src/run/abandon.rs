@@ -29,6 +29,8 @@ pub struct Aborted {
     pub left: Vec<(NodeName, Left)>,
     /// The machines that were found deployed when they were observed, sorted.
     pub found_deployed: Vec<NodeName>,
+    /// The machines whose service was found done, sorted.
+    pub found_serviced: Vec<NodeName>,
     /// The tag, where it could have changed something.
     pub tag: Option<Arc<str>>,
     /// Why its end is not signed, where it should be.
@@ -129,6 +131,14 @@ pub(super) fn abandon(
         .map_err(error::records(recording))?;
     unsigned = unsigned.or(draft.unsigned.clone());
     let state = store.advance(draft).map_err(error::records(recording))?;
+    let found = |is_service: bool| {
+        let done = seen.iter().filter(|(step, seen)| {
+            **seen == Seen::Done
+                && step.kind.facts().reaches == Some(Phase::Deployed)
+                && (step.kind == StepKind::Service) == is_service
+        });
+        done.filter_map(|(step, _)| step.node.clone()).collect()
+    };
     Ok(Abandoned {
         state,
         files,
@@ -136,13 +146,8 @@ pub(super) fn abandon(
             run: record.run.clone(),
             half_done: left.half_done,
             left: left.left,
-            found_deployed: seen
-                .into_iter()
-                .filter(|(step, seen)| {
-                    *seen == Seen::Done && step.kind.facts().reaches == Some(Phase::Deployed)
-                })
-                .filter_map(|(step, _)| step.node)
-                .collect(),
+            found_deployed: found(false),
+            found_serviced: found(true),
             tag: record.tag.clone(),
             unsigned,
         },

@@ -177,10 +177,16 @@ impl ProbedMachine {
     async fn end_service(&mut self, hardware: &Backends, order: &Order) -> Option<Seen> {
         match seen_of(hardware, order).await {
             Some(seen) => Some(seen),
-            None => Some(match self.take_back(hardware, order).await? {
-                Probe::Done => Seen::Done,
-                Probe::NotBegun | Probe::UnderWay | Probe::Ambiguous(_) => Seen::TakenBack,
-            }),
+            None => {
+                let left = match self.take_back(hardware, order).await? {
+                    Probe::Done => return Some(Seen::Done),
+                    Probe::NotBegun => return Some(Seen::TakenBack),
+                    Probe::UnderWay => Arc::from("it is under way"),
+                    Probe::Ambiguous(why) => why,
+                };
+                self.not_taken_back = Some((order.step.id.clone(), left.to_string()));
+                None
+            }
         }
     }
 }
@@ -214,6 +220,7 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
     let is_not_begun = |order: &Order| look.seen.contains(&(order.step.id.clone(), Seen::NotBegun));
     let done = orders.iter().rposition(is_done);
     let not_begun = orders.iter().position(is_not_begun);
+    let is_service = |order: &Order| order.step.id.kind == StepKind::Service;
     let mut others = Vec::new();
     let mut is_untouched = false;
     for (position, order) in orders.iter().enumerate() {
@@ -222,16 +229,22 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
         }
         let seen = match () {
             () if done.is_some_and(|done| position < done) => Some(Seen::Done),
+            // What it has set is taken back whatever is known of the steps before it.
+            () if is_service(order) => look.end_service(hardware, order).await,
             () if is_untouched || not_begun.is_some_and(|first| first < position) => {
                 Some(Seen::NotBegun)
-            }
-            () if order.step.id.kind == StepKind::Service => {
-                look.end_service(hardware, order).await
             }
             () => seen_of(hardware, order).await,
         };
         is_untouched |= seen == Some(Seen::NotBegun);
         let Some(seen) = seen else {
+            for service in orders[position + 1..]
+                .iter()
+                .filter(|order| is_service(order))
+            {
+                let seen = look.end_service(hardware, service).await;
+                others.extend(seen.map(|seen| (service.step.id.clone(), seen)));
+            }
             break;
         };
         others.push((order.step.id.clone(), seen));

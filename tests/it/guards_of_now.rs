@@ -606,5 +606,14 @@ fn a_proposal_cannot_expect_less_than_the_protected_revision() {
             assert_ne!(ended.code, 0, "{lowered}: {text}");
         }
         assert!(!fixture.simulated_site().exists(), "{lowered}");
+        // Also once the plan is one of an older commit, and was made without the protected revision.
+        fixture.run(&["plan", "-o", file]).with(0);
+        fixture.checkout.write("notes.txt", "of another change");
+        fixture.checkout.commit("Another change");
+        let ended = fixture.run(&[&["apply", "--yes", file], &protected[..]].concat());
+        let text = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(text.contains(says), "{lowered}: {text}");
+        assert_ne!(ended.code, 0, "{lowered}: {text}");
+        assert!(!fixture.simulated_site().exists(), "{lowered}");
     }
 }

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::backend::Order;
 use crate::backend::http::plain;
+use crate::backend::{ActError, Order, Probe};
 use crate::design::HardwareSetting;
 use crate::observed::HardwareSeen;
 
@@ -24,6 +24,19 @@ pub(super) fn missing<'s>(
 ) -> Vec<&'s HardwareSetting> {
     let differs = |each: &&HardwareSetting| seen.get(&each.name) != Some(&each.value);
     settings.iter().filter(differs).collect()
+}
+
+/// How far a service is that was ended: done, or as if it had not begun.
+///
+/// # Errors
+///
+/// That cannot be read.
+pub(super) fn ended(probe: Probe) -> Result<Probe, ActError> {
+    match probe {
+        Probe::Done => Ok(Probe::Done),
+        Probe::NotBegun | Probe::UnderWay => Ok(Probe::NotBegun),
+        Probe::Ambiguous(why) => Err(ActError::Ambiguous(why)),
+    }
 }
 
 /// The failure of a service whose values are not as they should be after so many tries, each with what it shows; `reports`: what

@@ -115,6 +115,29 @@ fn a_value_that_differs_is_set_by_a_service_and_no_other() {
 }
 
 #[test]
+fn the_checker_finds_a_service_by_another_runbook_than_was_observed() {
+    let mut site = differing();
+    allowed(&mut site);
+    site.seen("n").runbook = Some(Arc::from("CUSTOM_DELL"));
+    let mut plan = site.plan();
+    assert_eq!(site.checked(&plan), Vec::<String>::new());
+    for runbook in [Some("CUSTOM_OTHER"), None] {
+        let mut steps = plan.steps.iter_mut();
+        let service = steps
+            .find(|step| step.id.kind == StepKind::Service)
+            .unwrap();
+        let parameters = Arc::make_mut(service.parameters.as_mut().unwrap());
+        parameters.runbook = runbook.map(Arc::from);
+        let found = site.checked(&plan);
+        let says = "is not done by the runbook that its provisioner has for it";
+        assert!(
+            found.iter().any(|each| each.contains(says)),
+            "{runbook:?}: {found:?}"
+        );
+    }
+}
+
+#[test]
 fn an_edited_document_sets_what_was_not_observed_and_records_what_is_as_designed() {
     let mut site = PlanFixture::settled(&["n"]);
     enforce(&mut site, "n", Section::Firmware, BIOS);

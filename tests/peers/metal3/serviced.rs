@@ -414,7 +414,7 @@ async fn an_abort_keeps_values_that_came_about_and_sets_the_policy_back() {
     }
     let said = lab.run(&["abort", &run], 0);
     assert!(
-        said.contains("Found deployed, and recorded so:\n  m001\n"),
+        said.contains("Found serviced, and recorded so:\n  m001\n"),
         "{said}"
     );
     let policy = object(management, "HostUpdatePolicy").await;
@@ -440,7 +440,7 @@ async fn an_abort_takes_back_what_did_not_come_about() {
     make(management, "HostUpdatePolicy", before.clone(), Value::Null).await;
     let run = killed_service(&lab).await;
     let said = lab.run(&["abort", &run], 0);
-    let taken_back = "service/default/m001 is not done; nothing stays of what it had set";
+    let taken_back = "service/default/m001 is not done; what it had asked for is taken back, and values that were applied by then stay";
     assert!(
         said.contains(taken_back) && !said.contains("warning"),
         "{said}"
@@ -575,7 +575,7 @@ async fn a_service_that_is_killed_at_any_change_is_aborted() {
         let run = log["runs"][0]["run"].as_str().unwrap();
         let said = lab.run(&["abort", run], 0);
         assert!(!said.contains("warning"), "{said}");
-        said.contains("Found deployed")
+        said.contains("Found serviced")
     })
     .await;
 }

@@ -13,7 +13,7 @@ use super::steps::NodeSteps;
 use super::versions::of_service;
 use crate::backend::hardware::driver::Result;
 use crate::backend::hardware::provided::{Changes, Provided};
-use crate::backend::hardware::service::{TRIES, missing, settings, unchanged};
+use crate::backend::hardware::service::{TRIES, ended, missing, settings, unchanged};
 use crate::backend::{ActError, Probe};
 use crate::design::HardwareSetting;
 use crate::lifecycle::{PowerState, ProvisionState, Verb};
@@ -135,23 +135,27 @@ impl NodeSteps<'_> {
     /// Brings a machine whose service failed back to active, where this step began it; one that runs is Ironic's to end.
     pub(super) async fn take_back(&self) -> Result<Probe> {
         let task = &self.task;
-        let node = match task.look().await? {
-            Some(node) if mark::is_ours(task.order, &node) => node,
-            _ => return Ok(Probe::NotBegun),
+        let Some(node) = task.look().await? else {
+            return Ok(Probe::NotBegun);
         };
+        if !mark::is_ours(task.order, &node) {
+            return ended(self.probe_service(&node).await);
+        }
         match node.state() {
             ProvisionState::ServiceFailed => self.activate(node).await?,
-            _ if node.is_idle() => {}
-            _ => {
+            ProvisionState::Servicing
+            | ProvisionState::ServiceWait
+            | ProvisionState::ServiceHold => {
                 let state = node.failed();
                 return Err(task.permanent(format!("is {state}: that service continues in Ironic")));
             }
+            _ if node.is_idle() => {}
+            _ => {
+                let text = "Ironic is at work on it: how far its service is cannot be read";
+                return Err(task.permanent(text));
+            }
         }
-        let values = self.values(&task.known().await?).await?;
-        Ok(match missing(self.settings(), &values.seen).is_empty() {
-            true => Probe::Done,
-            false => Probe::NotBegun,
-        })
+        ended(self.probe_service(&task.known().await?).await)
     }
 
     async fn activate(&self, node: Node) -> Result<()> {

@@ -36,6 +36,13 @@ impl Policy {
         )
     }
 
+    /// Whether it has one of both applied so.
+    pub(super) fn has(&self, word: &str) -> bool {
+        [&self.0, &self.1]
+            .into_iter()
+            .any(|when| when.as_deref() == Some(word))
+    }
+
     /// The fields that set a policy back, of those that are still as the step has set them (`own`); `None`: there are none.
     pub(super) fn back(&self, seen: &Firmware, own: &str) -> Option<Value> {
         let mut spec = Map::new();

@@ -19,7 +19,7 @@ use super::resource::{Host, key};
 use super::steps::HostSteps;
 use crate::backend::hardware::driver::Result;
 use crate::backend::hardware::provided::{Changes, Provided};
-use crate::backend::hardware::service::{missing, settings, unchanged};
+use crate::backend::hardware::service::{ended, missing, settings, unchanged};
 use crate::backend::{ActError, Probe};
 use crate::lifecycle::{ProvisionState as S, Verb};
 
@@ -31,6 +31,8 @@ const NOTED_OFF: &str = "off for its service";
 const READING: u32 = 72;
 /// How long the operator may take to judge what is wanted.
 const JUDGING: Duration = Duration::from_secs(60);
+/// How long an ended step waits for a machine that is switched on again.
+const POWERING: Duration = Duration::from_secs(30);
 /// The text of a failure where the end of a service is not known.
 const STAYS: &str =
     "what was set for its service stays until its next attempt, or until its run is resumed";
@@ -69,11 +71,17 @@ impl HostSteps<'_> {
         match self.serviced(host).await {
             Ok(()) => {
                 let back = self.set_back(false).await;
-                back.map_err(|left| not_set_back("its values are as designed", &left))
+                let lost =
+                    back.map_err(|left| not_set_back("its values are as designed", &left))?;
+                if let Some(lost) = lost {
+                    self.task.say(lost);
+                }
+                Ok(())
             }
             Err(failed @ (ActError::Permanent(_) | ActError::Refused(_))) => {
                 match self.set_back(true).await {
-                    Ok(()) => Err(failed),
+                    Ok(None) => Err(failed),
+                    Ok(Some(lost)) => Err(ActError::Permanent(format!("{failed}; {lost}").into())),
                     Err(left) => Err(not_set_back(&failed.to_string(), &left)),
                 }
             }
@@ -91,15 +99,31 @@ impl HostSteps<'_> {
             return Ok(Probe::NotBegun);
         };
         if !self.is_ours(&host) {
-            return Ok(self.probe_service(&host).await);
+            return ended(self.probe_service(&host).await);
         }
         let values = self.wanted_values(&host).await?;
         let is_true = missing(settings(self.task.order), &values.seen).is_empty();
-        self.set_back(!is_true).await?;
-        Ok(match is_true {
-            true => Probe::Done,
-            false => Probe::NotBegun,
-        })
+        if let Some(lost) = self.set_back(!is_true).await? {
+            return Err(self.task.permanent(lost));
+        }
+        let end = Instant::now() + POWERING;
+        loop {
+            let Some(host) = self.task.look().await? else {
+                return Ok(Probe::NotBegun);
+            };
+            let probe = ended(self.probe_service(&host).await)?;
+            // It was switched on again only now.
+            if is_true && probe != Probe::Done && Instant::now() < end {
+                sleep(self.pace()).await;
+                continue;
+            }
+            return match host.state() == S::Servicing {
+                true => Err(self.task.permanent(
+                    "its operator had begun to service it, and continues: what was wanted may still be applied",
+                )),
+                false => Ok(probe),
+            };
+        }
     }
 
     async fn serviced(&self, mut host: Host) -> Result<()> {
@@ -328,21 +352,25 @@ impl HostSteps<'_> {
         }
     }
 
-    /// Sets its policy back, and where the step failed, what was wanted; switches the machine on, and takes the mark off.
-    pub(super) async fn set_back(&self, failed: bool) -> Result<()> {
+    /// Sets its policy back, and where the step failed, what was wanted; switches the machine on, and takes the mark off. Gives
+    /// what may stay of the step, since nothing is noted of what was there before.
+    pub(super) async fn set_back(&self, failed: bool) -> Result<Option<String>> {
         let task = &self.task;
         let Some(mut host) = task.look().await? else {
-            return Ok(());
+            return Ok(None);
         };
         if !self.is_ours(&host) {
-            return Ok(());
+            return Ok(None);
         }
         let name = host.metadata.name.clone();
         let before = self.before()?;
         let policy = self.beside(POLICIES, &name).await?;
+        // Only the clone of a run has its notes.
+        let lost = match before.is_none() {
+            true => self.lost(&host, policy.as_ref(), failed).await?,
+            false => None,
+        };
         let own_policy = policy.filter(|policy| self.has_made(policy));
-        // Only this clone has the notes of its run, and the policy is made after the first of them.
-        let is_lost = before.is_none() && own_policy.is_some();
         if let Some(before) = before.as_ref().filter(|_| failed) {
             let settings = |_: &Firmware| {
                 let is_any = !before.settings.is_empty();
@@ -374,13 +402,47 @@ impl HostSteps<'_> {
         let clear = json!({"metadata": {"annotations": {key::STEP: null}}});
         let clear = |host: &Host| Ok(self.is_ours(host).then(|| clear.clone()));
         task.change("service", host, clear).await?;
-        match failed && is_lost {
-            true => Err(task.permanent(format!(
-                "what was there before it was noted in another clone: its {SETTINGS} and {COMPONENTS} may still want values of \
-                 this step; set them back by hand"
-            ))),
-            false => Ok(()),
+        Ok(lost)
+    }
+
+    /// What may stay of a step of which nothing is noted: what is wanted, where it failed, and the policy of another client.
+    async fn lost(
+        &self,
+        host: &Host,
+        policy: Option<&Firmware>,
+        failed: bool,
+    ) -> Result<Option<String>> {
+        let mut wanting = Vec::new();
+        if failed {
+            let values = self.wanted_values(host).await?;
+            let mut own = Changes::default();
+            for each in settings(self.task.order) {
+                let wanted = (&*each.name, &*each.value);
+                // What cannot be changed was not wanted.
+                let _ = values.add(&mut own, self.task.node, wanted, "Metal3");
+            }
+            for resource in [SETTINGS, COMPONENTS] {
+                let found = self.beside(resource, &host.metadata.name).await?;
+                if found.is_some_and(|found| wants_one_of(&found, &own)) {
+                    wanting.push(resource);
+                }
+            }
         }
+        let mut stay = Vec::new();
+        if !wanting.is_empty() {
+            let wanting = wanting.join(" and ");
+            stay.push(format!("its {wanting} may still want values of this step"));
+        }
+        let others = policy.filter(|policy| !self.has_made(policy));
+        if others.is_some_and(|policy| Policy::of(policy).has(ON_REBOOT)) {
+            stay.push(format!("{ON_REBOOT} in its {POLICIES} may be of this step"));
+        }
+        Ok((!stay.is_empty()).then(|| {
+            format!(
+                "no note of what was there before it was found in this clone: {}; set them back by hand",
+                stay.join(", and ")
+            )
+        }))
     }
 
     /// The state before that this attempt or an earlier one has noted; `None`: nothing yet.
@@ -448,6 +510,18 @@ impl HostSteps<'_> {
 fn not_set_back(ended: &str, left: &ActError) -> ActError {
     let text = format!("{ended}; and what was set for it could not be set back: {left}; {STAYS}");
     ActError::Ambiguous(Arc::from(text))
+}
+
+/// Whether an object wants one of these changes.
+fn wants_one_of(object: &Firmware, changes: &Changes) -> bool {
+    let settings = &object.spec.settings;
+    let mut attributes = changes.attributes.iter();
+    let mut updates = changes.updates.iter();
+    attributes.any(|(name, value)| settings.get(name) == Some(&as_wanted(value)))
+        || updates.any(|(component, url)| {
+            let mut wanted = object.spec.updates.iter();
+            wanted.any(|each| each.component == *component && each.url == **url)
+        })
 }
 
 /// A setting as the operator takes it: a number or a text.

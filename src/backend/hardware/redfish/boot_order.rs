@@ -3,11 +3,15 @@
 //! A controller shows it by aliases, or as a list of its boot options, each with its alias or its UEFI device path. What is of
 //! no kind that documents have, such as a shell, is left out; of a kind the first place counts.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::machine::Machine;
 use super::resource::Resource;
 use crate::backend::ActError;
+
+/// Most boot options of a machine that count.
+const MOST: usize = 1000;
 
 impl Machine<'_> {
     /// The order in which a machine boots; `None`: its controller does not show it.
@@ -25,11 +29,22 @@ impl Machine<'_> {
         };
         let members = self.controller.parts(options, self.expands).await?;
         let options = self.read_parts(members).await?;
-        let kinds = references.into_iter().filter_map(|reference| {
-            let is_meant = |option: &&Resource| {
-                option.text("/BootOptionReference") == Some(reference) || option.id() == reference
-            };
-            kind_of(options.iter().find(is_meant)?)
+        let mut by_reference: HashMap<&str, &Resource> = HashMap::new();
+        for option in options.iter().take(MOST) {
+            by_reference.entry(option.id()).or_insert(option);
+        }
+        // Where one has the id of another as its reference, the reference counts.
+        for option in options.iter().take(MOST).rev() {
+            if let Some(reference) = option.text("/BootOptionReference") {
+                by_reference.insert(reference, option);
+            }
+        }
+        let kinds = references.into_iter().take(MOST).filter_map(|reference| {
+            let option = by_reference.get(reference)?;
+            match option.boolean("/BootOptionEnabled") {
+                Some(false) => None,
+                _ => kind_of(option),
+            }
         });
         Ok(in_one_line(kinds))
     }
@@ -63,8 +78,9 @@ fn of_alias(alias: &str) -> Option<&'static str> {
     }
 }
 
-/// The kind of a UEFI device path: by the last of its nodes that tells one.
+/// The kind of a UEFI device path: by the last of its nodes that tells one. A partition (`HD`) is on whatever it is on.
 fn of_path(path: &str) -> Option<&'static str> {
+    let mut has_partition = false;
     let nodes = path.rsplit('/').map(|node| {
         let end = node.find('(').unwrap_or(node.len());
         node[..end].to_ascii_lowercase()
@@ -74,12 +90,17 @@ fn of_path(path: &str) -> Option<&'static str> {
         "ipv4" | "ipv6" | "mac" => Some("pxe"),
         "cdrom" => Some("cd"),
         "usb" | "usbclass" | "usbwwid" => Some("usb"),
-        "hd" | "nvme" | "sata" | "scsi" | "sas" | "sasex" | "ata" | "fibre" | "emmc" | "sd" => {
+        "nvme" | "sata" | "scsi" | "sas" | "sasex" | "ata" | "fibre" | "emmc" | "sd" => {
             Some("disk")
+        }
+        "hd" => {
+            has_partition = true;
+            None
         }
         _ => None,
     });
-    kinds.next()
+    let kind = kinds.next();
+    kind.or_else(|| has_partition.then_some("disk"))
 }
 
 /// Whether a name of a value is that of the order.
@@ -112,6 +133,11 @@ mod tests {
                 "PciRoot(0x0)/Pci(0x14,0x0)/USB(0x2,0x0)/CDROM(0x1)".to_owned(),
                 Some("cd"),
             ),
+            (
+                "PciRoot(0x0)/Pci(0x14,0x0)/USB(0x2,0x0)/HD(1,GPT,0,0x800,0x1000)".to_owned(),
+                Some("usb"),
+            ),
+            ("HD(1,GPT,0,0x800,0x1000)".to_owned(), Some("disk")),
             ("Fv(7CB8BDC9)/FvFile(7C04A583)".to_owned(), None),
             (String::new(), None),
         ];

@@ -53,7 +53,7 @@ mod task;
 mod tests;
 mod values;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -74,6 +74,7 @@ use crate::guard::Guarded;
 use crate::identity::{Registry, Verdict};
 use crate::observed::{HardwareSeen, ObservedNode, ObservedNodes};
 use crate::step::StepKind;
+use crate::threads::lock;
 
 use evidence::Reports;
 use machine::{KnownControllers, Machine};
@@ -100,6 +101,8 @@ pub(super) struct Redfish {
     reports: Reports,
     /// The password of each controller whose replacement was interrupted that it accepts; `None`: neither.
     taken: Mutex<HashMap<NodeName, Option<Secret>>>,
+    /// The nodes without a pending password.
+    without_pending: Mutex<HashSet<NodeName>>,
     /// Facts about each controller, so that it is not asked again.
     known: Mutex<KnownControllers>,
     /// Which node is known by what.
@@ -165,6 +168,7 @@ impl Redfish {
             images,
             cleaning: site.guards().cleaning.clone(),
             taken: Mutex::default(),
+            without_pending: Mutex::default(),
             known: Mutex::default(),
             identities: context.identities.clone(),
             looks: context.looks.clone(),
@@ -335,6 +339,7 @@ impl Driver for Redfish {
     async fn verify_site(&self, order: &Order) -> Result<()> {
         // A run begins with this.
         self.kept.begin();
+        lock(&self.without_pending).clear();
         self.verify_settings()?;
         self.reports.verify(&self.client, order).await?;
         self.images.verify(&self.client, order).await
@@ -392,14 +397,18 @@ impl Driver for Redfish {
         match order.step.id.kind {
             StepKind::Deploy => {}
             StepKind::Service => {
-                let probe = self.probe_step(order, node).await;
-                if matches!(probe, Probe::Done | Probe::NotBegun) {
-                    return Ok(probe);
-                }
-                let text = format!(
-                    "node `{}`: its controller keeps the pending values and the updates that it has taken",
-                    node.name
-                );
+                let unread = |why: &str| format!("how far its service is cannot be read: {why}");
+                let left = match self.probe_machine(node, order, None).await {
+                    Ok(probe @ (Probe::Done | Probe::NotBegun)) => return Ok(probe),
+                    // Nothing was asked of it.
+                    Err(_) if notes::states(&order.notes).is_empty() => return Ok(Probe::NotBegun),
+                    Ok(Probe::UnderWay) => {
+                        "its controller may keep the pending values and the updates that it has taken".to_owned()
+                    }
+                    Ok(Probe::Ambiguous(why)) => unread(&why),
+                    Err(error) => unread(&error.to_string()),
+                };
+                let text = format!("node `{}`: {left}", node.name);
                 return Err(ActError::Permanent(Arc::from(text)));
             }
             _ => return Ok(Probe::NotBegun),

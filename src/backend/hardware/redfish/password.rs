@@ -72,7 +72,8 @@ impl Redfish {
             return Ok(current);
         };
         let unreadable = |error: SecretError| refuse(format!("its pending password: {error}"));
-        let pending = self.secrets.pending(&reference).map_err(unreadable)?;
+        let pending = self.pending_of(node, &reference).await;
+        let pending = pending.map_err(unreadable)?;
         let Some(pending) = pending.filter(|pending| pending != password) else {
             return Ok(current);
         };
@@ -96,6 +97,25 @@ impl Redfish {
         // This process retries neither.
         lock(&self.taken).insert(node.name.clone(), None);
         Err(refuse(neither(&reference)))
+    }
+
+    /// The pending password of a node. That there is none is remembered until this process stages one, or a run begins: a
+    /// program may have to be run to read it, and each connection begins with it.
+    async fn pending_of(
+        &self,
+        node: &NodeDesign,
+        reference: &Reference,
+    ) -> Result<Option<Secret>, SecretError> {
+        if lock(&self.without_pending).contains(&node.name) {
+            return Ok(None);
+        }
+        let (secrets, reference) = (self.secrets.clone(), reference.clone());
+        let read = tokio::task::spawn_blocking(move || secrets.pending(&reference)).await;
+        let pending = read.map_err(|error| SecretError(error.to_string()))??;
+        if pending.is_none() {
+            lock(&self.without_pending).insert(node.name.clone());
+        }
+        Ok(pending)
     }
 
     /// Whether a controller accepts an account now.
@@ -127,8 +147,10 @@ fn neither(reference: &Reference) -> String {
         Reference::File(path) | Reference::Env(path) => {
             (path.to_string(), format!("remove `{path}.pending`"))
         }
-        Reference::Exec(words) | Reference::Store(words) => {
-            let words = words.join(" ");
+        // It has one slot alone.
+        Reference::Exec(words) => (for_shell(words), "drop the pending one".to_owned()),
+        Reference::Store(words) => {
+            let words = for_shell(words);
             (format!("{words} current"), format!("run `{words} drop`"))
         }
     };
@@ -136,6 +158,16 @@ fn neither(reference: &Reference) -> String {
         "its controller accepts neither the pending password nor the current one: set the password of its account by hand to \
          that of `{current}`, and {drop}"
     )
+}
+
+/// The words of a program as a shell takes them.
+fn for_shell(words: &[Arc<str>]) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=@%+,".contains(letter);
+    let words = words.iter().map(|word| match word.chars().all(is_plain) {
+        true if !word.is_empty() => word.to_string(),
+        _ => format!("'{}'", word.replace('\'', r"'\''")),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 impl Machine<'_> {
@@ -160,7 +192,10 @@ impl Machine<'_> {
         let (account, length) = self.account_of(&username).await?;
         let new = match pending {
             Some(pending) => pending,
-            None => secrets.stage(&reference, length).map_err(told)?,
+            None => {
+                lock(&self.backend.without_pending).remove(&node.name);
+                secrets.stage(&reference, length).map_err(told)?
+            }
         };
         let note = Note::Asked {
             what: Arc::from(ROTATE),

@@ -116,6 +116,8 @@ struct Slots {
     current: Mutex<String>,
     pending: Mutex<Option<String>>,
     lengths: Mutex<Vec<usize>>,
+    /// How often it was read whether one is pending.
+    reads: AtomicUsize,
     /// The process is killed as soon as the pending password is dropped.
     is_killed: AtomicBool,
 }
@@ -126,6 +128,7 @@ impl Slots {
             current: Mutex::new("s3cret".to_owned()),
             pending: Mutex::default(),
             lengths: Mutex::default(),
+            reads: AtomicUsize::new(0),
             is_killed: AtomicBool::new(false),
         })
     }
@@ -149,6 +152,7 @@ impl Secrets for Slots {
     }
 
     fn pending(&self, _: &Reference) -> Result<Option<Secret>, SecretError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         Ok(self.pending.lock().unwrap().clone().map(Secret::new))
     }
 
@@ -450,6 +454,29 @@ async fn a_password_that_is_one_for_all_or_is_only_read_is_not_replaced() {
 }
 
 #[tokio::test]
+async fn that_no_password_is_pending_is_read_once_until_one_is_staged() {
+    let (bmc, slots) = controller(Changes::Well).await;
+    let site = process_with(&bmc, &slots, "{store: [passwords, '{node}']}");
+    for _ in 0..3 {
+        site.see().await;
+    }
+    assert_eq!(slots.reads.load(Ordering::Relaxed), 1);
+    rotate(&site).await.unwrap();
+    assert_eq!(slots.settled(), bmc.state().password.clone());
+    // Another process has staged one, and was killed once its controller had it.
+    *slots.pending.lock().unwrap() = Some("staged".to_owned());
+    bmc.state().password = Some("staged".to_owned());
+    rotate(&process_with(
+        &bmc,
+        &slots,
+        "{store: [passwords, '{node}']}",
+    ))
+    .await
+    .unwrap();
+    assert_eq!(slots.settled().as_deref(), Some("staged"));
+}
+
+#[tokio::test]
 async fn a_password_that_a_program_keeps_is_replaced_like_one_in_a_file() {
     let (bmc, slots) = controller(Changes::Well).await;
     let site = process_with(&bmc, &slots, "{store: [passwords, '{node}']}");
@@ -459,9 +486,9 @@ async fn a_password_that_a_program_keeps_is_replaced_like_one_in_a_file() {
     // What to do by hand is named in its own words.
     *slots.current.lock().unwrap() = "wrong".to_owned();
     *slots.pending.lock().unwrap() = Some("wrong-too".to_owned());
-    let site = process_with(&bmc, &slots, "{store: [passwords, '{node}']}");
+    let site = process_with(&bmc, &slots, "{store: [passwords, 'of {node}']}");
     let error = rotate(&site).await.unwrap_err().to_string();
-    let hand = "set the password of its account by hand to that of `passwords n0 current`, and run `passwords n0 drop`";
+    let hand = "set the password of its account by hand to that of `passwords 'of n0' current`, and run `passwords 'of n0' drop`";
     assert!(error.ends_with(hand), "{error}");
     // One program for all nodes would have the passwords of others.
     (

@@ -345,8 +345,13 @@ async fn what_a_controller_has_taken_of_a_service_is_told_to_stay() {
     }
     let (begun, _) = order(notes_of(&listener));
     let error = site.hardware.take_back(&begun).await.unwrap_err();
-    let stays = "its controller keeps the pending values and the updates that it has taken";
+    let stays = "its controller may keep the pending values and the updates that it has taken";
     assert!(error.to_string().ends_with(stays), "{error}");
+    bmc.state().busy = 1000;
+    let error = site.hardware.take_back(&begun).await.unwrap_err();
+    let unread = "how far its service is cannot be read: ";
+    assert!(error.to_string().contains(unread), "{error}");
+    bmc.state().busy = 0;
     site.hardware.act(&begun).await.unwrap();
     let (done, _) = order(Vec::new());
     assert_eq!(site.hardware.take_back(&done).await, Ok(Probe::Done));

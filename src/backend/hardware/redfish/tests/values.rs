@@ -104,13 +104,19 @@ async fn the_boot_order_is_compared_and_learned_by_kinds() {
             json!({"DisplayName": "Shell"}),
         ),
         ("Systems/1/BootOptions/Boot0004", json!({"Alias": "Pxe"})),
+        (
+            "Systems/1/BootOptions/Boot0005",
+            json!({"Alias": "Usb", "BootOptionEnabled": false}),
+        ),
     ];
     let links = options
         .iter()
         .map(|(path, _)| json!({"@odata.id": format!("/redfish/v1/{path}")}));
     let all: Vec<Value> = links.collect();
     // The order is another one than that of the list, and names an option that is gone.
-    let order = json!(["Boot0003", "Boot0004", "Boot0009", "Boot0001", "Boot0002"]);
+    let order = json!([
+        "Boot0003", "Boot0005", "Boot0004", "Boot0009", "Boot0001", "Boot0002"
+    ]);
     let mut values = resources();
     values.push((
         "Systems/1/BootOptions",
