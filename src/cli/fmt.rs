@@ -76,6 +76,7 @@ fn files(
     repository: &Repository,
     paths: &[PathBuf],
 ) -> Result<BTreeSet<String>, Failure> {
+    repository.need_worktree()?;
     let mut found = BTreeSet::new();
     let mut list = |selection: &Selection| -> Result<(), Failure> {
         for entry in repository.worktree(selection)?.entries {

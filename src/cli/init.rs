@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::design::{name_problem, schema};
 use crate::report::Visible;
-use crate::repository::{Repository, Signature};
+use crate::repository::{Repository, Signature, replace_file};
 
 use super::apply::actor;
 use super::context::Context;
@@ -237,7 +237,9 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
     let existing = folder.ancestors().find(|folder| folder.is_dir());
     let around = existing.and_then(|folder| Repository::discover(folder).ok());
     let (committed, next) = match around {
-        Some(_) => {
+        Some(around) => {
+            // Its folder is git's own.
+            around.need_worktree()?;
             write_files(&folder, example, &site)?;
             ("in the repository around it", "  git add . && git commit\n")
         }
@@ -339,7 +341,8 @@ fn write_files(folder: &Path, example: &Example, site: &str) -> Result<(), Failu
     }
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| writing(&path, error))
+        replace_file(&path, |out| out.write_all(text.as_bytes()))
+            .map_err(|error| writing(&path, error))
     };
     for (name, text) in example.files {
         let text = text.replace(SCHEMAS_OF_EXAMPLE, SCHEMAS);

@@ -29,6 +29,12 @@ pub enum Error {
         /// The repository.
         path: PathBuf,
     },
+    /// The repository has no worktree, and its `HEAD` leads to a branch that has no commits.
+    #[error("`HEAD` of the bare repository at `{}` leads to no commit, and that is where its sites are looked for", path.display())]
+    Unborn {
+        /// The repository.
+        path: PathBuf,
+    },
     /// The repository's format has an extension that cannot be read here.
     #[error("the repository at `{}` uses {format}, which trueup cannot read", path.display())]
     Format {
@@ -291,6 +297,9 @@ impl Error {
                 "`--rev REV` names what `validate`, `render` and `plan` read of it; else run trueup in a checkout: `git clone {}`, or `git worktree add`",
                 path.display()
             ),
+            Self::Unborn { .. } => {
+                "`git symbolic-ref HEAD refs/heads/BRANCH` has it lead to a branch that has commits".to_owned()
+            }
             Self::Format { format, .. } => match format {
                 Format::Reftable => "run `git refs migrate --ref-format=files`, or clone it again with `--ref-format=files`",
                 Format::Sha256 => "every clone of it has them, too: a new repository with SHA-1 ids takes its history, by `git init --object-format=sha1 NEW` and `git fast-export --all | git -C NEW fast-import`",

@@ -204,8 +204,12 @@ impl Repository {
         self.is_bare
     }
 
-    /// The error where the worktree of a bare repository would be read.
-    fn need_worktree(&self) -> Result<(), Error> {
+    /// Checks that there is a worktree.
+    ///
+    /// # Errors
+    ///
+    /// It is bare.
+    pub fn need_worktree(&self) -> Result<(), Error> {
         match self.is_bare {
             false => Ok(()),
             true => Err(Error::Bare {

@@ -181,6 +181,8 @@ fn replace_found(
     if let Ok(found) = std::fs::metadata(&path) {
         draft.as_file().set_permissions(found.permissions())?;
     }
+    // Else a crash could leave the new name with nothing in it.
+    draft.as_file().sync_all()?;
     draft.persist(&path).map(drop).map_err(|error| error.error)
 }
 
@@ -188,5 +190,32 @@ fn is_special(found: &std::fs::Metadata, links: Links) -> bool {
     match found.is_symlink() {
         true => links == Links::Refused,
         false => !found.is_file() && !found.is_dir(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_leaves_the_file_that_is_there_and_no_draft() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("plan.json");
+        let full = |out: &mut dyn Write| {
+            out.write_all(b"half")?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        };
+        let error = replace_file(&place, full).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(error.to_string(), "the disk is full");
+        assert!(!place.exists());
+        std::fs::write(&place, "old").unwrap();
+        let error = replace_file(&place, full).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the disk is full; the file that is there stays as it was"
+        );
+        assert_eq!(std::fs::read_to_string(&place).unwrap(), "old");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -22,7 +22,7 @@ const TRIES: u32 = 400;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How many refs are deleted together: so many lock files exist at the same time.
-const DELETED_AT_ONCE: usize = 500;
+const DELETED_AT_ONCE: usize = 100;
 
 /// The refs that git has packed into one file.
 const PACKED: &str = "packed-refs";

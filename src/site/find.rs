@@ -140,7 +140,7 @@ pub fn locate(
         at: At::Worktree.or_head(repository)?,
     };
     let found = nearest(&view, from, wanted)?;
-    match named(&view, &found.site) {
+    match named(&view, &found.site)? {
         definitions if definitions.len() > 1 => Err(Error::RepeatedSite {
             name: found.site.to_string(),
             definitions: definitions.into(),
@@ -237,12 +237,11 @@ fn all_sites(view: &View<'_>) -> Result<BTreeMap<String, String>, Error> {
 }
 
 /// The definitions of the sites of a name, sorted by path.
-fn named(view: &View<'_>, site: &SiteName) -> Vec<String> {
+fn named(view: &View<'_>, site: &SiteName) -> Result<Vec<String>, Error> {
     let mut paths = match view.at {
         At::Worktree => view.repository.worktree_files_called(DEFINITION),
-        // One that cannot be listed was not found either.
         At::Commit(_) => {
-            let entries = definitions(view).unwrap_or_default().into_iter();
+            let entries = definitions(view)?.into_iter();
             entries.map(|entry| entry.path.to_string()).collect()
         }
     };
@@ -251,7 +250,7 @@ fn named(view: &View<'_>, site: &SiteName) -> Vec<String> {
         let bytes = view.file(path).ok().flatten().unwrap_or_default();
         site_name(parent(path).unwrap_or_default(), &bytes) == site.as_str()
     });
-    paths
+    Ok(paths)
 }
 
 /// All definitions of sites, sorted by path.

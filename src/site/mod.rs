@@ -55,7 +55,12 @@ impl At {
     /// It, or the commit that `HEAD` names of a repository that has no worktree: where its sites are is looked for there.
     fn or_head(self, repository: &Repository) -> Result<Self, Error> {
         match (self, repository.is_bare()) {
-            (Self::Worktree, true) => Ok(repository.head()?.map_or(self, Self::Commit)),
+            (Self::Worktree, true) => match repository.head()? {
+                Some(commit) => Ok(Self::Commit(commit)),
+                None => Err(Error::Repository(crate::repository::Error::Unborn {
+                    path: repository.root().to_owned(),
+                })),
+            },
             _ => Ok(self),
         }
     }

@@ -462,6 +462,10 @@ fn a_bare_repository_is_read_by_its_revisions() {
         ("plan", 1, none),
         ("apply --yes", 1, none),
         ("validate --rev nothing", 1, "nothing"),
+        ("init", 1, none),
+        ("init below", 1, none),
+        ("fmt config", 1, none),
+        ("fmt", 1, none),
     ] {
         let arguments: Vec<&str> = line.split(' ').collect();
         let output = clone.command(&arguments).current_dir(&bare).output();
@@ -474,6 +478,20 @@ fn a_bare_repository_is_read_by_its_revisions() {
             ended.stderr
         );
     }
+    git(&["symbolic-ref", "HEAD", "refs/heads/unborn"]);
+    let output = clone
+        .command(&["validate", "--rev", "main"])
+        .current_dir(&bare)
+        .output();
+    let ended: super::fixture::Ended = output.unwrap().into();
+    assert!(
+        ended.code == 1
+            && ended.stderr.contains("leads to no commit")
+            && ended.stderr.contains("git symbolic-ref HEAD"),
+        "{}",
+        ended.stderr
+    );
+    git(&["symbolic-ref", "HEAD", "refs/heads/main"]);
     // Where git is told not to take it for a repository, it is none.
     let strict = ["config", "--global", "safe.bareRepository", "explicit"];
     let mut command = std::process::Command::new("git");

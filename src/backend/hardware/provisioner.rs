@@ -123,7 +123,8 @@ impl Roster {
 
     /// Whether these are all nodes of the design.
     pub(super) fn are_all(&self, nodes: &[Arc<NodeDesign>]) -> bool {
-        nodes.len() >= self.designed.len()
+        let given: BTreeSet<&NodeName> = nodes.iter().map(|node| &node.name).collect();
+        self.designed.iter().all(|name| given.contains(name))
     }
 
     /// Judges what was observed of a node's machine; `designed`: what the document names of it.

@@ -10,6 +10,7 @@ use super::Ironic;
 use super::api::{Api, RequestError};
 use super::settings::Settings;
 use crate::design::{NodeDesign, Section};
+use crate::document::Node;
 
 /// A part of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +87,20 @@ impl Api {
     }
 }
 
+/// Whether steps are sent: none are where the list is empty.
+fn has_steps(steps: &Node) -> bool {
+    match steps.as_list() {
+        Some(steps) => !steps.is_empty(),
+        None => !steps.is_null(),
+    }
+}
+
 /// The parts that the deploy of a machine uses; `is_new`: it is enrolled before.
 fn used(node: &NodeDesign, settings: &Settings, is_new: bool) -> Vec<Feature> {
     let mut used = Vec::new();
     let system = node.sections.get(&Section::OperatingSystem);
     let steps = system.and_then(|section| section.at(&["platform", "deploy_steps"]));
-    if steps.is_some_and(|steps| !steps.is_null()) {
+    if steps.is_some_and(has_steps) {
         used.push(Feature::DeploySteps);
     }
     let enrolment = settings.enrolment.as_ref().filter(|_| is_new);

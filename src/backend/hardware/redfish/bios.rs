@@ -29,7 +29,10 @@ impl Machine<'_> {
         };
         let what = format!("reset-bios {}", bios.path);
         let before = self.before("").await?;
-        let ask = || async { self.controller.post(&action.target, &json!({})).await };
+        let ask = || async {
+            self.changes();
+            self.controller.post(&action.target, &json!({})).await
+        };
         let begun = self.once(order, &what, before, ask).await?;
         if let Begun::Task(task) = begun {
             self.look_at_once("the BIOS reset", &task).await?;
@@ -95,6 +98,7 @@ impl Machine<'_> {
             Some(settings) => self.controller.get(settings).await?,
             None => bios,
         };
+        self.changes();
         Ok(self.controller.patch(&target, body).await?)
     }
 

@@ -25,28 +25,19 @@ const TRIES: u32 = 3;
 pub(super) struct BootsFrom {
     /// The boot override: its source, and for how long it counts.
     pub(super) source: Option<(Arc<str>, Arc<str>)>,
-    /// The inserted image.
-    pub(super) medium: Option<Medium>,
+    /// What is in its virtual drives.
+    pub(super) media: Vec<Medium>,
 }
 
 impl BootsFrom {
     /// The text for people; `None`: nothing but its disk.
     pub(super) fn text(&self) -> Option<String> {
-        let image = match &self.medium {
-            None | Some(Medium::Empty) => None,
-            Some(Medium::Unnamed) => Some("an image is inserted".to_owned()),
-            Some(Medium::Named(name)) => Some(format!("the image {name} is inserted")),
-        };
+        let images = self.media.iter().filter_map(Medium::told);
         let source = self.source.as_ref();
         let source =
             source.map(|(target, enabled)| format!("it will boot from {target} ({enabled})"));
-        match (source, image) {
-            (None, None) => None,
-            (source, image) => {
-                let parts: Vec<String> = source.into_iter().chain(image).collect();
-                Some(parts.join(", and "))
-            }
-        }
+        let parts: Vec<String> = source.into_iter().chain(images).collect();
+        (!parts.is_empty()).then(|| parts.join(", and "))
     }
 }
 
@@ -80,12 +71,11 @@ impl Machine<'_> {
     pub(super) async fn boots_from(&self) -> Result<BootsFrom, ActError> {
         let system = self.sample().await?;
         let source = installs_from(&system);
-        let drive = match self.backend.settings.deploy.from {
-            Source::VirtualMedia => self.find_drive().await?,
-            Source::Pxe | Source::UefiHttp => None,
+        let media = match self.backend.settings.deploy.from {
+            Source::VirtualMedia => self.inserted().await?,
+            Source::Pxe | Source::UefiHttp => Vec::new(),
         };
-        let medium = drive.as_ref().map(Medium::of);
-        Ok(BootsFrom { source, medium })
+        Ok(BootsFrom { source, media })
     }
 
     /// Takes back what an ended deploy left before the machine is switched on.
@@ -116,11 +106,8 @@ impl Machine<'_> {
             ));
         }
         let image = settings.image.as_deref().map(|image| for_node(image, node));
-        let is_own = found
-            .medium
-            .as_ref()
-            .zip(image)
-            .is_some_and(|(medium, image)| medium.can_be(&image));
+        let is_own =
+            image.is_some_and(|image| found.media.iter().any(|medium| medium.can_be(&image)));
         if found.source.is_none() && !is_own {
             order.reporter.progress(text);
             return Ok(());

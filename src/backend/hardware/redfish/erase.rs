@@ -154,7 +154,10 @@ impl Machine<'_> {
             }
             None => {
                 let before = self.before(drive.serial()).await?;
-                let ask = || async { self.controller.post(&action.target, &json!({})).await };
+                let ask = || async {
+                    self.changes();
+                    self.controller.post(&action.target, &json!({})).await
+                };
                 self.once(order, &what, before, ask).await?
             }
         };

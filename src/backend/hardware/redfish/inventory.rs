@@ -8,6 +8,7 @@ use futures_util::future::try_join_all;
 use super::boot::{installs_from, only_continuous};
 use super::drive::Drive;
 use super::machine::{Machine, Sight};
+use super::media::Medium;
 use super::powered::power_of;
 use super::resource::{Part, Resource};
 use super::settings::{Source, field};
@@ -241,7 +242,12 @@ impl Machine<'_> {
         self.check_power(&system).await?;
         self.check_comparisons(&system, node)?;
         if self.backend.settings.deploy.from == Source::VirtualMedia {
-            self.check_media().await?;
+            let inserted = self.check_media().await?;
+            for text in inserted.iter().filter_map(Medium::told) {
+                order
+                    .reporter
+                    .progress(format!("{text}: the deploy ejects it first"));
+            }
         }
         self.try_boot(node, system.clone()).await?;
         if only_continuous(&system) {

@@ -18,6 +18,7 @@ use super::shapes::{
 use crate::backend::ActError;
 use crate::backend::hardware::level::{self, Pace};
 use crate::backend::hardware::written::for_node;
+use crate::backend::http::{Class, plain};
 use crate::design::NodeDesign;
 use crate::threads::lock;
 
@@ -55,6 +56,15 @@ impl Medium {
         }
     }
 
+    /// The text for people; `None`: there is none.
+    pub(super) fn told(&self) -> Option<String> {
+        match self {
+            Self::Empty => None,
+            Self::Unnamed => Some("an image is inserted".to_owned()),
+            Self::Named(name) => Some(format!("the image {} is inserted", plain(name, 160))),
+        }
+    }
+
     /// Whether it can be an image: it has the same address, or is called like its file.
     pub(super) fn can_be(&self, image: &str) -> bool {
         match self {
@@ -68,6 +78,17 @@ impl Medium {
 fn takes_discs(drive: &Resource) -> bool {
     let kinds = drive.texts("/MediaTypes");
     kinds.contains(&"CD") || kinds.contains(&"DVD")
+}
+
+fn inserted(drives: &[Resource]) -> Vec<Medium> {
+    let media = drives.iter().map(Medium::of);
+    media.filter(|medium| *medium != Medium::Empty).collect()
+}
+
+/// Whether a drive that was written out with others tells what it takes, and what is in.
+fn tells_what_is_in(drive: &Resource) -> bool {
+    let is_told = drive.boolean("/Inserted").is_some() || drive.text("/Image").is_some();
+    is_told && !drive.texts("/MediaTypes").is_empty()
 }
 
 /// The shapes of an inserted image: as an action where the drive offers it, else as a change of the drive.
@@ -130,6 +151,13 @@ fn eject_shapes(has_action: bool) -> Vec<Shape> {
     }
 }
 
+/// What was ejected from a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ejected {
+    Nothing,
+    Something,
+}
+
 /// A place of virtual drives.
 enum Place {
     /// Their collection, where the system links one.
@@ -139,15 +167,9 @@ enum Place {
 }
 
 impl Machine<'_> {
-    /// The virtual drive that takes images: one in which something is, else the one that took an image before, else the
-    /// first; `None` if not found.
-    pub(super) async fn find_drive(&self) -> Result<Option<Resource>, ActError> {
-        let mut drives = self.drives_for_images().await?;
-        let full = drives
-            .iter()
-            .position(|drive| Medium::of(drive) != Medium::Empty);
-        let at = full.unwrap_or_default();
-        Ok((at < drives.len()).then(|| drives.swap_remove(at)))
+    /// What is in the virtual drives that take images.
+    pub(super) async fn inserted(&self) -> Result<Vec<Medium>, ActError> {
+        Ok(inserted(&self.drives_for_images().await?))
     }
 
     /// The virtual drives that take images, the one that took an image before first.
@@ -227,17 +249,30 @@ impl Machine<'_> {
                 (false, true) => 2,
             }
         };
-        let mut members: Vec<Part> = members.into_iter().take(MOST_DRIVES).collect();
+        let mut members: Vec<Part> = members.into_iter().collect();
         members.sort_by_key(likely);
+        members.truncate(MOST_DRIVES);
+        let took = self.known_media().and_then(|media| media.took);
         let (mut discs, mut sticks) = (Vec::new(), Vec::new());
         for part in members {
             if !discs.is_empty() && likely(&part) == 2 {
                 break;
             }
             let drive = match part {
-                Part::Whole(drive) if !drive.texts("/MediaTypes").is_empty() => Some(drive),
+                Part::Whole(drive) if tells_what_is_in(&drive) => Some(drive),
                 // Some write members out without their values.
-                part => self.controller.get_if_there(part.path()).await?,
+                part => match self.controller.get_if_there(part.path()).await {
+                    // Of several drives one may be broken, which concerns nobody unless it took the image.
+                    Err(failure)
+                        if !discs.is_empty()
+                            && failure.class() == Class::Permanent
+                            && took.as_deref() != Some(part.path()) =>
+                    {
+                        log::info!("{}: {failure}", self.about(part.path()));
+                        None
+                    }
+                    drive => drive?,
+                },
             };
             let Some(drive) = drive else {
                 continue;
@@ -251,9 +286,15 @@ impl Machine<'_> {
         Ok(if discs.is_empty() { sticks } else { discs })
     }
 
-    /// Checks that there is a virtual drive that takes images.
-    pub(super) async fn check_media(&self) -> Result<(), ActError> {
-        match self.drives_for_images().await?.is_empty() {
+    /// Checks that there is a virtual drive that takes images: what is in those that there are, and is ejected by a deploy.
+    pub(super) async fn check_media(&self) -> Result<Vec<Medium>, ActError> {
+        let drives = self.drives_for_images().await?;
+        self.some_drive(&drives)?;
+        Ok(inserted(&drives))
+    }
+
+    fn some_drive(&self, drives: &[Resource]) -> Result<(), ActError> {
+        match drives.is_empty() {
             false => Ok(()),
             true => self.refuse("it has no virtual drive that takes images (`VirtualMedia`)"),
         }
@@ -268,27 +309,22 @@ impl Machine<'_> {
         };
         let image = &*for_node(image, node);
         let drives = self.drives_for_images().await?;
-        let mut is_changed = Vec::new();
-        for drive in &drives {
-            is_changed.push(self.eject_from(drive).await?);
-        }
+        self.some_drive(&drives)?;
         let mut refused = None;
-        for (drive, is_changed) in drives.iter().zip(is_changed).take(MOST_ASKED) {
-            let known = (!is_changed).then(|| drive.clone());
-            match self.insert_into((&drive.path, known), image).await {
-                Ok(()) => {
-                    self.took_image(&drive.path);
-                    return Ok(());
-                }
+        for (drive, ejected) in self.eject_all(drives).await?.into_iter().take(MOST_ASKED) {
+            self.took_image(&drive.path);
+            let path = drive.path.clone();
+            let known = (ejected == Ejected::Nothing).then_some(drive);
+            match self.insert_into((&path, known), image).await {
                 Err(error @ ActError::Permanent(_)) => {
                     refused.get_or_insert(error);
                 }
-                Err(error) => return Err(error),
+                ended => return ended,
             }
         }
         match refused {
             Some(error) => Err(error),
-            None => self.check_media().await,
+            None => self.refuse("each of its virtual drives keeps what is in"),
         }
     }
 
@@ -330,24 +366,31 @@ impl Machine<'_> {
         self.adapt(drive, way, (target, shapes), body).await
     }
 
-    /// Ejects whatever is inserted, where there are drives. One that a deploy has not used, and that keeps what is in, is left.
+    /// Ejects whatever is inserted, where there are drives.
     pub(super) async fn eject(&self) -> Result<(), ActError> {
         let drives = self.drives_for_images().await?;
-        let took = self.known_media().and_then(|media| media.took);
-        for (at, drive) in drives.iter().enumerate() {
-            let is_used = took.as_ref().map_or(at == 0, |took| *took == drive.path);
-            match self.eject_from(drive).await {
-                Err(error @ ActError::Permanent(_)) if !is_used => log::info!("{error}"),
-                ended => drop(ended?),
-            }
-        }
-        Ok(())
+        self.eject_all(drives).await.map(drop)
     }
 
-    /// Ejects whatever is in a drive, and reads that back; whether there was anything.
-    async fn eject_from(&self, drive: &Resource) -> Result<bool, ActError> {
+    /// Ejects whatever is in these drives: those that are empty now. One that keeps what is in is left where another is known
+    /// to be the one that takes the images of deploys; else what is in may be such an image.
+    async fn eject_all(&self, drives: Vec<Resource>) -> Result<Vec<(Resource, Ejected)>, ActError> {
+        let took = self.known_media().and_then(|media| media.took);
+        let mut empty = Vec::new();
+        for drive in drives {
+            let is_used = took.as_ref().is_none_or(|took| *took == drive.path);
+            match self.eject_from(&drive).await {
+                Err(error @ ActError::Permanent(_)) if !is_used => log::info!("{error}"),
+                ejected => empty.push((drive, ejected?)),
+            }
+        }
+        Ok(empty)
+    }
+
+    /// Ejects whatever is in a drive, and reads that back.
+    async fn eject_from(&self, drive: &Resource) -> Result<Ejected, ActError> {
         if Medium::of(drive) == Medium::Empty {
-            return Ok(false);
+            return Ok(Ejected::Nothing);
         }
         let path = &drive.path;
         let is_empty = || async move {
@@ -371,7 +414,7 @@ impl Machine<'_> {
         let pace = Pace::within(&what, self.backend.settings.settling, TIME);
         level::bring(true, pace, is_empty, eject)
             .await
-            .map(|()| true)
+            .map(|()| Ejected::Something)
     }
 
     /// Asks a drive for something in one shape after the other: its action, or a change of it.
@@ -386,6 +429,7 @@ impl Machine<'_> {
         let usual = || Arc::from(format!("{path}/Actions/VirtualMedia.{action}"));
         let target: &str = &target.unwrap_or_else(usual);
         let send = |shape: &Shape| {
+            self.changes();
             let (body, is_change) = (body(shape), shape.has(PATCH));
             async move {
                 match is_change {

@@ -354,6 +354,7 @@ impl Machine<'_> {
             order.reporter.progress("setting Secure Boot");
             if resource.boolean("/SecureBootEnable") != Some(is_on) {
                 let body = json!({ "SecureBootEnable": is_on });
+                self.changes();
                 self.controller.patch(resource, &body).await?;
             }
             tried.is_accepted = true;
@@ -419,6 +420,7 @@ impl Machine<'_> {
         let shapes = update_shapes(component.as_ref(), !action.apply_times().is_empty());
         let target: &str = &action.target;
         let send = |shape: &Shape| {
+            self.changes();
             let body = body(shape);
             async move { self.controller.post(target, &body).await }
         };

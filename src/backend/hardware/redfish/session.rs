@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::resource::Redfish as Words;
 use crate::backend::Secret;
-use crate::backend::http::{Answer, Class, Client, Credentials, Endpoint, Failure, Request, plain};
+use crate::backend::http::{Answer, Client, Credentials, Endpoint, Failure, Request, plain};
 use crate::backend::looks::{Endings, LAST_ENDS};
 use crate::threads::lock;
 
@@ -235,10 +235,6 @@ impl Login {
         match self.client.send(&request).await {
             Ok(answer) => *lock(&self.session) = self.read_session(&answer),
             Err(failure) if failure.status().is_some() => *lock(&self.refusal) = Some(failure),
-            // A session whose answer was lost has changed nothing of the machine.
-            Err(failure) if failure.class() == Class::Ambiguous => {
-                return Err(failure.meaning(Class::Passing));
-            }
             Err(failure) => return Err(failure),
         }
         Ok(())

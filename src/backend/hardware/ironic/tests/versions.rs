@@ -100,6 +100,16 @@ async fn each_version_takes_what_is_sent_and_what_it_cannot_take_is_refused_in_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_empty_list_of_steps_needs_no_version() {
+    let server = served(68).await;
+    let machines = "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: empty}\ndata: {platform: {deploy_steps: []}}\n";
+    let design = site(&server.url, "", &[], machines);
+    let ironic = open(&design, Arc::new(NoSecrets)).unwrap();
+    let seen = ironic.observe(&[design.nodes["empty"].clone()]).await;
+    assert!(seen[&NodeName::from("empty")].unsupported.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_machine_without_anything_special_is_deployed_and_torn_down_with_each_version() {
     for newest in VERSIONS {
         let server = served(newest).await;

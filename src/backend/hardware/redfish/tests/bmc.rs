@@ -86,6 +86,8 @@ pub(super) struct State {
     pub(super) stays_off: bool,
     /// The image is shown by the name of its file alone.
     pub(super) shows_file: bool,
+    /// Another virtual drive, listed after its own.
+    pub(super) other: Option<OtherDrive>,
     /// It calls a machine that is on on its way to that, for ever.
     pub(super) is_never_on: bool,
     /// It lists a system that was switched off, and does not show it.
@@ -185,6 +187,7 @@ impl Bmc {
             lacks: Vec::new(),
             stays_off: false,
             shows_file: false,
+            other: None,
             is_never_on: false,
             hides_off: false,
             ignores_boot: false,
@@ -361,11 +364,19 @@ impl State {
             ("GET", ["Systems", "1", "EthernetInterfaces", "1"]) => {
                 Reply::json(200, json!({"MACAddress": "00:5C:52:00:00:01"}))
             }
-            ("GET", ["Systems", "1", "VirtualMedia"]) => Reply::json(
-                200,
-                json!({"Members": [link(format!("{SYSTEM}/VirtualMedia/Cd"))]}),
-            ),
-            (method, ["Systems", "1", "VirtualMedia", "Cd", action @ ..]) => {
+            ("GET", ["Systems", "1", "VirtualMedia"]) => {
+                let other = self.other.as_ref().map(|other| other.name);
+                let names = ["EXT1"].into_iter().chain(other);
+                let members = names.map(|name| link(format!("{SYSTEM}/VirtualMedia/{name}")));
+                Reply::json(200, json!({"Members": members.collect::<Vec<_>>()}))
+            }
+            (method, ["Systems", "1", "VirtualMedia", name, ..])
+                if self.other.as_ref().is_some_and(|other| other.name == *name) =>
+            {
+                let other = self.other.as_mut();
+                other.map_or(Reply::json(404, Value::Null), |other| other.answer(method))
+            }
+            (method, ["Systems", "1", "VirtualMedia", "EXT1", action @ ..]) => {
                 self.medium(method, action, &received.body)
             }
             ("GET", path) => {
@@ -644,7 +655,7 @@ impl State {
 
     /// The virtual drive as it is read.
     fn medium_told(&self) -> Value {
-        let path = format!("{SYSTEM}/VirtualMedia/Cd");
+        let path = format!("{SYSTEM}/VirtualMedia/EXT1");
         let action = |name: &str| json!({"target": format!("{path}/Actions/{name}")});
         let image = self.image.as_deref();
         let image = image.map(|image| match self.shows_file {
@@ -652,7 +663,7 @@ impl State {
             false => image,
         });
         json!({
-            "@odata.id": path, "Id": "Cd",
+            "@odata.id": path, "Id": "EXT1",
             "MediaTypes": ["CD", "DVD"], "Image": image, "Inserted": self.image.is_some(),
             "Actions": {"#VirtualMedia.InsertMedia": action("Insert"), "#VirtualMedia.EjectMedia": action("Eject")},
         })
@@ -741,6 +752,35 @@ impl State {
             200,
             json!({"TaskState": "Completed", "TaskStatus": status, "Messages": messages, "Payload": payload}),
         )
+    }
+}
+
+/// A virtual drive beside its own, that takes no image.
+#[derive(Debug)]
+pub(super) struct OtherDrive {
+    pub(super) name: &'static str,
+    pub(super) image: Option<&'static str>,
+    /// Whether what is in cannot be ejected.
+    pub(super) keeps: bool,
+    /// Whether it cannot be read.
+    pub(super) is_broken: bool,
+}
+
+impl OtherDrive {
+    fn answer(&mut self, method: &str) -> Reply {
+        let refused = || refusal(400, "The request cannot be carried out by this drive.");
+        match (method, self.image) {
+            _ if self.is_broken => refused(),
+            ("GET", image) => Reply::json(
+                200,
+                json!({"Id": self.name, "MediaTypes": ["CD"], "Image": image, "Inserted": image.is_some()}),
+            ),
+            (_, Some(_)) if !self.keeps => {
+                self.image = None;
+                Reply::json(204, Value::Null)
+            }
+            _ => refused(),
+        }
     }
 }
 

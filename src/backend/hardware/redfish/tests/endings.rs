@@ -1,5 +1,6 @@
 //! The endings of a deploy: what it set for its own time is taken back in each of them.
 
+use super::bmc::OtherDrive;
 use super::*;
 
 const IMAGE: &str = "image: 'http://images/{node}.iso'";
@@ -62,7 +63,7 @@ async fn a_deploy_begins_by_ejecting_also_the_same_image() {
         .iter()
         .filter(|line| line.contains("VirtualMedia"))
         .collect();
-    let of = |what: &str| format!("POST ~/VirtualMedia/Cd/Actions/{what}");
+    let of = |what: &str| format!("POST ~/VirtualMedia/EXT1/Actions/{what}");
     assert_eq!(media, [&of("Eject"), &of("Insert")]);
 }
 
@@ -134,4 +135,65 @@ async fn a_report_of_an_earlier_deploy_is_found_before_anything_is_done() {
     assert!(!error.contains("n1"), "{error}");
     let nothing = Server::plain(|_| Reply::json(404, json!({}))).await;
     assert_eq!(verify(format!("{}/up/{{node}}", nothing.url)).await, Ok(()));
+}
+
+fn other(name: &'static str, image: &'static str) -> OtherDrive {
+    OtherDrive {
+        name,
+        image: Some(image),
+        keeps: false,
+        is_broken: false,
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_stays_in_any_virtual_drive_ends_a_teardown_unless_another_is_known_to_be_used()
+ {
+    let bmc = Bmc::start().await;
+    bmc.state().other = Some(OtherDrive {
+        keeps: true,
+        ..other("EXT2", "http://images/n0.iso")
+    });
+    let site = site(&[bmc.port()], IMAGE, "");
+    // Which drive a deploy has used is not known: it may be this one.
+    let error = site.act(StepKind::Destroy).await.unwrap_err().to_string();
+    assert!(
+        error.contains("cannot be carried out by this drive"),
+        "{error}"
+    );
+    assert!(site.act(StepKind::Deploy).await.is_err());
+    // After a deploy it is known, and the disc of an operator may stay.
+    let image = bmc
+        .state()
+        .other
+        .as_mut()
+        .and_then(|other| other.image.take());
+    site.act(StepKind::Deploy).await.unwrap();
+    bmc.state().other.as_mut().unwrap().image = image;
+    site.act(StepKind::Destroy).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_power_on_finds_the_image_of_a_deploy_behind_the_disc_of_an_operator() {
+    let bmc = Bmc::start().await;
+    {
+        let mut state = bmc.state();
+        state.image = Some("http://images/n0.iso".to_owned());
+        state.other = Some(other("CD1", "http://images/rescue.iso"));
+    }
+    let site = site(&[bmc.port()], IMAGE, "");
+    site.act(StepKind::PowerOn).await.unwrap();
+    assert!(is_clear(&bmc) && bmc.state().is_on);
+}
+
+#[tokio::test]
+async fn a_broken_virtual_drive_beside_the_one_that_is_used_ends_nothing() {
+    let bmc = Bmc::start().await;
+    bmc.state().other = Some(OtherDrive {
+        is_broken: true,
+        ..other("EXT2", "")
+    });
+    let site = site(&[bmc.port()], IMAGE, "");
+    site.act(StepKind::Deploy).await.unwrap();
+    site.act(StepKind::Destroy).await.unwrap();
 }

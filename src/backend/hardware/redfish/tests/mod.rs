@@ -585,11 +585,11 @@ async fn an_image_is_inserted_and_taken_out_when_the_new_system_answers_and_a_la
         .filter(|line| !line.contains("Session"))
         .collect();
     let expected = [
-        "POST ~/VirtualMedia/Cd/Actions/Insert",
+        "POST ~/VirtualMedia/EXT1/Actions/Insert",
         "PATCH ~",
         "On",
         "PATCH ~",
-        "POST ~/VirtualMedia/Cd/Actions/Eject",
+        "POST ~/VirtualMedia/EXT1/Actions/Eject",
     ];
     assert_eq!(asked, expected);
     let received = bmc.server.received.lock().unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::bmc::{Between, Erase, Opening, SYSTEM, State, Versions, link, refusal};
+use super::bmc::{Between, Opening, SYSTEM, State, Versions, link, refusal};
 use crate::backend::http::tests::server::{Received, Reply};
 
 /// A manager, in whose place virtual media may be.
@@ -38,37 +38,19 @@ pub(super) enum Quirk {
     VersionInBody,
     /// How it opens sessions.
     Sessions(Opening),
-    NoSessions,
     /// Each session ends after some requests.
     SessionsEndEarly,
     /// How it answers while it switches.
     Between(Between),
-    /// An override for one boot is kept for all.
-    Continuous,
-    /// An override for one boot stays.
-    Sticky,
-    IgnoresBoot,
     /// A machine that is off takes no override: the status of the refusal.
     BootOnlyWhenOn(u16),
     /// An override is stored, and answered with a refusal.
     RefusalsOfBoot,
-    IgnoresShutdown,
-    RefusesShutdown,
-    HidesOff,
-    NeverOn,
-    /// `on` and `off` in the place of `On` and `Off`.
-    LowerCase,
-    /// A part of its system that it does not have.
-    Lacks(String),
     /// A name that is in no answer.
     Hides(String),
     Expands(u64),
     /// Members that are written out have no values.
     ExpandsWithoutValues,
-    /// The answer to a drive that is to erase itself.
-    Erases(Erase),
-    /// A task that was begun is not found.
-    TasksVanish,
     /// Another system than its own, listed first.
     Neighbour(String),
     MediaAtManager,
@@ -84,41 +66,20 @@ pub(super) enum Quirk {
     StaleImage,
     /// An image is inserted by a task.
     LateImage,
-    /// The image is told as its name alone.
-    ImageName,
-    /// The image is told by its file alone.
-    ShowsFile,
-    LinksWithSlash,
-    WholeLinks,
-    /// Reads without a slash at the end of their path are redirected.
-    RedirectsToSlash,
     /// The kinds of reset that it has; not told where the names are hidden.
     Resets(Vec<String>),
     /// They are told elsewhere.
     ActionInfo,
     /// A reset to the power that it has already is refused with this status.
     RefusesSameReset(u16),
-    /// Resets are carried out, and answered with an error.
-    ErrorsOfResets,
-    /// Resets are carried out, and no answer comes.
-    LostResets,
     /// It restarts with the first reset.
     AwayAfterReset,
     /// Changes and resets are tasks.
     Tasks,
-    /// Changes are answered with a message.
-    Messages,
     /// Some requests are answered with this status.
     BusyAtTimes(u16),
     /// Some reads are answered with an error.
     ErrorsAtTimes,
-    /// Some reads are answered with a page.
-    PagesAtTimes,
-    RefusesOdataVersion,
-    Http10,
-    Bom,
-    /// Its answers are called HTML.
-    CalledHtml,
 }
 
 /// A layer before the controller of the tests.
@@ -146,25 +107,13 @@ impl State {
             match quirk {
                 Quirk::Refuses(name) => self.refuses.push(leaked(name)),
                 Quirk::Demands(name) => self.demands.push(leaked(name)),
-                Quirk::Lacks(name) => self.lacks.push(leaked(name)),
                 Quirk::Neighbour(name) => self.others.push(leaked(name)),
                 Quirk::Mode(mode) => self.mode = Some(mode.clone()),
                 Quirk::ForgetsMode => self.forgets_mode = true,
                 Quirk::Versions(versions) => self.versions = *versions,
                 Quirk::Sessions(opening) => self.opening = *opening,
-                Quirk::NoSessions => self.has_sessions = false,
                 Quirk::Between(between) => self.between = Some(*between),
-                Quirk::Continuous => self.keeps = "Continuous",
-                Quirk::Sticky => self.is_sticky = true,
-                Quirk::IgnoresBoot => self.ignores_boot = true,
-                Quirk::IgnoresShutdown => self.ignores_shutdown = true,
-                Quirk::HidesOff => self.hides_off = true,
-                Quirk::NeverOn => self.is_never_on = true,
-                Quirk::ShowsFile => self.shows_file = true,
                 Quirk::Expands(levels) => self.expands = *levels,
-                Quirk::Erases(erase) => {
-                    self.drives.iter_mut().for_each(|drive| drive.1 = *erase);
-                }
                 other => self.layer.quirks.push(other.clone()),
             }
         }
@@ -190,11 +139,10 @@ impl Layer {
         }
         state.settle();
         self.settle(state);
-        let reply = match self.before(state, received) {
+        match self.before(state, received) {
             Some(reply) => reply,
             None => self.answer_known(state, received),
-        };
-        self.as_sent(reply, received)
+        }
     }
 
     fn settle(&mut self, state: &mut State) {
@@ -230,16 +178,6 @@ impl Layer {
                 Quirk::ErrorsAtTimes if is_read && is_each(5) => {
                     return Some(refusal(500, "An internal error."));
                 }
-                Quirk::PagesAtTimes if is_read && is_each(6) => {
-                    return Some(page("<html>Log in</html>"));
-                }
-                Quirk::RefusesOdataVersion if received.headers.contains_key("odata-version") => {
-                    return Some(refusal(412, "The header OData-Version is not supported."));
-                }
-                Quirk::RedirectsToSlash if is_read && !received.path.ends_with('/') => {
-                    let place = format!("{}/", received.path);
-                    return Some(Reply::Json(308, vec![("location", place)], Value::Null));
-                }
                 _ => {}
             }
         }
@@ -264,9 +202,6 @@ impl Layer {
             ("GET", RESETS) => Reply::json(200, self.resets_told()),
             ("GET", TASK) => {
                 Reply::json(200, json!({"TaskState": "Completed", "TaskStatus": "OK"}))
-            }
-            ("GET", path) if path.contains("/Tasks/") && self.has(&Quirk::TasksVanish) => {
-                refusal(404, "There is no such task.")
             }
             ("POST", path) if path.ends_with("ComputerSystem.Reset") => {
                 self.reset(state, &received)
@@ -318,9 +253,6 @@ impl Layer {
                 &format!("The value {kind} of ResetType is not supported."),
             );
         }
-        if kind == "GracefulShutdown" && self.has(&Quirk::RefusesShutdown) {
-            return refusal(400, "The operating system has no agent.");
-        }
         let comes = state.pending.map_or(state.is_on, |(is_on, _)| is_on);
         let meant = match kind {
             "PushPowerButton" if comes => "ForceOff",
@@ -342,13 +274,7 @@ impl Layer {
             self.away = Some(Instant::now() + AWAY);
             state.end_sessions();
         }
-        match reply {
-            Reply::Json(204, ..) if self.has(&Quirk::LostResets) => Reply::Raw(Vec::new()),
-            Reply::Json(204, ..) if self.has(&Quirk::ErrorsOfResets) => {
-                Reply::json(500, Value::Null)
-            }
-            reply => self.accepted(reply),
-        }
+        self.accepted(reply)
     }
 
     /// A change of what is no virtual drive.
@@ -374,10 +300,6 @@ impl Layer {
     fn accepted(&self, reply: Reply) -> Reply {
         match reply {
             Reply::Json(204, ..) if self.has(&Quirk::Tasks) => task(),
-            Reply::Json(204, ..) if self.has(&Quirk::Messages) => {
-                let info = json!([{"MessageId": "Base.1.8.Success", "Message": "Successfully Completed Request"}]);
-                Reply::json(200, json!({ "@Message.ExtendedInfo": info }))
-            }
             reply => reply,
         }
     }
@@ -468,7 +390,7 @@ impl Layer {
                 written.for_each(|drive| drive.iter_mut().for_each(empty));
             }
         }
-        if path.ends_with("/VirtualMedia/Cd") {
+        if path.ends_with("/VirtualMedia/EXT1") {
             self.tell_drive(state, &mut value);
         }
         if self.has(&Quirk::VersionInBody)
@@ -476,8 +398,7 @@ impl Layer {
         {
             value["@odata.etag"] = json!(headers.remove(at).1);
         }
-        let host = received.headers.get("host").cloned().unwrap_or_default();
-        self.tell(&mut value, &host);
+        self.tell(&mut value);
         Reply::Json(200, headers, value)
     }
 
@@ -497,11 +418,6 @@ impl Layer {
         {
             reset.remove("ResetType@Redfish.AllowableValues");
             reset.insert("@Redfish.ActionInfo".to_owned(), json!(RESETS));
-        }
-        if self.has(&Quirk::LowerCase)
-            && let Some(power) = value["PowerState"].as_str()
-        {
-            value["PowerState"] = json!(power.to_ascii_lowercase());
         }
     }
 
@@ -523,10 +439,6 @@ impl Layer {
             value["Image"] = json!(self.last_image);
             value["Inserted"] = json!(true);
         }
-        if self.has(&Quirk::ImageName) {
-            value["ImageName"] = value["Image"].take();
-            value["Image"] = json!("");
-        }
         if self.has(&Quirk::MediaByChange)
             && let Some(drive) = value.as_object_mut()
         {
@@ -535,82 +447,32 @@ impl Layer {
     }
 
     /// Each value as it is told: names that are left out, links in another form.
-    fn tell(&self, value: &mut Value, host: &str) {
+    fn tell(&self, value: &mut Value) {
         match value {
             Value::Object(fields) => {
                 fields.retain(|name, _| !self.has(&Quirk::Hides(name.clone())));
                 for (name, value) in fields.iter_mut() {
                     match (&**name, &*value) {
                         ("@odata.id" | "target" | "@Redfish.ActionInfo", Value::String(path)) => {
-                            *value = json!(self.link_told(name, path, host));
+                            *value = json!(self.link_told(path));
                         }
-                        _ => self.tell(value, host),
+                        _ => self.tell(value),
                     }
                 }
             }
-            Value::Array(all) => all.iter_mut().for_each(|each| self.tell(each, host)),
+            Value::Array(all) => all.iter_mut().for_each(|each| self.tell(each)),
             _ => {}
         }
     }
 
-    fn link_told(&self, name: &str, path: &str, host: &str) -> String {
-        let mut path = path.to_owned();
-        if self.has(&Quirk::MediaAtManager) {
-            path = path.replace(
+    fn link_told(&self, path: &str) -> String {
+        match self.has(&Quirk::MediaAtManager) {
+            true => path.replace(
                 &format!("{SYSTEM}/VirtualMedia"),
                 &format!("{MANAGER}/VirtualMedia"),
-            );
+            ),
+            false => path.to_owned(),
         }
-        if self.has(&Quirk::LinksWithSlash) && name == "@odata.id" {
-            path.push('/');
-        }
-        match self.has(&Quirk::WholeLinks) {
-            true => format!("http://{host}{path}"),
-            false => path,
-        }
-    }
-
-    /// A reply as it goes over the wire.
-    fn as_sent(&self, reply: Reply, received: &Received) -> Reply {
-        let (http10, bom, html) = (Quirk::Http10, Quirk::Bom, Quirk::CalledHtml);
-        let Reply::Json(status, headers, value) = reply else {
-            return reply;
-        };
-        if ![&http10, &bom, &html]
-            .into_iter()
-            .any(|quirk| self.has(quirk))
-            || status == 204
-        {
-            return Reply::Json(status, headers, value);
-        }
-        let protocol = if self.has(&http10) {
-            "HTTP/1.0"
-        } else {
-            "HTTP/1.1"
-        };
-        let kind = if self.has(&html) {
-            "text/html"
-        } else {
-            "application/json"
-        };
-        let mark = if self.has(&bom) && received.method == "GET" {
-            "\u{feff}"
-        } else {
-            ""
-        };
-        let body = if value.is_null() {
-            String::new()
-        } else {
-            format!("{mark}{value}")
-        };
-        let headers: String = headers
-            .iter()
-            .map(|(name, value)| [name, ": ", value, "\r\n"].concat())
-            .collect();
-        let head = format!(
-            "{protocol} {status} X\r\ncontent-type: {kind}\r\nconnection: close\r\n{headers}"
-        );
-        Reply::Raw(format!("{head}\r\n{body}").into_bytes())
     }
 }
 
@@ -620,9 +482,4 @@ fn task() -> Reply {
         vec![("location", TASK.to_owned())],
         json!({"@odata.id": TASK, "TaskState": "Running"}),
     )
-}
-
-fn page(text: &str) -> Reply {
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", text.len());
-    Reply::Raw(format!("{head}connection: close\r\n\r\n{text}").into_bytes())
 }
