@@ -277,3 +277,77 @@ fn guards_of(
         .load(&location, at, AS_APPLIED)?
         .documented_guards)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{ActError, Hardware, Pending};
+    use crate::design::NodeDesign;
+    use crate::observed::ObservedNodes;
+    use crate::step::{Effect, Step};
+
+    /// A machine whose service has begun, and of which nothing else has; what it had set is taken back with this end.
+    struct Serviced(Probe);
+
+    impl Hardware for Serviced {
+        fn observe<'a>(&'a self, _: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
+            Box::pin(std::future::ready(ObservedNodes::default()))
+        }
+
+        fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+            Box::pin(std::future::ready(match order.step.id.kind {
+                StepKind::Service => Probe::UnderWay,
+                _ => Probe::NotBegun,
+            }))
+        }
+
+        fn act<'a>(&'a self, _: &'a Order) -> Pending<'a, Result<(), ActError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+
+        fn take_back<'a>(&'a self, _: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
+            Box::pin(std::future::ready(Ok(self.0.clone())))
+        }
+    }
+
+    fn order(id: &str) -> Order {
+        Order {
+            leaving: Arc::default(),
+            run: RunId::from("01J00000000000000000000001"),
+            step: Arc::new(Step {
+                id: id.parse().unwrap(),
+                timeout: 60,
+                effect: Effect::None,
+                standby: false,
+                parameters: None,
+                needs: Vec::new(),
+            }),
+            node: None,
+            notes: Vec::new(),
+            reporter: Reporter::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_service_is_ended_whatever_is_known_of_the_steps_before_it() {
+        let service: StepId = "service/g/n".parse().unwrap();
+        // Of a drain nothing can be told without the cluster; the other step has not begun.
+        for before in ["drain/g/n", "set-maintenance/g/n"] {
+            for (end, seen) in [
+                (Probe::Done, Some(Seen::Done)),
+                (Probe::NotBegun, Some(Seen::TakenBack)),
+                (Probe::UnderWay, None),
+                (Probe::Ambiguous(Arc::from("no answer")), None),
+            ] {
+                let hardware = Backends::new(Arc::new(Serviced(end.clone())), None);
+                let orders = vec![order(before), order("service/g/n")];
+                let found = probe_machine(&hardware, orders).await;
+                let own = found.seen.iter().find(|(id, _)| *id == service);
+                assert_eq!(own.map(|(_, seen)| *seen), seen, "{before} {end:?}");
+                let stays = found.not_taken_back.map(|(id, _)| id);
+                let expected = seen.is_none().then(|| service.clone());
+                assert_eq!(stays, expected, "{before} {end:?}");
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! New passwords of controllers: whatever a controller answers and wherever a process is killed, one of the two slots has the
 //! password, and no controller is sent more than two wrong ones.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 
