@@ -465,18 +465,29 @@ async fn an_abort_takes_back_what_did_not_come_about() {
 
 #[tokio::test]
 async fn an_abort_in_another_clone_names_what_stays() {
-    let Some((lab, firmware)) = in_use().await else {
-        return;
-    };
-    let management = &lab.management;
-    *firmware.dealt.lock().unwrap() = Dealt::Unchanged;
-    let run = killed_service(&lab).await;
-    // The notes of a run are in its clone alone.
-    std::fs::remove_dir_all(lab.site.path().join(".git/trueup")).unwrap();
-    let said = lab.run(&["abort", &run], 0);
-    let stays = "hostfirmwarecomponents may still want values of this step; set them back by hand";
-    assert!(said.contains(stays), "{said}");
-    assert_eq!(object(management, "HostUpdatePolicy").await, Value::Null);
+    for has_policy in [false, true] {
+        let Some((lab, firmware)) = in_use().await else {
+            return;
+        };
+        let management = &lab.management;
+        *firmware.dealt.lock().unwrap() = Dealt::Unchanged;
+        if has_policy {
+            let other = json!({"firmwareSettings": "onPreparing"});
+            make(management, "HostUpdatePolicy", other, Value::Null).await;
+        }
+        let run = killed_service(&lab).await;
+        // The notes of a run are in its clone alone.
+        std::fs::remove_dir_all(lab.site.path().join(".git/trueup")).unwrap();
+        let said = lab.run(&["abort", &run], 0);
+        let wants = "no note of what was there before it was found in this clone: its hostfirmwaresettings and \
+                     hostfirmwarecomponents may still want values of this step";
+        let policy = ", and onReboot in its hostupdatepolicies may be of this step";
+        assert!(said.contains(wants), "{said}");
+        assert_eq!(said.contains(policy), has_policy, "{said}");
+        assert!(!said.contains("until its run is resumed"), "{said}");
+        let left = object(management, "HostUpdatePolicy").await;
+        assert_eq!(left == Value::Null, !has_policy, "{left}");
+    }
 }
 
 /// Kills a service at each change that it asks the management cluster for: once where the change does not arrive, once where

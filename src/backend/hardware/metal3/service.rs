@@ -405,7 +405,8 @@ impl HostSteps<'_> {
         Ok(lost)
     }
 
-    /// What may stay of a step of which nothing is noted: what is wanted, where it failed, and the policy of another client.
+    /// The rest that may stay of a step of which nothing is noted: what is wanted, where it failed, and the policy of another
+    /// client.
     async fn lost(
         &self,
         host: &Host,
