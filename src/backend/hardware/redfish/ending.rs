@@ -25,7 +25,7 @@ const TRIES: u32 = 3;
 pub(super) struct BootsFrom {
     /// The boot override: its source, and for how long it counts.
     pub(super) source: Option<(Arc<str>, Arc<str>)>,
-    /// What is in its virtual drives.
+    /// The contents of its virtual drives.
     pub(super) media: Vec<Medium>,
 }
 

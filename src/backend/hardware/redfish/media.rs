@@ -151,7 +151,7 @@ fn eject_shapes(has_action: bool) -> Vec<Shape> {
     }
 }
 
-/// What was ejected from a drive.
+/// Whether anything was ejected from a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ejected {
     Nothing,
@@ -167,7 +167,7 @@ enum Place {
 }
 
 impl Machine<'_> {
-    /// What is in the virtual drives that take images.
+    /// The contents of the virtual drives that take images.
     pub(super) async fn inserted(&self) -> Result<Vec<Medium>, ActError> {
         Ok(inserted(&self.drives_for_images().await?))
     }
@@ -262,7 +262,7 @@ impl Machine<'_> {
                 Part::Whole(drive) if tells_what_is_in(&drive) => Some(drive),
                 // Some write members out without their values.
                 part => match self.controller.get_if_there(part.path()).await {
-                    // Of several drives one may be broken, which concerns nobody unless it took the image.
+                    // Of several drives one may be broken, which ends nothing unless it took the image.
                     Err(failure)
                         if !discs.is_empty()
                             && failure.class() == Class::Permanent

@@ -304,9 +304,12 @@ impl State {
             self.busy -= 1;
             return Reply::json(503, json!({}));
         }
-        if let Some((path, query)) = path.split_once('?') {
-            return self.expanded(path, query);
-        }
+        let path = match path.split_once('?') {
+            // Its list of firmware is never written out.
+            Some((path, _)) if path.ends_with("/FirmwareInventory") => path,
+            Some((path, query)) => return self.expanded(path, query),
+            None => path,
+        };
         let below = path.strip_prefix("/redfish/v1").unwrap_or(path);
         let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
         if let Some(reply) = self.answer_of_parts(received, &parts) {

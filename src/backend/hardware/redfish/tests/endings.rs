@@ -147,7 +147,7 @@ fn other(name: &'static str, image: &'static str) -> OtherDrive {
 }
 
 #[tokio::test]
-async fn an_image_that_stays_in_any_virtual_drive_ends_a_teardown_unless_another_is_known_to_be_used()
+async fn an_image_that_stays_in_any_virtual_drive_is_told_and_ends_a_deploy_unless_another_is_known_to_be_used()
  {
     let bmc = Bmc::start().await;
     bmc.state().other = Some(OtherDrive {
@@ -156,7 +156,9 @@ async fn an_image_that_stays_in_any_virtual_drive_ends_a_teardown_unless_another
     });
     let site = site(&[bmc.port()], IMAGE, "");
     // Which drive a deploy has used is not known: it may be this one.
-    let error = site.act(StepKind::Destroy).await.unwrap_err().to_string();
+    let order = site.order(StepKind::Deploy);
+    let error = site.hardware.take_back(&order).await;
+    let error = error.unwrap_err().to_string();
     assert!(
         error.contains("cannot be carried out by this drive"),
         "{error}"
@@ -170,7 +172,7 @@ async fn an_image_that_stays_in_any_virtual_drive_ends_a_teardown_unless_another
         .and_then(|other| other.image.take());
     site.act(StepKind::Deploy).await.unwrap();
     bmc.state().other.as_mut().unwrap().image = image;
-    site.act(StepKind::Destroy).await.unwrap();
+    site.hardware.take_back(&order).await.unwrap();
 }
 
 #[tokio::test]
