@@ -163,7 +163,8 @@ fn what_an_abort_finds_deployed_is_recorded_so_in_another_clone() {
         aborted.contains("Found deployed, and recorded so:\n  edge-3"),
         "{aborted}"
     );
-    other.run(&["plan", "--detailed-exitcode"]).with(0);
+    let planned = other.planned(&[]);
+    assert_eq!(planned, [("edge-3".to_owned(), "record".to_owned())].into());
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::super::cli_interrupted::{shared, wait_for_effect};
-use super::super::fixture::{Ended, Fixture, copy_folder};
+use super::super::cli_interrupted::shared;
+use super::super::fixture::{Ended, Fixture, copy_folder, wait_until};
 use super::super::git::{Checkout, Origin};
 use super::{PEOPLE, Team};
 use crate::folder::folder;
@@ -143,11 +143,11 @@ impl Pair {
         file
     }
 
-    /// Starts a process that is killed when the first of three machines is off.
-    fn is_killed(&self, arguments: &[&str]) {
+    /// Starts a process that is killed once something holds.
+    fn is_killed(&self, arguments: &[&str], holds: impl FnMut() -> bool) {
         let mut command = self.command(&self.team.site, arguments);
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
-        wait_for_effect(&self.team.site, "edge-1 powered-off");
+        wait_until("it has begun", holds);
         child.kill().unwrap();
         let status = child.wait().unwrap();
         assert_eq!(status.code(), None, "{arguments:?} had ended");
@@ -155,7 +155,10 @@ impl Pair {
 
     /// A run that is killed, and resumed in another clone.
     fn at_once(&self, plan: &str, second: &Fixture) {
-        self.is_killed(&["apply", plan]);
+        let site = &self.team.site;
+        self.is_killed(&["apply", plan], || {
+            site.ledger().contains_key("edge-1 powered-off")
+        });
         self.other_site(second);
         self.run(second, &["apply", "--resume"]).with(0);
     }
@@ -170,21 +173,24 @@ impl Pair {
         .concat();
         let begun = self.run(&self.team.site, &begin).with(0).json();
         let digest = begun["plan_digest"].as_str().unwrap();
-        let status = self.run(second, &["run", "status", RUN, "--format", "json"]);
-        let status = status.with(0).json();
+        let status = || {
+            let status = self.run(second, &["run", "status", RUN, "--format", "json"]);
+            status.with(0).json()
+        };
+        let parts = status()["parts"].as_array().unwrap().clone();
         let mut is_killed = false;
-        for part in status["parts"].as_array().unwrap() {
+        for (number, part) in parts.iter().enumerate() {
             let name = part["part"].as_str().unwrap();
             let part = ["run", "part", RUN, name, "--plan-digest", digest];
-            if name != "site" && !is_killed {
+            if name.contains("nodes") && !is_killed {
                 is_killed = true;
-                self.is_killed(&part);
+                self.is_killed(&part, || status()["parts"][number]["state"] == "running");
                 self.other_site(second);
                 self.run(second, &["run", "end", RUN]).with(8);
             }
             self.run(second, &part).with(0);
         }
-        assert!(is_killed, "{status}");
+        assert!(is_killed, "{parts:?}");
         self.run(second, &["run", "end", RUN]).with(0);
     }
 
