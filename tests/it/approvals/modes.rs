@@ -55,7 +55,7 @@ impl Pair {
             let origin = &pair.team.origin;
             origin.git(&["config", "receive.advertiseAtomic", "false"]);
         }
-        pair.sign(&pair.team.site, "ada");
+        pair.set(&pair.team.site, "ada");
         let plan = pair.approved(&[]);
         pair.run(&pair.team.site, &["apply", &plan]).with(0);
         pair
@@ -82,7 +82,6 @@ impl Pair {
         let lines = PEOPLE.map(|name| self.team.signer(name, name)).concat();
         checkout.write("allowed_signers", lines);
         let rules = [
-            (Branch, "state_branch: trueup"),
             (Signed, "signed_runs: required"),
             (Approvals, "approvals: {any: 1}"),
         ];
@@ -96,7 +95,12 @@ impl Pair {
         checkout.commit("The site");
     }
 
-    fn sign(&self, clone: &Fixture, name: &str) {
+    /// What a clone sets for itself.
+    fn set(&self, clone: &Fixture, name: &str) {
+        if self.has(Branch) {
+            let set = ["config", "trueup.stateBranch", "trueup"];
+            clone.checkout.git(&set);
+        }
         if self.has(Signed) {
             self.team.sign_as(clone, name);
         }
@@ -110,7 +114,7 @@ impl Pair {
         clone
             .checkout
             .git(&["config", "trueup.simulatedSites", machines]);
-        self.sign(&clone, "carol");
+        self.set(&clone, "carol");
         clone
     }
 

@@ -347,6 +347,8 @@ async fn what_a_controller_has_taken_of_a_service_is_told_to_stay() {
     let error = site.hardware.take_back(&begun).await.unwrap_err();
     let stays = "its controller may keep the pending values and the updates that it has taken";
     assert!(error.to_string().ends_with(stays), "{error}");
+    // Nothing is remembered of a run that has ended.
+    site.hardware.leave().await;
     bmc.state().busy = 1000;
     let error = site.hardware.take_back(&begun).await.unwrap_err();
     let unread = "how far its service is cannot be read: ";
