@@ -120,6 +120,7 @@ mod hostile;
 #[cfg(unix)]
 #[cfg(test)]
 mod hostile_repositories;
+#[cfg(test)]
 mod in_the_way;
 #[cfg(test)]
 mod killed;

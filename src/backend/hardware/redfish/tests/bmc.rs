@@ -367,20 +367,8 @@ impl State {
             ("GET", ["Systems", "1", "EthernetInterfaces", "1"]) => {
                 Reply::json(200, json!({"MACAddress": "00:5C:52:00:00:01"}))
             }
-            ("GET", ["Systems", "1", "VirtualMedia"]) => {
-                let other = self.other.as_ref().map(|other| other.name);
-                let names = ["EXT1"].into_iter().chain(other);
-                let members = names.map(|name| link(format!("{SYSTEM}/VirtualMedia/{name}")));
-                Reply::json(200, json!({"Members": members.collect::<Vec<_>>()}))
-            }
-            (method, ["Systems", "1", "VirtualMedia", name, ..])
-                if self.other.as_ref().is_some_and(|other| other.name == *name) =>
-            {
-                let other = self.other.as_mut();
-                other.map_or(Reply::json(404, Value::Null), |other| other.answer(method))
-            }
-            (method, ["Systems", "1", "VirtualMedia", "EXT1", action @ ..]) => {
-                self.medium(method, action, &received.body)
+            (method, ["Systems", "1", "VirtualMedia", drive @ ..]) => {
+                self.answer_of_media(method, drive, received)
             }
             ("GET", path) => {
                 let path = path.join("/");
@@ -390,6 +378,23 @@ impl State {
                     None => refusal(404, "There is no such resource."),
                 }
             }
+            _ => refusal(404, "There is no such resource."),
+        }
+    }
+
+    fn answer_of_media(&mut self, method: &str, drive: &[&str], received: &Received) -> Reply {
+        let other = self.other.as_mut();
+        match (method, drive) {
+            ("GET", []) => {
+                let names = ["EXT1"].into_iter().chain(other.map(|other| other.name));
+                let members = names.map(|name| link(format!("{SYSTEM}/VirtualMedia/{name}")));
+                Reply::json(200, json!({"Members": members.collect::<Vec<_>>()}))
+            }
+            (_, ["EXT1", action @ ..]) => self.medium(method, action, &received.body),
+            (_, [name, ..]) => match other.filter(|other| other.name == *name) {
+                Some(other) => other.answer(method),
+                None => refusal(404, "There is no such resource."),
+            },
             _ => refusal(404, "There is no such resource."),
         }
     }
