@@ -171,7 +171,6 @@ impl<'a> Checkout<'a> {
         let at = At::Commit(commit);
         let location = self.location_at(at)?;
         let settings = Settings {
-            depth: Depth::Checked,
             detail: Detail::Documents,
             ..AS_APPLIED
         };
