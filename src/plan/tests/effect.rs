@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::asked::asked;
 use super::{PlanFixture, all, these};
 use crate::design::{
     AcceptedDesign, BackendKind, ClusterName, Digests, HardwareSetting, NodeName, OutOfBand,
@@ -10,7 +11,7 @@ use crate::design::{
 };
 use crate::identity::Identity;
 use crate::plan::effect::parameters::EXCEPTIONS;
-use crate::plan::{Difference, Plan, PlanEffect};
+use crate::plan::{Action, Difference, Plan, PlanEffect};
 use crate::remediation::RemediationLimits;
 use crate::step::{CleanStep, DeployStep, EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
 
@@ -267,5 +268,20 @@ fn less_than_what_was_reviewed_is_covered() {
     ];
     for (edit, expected) in table {
         assert_eq!(added(&with(edit), &reviewed), expected);
+    }
+}
+
+#[test]
+fn what_an_action_takes_away_is_told_from_what_stays() {
+    let takes_away = |action| {
+        let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+        let plan = asked(&mut fixture, action, &["n1"]);
+        PlanEffect::of(&plan).takes_away()
+    };
+    for action in [Action::Teardown, Action::Redeploy, Action::Forget] {
+        assert!(takes_away(action), "{action}");
+    }
+    for action in [Action::PowerOff, Action::Retire] {
+        assert!(!takes_away(action), "{action}");
     }
 }
