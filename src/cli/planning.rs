@@ -241,49 +241,33 @@ impl PlanArguments {
     /// There is one.
     pub(in crate::cli) fn shape_nothing_of(&self, made: &Options) -> Result<(), Failure> {
         let given = self.given();
-        let differs = |is_given: bool, is_same: bool| is_given && !is_same;
         let shaping = [
             (
                 "--target",
-                differs(!self.target.is_empty(), given.targets == made.targets),
+                !self.target.is_empty() && given.targets != made.targets,
             ),
             (
                 "--exclude",
-                differs(!self.exclude.is_empty(), given.excludes == made.excludes),
+                !self.exclude.is_empty() && given.excludes != made.excludes,
             ),
-            (
-                "--skip-blocked",
-                differs(self.skip_blocked, made.skip_blocked),
-            ),
-            ("--canary", differs(self.canary, made.canary)),
-            ("--overlap", differs(self.overlap, made.overlap)),
+            ("--skip-blocked", self.skip_blocked && !made.skip_blocked),
+            ("--canary", self.canary && !made.canary),
+            ("--overlap", self.overlap && !made.overlap),
             (
                 "--parallelism",
-                differs(
-                    self.parallelism.is_some(),
-                    given.parallelism == made.parallelism,
-                ),
+                self.parallelism.is_some() && given.parallelism != made.parallelism,
             ),
             (
                 "--parallel-groups",
-                differs(
-                    self.parallel_groups > 1,
-                    given.parallel_groups == made.parallel_groups,
-                ),
+                self.parallel_groups > 1 && given.parallel_groups != made.parallel_groups,
             ),
             (
                 "--max-unavailable",
-                differs(
-                    self.max_unavailable.is_some(),
-                    given.max_unavailable == made.max_unavailable,
-                ),
+                self.max_unavailable.is_some() && given.max_unavailable != made.max_unavailable,
             ),
             (
                 "--max-failures",
-                differs(
-                    self.max_failures.is_some(),
-                    given.max_failures == made.max_failures,
-                ),
+                self.max_failures.is_some() && given.max_failures != made.max_failures,
             ),
             ("--observed", self.observed.is_some()),
         ];

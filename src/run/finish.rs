@@ -89,16 +89,7 @@ impl Session<'_> {
                 groups: finished.groups.clone(),
                 nodes: finished.nodes.clone(),
                 counts: finished.counts,
-                unverified: {
-                    let touched = finished.nodes.iter();
-                    let touched = touched.filter(|node| node.begun);
-                    let touched: FxHashSet<&NodeName> = touched.map(|node| &node.node).collect();
-                    let unverified = self.approved.plan.unverified();
-                    unverified
-                        .filter(|node| touched.contains(node))
-                        .cloned()
-                        .collect()
-                },
+                unverified: self.unverified(finished),
                 drifted: differing,
                 undrained: {
                     let left = left_pods.iter();
@@ -130,6 +121,17 @@ impl Session<'_> {
         self.checkpoint(Some(&packed))?;
         self.close()?;
         Ok(report)
+    }
+
+    /// The nodes that it has begun to change though nothing proves that they are the ones that are meant.
+    fn unverified(&self, finished: &Finished) -> Vec<NodeName> {
+        let touched = finished.nodes.iter().filter(|node| node.begun);
+        let touched: FxHashSet<&NodeName> = touched.map(|node| &node.node).collect();
+        let unverified = self.approved.plan.unverified();
+        unverified
+            .filter(|node| touched.contains(node))
+            .cloned()
+            .collect()
     }
 
     /// Whether each node that the run has built is in the records as deployed.
