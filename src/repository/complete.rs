@@ -1,11 +1,14 @@
-//! Objects that a partial clone was made without: fetched where a remote may be asked.
+//! Which objects are here, and those that a partial clone was made without: fetched where a remote may be asked.
 //!
 //! Such a clone (`--filter=blob:none`, `--filter=tree:0`) has commits without their files. Git fetches an object when it
 //! comes to it, one by one; here all of a commit are fetched together, before they are read. libgit2 fetches none.
 
+use git2::ObjectType;
+use rustc_hash::FxHashSet;
+
 use super::program::ProgramTimeout;
 use super::remote::{Remote, Wanted};
-use super::{CommitId, Error, ObjectId, Repository, entry};
+use super::{CommitId, Error, ObjectId, Repository, entry, git};
 
 /// The objects that git fetches by their ids, as it does it itself for what it misses.
 const BY_ID: [&str; 9] = [
@@ -114,6 +117,45 @@ impl Remote<'_> {
 }
 
 impl Repository {
+    /// Whether an object is in this clone, a commit with its files.
+    ///
+    /// Git writes what it fetches one by one, the commit first: while another process fetches, and after one that was killed,
+    /// a commit may be here of which nothing can be read. In a clone that was made without files, those are asked for later.
+    ///
+    /// # Errors
+    ///
+    /// The object database cannot be opened.
+    pub fn has(&self, id: ObjectId) -> Result<bool, Error> {
+        let is_partial = self.is_partial();
+        self.with(|handle| {
+            let odb = handle.odb().map_err(git("open the object database"))?;
+            if is_partial || !odb.exists(id.git()) {
+                return Ok(odb.exists(id.git()));
+            }
+            let (mut left, mut known) = (vec![id.git()], FxHashSet::default());
+            while let Some(id) = left.pop() {
+                let Ok(object) = handle.find_object(id, None) else {
+                    return Ok(false);
+                };
+                if let Some(commit) = object.as_commit() {
+                    left.push(commit.tree_id());
+                } else if let Some(tag) = object.as_tag() {
+                    left.push(tag.target_id());
+                } else if let Some(tree) = object.as_tree() {
+                    let new = tree.iter().filter(|entry| known.insert(entry.id()));
+                    for entry in new {
+                        match entry.kind() {
+                            Some(ObjectType::Tree) => left.push(entry.id()),
+                            Some(ObjectType::Blob) if !odb.exists(entry.id()) => return Ok(false),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+            Ok(true)
+        })
+    }
+
     /// Whether this clone was made without some of the objects.
     #[must_use]
     pub fn is_partial(&self) -> bool {

@@ -333,18 +333,6 @@ impl Repository {
         }
     }
 
-    /// Whether an object is in this clone.
-    ///
-    /// # Errors
-    ///
-    /// The object database cannot be opened.
-    pub fn has(&self, id: ObjectId) -> Result<bool, Error> {
-        self.with(|handle| {
-            let odb = handle.odb().map_err(git("open the object database"))?;
-            Ok(odb.exists(id.git()))
-        })
-    }
-
     /// A value of the configuration of git, the repository's own before the user's.
     ///
     /// # Errors

@@ -289,6 +289,37 @@ fn state_and_base_are_fetched_into_a_clone_that_has_neither() {
     assert_eq!(commits.len(), 3);
 }
 
+#[test]
+fn a_commit_that_came_without_its_files_is_fetched() {
+    let (origin, clone, _) = origin_and_clone();
+    let other = Checkout::clone_of(&origin.url(), &[]);
+    other.write("site/b/c.yaml", "c: 1\n");
+    let commit = other.commit("More");
+    other.git(&["push", "--quiet", "origin", "HEAD:main"]);
+    // As a fetch leaves it that was killed, or is under way in another process: the commit, and some of what it leads to.
+    let tree = |path: &str| other.git(&["rev-parse", &format!("{commit}:{path}")]);
+    let objects = [
+        commit.to_string(),
+        tree(""),
+        tree("site"),
+        tree("site/b"),
+        tree("site/b/c.yaml"),
+    ];
+    let repository = clone.open();
+    for some in 1..objects.len() {
+        for object in &objects[..some] {
+            let object = object.trim();
+            let name = format!(".git/objects/{}/{}", &object[..2], &object[2..]);
+            std::fs::create_dir_all(clone.path().join(&name).parent().unwrap()).unwrap();
+            std::fs::copy(other.path().join(&name), clone.path().join(&name)).unwrap();
+        }
+        assert!(!repository.has(commit.0).unwrap(), "{some}");
+    }
+    let remote = repository.remote("origin", TIMEOUT).unwrap();
+    remote.fetch_commit(commit).unwrap();
+    assert!(repository.has(commit.0).unwrap());
+}
+
 fn remote_url(clone: &Checkout) -> String {
     clone.git(&["remote", "get-url", "origin"])
 }

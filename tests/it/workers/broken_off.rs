@@ -158,7 +158,11 @@ fn a_part_that_an_abort_has_fenced_before_it_was_killed_is_not_taken_while_its_w
     // It sleeps, and may send a request of its own when it wakes up before its bound is over.
     signal(&worker, "STOP");
     let mut abort = site.first.start(&["run", "abort", NAME]);
-    wait_until("the part is fenced", || site.state(PART) == "fenced");
+    wait_until("the part is fenced", || {
+        // Both fetch into one clone.
+        assert_eq!(abort.try_wait().unwrap(), None, "the abort has ended");
+        site.state(PART) == "fenced"
+    });
     abort.kill().unwrap();
     abort.wait().unwrap();
     // The begin, repeated, leaves the lock of the killed process to the workers again.
