@@ -116,6 +116,21 @@ impl Remote<'_> {
     }
 }
 
+/// What an object leads to in this repository, but the history of a commit.
+fn leads_to(object: &git2::Object<'_>) -> Vec<(git2::Oid, ObjectType)> {
+    if let Some(commit) = object.as_commit() {
+        return vec![(commit.tree_id(), ObjectType::Tree)];
+    }
+    if let Some(tag) = object.as_tag() {
+        let kind = tag.target_type().unwrap_or(ObjectType::Commit);
+        return vec![(tag.target_id(), kind)];
+    }
+    let entries = object.as_tree().into_iter().flat_map(git2::Tree::iter);
+    let objects = entries.filter_map(|entry| Some((entry.id(), entry.kind()?)));
+    let own = objects.filter(|(_, kind)| *kind != ObjectType::Commit);
+    own.collect()
+}
+
 impl Repository {
     /// Whether an object is in this clone, a commit with its files.
     ///
@@ -137,18 +152,12 @@ impl Repository {
                 let Ok(object) = handle.find_object(id, None) else {
                     return Ok(false);
                 };
-                if let Some(commit) = object.as_commit() {
-                    left.push(commit.tree_id());
-                } else if let Some(tag) = object.as_tag() {
-                    left.push(tag.target_id());
-                } else if let Some(tree) = object.as_tree() {
-                    let new = tree.iter().filter(|entry| known.insert(entry.id()));
-                    for entry in new {
-                        match entry.kind() {
-                            Some(ObjectType::Tree) => left.push(entry.id()),
-                            Some(ObjectType::Blob) if !odb.exists(entry.id()) => return Ok(false),
-                            _ => {}
-                        }
+                for (id, kind) in leads_to(&object) {
+                    match kind {
+                        _ if !known.insert(id) => {}
+                        ObjectType::Blob if !odb.exists(id) => return Ok(false),
+                        ObjectType::Blob => {}
+                        _ => left.push(id),
                     }
                 }
             }
