@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::layers::{Layers, layers};
 use super::write::{field, head, list, map, scalar};
 use super::{AdoptInput, Adopted, CONTROL_PLANE, Cluster, Machine, WORKER, guide, slug};
-use crate::design::kind;
+use crate::design::{OpenField, kind};
 use crate::diagnostic::counted;
 use crate::identity::Kind;
 
@@ -76,6 +76,10 @@ pub(super) fn write(
     }
     if !input.known.has_strategy && !machines.is_empty() {
         adopted.files.push(("strategy.yaml", strategy(machines)));
+    }
+    if !machines.is_empty() {
+        let adoption = adoption(input, machines);
+        adopted.files.push(("adoption.yaml", adoption));
     }
     questions(machines, input, adopted);
     let guide = guide::guide(input, machines, adopted);
@@ -294,6 +298,37 @@ fn etcd(clusters: &[Cluster<'_>]) -> String {
             }
         }
     }
+    text
+}
+
+/// Fields that no backend shows: each is open until a person tells what it is.
+fn adoption(input: &AdoptInput<'_>, machines: &[Machine<'_>]) -> String {
+    let mut text = "# What could not be observed. Until the documents tell it, or it is moved to `assumed`, no plan deploys these machines.\n".to_owned();
+    let name = free("adoption", &mut input.known.adoptions.clone());
+    let _ = writeln!(text, "{}\n  machines:", head(kind::ADOPTION, &name));
+    if input.known.nodes.is_empty() {
+        let roles = [
+            (
+                CONTROL_PLANE,
+                machines.iter().any(|machine| machine.is_control_plane),
+            ),
+            (
+                WORKER,
+                machines.iter().any(|machine| !machine.is_control_plane),
+            ),
+        ];
+        let tags = roles.into_iter().filter(|(_, is_there)| *is_there);
+        let tags = list(tags.map(|(tag, _)| tag.to_owned()));
+        let _ = writeln!(text, "    - node_tags: {tags}");
+    } else {
+        // Others may have the same tags.
+        text.push_str("    - node_names:\n");
+        for machine in machines {
+            let _ = writeln!(text, "        - {}", scalar(machine.name.as_str()));
+        }
+    }
+    let open = OpenField::ALL.map(|field| field.as_str().to_owned());
+    let _ = writeln!(text, "      open: {}\n      assumed: []", list(open));
     text
 }
 

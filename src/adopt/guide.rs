@@ -89,8 +89,8 @@ fn questions(adopted: &Adopted, text: &mut String) {
         return;
     }
     text.push_str(
-        "\n## Questions\n\nThese cannot be observed. Until they are answered, a redeploy of these machines installs what the documents \
-         have: nothing of this.\n\n",
+        "\n## Questions\n\nThese cannot be observed. `adoption.yaml` lists those that a deploy needs as open: until they are answered \
+         in the documents, or moved to `assumed` there, `trueup validate` names them, and no plan deploys these machines.\n\n",
     );
     for question in &adopted.questions {
         let _ = writeln!(text, "- [ ] {question}");

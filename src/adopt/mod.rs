@@ -45,6 +45,8 @@ pub struct Known {
     pub controllers: BTreeSet<Arc<str>>,
     /// Host profiles and hardware profiles.
     pub profiles: BTreeSet<Arc<str>>,
+    /// Adoptions.
+    pub adoptions: BTreeSet<Arc<str>>,
     /// Etcd clusters.
     pub etcd: BTreeSet<ClusterName>,
     /// Whether there is a strategy.

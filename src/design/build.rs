@@ -7,6 +7,7 @@ use super::catalog::{Catalog, Input};
 use super::cluster::read_clusters;
 use super::exposed;
 use super::node::add_nodes;
+use super::open;
 use super::policy::add_policies;
 use super::read::Findings;
 use super::strategy::add_strategy;
@@ -107,6 +108,7 @@ fn make_design(
 ) -> Design {
     let mut design = Design::empty(site);
     add_nodes(catalog, &mut design, findings);
+    design.adoptions = open::read(catalog);
     let others = others(&design.nodes);
     if !others.is_empty() {
         // What was found of the machines so far was about those alone.

@@ -69,6 +69,7 @@ const TABLE: &[(&str, &[Exposed])] = &[
         &[exposed(&[], "part of an etcd cluster")],
     ),
     (kind::RETIREMENT, &[exposed(&[], "part of a retirement")]),
+    (kind::ADOPTION, &[exposed(&[], "part of an adoption")]),
     (kind::CLEANING, &[exposed(&[], "part of a cleaning policy")]),
     (
         kind::HARDWARE,

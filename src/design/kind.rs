@@ -11,6 +11,7 @@ pub(crate) const STRATEGY: &str = "shipyard/DeploymentStrategy/v1";
 pub(crate) const CONFIGURATION: &str = "shipyard/DeploymentConfiguration/v1";
 pub(crate) const ETCD_CLUSTERS: &str = "promenade/EtcdClusters/v1";
 pub(crate) const RETIREMENT: &str = "trueup/NodeRetirement/v1";
+pub(crate) const ADOPTION: &str = "trueup/Adoption/v1";
 pub(crate) const CLEANING: &str = "trueup/CleaningPolicy/v1";
 /// The limits of a run on a site.
 pub const POLICY: &str = "trueup/Policy/v1";

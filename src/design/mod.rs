@@ -27,6 +27,7 @@ mod merge_join;
 mod names;
 mod network;
 mod node;
+mod open;
 mod own;
 mod part;
 mod policy;
@@ -63,6 +64,7 @@ pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
+pub use open::OpenField;
 pub use own::{Addresses, Fields, OwnAddresses, Sections};
 pub use policy::backends_of;
 pub use recent::Recent;
@@ -91,6 +93,7 @@ pub struct Design {
     pub site: SiteName,
     /// All machines.
     pub nodes: BTreeMap<NodeName, Arc<NodeDesign>>,
+    adoptions: Vec<open::Adoption>,
     index: OnceLock<selector::NodeIndex>,
 }
 
@@ -101,6 +104,7 @@ impl Design {
         Self {
             site,
             nodes: BTreeMap::new(),
+            adoptions: Vec::new(),
             index: OnceLock::new(),
         }
     }

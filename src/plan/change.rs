@@ -14,7 +14,7 @@ use super::service::FirmwareStanding;
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{
-    Class, DIGEST_VERSION, NodeDesign, NodeName, RedeployPolicy, Retirement, Section,
+    Class, DIGEST_VERSION, NodeDesign, NodeName, OpenField, RedeployPolicy, Retirement, Section,
 };
 use crate::diff::FieldChange;
 use crate::identity::Proof;
@@ -40,7 +40,8 @@ impl<'a> Rules<'a> {
             Retired::ByHand => return drift_of_retired(subject),
             Retired::No | Retired::NoLonger => {}
         }
-        let mut item = if subject.is_recorded_deployed() {
+        let is_answered = || !self.answered(subject).is_empty();
+        let mut item = if subject.is_recorded_deployed() && !is_answered() {
             self.deployed(subject, after)
         } else if is_there(subject) {
             Some(self.adopt(subject))
@@ -91,7 +92,12 @@ impl<'a> Rules<'a> {
             return self.build_again(subject, record);
         }
         let mut item = Item::new(subject, ChangeKind::Adopt);
+        let answered = self.answered(subject);
         item.because(match subject.record {
+            _ if !answered.is_empty() => format!(
+                "its documents tell what was open when it was adopted: {}",
+                OpenField::in_words(&answered)
+            ),
             None => "is deployed, and no record says by what".to_owned(),
             Some(record) => format!("is deployed, and run {} did not complete it", record.run),
         });
@@ -110,6 +116,11 @@ impl<'a> Rules<'a> {
             item.work.adopt = true;
             // Only its record is brought up to date.
             item.promise(Standing::Deployed);
+        } else if !answered.is_empty() {
+            item.block(
+                "its record would take the word of its documents",
+                Some("--adopt"),
+            );
         } else if subject.record.is_some() && self.allow_redeploy.contains(subject.name) {
             item.redeploy();
         } else {
@@ -119,6 +130,33 @@ impl<'a> Rules<'a> {
             );
         }
         item
+    }
+
+    /// The fields that were open when a machine was adopted, and that its documents fill now, where nothing else of it
+    /// would need a redeploy: it is taken as they tell, as it was when it was adopted.
+    fn answered(&self, subject: Subject<'a>) -> Vec<OpenField> {
+        let is_there = subject.seen.is_deployed();
+        let record = subject
+            .record
+            .filter(|record| is_there && !record.assumed().is_empty());
+        let before = record
+            .and_then(|record| record.installed())
+            .and_then(|revision| self.designs.get(revision));
+        let (Some(record), Some(before), Some(after)) = (record, before, subject.after) else {
+            return Vec::new();
+        };
+        let differing = subject.differing().unwrap_or_default();
+        let mut open = before.design.open_fields(subject.name);
+        open.retain(|field| differing.contains(&field.section()) && field.is_filled(after));
+        let is_answer = |section: &Section| {
+            let mut sections = open.iter().map(|field| field.section());
+            record.assumed().contains(section) && sections.any(|open| open == *section)
+        };
+        let mut installed = differing.iter();
+        match installed.all(|section| section.class() != Class::Redeploy || is_answer(section)) {
+            true => open,
+            false => Vec::new(),
+        }
     }
 
     /// A machine that a run had begun to change, and that carries a system: whether its old or its new one is not known.

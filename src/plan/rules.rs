@@ -1,6 +1,7 @@
 //! Inputs for all nodes of a plan: the guards, and the allowances of the flags.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -10,7 +11,7 @@ use super::joining::Joins;
 use super::options::Leaving;
 use super::remedy::Remedy;
 use super::renamed::Renames;
-use crate::design::{FieldPattern, Guards, NodeName, Retirement};
+use crate::design::{Design, Documented, FieldPattern, Guards, NodeName, Retirement};
 use crate::diff::Reasons;
 use crate::record::NodeRecord;
 
@@ -20,6 +21,9 @@ pub(super) struct Rules<'a> {
     pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,
     pub(super) renames: &'a Renames,
     pub(super) reasons: &'a dyn Reasons,
+    /// The design that is to be reached, and those of the revisions that records name.
+    pub(super) after: &'a Design,
+    pub(super) designs: &'a BTreeMap<Arc<str>, Documented>,
     pub(super) allow_restart: Allowed<'a>,
     pub(super) allow_reinstall: Allowed<'a>,
     pub(super) allow_redeploy: Allowed<'a>,

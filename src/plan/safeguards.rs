@@ -4,7 +4,7 @@ use super::allowance::Allowed;
 use super::item::Item;
 use super::rules::Rules;
 use super::{ChangeKind, deploy_steps};
-use crate::design::{Rung, Section, WipePolicy};
+use crate::design::{OpenField, Rung, Section, WipePolicy};
 use crate::guard;
 use crate::identity::Proof;
 use crate::observed::Capability;
@@ -42,7 +42,23 @@ impl<'a> Rules<'a> {
 
     /// Adds what a deploy runs, what the backend cannot do, and how the machine is cleaned.
     pub(super) fn complete(&self, item: Item<'a>) -> Item<'a> {
-        self.clean(self.able(deploy_steps::take(item)))
+        self.clean(self.able(self.filled(deploy_steps::take(item))))
+    }
+
+    /// Blocks the deploy of an adopted machine of which no document tells what it gets.
+    fn filled(&self, mut item: Item<'a>) -> Item<'a> {
+        let open = match item.work.deploy {
+            true => self.after.open_fields(item.subject.name),
+            false => Vec::new(),
+        };
+        if !open.is_empty() {
+            let reason = format!(
+                "what it had when it was adopted is in no document: {}; give it there, or mark it `assumed` in the Adoption document",
+                OpenField::in_words(&open)
+            );
+            item.block(&reason, None);
+        }
+        item
     }
 
     /// Blocks a change of the documents that goes further than the policy and the flags allow; `sections`: those that it

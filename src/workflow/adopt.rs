@@ -88,6 +88,7 @@ pub fn found(
         nodes: site.design.nodes.keys().cloned().collect(),
         controllers: controllers.map(|address| Arc::from(&*address)).collect(),
         profiles: named(&[kind::HOST_PROFILE, kind::HARDWARE_PROFILE]),
+        adoptions: named(&[kind::ADOPTION]),
         etcd: guards
             .etcd_clusters
             .iter()

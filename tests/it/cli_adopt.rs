@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::accepted::example;
 use super::dice::Dice;
 use super::fixture::{Ended, Fixture};
 
@@ -165,7 +166,7 @@ fn a_site_that_runs_is_adopted_and_its_plan_is_then_empty() {
 #[test]
 fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own() {
     let running = Fixture::one_rack();
-    running.run(&["apply", "--yes"]).with(0);
+    running.commit_and_apply("Build it", &[]).with(0);
     let before = documents(running.checkout.path());
     running
         .run(&["adopt"])
@@ -200,6 +201,64 @@ fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own()
                 .next()
                 .unwrap()
         )
+    );
+}
+
+#[test]
+fn a_machine_of_which_a_field_is_open_is_not_built_and_an_answer_changes_none() {
+    let running = example("edge");
+    running.commit_and_apply("Build it", &[]).with(0);
+    let fixture = next_to(&running);
+    adopt(&fixture, &["--from", "sim"]).with(0);
+    fixture
+        .commit_and_apply("Adopt it", &["--adopt", "all"])
+        .with(0);
+    let before = fixture.ledger();
+    let redeploy = ["apply", "redeploy", "edge-1", "--yes"];
+    fixture
+        .run(&redeploy)
+        .with(4)
+        .saying("`platform.image`, `storage`, `interfaces`, `boot_actions`");
+    // Two answers, of one fact that is seen, and of one that is not.
+    let profiles = format!("{}/profiles.yaml", fixture.site());
+    let text = fixture.read(&profiles);
+    let fields = "  platform: {image: ubuntu-24.04}\n  storage: {physical_devices: {sda: {partitions: [{name: root, size: 30g}]}}}\n";
+    fixture.checkout.write(&profiles, text + fields);
+    fixture.checkout.commit("Tell the image and the disks");
+    let changes = fixture.planned(&["--allow-redeploy", "all"]);
+    assert!(changes.values().all(|kind| kind == "adopt"), "{changes:?}");
+    fixture
+        .run(&["apply", "--yes", "--allow-redeploy", "all"])
+        .with(4)
+        .saying("--adopt");
+    fixture.run(&["apply", "--yes", "--adopt", "all"]).with(0);
+    assert!(fixture.planned(&[]).is_empty());
+    fixture
+        .run(&redeploy)
+        .with(4)
+        .saying("`interfaces`, `boot_actions`;");
+    fixture.edit(
+        "edge/adoption.yaml",
+        "open: [platform.image, storage, interfaces, boot_actions]",
+        "open: []",
+    );
+    fixture.edit(
+        "edge/adoption.yaml",
+        "assumed: []",
+        "assumed: [interfaces, boot_actions]",
+    );
+    fixture
+        .commit_and_apply("Nothing else is on them", &[])
+        .with(0);
+    assert_eq!(fixture.ledger(), before);
+    fixture.run(&redeploy).with(0);
+    // From now on another value is a change.
+    fixture.edit(&profiles, "ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.commit("Take the next image");
+    let changes = fixture.planned(&[]);
+    assert!(
+        changes.values().all(|kind| kind == "redeploy"),
+        "{changes:?}"
     );
 }
 

@@ -61,6 +61,7 @@
 //! | `rule-hardware-conflict` | two Hardware documents with different values of one name for a machine | |
 //! | `rule-hardware-unused` | a Hardware document that selects no machine, or names an unknown maker or model (warning) | |
 //! | `rule-retirement-date` | a day that is not in the calendar | |
+//! | `rule-open-field` | a field of adopted machines that was not observed, and that no document fills (warning); one that is open and assumed | |
 //! | `rule-cleaning-tie` | two clean steps of one interface with the same priority | |
 //! | `rule-window-empty` | a maintenance window without time | |
 //! | `rule-backend-settings` | settings of another backend than the one chosen (warning) | |

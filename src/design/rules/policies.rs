@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::super::open::{self, Adoption};
 use super::super::read::{Findings, is_blank, items, text, text_of};
 use super::super::selector::Criterion;
 use super::super::{Selector, SiteTimeZone};
@@ -18,6 +19,11 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
     for (_, data) in catalog.of(kind::RETIREMENT) {
         for entry in items(data, "retirements") {
             check_retirement(entry, site, findings);
+        }
+    }
+    for (_, data) in catalog.of(kind::ADOPTION) {
+        for entry in items(data, "machines") {
+            check_adoption(entry, site, findings);
         }
     }
     for (_, data) in catalog.of(kind::CLEANING) {
@@ -69,6 +75,38 @@ fn check_retirement(entry: &Node, design: &Design, findings: &mut Findings) {
             from.mark,
             message,
         ));
+    }
+}
+
+/// The fields of adopted machines that are still open.
+fn check_adoption(entry: &Node, design: &Design, findings: &mut Findings) {
+    check_selector(entry, design, findings);
+    let adoption = Adoption::read(entry);
+    let assumed = open::fields(entry, "assumed");
+    for (field, mark) in &adoption.open {
+        let name = field.as_str();
+        if let Some((_, other)) = assumed.iter().find(|(each, _)| each == field) {
+            let message = format!("`{name}` is open and assumed");
+            findings.push(
+                Diagnostic::error("rule-open-field", *mark, message)
+                    .related(*other, "it is assumed here"),
+            );
+            continue;
+        }
+        let mut lacking = adoption.lacking(*field, design);
+        let Some(first) = lacking.next() else {
+            continue;
+        };
+        let of = match lacking.count() {
+            0 => format!("`{first}` has no `{name}`"),
+            more => format!("`{first}` and {more} more have no `{name}`"),
+        };
+        let message =
+            format!("{of}, which was not observed at the adoption: no plan deploys such a machine");
+        findings.push(
+            Diagnostic::warning("rule-open-field", *mark, message)
+                .hint("give it in their documents, or move it to `assumed`"),
+        );
     }
 }
 

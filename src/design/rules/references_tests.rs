@@ -222,7 +222,7 @@ const OF_OTHERS: [(&str, Row); 13] = [
 ];
 
 /// Where selectors stand, and a document with `@` for the fields of one. The findings are warnings, since sites share selectors.
-const SELECTORS: [(&str, &str, &str); 10] = [
+const SELECTORS: [(&str, &str, &str); 11] = [
     (
         kind::STRATEGY,
         "groups[].selectors[]",
@@ -248,6 +248,11 @@ const SELECTORS: [(&str, &str, &str); 10] = [
         kind::HARDWARE,
         "selectors[]",
         "{selectors: [{@}], bios: {A: x}}",
+    ),
+    (
+        kind::ADOPTION,
+        "machines[]",
+        "{machines: [{open: [storage], @}]}",
     ),
     (
         kind::RETIREMENT,

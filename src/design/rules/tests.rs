@@ -565,6 +565,28 @@ fn clusters() {
 }
 
 #[test]
+fn adoptions() {
+    run(&[(
+        "what adopted machines lack",
+        vec![
+            NODE,
+            OTHER,
+            (
+                kind::ADOPTION,
+                "a",
+                "machines:\n- {node_tags: [compute], open: [platform.image, storage, interfaces], assumed: [storage]}\n- {node_names: [gone], open: [storage]}",
+            ),
+        ],
+        &[
+            "rule-open-field 16:35 `n1` and 1 more have no `platform.image`, which was not observed at the adoption: no plan deploys such a machine (give it in their documents, or move it to `assumed`)",
+            "rule-open-field 16:51 `storage` is open and assumed",
+            "rule-open-field 16:60 `n1` and 1 more have no `interfaces`, which was not observed at the adoption: no plan deploys such a machine (give it in their documents, or move it to `assumed`)",
+            "rule-selector-unknown-node 17:19 there is no node `gone`",
+        ],
+    )]);
+}
+
+#[test]
 fn policies() {
     run(&[
         (

@@ -6,7 +6,7 @@
 use super::super::kind;
 
 /// `schema` of a document, and the text of the JSON Schema (2020-12) for its data.
-pub(super) const OWN: [(&str, &str); 20] = [
+pub(super) const OWN: [(&str, &str); 21] = [
     (
         kind::NODE,
         include_str!("../../../schemas/drydock.BaremetalNode.v1.json"),
@@ -54,6 +54,10 @@ pub(super) const OWN: [(&str, &str); 20] = [
     (
         kind::RETIREMENT,
         include_str!("../../../schemas/trueup.NodeRetirement.v1.json"),
+    ),
+    (
+        kind::ADOPTION,
+        include_str!("../../../schemas/trueup.Adoption.v1.json"),
     ),
     (
         kind::CLEANING,

@@ -21,7 +21,7 @@ const WALKED: [&str; 7] = [
 ];
 
 /// The kinds that are not walked, and why.
-const NOT_WALKED: [(&str, &str); 15] = [
+const NOT_WALKED: [(&str, &str); 16] = [
     (
         "deckhand/DataSchema/v1",
         "what documents may hold, which validation checks",
@@ -51,6 +51,10 @@ const NOT_WALKED: [(&str, &str); 15] = [
     (
         "shipyard/DeploymentStrategy/v1",
         "groups: their order is covered, a node's group by its limits",
+    ),
+    (
+        "trueup/Adoption/v1",
+        "no plan deploys what is open; an adoption stands in the steps",
     ),
     (
         "trueup/CleaningPolicy/v1",
