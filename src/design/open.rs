@@ -106,7 +106,7 @@ impl Adoption {
         }
     }
 
-    /// The machines whose documents do not say what a field is.
+    /// The machines whose documents do not fill a field.
     pub(super) fn lacking<'a>(
         &'a self,
         field: OpenField,

@@ -116,7 +116,7 @@ impl Remote<'_> {
     }
 }
 
-/// What an object leads to in this repository, but the history of a commit.
+/// The objects that an object leads to in this repository, but the history of a commit.
 fn leads_to(object: &git2::Object<'_>) -> Vec<(git2::Oid, ObjectType)> {
     if let Some(commit) = object.as_commit() {
         return vec![(commit.tree_id(), ObjectType::Tree)];
