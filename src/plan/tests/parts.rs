@@ -319,6 +319,8 @@ fn groups_and_waves_are_cut_into_teardowns_prepares_and_deploys() {
             "all.gate-deployed: gate-deployed/all <- all.waves-1-2"
         ]
     );
+    // What spans several is in none of them.
+    assert!(five.parts.iter().all(|part| part.wave.is_none()));
     let one = Parts::fitting(&plan, 3);
     assert_eq!((one.parts.len(), one.parts[0].kind), (1, PartKind::Several));
     assert_eq!(one.parts[0].steps.len(), plan.steps.len() - 2);
