@@ -186,7 +186,20 @@ pub enum Error {
         /// The worker.
         holder: Box<Holder>,
     },
-    /// Another worker has the part, or the run is being ended or aborted.
+    /// No worker begins a part while a process ends or aborts the run, or where one was interrupted that did.
+    #[error("part `{part}` of run {run} cannot begin: {} on {} {} the run{}", holder.who, holder.host,
+        if *is_gone { "was to end or to abort" } else { "ends or aborts" }, if *is_gone { ", and was interrupted" } else { "" })]
+    BeingEnded {
+        /// The run.
+        run: RunId,
+        /// The part.
+        part: Arc<str>,
+        /// The process.
+        holder: Box<Holder>,
+        /// Whether that process is gone.
+        is_gone: bool,
+    },
+    /// Another worker has the part, or the run has ended.
     #[error("part `{part}` of run {run} is another process's now, and this worker has stopped")]
     PartLost {
         /// The run.
@@ -289,7 +302,8 @@ impl Error {
             Self::LockHeld { .. }
             | Self::EndedElsewhere { .. }
             | Self::PartHeld { .. }
-            | Self::PartLost { .. } => Kind::LockHeld,
+            | Self::PartLost { .. }
+            | Self::BeingEnded { .. } => Kind::LockHeld,
             Self::Unpublished { .. } => Kind::Unpublished,
             Self::IntermediateCommits { .. }
             | Self::Diverged { .. }
@@ -327,7 +341,12 @@ impl Error {
                 "its workers carry it out, and `trueup run end {0}` ends it; `trueup run status {0}` shows how far they are, `trueup run abort {0}` aborts it",
                 holder.run
             ),
-            Self::PartHeld { run, .. } | Self::PartLost { run, .. } => {
+            Self::BeingEnded { run, is_gone: true, .. } => format!(
+                "`trueup run abort {run}` or `trueup run end {run}` does it now; `trueup run begin` with its plan and name leaves it to its workers again"
+            ),
+            Self::PartHeld { run, .. }
+            | Self::PartLost { run, .. }
+            | Self::BeingEnded { run, .. } => {
                 format!("`trueup run status {run}` shows who has it; try again")
             }
             Self::NotOfWorkers { run } => {

@@ -70,7 +70,7 @@ pub struct OpenedPart<'a> {
 /// # Errors
 ///
 /// [`Error::NotOfWorkers`]; [`Error::PartHeld`] where its owner is at work; [`Error::PartLost`] where another worker was faster, or
-/// the run is ending; [`Error::NotSigned`], [`Error::Untrusted`]; the remote or the journal cannot be read or written.
+/// the run has ended; [`Error::BeingEnded`]; [`Error::NotSigned`], [`Error::Untrusted`]; the remote or the journal cannot be read or written.
 pub fn open_part<'a>(process: Process<'a>, request: &PartRequest<'_>) -> Result<Opened<'a>, Error> {
     let opening = Opening::look(process, request)?;
     let part = opening.part;
@@ -114,14 +114,19 @@ impl<'a, 'r> Opening<'a, 'r> {
             run: record.run.clone(),
         };
         let workers = record.workers.clone().ok_or_else(not_of_workers)?;
-        let held = site
-            .lock()?
-            .filter(|held| held.holder.run == record.run.as_str());
-        let Some(held) = held.filter(|held| held.holder.of_workers) else {
-            return Err(Error::PartLost {
-                run: record.run.clone(),
-                part: part.id.clone(),
-            });
+        let held = site.lock()?;
+        let (run, id) = (record.run.clone(), part.id.clone());
+        let held = match held.filter(|held| held.holder.run == record.run.as_str()) {
+            Some(held) if held.holder.of_workers => held,
+            Some(held) => {
+                return Err(Error::BeingEnded {
+                    is_gone: process.is_dead(&held)?,
+                    holder: Box::new(held.holder),
+                    run,
+                    part: id,
+                });
+            }
+            None => return Err(Error::PartLost { run, part: id }),
         };
         let store = site.store()?;
         let records = store.read().map_err(error::records("read the records"))?;

@@ -479,6 +479,12 @@ impl Storm {
             let words = ["run", "part", run, part, "--plan-digest", &digest];
             let ended = self.clones[clone].run(&words);
             self.tell(format_args!("settle {clone}: {part} -> {ended:?}"));
+            if ended.code == 6 && ended.stderr.contains("was to end or to abort the run") {
+                // A process was killed that ended it, or aborted it.
+                let ended = self.clones[clone].run(&["run", "abort", run]);
+                assert_eq!(ended.code, 0, "{ended:?}\n{}", self.told);
+                return;
+            }
             assert!(matches!(ended.code, 0 | 7 | 99), "{ended:?}\n{}", self.told);
         }
         let ended = self.clones[clone].run(&["run", "end", run]);

@@ -165,6 +165,9 @@ fn a_part_that_an_abort_has_fenced_before_it_was_killed_is_not_taken_while_its_w
     });
     abort.kill().unwrap();
     abort.wait().unwrap();
+    // Nothing begins until that is over.
+    let refused = site.carry_out(1, PART).with(6);
+    refused.saying("and was interrupted").saying("does it now");
     // The begin, repeated, leaves the lock of the killed process to the workers again.
     site.begin(&[]).with(0);
     let mut second = site.clones[1].start(&site.part(PART));
