@@ -49,6 +49,11 @@ pub(super) fn write(
     if machines.is_empty() && clusters.is_empty() {
         return;
     }
+    if !machines.is_empty() {
+        // Before the machines: a process that is killed in between leaves none of which nothing is open.
+        let adoption = adoption(input, machines);
+        adopted.files.push(("adoption.yaml", adoption));
+    }
     let mut taken: BTreeSet<Arc<str>> = input.known.profiles.clone();
     let hardware = hardware(machines, &mut taken);
     let facts: Vec<Vec<Shared>> = machines
@@ -76,10 +81,6 @@ pub(super) fn write(
     }
     if !input.known.has_strategy && !machines.is_empty() {
         adopted.files.push(("strategy.yaml", strategy(machines)));
-    }
-    if !machines.is_empty() {
-        let adoption = adoption(input, machines);
-        adopted.files.push(("adoption.yaml", adoption));
     }
     questions(machines, input, adopted);
     let guide = guide::guide(input, machines, adopted);
@@ -327,8 +328,12 @@ fn adoption(input: &AdoptInput<'_>, machines: &[Machine<'_>]) -> String {
             let _ = writeln!(text, "        - {}", scalar(machine.name.as_str()));
         }
     }
-    let open = OpenField::ALL.map(|field| field.as_str().to_owned());
-    let _ = writeln!(text, "      open: {}\n      assumed: []", list(open));
+    let is_shown = |field: &OpenField| {
+        *field == OpenField::HardwareProfile && machines.iter().all(|it| made(it).is_some())
+    };
+    let open = OpenField::ALL.into_iter().filter(|field| !is_shown(field));
+    let open = list(open.map(|field| field.as_str().to_owned()));
+    let _ = writeln!(text, "      open: {open}\n      assumed: []");
     text
 }
 

@@ -89,8 +89,9 @@ fn questions(adopted: &Adopted, text: &mut String) {
         return;
     }
     text.push_str(
-        "\n## Questions\n\nThese cannot be observed. `adoption.yaml` lists those that a deploy needs as open: until they are answered \
-         in the documents, or moved to `assumed` there, `trueup validate` names them, and no plan deploys these machines.\n\n",
+        "\n## Questions\n\nThese cannot be observed. The Adoption document lists those that a deploy needs as open: until the documents \
+         fill them, or they are listed as `assumed` there, `trueup validate` names them, and no plan deploys these machines. An answer \
+         changes no machine: the next plan shows it as an adoption.\n\n",
     );
     for question in &adopted.questions {
         let _ = writeln!(text, "- [ ] {question}");

@@ -1,5 +1,7 @@
 //! Fields of adopted machines that could not be observed, and that no document fills yet (`trueup/Adoption/v1`).
 
+use serde::{Deserialize, Serialize};
+
 use super::catalog::Catalog;
 use super::read::{items, text_of};
 use super::{Design, NodeDesign, NodeName, Section, Selector, kind};
@@ -7,24 +9,44 @@ use crate::diagnostic::Mark;
 use crate::document::{Map, Node};
 
 /// A field that a deploy needs, and that no backend shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OpenField {
+    /// The profile of its hardware.
+    #[serde(rename = "hardware_profile")]
+    HardwareProfile,
     /// The image that runs.
+    #[serde(rename = "platform.image")]
     Image,
+    /// The kernel that runs.
+    #[serde(rename = "platform.kernel")]
+    Kernel,
     /// Partitions and file systems.
+    #[serde(rename = "storage")]
     Storage,
     /// Interfaces and their networks.
+    #[serde(rename = "interfaces")]
     Interfaces,
+    /// The network of its default route.
+    #[serde(rename = "primary_network")]
+    PrimaryNetwork,
+    /// Its addresses.
+    #[serde(rename = "addressing")]
+    Addressing,
     /// The actions of a first boot.
+    #[serde(rename = "boot_actions")]
     BootActions,
 }
 
 impl OpenField {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 8] = [
+        Self::HardwareProfile,
         Self::Image,
+        Self::Kernel,
         Self::Storage,
         Self::Interfaces,
+        Self::PrimaryNetwork,
+        Self::Addressing,
         Self::BootActions,
     ];
 
@@ -32,9 +54,13 @@ impl OpenField {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::HardwareProfile => "hardware_profile",
             Self::Image => "platform.image",
+            Self::Kernel => "platform.kernel",
             Self::Storage => "storage",
             Self::Interfaces => "interfaces",
+            Self::PrimaryNetwork => "primary_network",
+            Self::Addressing => "addressing",
             Self::BootActions => "boot_actions",
         }
     }
@@ -50,20 +76,24 @@ impl OpenField {
     #[must_use]
     pub fn section(self) -> Section {
         match self {
-            Self::Image => Section::OperatingSystem,
+            Self::HardwareProfile => Section::Hardware,
+            Self::Image | Self::Kernel => Section::OperatingSystem,
             Self::Storage => Section::Storage,
-            Self::Interfaces => Section::Network,
+            Self::Interfaces | Self::PrimaryNetwork | Self::Addressing => Section::Network,
             Self::BootActions => Section::BootActions,
         }
     }
 
     /// Whether the documents of a machine fill it.
-    #[must_use]
-    pub fn is_filled(self, node: &NodeDesign) -> bool {
+    fn is_filled(self, node: &NodeDesign) -> bool {
         let path: &[&str] = match self {
-            Self::Image => &["platform", "image"],
+            Self::HardwareProfile => return node.hardware_profile.is_some(),
             Self::Storage => return !node.disks.is_empty(),
+            Self::Addressing => return node.addresses.iter().next().is_some(),
+            Self::Image => &["platform", "image"],
+            Self::Kernel => &["platform", "kernel"],
             Self::Interfaces => &["interfaces"],
+            Self::PrimaryNetwork => &["primary_network"],
             Self::BootActions => &["boot_actions"],
         };
         let fields = node.sections.get(&self.section());
@@ -75,9 +105,10 @@ impl OpenField {
 /// Adopted machines, and what was not observed of them.
 #[derive(Clone, Debug)]
 pub(super) struct Adoption {
-    pub(super) selector: Selector,
+    selector: Selector,
     /// Each with its place.
     pub(super) open: Vec<(OpenField, Mark)>,
+    pub(super) assumed: Vec<(OpenField, Mark)>,
 }
 
 /// The entries of all documents.
@@ -88,7 +119,7 @@ pub(super) fn read(catalog: &Catalog<'_>) -> Vec<Adoption> {
 }
 
 /// The fields of a list; others are the schema's to tell.
-pub(super) fn fields(entry: &Node, list: &str) -> Vec<(OpenField, Mark)> {
+fn fields(entry: &Node, list: &str) -> Vec<(OpenField, Mark)> {
     let named = |item: &Node| {
         let name = text_of(item)?;
         let mut all = OpenField::ALL.into_iter();
@@ -103,6 +134,7 @@ impl Adoption {
         Self {
             selector: Selector::read(entry),
             open: fields(entry, "open"),
+            assumed: fields(entry, "assumed"),
         }
     }
 
@@ -121,16 +153,23 @@ impl Adoption {
 }
 
 impl Design {
-    /// The fields of a machine that are open.
+    /// The fields of a machine that no document fills: those that are open by its documents, and those that were when it was
+    /// adopted (`before`) and that no document calls assumed.
     #[must_use]
-    pub fn open_fields(&self, name: &NodeName) -> Vec<OpenField> {
+    pub fn open_fields(&self, name: &NodeName, before: &[OpenField]) -> Vec<OpenField> {
         let Some(node) = self.nodes.get(name) else {
             return Vec::new();
         };
         let of_node = |adoption: &&Adoption| adoption.selector.matches(node);
-        let fields = self.adoptions.iter().filter(of_node);
-        let fields = fields.flat_map(|adoption| &adoption.open);
-        let open = fields.filter(|(field, _)| !field.is_filled(node));
-        open.map(|(field, _)| *field).collect()
+        let adoptions: Vec<&Adoption> = self.adoptions.iter().filter(of_node).collect();
+        let among = |list: fn(&Adoption) -> &[(OpenField, Mark)], field| {
+            let mut all = adoptions.iter().flat_map(|adoption| list(adoption));
+            all.any(|(each, _)| *each == field)
+        };
+        let is_open = |field: &OpenField| {
+            let was_open = before.contains(field) && !among(|each| &each.assumed, *field);
+            (was_open || among(|each| &each.open, *field)) && !field.is_filled(node)
+        };
+        OpenField::ALL.into_iter().filter(is_open).collect()
     }
 }

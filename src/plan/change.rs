@@ -40,11 +40,14 @@ impl<'a> Rules<'a> {
             Retired::ByHand => return drift_of_retired(subject),
             Retired::No | Retired::NoLonger => {}
         }
-        let is_answered = || !self.answered(subject).is_empty();
-        let mut item = if subject.is_recorded_deployed() && !is_answered() {
-            self.deployed(subject, after)
+        let mut item = if subject.is_recorded_deployed() {
+            let answered = self.answered(subject);
+            match self.deployed(subject, after, &answered) {
+                None if !answered.is_empty() => Some(self.adopt(subject, &answered)),
+                item => item,
+            }
         } else if is_there(subject) {
-            Some(self.adopt(subject))
+            Some(self.adopt(subject, &[]))
         } else {
             Some(create(subject, after))
         };
@@ -86,21 +89,23 @@ impl<'a> Rules<'a> {
         Some(self.guard(item))
     }
 
-    /// A machine that exists without a record.
-    fn adopt(&self, subject: Subject<'a>) -> Item<'a> {
+    /// A machine that exists without a record; or one whose documents tell now what was open in these sections when it was
+    /// adopted.
+    fn adopt(&self, subject: Subject<'a>, answered: &[Section]) -> Item<'a> {
         if let Some(record) = subject.left_half_done() {
             return self.build_again(subject, record);
         }
         let mut item = Item::new(subject, ChangeKind::Adopt);
-        let answered = self.answered(subject);
         item.because(match subject.record {
-            _ if !answered.is_empty() => format!(
-                "its documents tell what was open when it was adopted: {}",
-                OpenField::in_words(&answered)
-            ),
+            _ if !answered.is_empty() => {
+                "its documents tell what was open when it was adopted".to_owned()
+            }
             None => "is deployed, and no record says by what".to_owned(),
             Some(record) => format!("is deployed, and run {} did not complete it", record.run),
         });
+        if let Some(after) = subject.after.filter(|_| !answered.is_empty()) {
+            item.change.fields = self.fields(subject, after, answered);
+        }
         let drift = subject.seen.node().map_or(&[][..], |node| &node.drift);
         for part in drift {
             item.because(part.to_string());
@@ -112,8 +117,11 @@ impl<'a> Rules<'a> {
                 "it differs from its design: its documents have to hold what is there before it is adopted",
                 None,
             );
+        } else if !answered.is_empty() && !subject.seen.is_deployed() {
+            item.block("it was not observed to carry a system", None);
         } else if self.adopt.contains(subject.name) {
             item.work.adopt = true;
+            item.work.open = Some(self.open_fields(subject).into());
             // Only its record is brought up to date.
             item.promise(Standing::Deployed);
         } else if !answered.is_empty() {
@@ -132,31 +140,34 @@ impl<'a> Rules<'a> {
         item
     }
 
-    /// The fields that were open when a machine was adopted, and that its documents fill now, where nothing else of it
-    /// would need a redeploy: it is taken as they tell, as it was when it was adopted.
-    fn answered(&self, subject: Subject<'a>) -> Vec<OpenField> {
-        let is_there = subject.seen.is_deployed();
-        let record = subject
-            .record
-            .filter(|record| is_there && !record.assumed().is_empty());
-        let before = record
-            .and_then(|record| record.installed())
-            .and_then(|revision| self.designs.get(revision));
-        let (Some(record), Some(before), Some(after)) = (record, before, subject.after) else {
+    /// The fields of a machine that no document fills.
+    pub(super) fn open_fields(&self, subject: Subject<'_>) -> Vec<OpenField> {
+        let before = subject.record.map_or(&[][..], NodeRecord::open);
+        self.after.open_fields(subject.name, before)
+    }
+
+    /// The sections in which documents tell now what was open when a machine was adopted. What is told of them besides
+    /// counts with that as long as it takes the place of nothing: it is on the machine already. Any other difference is a change.
+    fn answered(&self, subject: Subject<'a>) -> Vec<Section> {
+        let open = subject.record.map_or(&[][..], NodeRecord::open);
+        let Some(after) = subject.after.filter(|_| !open.is_empty()) else {
             return Vec::new();
         };
-        let differing = subject.differing().unwrap_or_default();
-        let mut open = before.design.open_fields(subject.name);
-        open.retain(|field| differing.contains(&field.section()) && field.is_filled(after));
-        let is_answer = |section: &Section| {
-            let mut sections = open.iter().map(|field| field.section());
-            record.assumed().contains(section) && sections.any(|open| open == *section)
+        let still_open = self.open_fields(subject);
+        let is_told = |section: &Section| {
+            let mut fields = open.iter().filter(|field| field.section() == *section);
+            fields.any(|field| !still_open.contains(field))
         };
-        let mut installed = differing.iter();
-        match installed.all(|section| section.class() != Class::Redeploy || is_answer(section)) {
-            true => open,
-            false => Vec::new(),
-        }
+        let is_addition = |section: &Section| {
+            let fields = self
+                .reasons
+                .fields(subject.name, subject.installed, after, &[*section]);
+            fields.iter().all(|field| field.before.is_none())
+        };
+        let mut sections = subject.differing().unwrap_or_default();
+        sections.retain(|section| section.class() == Class::Redeploy);
+        sections.retain(|section| is_told(section) && is_addition(section));
+        sections
     }
 
     /// A machine that a run had begun to change, and that carries a system: whether its old or its new one is not known.
@@ -181,9 +192,16 @@ impl<'a> Rules<'a> {
         item
     }
 
-    /// A machine that was deployed: what differs in its design, and what in the world.
-    fn deployed(&self, subject: Subject<'a>, after: &'a NodeDesign) -> Option<Item<'a>> {
-        let sections = subject.differing().unwrap_or_default();
+    /// A machine that was deployed: what differs in its design, and what in the world; without the sections that a later plan
+    /// adopts, in which its documents tell what is on it.
+    fn deployed(
+        &self,
+        subject: Subject<'a>,
+        after: &'a NodeDesign,
+        answered: &[Section],
+    ) -> Option<Item<'a>> {
+        let mut sections = subject.differing().unwrap_or_default();
+        sections.retain(|section| !answered.contains(section));
         let accepting = Accepting::of(self, subject, after, &sections);
         let open = sections.iter().copied();
         let open: Vec<Section> = open.filter(|section| !accepting.covers(*section)).collect();
@@ -261,7 +279,12 @@ impl<'a> Rules<'a> {
             }
         }
         let is_renewed = item.work.record || item.work.relabel.is_some();
-        if accepting.is_some() && (accepting.is_new() || is_renewed) {
+        let is_kept = match accepting.is_some() {
+            true => accepting.is_new() || is_renewed,
+            // What is answered is not in the record before it is adopted.
+            false => !answered.is_empty() && is_renewed,
+        };
+        if is_kept {
             item.work.record = false;
             item.work.accept = accepting.recorded(subject);
         } else if item.change.kind == ChangeKind::Accept

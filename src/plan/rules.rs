@@ -1,7 +1,6 @@
 //! Inputs for all nodes of a plan: the guards, and the allowances of the flags.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -11,7 +10,7 @@ use super::joining::Joins;
 use super::options::Leaving;
 use super::remedy::Remedy;
 use super::renamed::Renames;
-use crate::design::{Design, Documented, FieldPattern, Guards, NodeName, Retirement};
+use crate::design::{Design, FieldPattern, Guards, NodeName, Retirement};
 use crate::diff::Reasons;
 use crate::record::NodeRecord;
 
@@ -21,9 +20,8 @@ pub(super) struct Rules<'a> {
     pub(super) records: &'a BTreeMap<NodeName, NodeRecord>,
     pub(super) renames: &'a Renames,
     pub(super) reasons: &'a dyn Reasons,
-    /// The design that is to be reached, and those of the revisions that records name.
+    /// The design that is to be reached.
     pub(super) after: &'a Design,
-    pub(super) designs: &'a BTreeMap<Arc<str>, Documented>,
     pub(super) allow_restart: Allowed<'a>,
     pub(super) allow_reinstall: Allowed<'a>,
     pub(super) allow_redeploy: Allowed<'a>,

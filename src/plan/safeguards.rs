@@ -48,12 +48,12 @@ impl<'a> Rules<'a> {
     /// Blocks the deploy of an adopted machine of which no document tells what it gets.
     fn filled(&self, mut item: Item<'a>) -> Item<'a> {
         let open = match item.work.deploy {
-            true => self.after.open_fields(item.subject.name),
+            true => self.open_fields(item.subject),
             false => Vec::new(),
         };
         if !open.is_empty() {
             let reason = format!(
-                "what it had when it was adopted is in no document: {}; give it there, or mark it `assumed` in the Adoption document",
+                "what it had when it was adopted is in no document: {}; give it there, or list it as `assumed` in the Adoption document",
                 OpenField::in_words(&open)
             );
             item.block(&reason, None);

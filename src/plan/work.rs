@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::leave::Leave;
-use crate::design::{AcceptedDesign, HardwareSetting, NodeName, Rung};
+use crate::design::{AcceptedDesign, HardwareSetting, NodeName, OpenField, Rung};
 use crate::observed::Capability;
 use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
 
@@ -60,6 +60,8 @@ pub(super) struct NodeWork {
     /// The differences that its record is to list; then the rest of the record is brought up to date, too.
     pub(super) accept: Option<Box<AcceptedDesign>>,
     pub(super) adopt: bool,
+    /// The fields that no document fills of a machine that is adopted.
+    pub(super) open: Option<Box<[OpenField]>>,
     /// Its record is that of this name.
     pub(super) renamed_from: Option<NodeName>,
     /// The node counts as what this work makes of it from the beginning.
@@ -95,6 +97,7 @@ impl NodeWork {
         verifies_firmware: false,
         accept: None,
         adopt: false,
+        open: None,
         renamed_from: None,
         promised: false,
     };

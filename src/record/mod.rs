@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{
     Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, HardwareSetting, NodeName,
-    RunId, Section, SiteName,
+    OpenField, RunId, Section, SiteName,
 };
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory};
@@ -200,6 +200,9 @@ pub struct Adopted {
     /// The sections that were not compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<Section>,
+    /// The fields of these that no document filled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<OpenField>,
     /// Why, where a person took it as it was though a run had begun to change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
@@ -307,6 +310,15 @@ impl NodeRecord {
             Some(Known::Applied) => &[],
             Some(Known::Adopted(adopted)) => &adopted.assumed,
             None => &Section::ON_MACHINE,
+        }
+    }
+
+    /// The fields of its design that were open when it was adopted, where no run has built it since.
+    #[must_use]
+    pub fn open(&self) -> &[OpenField] {
+        match &self.known {
+            Some(Known::Adopted(adopted)) if !self.assumed().is_empty() => &adopted.open,
+            Some(Known::Adopted(_) | Known::Applied) | None => &[],
         }
     }
 

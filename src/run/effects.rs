@@ -103,6 +103,7 @@ impl<'a> PlanEffects<'a> {
                 .map(|accepted| (accepted, &actor)),
             is_accepting: self.accepting.contains(&outcome.node),
             verified: parameters.map_or(&[], |all| &all.verified),
+            open: parameters.map_or(&[], |all| &all.open),
             settings: parameters.map_or(&[], |all| &all.settings),
             joins_after: parameters.filter(|all| all.joins).map(|_| now),
             decided: outcome.decided,
@@ -154,6 +155,7 @@ fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
             || parameters.renamed_from.is_some()
             || parameters.joins
             || !parameters.verified.is_empty()
+            || !parameters.open.is_empty()
             || !parameters.settings.is_empty()
     };
     let steps = plan.steps.iter().filter(|step| {

@@ -197,6 +197,7 @@ mod tests {
             accepted: None,
             is_accepting: false,
             verified: &[],
+            open: &[],
             settings: &[],
             joins_after: None,
             decided: false,

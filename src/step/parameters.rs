@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{CleanStep, DeployStep};
-use crate::design::{AcceptedDesign, ClusterName, HardwareSetting, NodeName, Section};
+use crate::design::{AcceptedDesign, ClusterName, HardwareSetting, NodeName, OpenField, Section};
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory, RemediationLimits};
 
@@ -31,6 +31,9 @@ pub struct Parameters {
     /// The sections of its design that were compared with the machine and are equal, for adopt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<Section>,
+    /// The fields that no document fills, for adopt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open: Vec<OpenField>,
     /// The name that the machine had before, for rename.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renamed_from: Option<NodeName>,
@@ -133,6 +136,7 @@ impl Parameters {
             reason,
             identity,
             verified,
+            open,
             renamed_from,
             accepted,
             refused,
@@ -165,6 +169,7 @@ impl Parameters {
             ("reason", reason.is_some()),
             ("identity", identity.is_some()),
             ("verified", !verified.is_empty()),
+            ("open", !open.is_empty()),
             ("renamed_from", renamed_from.is_some()),
             ("accepted", accepted.is_some()),
             ("refused", refused.is_some()),

@@ -204,8 +204,15 @@ fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own()
     );
 }
 
-#[test]
-fn a_machine_of_which_a_field_is_open_is_not_built_and_an_answer_changes_none() {
+const FIELDS: &str = "hardware_profile, platform.image, platform.kernel, storage, interfaces, primary_network, addressing, boot_actions";
+const IMAGE: &str = "  platform: {image: ubuntu-24.04}\n";
+const STORAGE: &str =
+    "  storage: {physical_devices: {sda: {partitions: [{name: root, size: 30g}]}}}\n";
+const REDEPLOY: [&str; 4] = ["apply", "redeploy", "edge-1", "--yes"];
+const ANY: [&str; 2] = ["--allow-redeploy", "all"];
+
+/// A site that was adopted with all that runs.
+fn adopted() -> Fixture {
     let running = example("edge");
     running.commit_and_apply("Build it", &[]).with(0);
     let fixture = next_to(&running);
@@ -213,53 +220,142 @@ fn a_machine_of_which_a_field_is_open_is_not_built_and_an_answer_changes_none() 
     fixture
         .commit_and_apply("Adopt it", &["--adopt", "all"])
         .with(0);
-    let before = fixture.ledger();
-    let redeploy = ["apply", "redeploy", "edge-1", "--yes"];
     fixture
-        .run(&redeploy)
-        .with(4)
-        .saying("`platform.image`, `storage`, `interfaces`, `boot_actions`");
-    // Two answers, of one fact that is seen, and of one that is not.
+}
+
+/// Adds fields to the profile of all machines, and commits that.
+fn fill(fixture: &Fixture, fields: &str) {
     let profiles = format!("{}/profiles.yaml", fixture.site());
-    let text = fixture.read(&profiles);
-    let fields = "  platform: {image: ubuntu-24.04}\n  storage: {physical_devices: {sda: {partitions: [{name: root, size: 30g}]}}}\n";
-    fixture.checkout.write(&profiles, text + fields);
-    fixture.checkout.commit("Tell the image and the disks");
-    let changes = fixture.planned(&["--allow-redeploy", "all"]);
-    assert!(changes.values().all(|kind| kind == "adopt"), "{changes:?}");
+    let text = fixture.read(&profiles) + fields;
+    fixture.checkout.write(&profiles, text);
+    fixture.checkout.commit("Tell what is on them");
+}
+
+fn kinds(fixture: &Fixture, flags: &[&str]) -> String {
+    let changes: std::collections::BTreeSet<String> =
+        fixture.planned(flags).into_values().collect();
+    changes.into_iter().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_machine_of_which_a_field_is_open_is_not_built_and_an_answer_changes_none() {
+    let fixture = adopted();
+    let before = fixture.ledger();
+    fixture
+        .run(&REDEPLOY)
+        .with(4)
+        .saying("`hardware_profile`, `platform.image`, `platform.kernel`, `storage`");
+    // One fact that is seen, and one that is not.
+    fill(&fixture, &format!("{IMAGE}{STORAGE}"));
+    assert_eq!(kinds(&fixture, &ANY), "adopt");
+    let shown = fixture.run(&["plan"]).with(0).stdout;
+    assert!(
+        shown.contains("platform: {\"image\":\"ubuntu-24.04\"}"),
+        "{shown}"
+    );
     fixture
         .run(&["apply", "--yes", "--allow-redeploy", "all"])
         .with(4)
         .saying("--adopt");
     fixture.run(&["apply", "--yes", "--adopt", "all"]).with(0);
-    assert!(fixture.planned(&[]).is_empty());
+    assert_eq!(kinds(&fixture, &[]), "");
     fixture
-        .run(&redeploy)
+        .run(&REDEPLOY)
         .with(4)
-        .saying("`interfaces`, `boot_actions`;");
+        .saying("`hardware_profile`, `platform.kernel`, `interfaces`");
+    // What is adopted later is an answer, too, and a value in the place of another is none.
+    fixture.edit(
+        "edge/profiles.yaml",
+        "{image: ubuntu-24.04}",
+        "{image: ubuntu-24.04, kernel: generic}",
+    );
+    fixture.checkout.commit("Tell the kernel");
+    assert_eq!(kinds(&fixture, &ANY), "adopt");
+    fixture.edit("edge/profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.commit("Take the next image, too");
+    assert_eq!(kinds(&fixture, &ANY), "redeploy");
+    fixture
+        .run(&[
+            "apply",
+            "--yes",
+            "--allow-redeploy",
+            "all",
+            "--allow-intermediate-commits",
+        ])
+        .with(4);
+    fixture.edit(
+        "edge/profiles.yaml",
+        "ubuntu-26.04, kernel: generic",
+        "ubuntu-24.04",
+    );
     fixture.edit(
         "edge/adoption.yaml",
-        "open: [platform.image, storage, interfaces, boot_actions]",
+        &format!("open: [{FIELDS}]"),
         "open: []",
     );
     fixture.edit(
         "edge/adoption.yaml",
         "assumed: []",
-        "assumed: [interfaces, boot_actions]",
+        &format!("assumed: [{FIELDS}]"),
     );
     fixture
-        .commit_and_apply("Nothing else is on them", &[])
+        .commit_and_apply("Nothing else is on them", &["--allow-intermediate-commits"])
         .with(0);
     assert_eq!(fixture.ledger(), before);
-    fixture.run(&redeploy).with(0);
-    // From now on another value is a change.
-    fixture.edit(&profiles, "ubuntu-24.04", "ubuntu-26.04");
-    fixture.checkout.commit("Take the next image");
-    let changes = fixture.planned(&[]);
-    assert!(
-        changes.values().all(|kind| kind == "redeploy"),
-        "{changes:?}"
+    fixture.run(&REDEPLOY).with(0);
+}
+
+#[test]
+fn what_was_open_stays_so_whatever_becomes_of_the_documents() {
+    let fixture = adopted();
+    let before = fixture.ledger();
+    std::fs::remove_file(fixture.checkout.path().join("edge/adoption.yaml")).unwrap();
+    fill(&fixture, IMAGE);
+    fixture.run(&REDEPLOY).with(4).saying("`storage`");
+    assert_eq!(kinds(&fixture, &ANY), "adopt");
+    fixture.run(&["apply", "--yes", "--adopt", "all"]).with(0);
+    fill(&fixture, STORAGE);
+    assert_eq!(kinds(&fixture, &ANY), "adopt");
+    // Another change of the same commit is carried out, and takes no answer into the record.
+    fixture.edit(
+        "edge/profiles.yaml",
+        "example.org/role: worker",
+        "example.org/role: wrk",
     );
+    fixture.checkout.commit("Label them anew, too");
+    assert_eq!(kinds(&fixture, &ANY), "relabel");
+    fixture
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(0);
+    assert_eq!(kinds(&fixture, &ANY), "adopt");
+    // A machine that is off is switched on before; one that cannot be observed waits.
+    fixture
+        .run(&["apply", "power", "off", "edge-1", "--yes"])
+        .with(0);
+    let changes = fixture.planned(&["--adopt", "all"]);
+    assert_eq!(
+        (&*changes["edge-1"], &*changes["edge-2"]),
+        ("drift", "adopt")
+    );
+    let unseen = fixture.run(&[
+        "plan",
+        "--observed",
+        "none",
+        "--adopt",
+        "all",
+        "--format",
+        "json",
+    ]);
+    let unseen = unseen.with(0).json();
+    for change in unseen["changes"].as_array().unwrap() {
+        assert_eq!(change["kind"], "adopt", "{change}");
+        assert!(change["blocked"].is_object(), "{change}");
+    }
+    assert_eq!(fixture.effects("began wipe"), 0);
+    let wiped = |ledger: &BTreeMap<String, usize>| {
+        ledger.keys().filter(|each| each.contains("wiped")).count()
+    };
+    assert_eq!(wiped(&fixture.ledger()), wiped(&before));
 }
 
 #[test]

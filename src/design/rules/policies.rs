@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::super::open::{self, Adoption};
+use super::super::open::Adoption;
 use super::super::read::{Findings, is_blank, items, text, text_of};
 use super::super::selector::Criterion;
 use super::super::{Selector, SiteTimeZone};
@@ -82,10 +82,9 @@ fn check_retirement(entry: &Node, design: &Design, findings: &mut Findings) {
 fn check_adoption(entry: &Node, design: &Design, findings: &mut Findings) {
     check_selector(entry, design, findings);
     let adoption = Adoption::read(entry);
-    let assumed = open::fields(entry, "assumed");
     for (field, mark) in &adoption.open {
         let name = field.as_str();
-        if let Some((_, other)) = assumed.iter().find(|(each, _)| each == field) {
+        if let Some((_, other)) = adoption.assumed.iter().find(|(each, _)| each == field) {
             let message = format!("`{name}` is open and assumed");
             findings.push(
                 Diagnostic::error("rule-open-field", *mark, message)

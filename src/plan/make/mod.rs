@@ -337,7 +337,6 @@ fn rules<'a>(
         renames: input.renames,
         reasons: input.reasons,
         after: input.after,
-        designs: input.designs,
         allow_restart: allowed("--allow-restart", &options.allow_restart)?,
         allow_reinstall: allowed("--allow-reinstall", &options.allow_reinstall)?,
         allow_redeploy: allowed("--allow-redeploy", &options.allow_redeploy)?,

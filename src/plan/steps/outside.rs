@@ -22,6 +22,7 @@ fn adopted(item: &Item<'_>) -> Parameters {
     Parameters {
         identity: identity.filter(|identity| !identity.is_empty()),
         verified: item.subject.compared(),
+        open: item.work.open.as_deref().unwrap_or_default().to_vec(),
         ..Parameters::default()
     }
 }

@@ -160,6 +160,7 @@ fn everything() -> Parameters {
             differences: Vec::new(),
         })),
         verified: vec![Section::Labels],
+        open: vec![crate::design::OpenField::Storage],
         renamed_from: Some(NodeName::from("n9")),
         joins: true,
         deployed_at: Some(1),

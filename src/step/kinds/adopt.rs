@@ -21,7 +21,7 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["identity", "reason", "verified"],
+    parameters: &["identity", "open", "reason", "verified"],
     record,
 };
 
@@ -34,6 +34,7 @@ fn record(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> 
     record.known = Some(Known::Adopted(Box::new(Adopted {
         verified,
         assumed,
+        open: of.open.to_vec(),
         reason: of.reason.cloned(),
     })));
     Some(record)

@@ -64,6 +64,7 @@ pub fn decided() -> Known {
     Known::Adopted(Box::new(Adopted {
         verified: Vec::new(),
         assumed: Section::ON_MACHINE.to_vec(),
+        open: Vec::new(),
         reason: Some(Arc::from(DECIDED_DONE)),
     }))
 }

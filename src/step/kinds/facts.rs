@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    AcceptedDesign, DIGEST_VERSION, Digests, HardwareSetting, RunId, Rung, Section,
+    AcceptedDesign, DIGEST_VERSION, Digests, HardwareSetting, OpenField, RunId, Rung, Section,
 };
 use crate::identity::Identity;
 use crate::record::{NodeRecord, Phase};
@@ -189,6 +189,8 @@ pub struct RecordContext<'a> {
     pub is_accepting: bool,
     /// The sections of an adopted machine that were compared and are equal.
     pub verified: &'a [Section],
+    /// The fields of an adopted machine that no document fills.
+    pub open: &'a [OpenField],
     /// The values of firmware and settings that the step sets.
     pub settings: &'a [HardwareSetting],
     /// The time, in seconds since 1970, where the step builds a machine that is to join its clusters.
