@@ -275,8 +275,7 @@ fn back(
         plan_request: &plan_request,
     };
     let planned = planner.plan()?;
-    let guards = planned.guarded.guards();
-    let way = workflow::way_back((&store, &state), target, &planned.plan, guards)?;
+    let way = workflow::way_back((&store, &state), target, &planned.plan, &planned.guarded)?;
     let told = told_of(&way);
     Client::tell(context, &told);
     if !command.write {

@@ -172,6 +172,7 @@ impl<'a> Rules<'a> {
             None if unfinished => ChangeKind::Record,
             None if outdated && !accepting.is_some() => ChangeKind::Record,
             None if accepting.is_some() => ChangeKind::Accept,
+            None if firmware.is_hidden() => ChangeKind::Drift,
             None => return None,
         };
         let mut item = Item::new(subject, kind);
@@ -186,6 +187,9 @@ impl<'a> Rules<'a> {
             item.because(
                 "a file was edited that holds a secret of it, with the same values as before",
             );
+        }
+        if let (ChangeKind::Record | ChangeKind::Drift, Some(why)) = (kind, firmware.reason()) {
+            item.because(why);
         }
         if !sections.is_empty() {
             item.change.fields = self.fields(subject, after, &sections);

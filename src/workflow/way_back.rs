@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run};
-use crate::design::{GUARDS, Guards, NodeName, RunId};
+use crate::design::{GUARDS, Guards, HardwareSetting, NodeName, RunId, Section};
+use crate::guard::Guarded;
 use crate::plan::Plan;
 use crate::record::{Outcome, RunRecord, State, Store};
 use crate::repository::{CommitId, Signature};
@@ -128,8 +129,9 @@ pub fn way_back(
     (store, state): (&Store<'_>, &State),
     target: CommitId,
     plan: &Plan,
-    guards: &Guards,
+    site: &Guarded,
 ) -> Result<WayBack, Failure> {
+    let guards = site.guards();
     let runs = runs(store, state)?;
     let revision = target.to_string();
     let applied = runs.iter().rposition(|run| *run.revision == *revision);
@@ -159,7 +161,8 @@ pub fn way_back(
             }
         };
         let lost = destroyed(&done, guards, |node| touched.contains(node));
-        losses.extend(lost.map(|(node, what)| Loss {
+        let kept = kept(&done, site).filter(|(node, _)| touched.contains(node));
+        losses.extend(lost.chain(kept).map(|(node, what)| Loss {
             node,
             what,
             by: Some(by.clone()),
@@ -204,6 +207,31 @@ fn destroyed<'a>(
             clusters.filter(|cluster| cluster.members.iter().any(|it| it.node == change.node));
         what.extend(clusters.map(|cluster| format!("its member of etcd cluster {}", cluster.name)));
         (change.node.clone(), what.join("; "))
+    })
+}
+
+/// The values that a plan has set by a service, and for which the revision enforces none: they stay on their machines.
+fn kept<'a>(plan: &'a Plan, site: &'a Guarded) -> impl Iterator<Item = (NodeName, String)> + 'a {
+    plan.steps.iter().filter_map(|step| {
+        let node = step.id.node.as_ref()?;
+        let settings = &step.parameters.as_ref()?.settings;
+        let enforced = site.nodes.get(node)?.hardware(Section::Firmware);
+        let is_enforced = |name: &str| enforced.iter().any(|value| *value.name == *name);
+        let stays = settings.iter().filter(|each| !is_enforced(&each.name));
+        let stays: Vec<String> = stays
+            .map(
+                |HardwareSetting {
+                     name,
+                     before,
+                     value,
+                 }| match before {
+                    Some(before) => format!("{name} stays {value} (before: {before})"),
+                    None => format!("{name} stays {value}"),
+                },
+            )
+            .collect();
+        let what = format!("{}: that revision enforces no value", stays.join(", "));
+        (!stays.is_empty()).then(|| (node.clone(), what))
     })
 }
 

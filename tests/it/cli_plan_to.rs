@@ -154,6 +154,35 @@ fn what_returns_in_place_loses_nothing() {
 }
 
 #[test]
+fn values_that_a_service_set_and_no_document_takes_back_are_told() {
+    let fixture = Fixture::of(Checkout::new(), "edge");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    copy_folder(&root.join("site-examples/edge"), fixture.checkout.path());
+    fixture.simulator("{clock: virtual, hardware: [{values: {bios.Turbo: Disabled}}]}");
+    fixture.commit_and_apply("A site", &[]).with(0);
+    let enforce = |turbo: &str| {
+        let document = format!(
+            "schema: trueup/Hardware/v1\nmetadata: {{name: all}}\ndata: {{mode: enforce, bios: {{Turbo: {turbo}}}}}\n"
+        );
+        fixture.checkout.write("hardware.yaml", document);
+        let allow = ["--allow-restart", "all"];
+        fixture.commit_and_apply("Enforce", &allow).with(0);
+    };
+    enforce("Enabled");
+    let back = |to: &str| fixture.run(&["plan", "--to", to]).with(0);
+    let ended = back("successful-site-action~1");
+    let told =
+        "edge-1: bios.Turbo stays Enabled (before: Disabled): that revision enforces no value";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("Nothing is lost"));
+    let stays = "its firmware and settings are not enforced any more, and stay as they are";
+    assert!(ended.stdout.contains(stays), "{}", ended.stdout);
+    // What a document of then enforces returns by a service.
+    enforce("Disabled");
+    back("successful-site-action~1").saying("Nothing is lost");
+}
+
+#[test]
 fn what_cannot_be_committed_safely_is_refused_and_changes_nothing() {
     let fixture = applied();
     image(&fixture, "ubuntu-24.04", "ubuntu-24.10");
