@@ -101,7 +101,11 @@ impl<'a> Rules<'a> {
         }
         // Firmware and settings are brought true once it is adopted, or are only reported.
         let is_on_it = |part: &PartDrift| Section::ON_MACHINE.contains(&part.section);
-        if drift.iter().any(is_on_it) {
+        let labels = other_labels(subject);
+        if let Some(labels) = &labels {
+            item.because(format!("labels of its node: {labels}"));
+        }
+        if labels.is_some() || drift.iter().any(is_on_it) {
             item.block(
                 "it differs from its design: its documents have to hold what is there before it is adopted",
                 None,
@@ -259,6 +263,22 @@ impl<'a> Rules<'a> {
         fields.append(&mut of(subject.before, &rest));
         fields
     }
+}
+
+/// The labels of a machine's node that are otherwise than designed; `None`: there are none, or its node is not known.
+fn other_labels(subject: Subject<'_>) -> Option<String> {
+    let (Some(after), Membership::In(node)) = (subject.after, subject.membership) else {
+        return None;
+    };
+    let differing = after.labels.iter().filter_map(|(key, value)| {
+        let observed = node.labels.get(key);
+        (observed != Some(value)).then(|| match observed {
+            Some(observed) => format!("{key}: {observed}, designed {value}"),
+            None => format!("{key}: none, designed {value}"),
+        })
+    });
+    let differing: Vec<String> = differing.collect();
+    (!differing.is_empty()).then(|| differing.join("; "))
 }
 
 /// The sections that a service brings true, also where only the machine differs from them.
