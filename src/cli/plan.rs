@@ -47,7 +47,7 @@ pub(super) struct PlanCommand {
     #[arg(long, requires = "to")]
     write: bool,
     /// Take the guards of `--to`, too
-    #[arg(long, requires = "write")]
+    #[arg(long, requires = "to")]
     with_guards: bool,
     /// Save the plan, to be applied as it is
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["all_sites", "affected_by"])]
@@ -266,10 +266,12 @@ fn back(
     let state = store.read()?;
     let target = workflow::past_commit(checkout, &store, &state, word)?;
     let plan_request = command.arguments.plan_request(context);
+    let seconds = context.now().as_second();
+    let preview = workflow::preview_way_back(checkout, target, command.with_guards, seconds)?;
     let planner = Planner {
         client: context,
         checkout,
-        at: At::Commit(target),
+        at: At::Commit(preview),
         connection,
         request,
         plan_request: &plan_request,
@@ -289,9 +291,9 @@ fn back(
     let author = Signature {
         name: actor.name,
         email: actor.email,
-        seconds: context.now().as_second(),
+        seconds,
     };
-    let message = format!("Go back to {}\n\n{told}\n", target.short());
+    let message = format!("{}\n\n{told}\n", workflow::way_back_subject(target));
     let written =
         workflow::commit_way_back(checkout, target, command.with_guards, &author, &message)?;
     let Some((commit, paths)) = written else {

@@ -8,7 +8,7 @@ use crate::design::{GUARDS, Guards, HardwareSetting, NodeName, RunId, Section};
 use crate::guard::Guarded;
 use crate::plan::Plan;
 use crate::record::{Outcome, RunRecord, State, Store};
-use crate::repository::{CommitId, Signature};
+use crate::repository::{BlobId, CommitId, Signature};
 use crate::run::{Completion, RunReport};
 use crate::site::{At, Detail, Loader, Settings};
 
@@ -260,21 +260,7 @@ pub fn commit_way_back(
         return Err(Failure::new(FailureKind::Guard, message)
             .hint("commit it, or `git restore --staged` it, first"));
     }
-    let mut guarding = BTreeSet::new();
-    let mut files: BTreeMap<Arc<str>, [Option<crate::repository::BlobId>; 2]> = BTreeMap::new();
-    for (side, commit) in [old, new].into_iter().enumerate() {
-        let location = checkout.location_at(At::Commit(commit))?;
-        let mut loader = checkout.loader()?;
-        for entry in loader.tree(&location, At::Commit(commit))?.entries {
-            if repository.entry_at(commit, &entry.path)?.is_some() {
-                files.entry(entry.path.clone()).or_default()[side] = entry.blob;
-            }
-        }
-        if !with_guards {
-            guarding.extend(guard_files(&mut loader, &location, commit)?);
-        }
-    }
-    files.retain(|path, [old, new]| old != new && !guarding.contains(path));
+    let files = changed_files(checkout, (old, new), with_guards)?;
     if files.is_empty() {
         return Ok(None);
     }
@@ -300,6 +286,64 @@ pub fn commit_way_back(
     }
     let commit = repository.commit_paths(author, message, &paths)?;
     Ok(Some((commit, paths)))
+}
+
+/// The commit that the way back would be, which nothing leads to; `HEAD`, where it would change no file.
+///
+/// # Errors
+///
+/// Documents cannot be read, or the commit not written.
+pub fn preview_way_back(
+    checkout: &Checkout<'_>,
+    target: CommitId,
+    with_guards: bool,
+    seconds: i64,
+) -> Result<CommitId, Failure> {
+    let head = checkout.head()?;
+    let files = changed_files(checkout, (head, target), with_guards)?;
+    let paths: Vec<Arc<str>> = files.into_keys().collect();
+    if paths.is_empty() {
+        return Ok(head);
+    }
+    // Whoever commits it has a name; nothing leads to this one.
+    let author = Signature {
+        name: "trueup".to_owned(),
+        email: "trueup@localhost".to_owned(),
+        seconds,
+    };
+    let (repository, message) = (checkout.repository, way_back_subject(target));
+    Ok(repository.commit_as_of(&author, &message, target, &paths)?)
+}
+
+/// The first line of the message of a way back.
+#[must_use]
+pub fn way_back_subject(target: CommitId) -> String {
+    format!("Go back to {}", target.short())
+}
+
+/// The files of the site that differ between two commits, but for its guards.
+fn changed_files(
+    checkout: &Checkout<'_>,
+    (old, new): (CommitId, CommitId),
+    with_guards: bool,
+) -> Result<BTreeMap<Arc<str>, [Option<BlobId>; 2]>, Failure> {
+    let repository = checkout.repository;
+    let mut guarding = BTreeSet::new();
+    let mut files: BTreeMap<Arc<str>, [Option<BlobId>; 2]> = BTreeMap::new();
+    for (side, commit) in [old, new].into_iter().enumerate() {
+        let location = checkout.location_at(At::Commit(commit))?;
+        let mut loader = checkout.loader()?;
+        for entry in loader.tree(&location, At::Commit(commit))?.entries {
+            if repository.entry_at(commit, &entry.path)?.is_some() {
+                files.entry(entry.path.clone()).or_default()[side] = entry.blob;
+            }
+        }
+        if !with_guards {
+            guarding.extend(guard_files(&mut loader, &location, commit)?);
+        }
+    }
+    files.retain(|path, [old, new]| old != new && !guarding.contains(path));
+    Ok(files)
 }
 
 /// The files that hold a document which guards the site.

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::dice::Dice;
-use super::fixture::{Fixture, copy_folder};
+use super::fixture::{Ended, Fixture, copy_folder};
 use super::git::Checkout;
 
 const NODES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
@@ -180,6 +182,37 @@ fn values_that_a_service_set_and_no_document_takes_back_are_told() {
     // What a document of then enforces returns by a service.
     enforce("Disabled");
     back("successful-site-action~1").saying("Nothing is lost");
+}
+
+#[test]
+fn what_is_shown_is_the_plan_of_the_commit_that_is_written() {
+    let fixture = applied();
+    fixture.checkout.write(
+        "policy.yaml",
+        "schema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {protected: [{node_names: [edge-1]}]}\n",
+    );
+    fixture.edit("profiles.yaml", "role: worker}", "role: other}");
+    fixture.commit_and_apply("Labels and a guard", &[]).with(0);
+    let loosening = "`protected`: no longer edge-1";
+    let plan = |more: &[&str]| {
+        let to = [
+            "plan",
+            "--to",
+            "successful-site-action~1",
+            "--format",
+            "json",
+        ];
+        fixture.run(&[&to, more].concat()).with(0)
+    };
+    let steps = |ended: &Ended| ended.json()["steps"].clone();
+    let shown = plan(&[]);
+    assert!(!shown.stdout.contains(loosening), "{}", shown.stdout);
+    assert_eq!(shown.json()["history"]["rollback"], Value::Null);
+    assert!(plan(&["--with-guards"]).stdout.contains("no longer edge-1"));
+    let before = head(&fixture);
+    let written = plan(&["--write"]);
+    assert_ne!(head(&fixture), before);
+    assert_eq!(steps(&shown), steps(&written));
 }
 
 #[test]
