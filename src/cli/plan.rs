@@ -225,6 +225,7 @@ fn conclude(
     if let Some(runs) = command.rehearse {
         planned.rehearse(command.seed, runs)?;
     }
+    let is_observed = planned.observations.is_some();
     let mut plan = planned.into_plan();
     plan.unfinished = interrupted::unfinished(checkout, connection)?;
     let plan = &plan;
@@ -239,7 +240,7 @@ fn conclude(
     }
     print(context, plan, &command.view)?;
     if let Some(path) = &command.out {
-        context.printer.tell(&saved_as(path, plan));
+        context.printer.tell(&saved_as(path, plan, is_observed));
     }
     let code = if command.detailed_exitcode {
         detailed(plan)
@@ -356,7 +357,7 @@ fn told_of(way: &WayBack) -> String {
 }
 
 /// Says where a plan was saved, which effect it has, and how it is applied.
-fn saved_as(path: &Path, plan: &Plan) -> String {
+fn saved_as(path: &Path, plan: &Plan, is_observed: bool) -> String {
     let digest = PlanEffect::of(plan).digest();
     let pin = effect::short(&digest);
     let path = path.display();
@@ -366,6 +367,12 @@ fn saved_as(path: &Path, plan: &Plan) -> String {
         );
     }
     let command = apply_command(plan, &path);
+    if !is_observed {
+        return format!(
+            "Saved as `{path}`, effect {pin}. Nothing was observed for it: `{command}` observes first, and applies it only where \
+             machines and clusters need no other steps (else it ends with 5)."
+        );
+    }
     format!("Saved as `{path}`, effect {pin}; `{command}` applies it.")
 }
 

@@ -361,7 +361,7 @@ impl Explainer<'_> {
         } else if let (Some(block), None) = (blocked, &explanation.unblocking)
             && let Some(flag) = &block.flag
         {
-            let mut flags = self.plan.options.allowances();
+            let mut flags = self.plan.allowances();
             flags.push(flag.to_string());
             ways.push(way("allow the change", Some(self.command("plan", &flags))));
         }
@@ -386,7 +386,7 @@ impl Explainer<'_> {
             let command = match &self.basis {
                 ExplanationBasis::File { path } => apply_command(self.plan, path),
                 ExplanationBasis::Plan | ExplanationBasis::Run { .. } => {
-                    self.command("apply", &self.plan.options.allowances())
+                    self.command("apply", &self.plan.allowances())
                 }
             };
             ways.push(way("apply the plan", Some(command)));
@@ -409,7 +409,7 @@ impl Explainer<'_> {
 /// The command that applies a saved plan: what it allows is confirmed by its effect.
 #[must_use]
 pub fn apply_command(plan: &Plan, path: &dyn Display) -> String {
-    let allows = !plan.options.allowances().is_empty() || plan.request.action.is_targeted();
+    let allows = !plan.allowances().is_empty() || plan.request.action.is_targeted();
     match allows {
         true => {
             let digest = PlanEffect::of(plan).digest();

@@ -234,3 +234,28 @@ fn a_service_lifts_its_own_cordon_after_an_abort_and_leaves_that_of_an_operator(
     site.run(&["apply", "--yes"]).with(0);
     assert_eq!([0, 1, 2].map(cluster), [true, false, false]);
 }
+
+#[test]
+fn what_a_plan_says_of_its_limits_its_base_and_its_file_is_so() {
+    let site = site();
+    let limit = "schema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {max_failures: 2}\n";
+    site.checkout.write("policy.yaml", limit);
+    site.checkout.commit("Limit the failures");
+    let plan = |more: &[&str]| site.run(&[&["plan"], more].concat()).with(0);
+    let own = plan(&[]).stdout;
+    assert!(own.contains("In force: Policy max_failures 2\n"), "{own}");
+    let fewer = plan(&["--max-failures", "1"]).stdout;
+    assert!(fewer.contains("In force: --max-failures 1\n"), "{fewer}");
+    assert!(fewer.contains("update nothing applied →"), "{fewer}");
+    // A run on a part of the site is no base, and applied something.
+    site.run(&["apply", "--yes", "--target", "edge-1"]).with(0);
+    let part = plan(&[]).stdout;
+    assert!(
+        part.contains("update no action on the whole site yet →"),
+        "{part}"
+    );
+    let file = site.checkout.outside().join("site.plan");
+    let save = ["-o", file.to_str().unwrap()];
+    plan(&save).saying("applies it.");
+    plan(&[&save[..], &["--observed", "none"]].concat()).saying("Nothing was observed for it");
+}

@@ -3,7 +3,7 @@
 use super::leaving::{clustered, with_etcd};
 use super::*;
 use crate::design::{DisruptionPolicy, Rung, Share};
-use crate::observed::{Capability, FixedValue, PartDrift};
+use crate::observed::{Capability, FixedValue, LocalData, NodePods, PartDrift};
 use crate::step::StepKind;
 
 /// The values that a node is to have by Hardware documents.
@@ -539,4 +539,33 @@ fn a_service_ends_no_etcd_cluster_whatever_a_flag_allows() {
     let why = blocked(&plan).unwrap_or_default();
     assert!(why.contains("has no other member"), "{why}");
     assert_eq!(kinds(&plan, "n"), "");
+}
+
+#[test]
+fn volumes_on_disks_that_stay_are_not_forecast_as_lost() {
+    let lost = |redeploys: bool| {
+        let mut site = differing();
+        allowed(&mut site);
+        if redeploys {
+            site.edit("n", Section::OperatingSystem);
+            site.options.allow_redeploy = all();
+        }
+        let data = ["emptyDir", "local volume"].map(|kind| LocalData {
+            owner: Arc::from("StatefulSet db/main"),
+            kind: Arc::from(kind),
+            pods: 1,
+        });
+        let pods = NodePods {
+            evicted: 2,
+            local_data: data.into(),
+            ..NodePods::default()
+        };
+        let seen = site.observations.as_mut().unwrap();
+        seen.pods.insert(NodeName::from("n"), Arc::new(pods));
+        let plan = site.plan();
+        let lost = plan.forecast.nodes[0].local_data.iter();
+        lost.map(|data| data.kind.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(lost(false), ["emptyDir"]);
+    assert_eq!(lost(true), ["emptyDir", "local volume"]);
 }
