@@ -305,7 +305,7 @@ pub fn preview_way_back(
     if paths.is_empty() {
         return Ok(head);
     }
-    // Whoever commits it has a name; nothing leads to this one.
+    // The commit of `--write` has its author; no reference leads to this one.
     let author = Signature {
         name: "trueup".to_owned(),
         email: "trueup@localhost".to_owned(),
