@@ -367,7 +367,8 @@ fn saved_as(path: &Path, plan: &Plan, is_observed: bool) -> String {
         );
     }
     let command = apply_command(plan, &path);
-    if !is_observed {
+    // An action on no machine observes none.
+    if !is_observed && plan.steps.iter().any(|step| step.id.node.is_some()) {
         return format!(
             "Saved as `{path}`, effect {pin}. Nothing was observed for it: `{command}` observes first, and applies it only where \
              machines and clusters need no other steps (else it ends with 5)."
