@@ -2,7 +2,7 @@
 
 use super::rule::Found;
 use super::view::View;
-use crate::design::EtcdCluster;
+use crate::design::{EtcdCluster, RunId};
 use crate::observed::{EtcdSeen, Fact};
 use crate::plan::{Action, Change};
 use crate::step::StepKind;
@@ -71,17 +71,30 @@ fn serviced(view: &View<'_>, name: &str, found: &mut Found<'_, '_>) {
     use StepKind as S;
     let is_drained = view.has(name, S::Drain);
     let cluster = view.observed(name).map(|seen| &seen.cluster);
-    let by_others = matches!(cluster, Some(Fact::Known(Some(node)))
-        if node.unschedulable && node.cordoned_by.is_none());
+    let own = view
+        .record(name)
+        .and_then(|record| record.cordoned.as_ref());
+    // Without an observation nothing tells whose cordon it is.
+    let (is_free, by_others) = match cluster {
+        Some(Fact::Known(Some(node))) => {
+            let is_own = own.is_some() && node.cordoned_by.as_deref() == own.map(RunId::as_str);
+            let is_free = !node.unschedulable || is_own;
+            (is_free, !is_free)
+        }
+        Some(Fact::Known(None) | Fact::Unknown(_)) | None => (false, false),
+    };
     let table = [
         (is_drained, S::AwaitReady),
-        (is_drained && !by_others, S::Uncordon),
+        (is_drained && is_free, S::Uncordon),
     ];
     for (_, kind) in table
         .iter()
         .filter(|(wanted, kind)| *wanted && !view.has(name, *kind))
     {
         found.about(name, &format!("is serviced without `{kind}`"));
+    }
+    if by_others && view.has(name, S::Uncordon) {
+        found.about(name, "was cordoned by another, and is uncordoned");
     }
     let leaves = [
         S::ClearLabels,

@@ -46,7 +46,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let site = checkout.site(command.remote.connection(&repository)?)?;
-    let plan = plan(context, command, &checkout, &site)?;
+    let mut plan = plan(context, command, &checkout, &site)?;
     if plan.site != site.name {
         let text = format!(
             "the plan is for site `{}`, not for `{}`",
@@ -61,6 +61,9 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let (key, public) = key(context, command, &repository)?;
     let gate = gate(context, &checkout, &site)?;
     let by = principal(&gate, &public)?;
+    // Those of the file were given, or missing, when it was saved.
+    plan.approvals = gate.shown(Approving::of(context, &site), &plan)?;
+    is_asked(&plan, &by)?;
     show(context, &plan)?;
     confirm(context, command, &plan)?;
     let (statement, expires) = statement(context, command, &site, &plan)?;
@@ -153,6 +156,21 @@ fn principal(gate: &Gate, public: &PublicKey) -> Result<Arc<str>, Failure> {
         Failure::new(FailureKind::Guard, text)
     })?;
     Ok(Arc::from(signer.principal.as_str()))
+}
+
+/// Refuses the approval of a principal whom no rule asks of those that the plan is held to.
+fn is_asked(plan: &Plan, by: &str) -> Result<(), Failure> {
+    let needed = &plan.approvals.needed;
+    if needed.is_empty() || needed.iter().any(|rule| rule.counts(by)) {
+        return Ok(());
+    }
+    let rules = needed.iter().map(|rule| {
+        let recovery = rule.recovery.iter().flat_map(|recovery| &recovery.of);
+        let of: Vec<&str> = rule.of.iter().chain(recovery).map(|name| &**name).collect();
+        format!("`{}` counts those of {}", rule.rule, of.join(", "))
+    });
+    let text = format!("no rule of this plan counts an approval of `{by}`, so nothing was signed:");
+    Err(Failure::new(FailureKind::Guard, text).details(rules))
 }
 
 /// Shows the changes that are approved.

@@ -14,6 +14,8 @@ pub(super) struct Basis {
     pub(super) planned: Planned,
     pub(super) site: SiteName,
     pub(super) commit: CommitId,
+    /// The commit that is checked out, whose guards count beside those of the other.
+    pub(super) head: CommitId,
     /// The commit of the records; `None`: there are none.
     pub(super) records: Option<CommitId>,
 }
@@ -30,7 +32,8 @@ pub(super) fn basis(
     };
     let checkout = context.checkout(repository)?;
     let connection = arguments.remote.connection(repository)?;
-    let own = At::Commit(checkout.head()?);
+    let head = checkout.head()?;
+    let own = At::Commit(head);
     let at = arguments.revision(context, &checkout, &connection, &request, own)?;
     let mut plan_request = arguments.plan_request(context);
     plan_request.only_looks = true;
@@ -52,6 +55,7 @@ pub(super) fn basis(
         planned,
         site,
         commit,
+        head,
         records,
     })
 }

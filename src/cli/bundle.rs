@@ -74,6 +74,9 @@ struct Bundle {
     site: SiteName,
     /// The commit of the documents.
     commit: String,
+    /// The commit that was checked out, where it was another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    head: Option<String>,
     /// The commit of the records; absent where there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     records: Option<String>,
@@ -106,6 +109,7 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         planned,
         site,
         commit,
+        head,
         records,
     } = basis(context, &repository, &command.words, &command.arguments)?;
     if command.anonymise {
@@ -126,6 +130,7 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         trueup: env!("CARGO_PKG_VERSION").to_owned(),
         site,
         commit: commit.to_string(),
+        head: (head != commit).then(|| head.to_string()),
         records: records.map(|records| records.to_string()),
         observed,
         plan: text_of(&planned.plan)?,
@@ -179,6 +184,7 @@ struct Checked {
     bundle: Bundle,
     plan: Plan,
     commit: CommitId,
+    head: CommitId,
     records: Option<CommitId>,
 }
 
@@ -210,6 +216,7 @@ fn read(file: &Path, bytes: &[u8]) -> Result<Checked, Failure> {
     }
     Ok(Checked {
         commit: commit(&bundle.commit)?,
+        head: commit(bundle.head.as_ref().unwrap_or(&bundle.commit))?,
         records: bundle.records.as_deref().map(commit).transpose()?,
         plan,
         bundle,
@@ -252,6 +259,7 @@ pub(super) fn replay(context: &mut Context, command: &ReplayCommand) -> Result<u
     let repository = context.repository()?;
     let commits = [
         ("documents", Some(checked.commit)),
+        ("guards", Some(checked.head)),
         ("records", checked.records),
     ];
     for (what, commit) in commits {
@@ -332,7 +340,7 @@ fn planned_again(
     let clone = folder.join("clone");
     Repository::clone_local(repository.root(), &clone, false)?;
     // The branch that is checked out here may be another one than that of the bundle.
-    std::fs::write(clone.join(".git/HEAD"), format!("{}\n", checked.commit))?;
+    std::fs::write(clone.join(".git/HEAD"), format!("{}\n", checked.head))?;
     let site = &checked.bundle.site;
     let inside = context.in_folder(&clone, Some(site.as_str()));
     let cloned = inside.repository()?;

@@ -47,7 +47,7 @@ pub(super) struct PlanCommand {
     #[arg(long, requires = "to")]
     write: bool,
     /// Take the guards of `--to`, too
-    #[arg(long, requires = "write")]
+    #[arg(long, requires = "to")]
     with_guards: bool,
     /// Save the plan, to be applied as it is
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["all_sites", "affected_by"])]
@@ -225,6 +225,7 @@ fn conclude(
     if let Some(runs) = command.rehearse {
         planned.rehearse(command.seed, runs)?;
     }
+    let is_observed = planned.observations.is_some();
     let mut plan = planned.into_plan();
     plan.unfinished = interrupted::unfinished(checkout, connection)?;
     let plan = &plan;
@@ -239,7 +240,7 @@ fn conclude(
     }
     print(context, plan, &command.view)?;
     if let Some(path) = &command.out {
-        context.printer.tell(&saved_as(path, plan));
+        context.printer.tell(&saved_as(path, plan, is_observed));
     }
     let code = if command.detailed_exitcode {
         detailed(plan)
@@ -266,17 +267,18 @@ fn back(
     let state = store.read()?;
     let target = workflow::past_commit(checkout, &store, &state, word)?;
     let plan_request = command.arguments.plan_request(context);
+    let seconds = context.now().as_second();
+    let preview = workflow::preview_way_back(checkout, target, command.with_guards, seconds)?;
     let planner = Planner {
         client: context,
         checkout,
-        at: At::Commit(target),
+        at: At::Commit(preview),
         connection,
         request,
         plan_request: &plan_request,
     };
     let planned = planner.plan()?;
-    let guards = planned.guarded.guards();
-    let way = workflow::way_back((&store, &state), target, &planned.plan, guards)?;
+    let way = workflow::way_back((&store, &state), target, &planned.plan, &planned.guarded)?;
     let told = told_of(&way);
     Client::tell(context, &told);
     if !command.write {
@@ -290,9 +292,9 @@ fn back(
     let author = Signature {
         name: actor.name,
         email: actor.email,
-        seconds: context.now().as_second(),
+        seconds,
     };
-    let message = format!("Go back to {}\n\n{told}\n", target.short());
+    let message = format!("{}\n\n{told}\n", workflow::way_back_subject(target));
     let written =
         workflow::commit_way_back(checkout, target, command.with_guards, &author, &message)?;
     let Some((commit, paths)) = written else {
@@ -355,7 +357,7 @@ fn told_of(way: &WayBack) -> String {
 }
 
 /// Says where a plan was saved, which effect it has, and how it is applied.
-fn saved_as(path: &Path, plan: &Plan) -> String {
+fn saved_as(path: &Path, plan: &Plan, is_observed: bool) -> String {
     let digest = PlanEffect::of(plan).digest();
     let pin = effect::short(&digest);
     let path = path.display();
@@ -365,6 +367,13 @@ fn saved_as(path: &Path, plan: &Plan) -> String {
         );
     }
     let command = apply_command(plan, &path);
+    // An action on no machine observes none.
+    if !is_observed && plan.steps.iter().any(|step| step.id.node.is_some()) {
+        return format!(
+            "Saved as `{path}`, effect {pin}. Nothing was observed for it: `{command}` observes first, and applies it only where \
+             machines and clusters need no other steps (else it ends with 5)."
+        );
+    }
     format!("Saved as `{path}`, effect {pin}; `{command}` applies it.")
 }
 

@@ -10,7 +10,7 @@ use crate::guard::{Guarded, Machines, WordError, WordKind};
 use crate::record::NodeRecord;
 use crate::report::run::{NodeRow, node_rows};
 
-use super::{Failure, FailureKind};
+use super::Failure;
 
 /// Which nodes.
 #[derive(Debug, Clone, Args)]
@@ -55,7 +55,9 @@ impl SelectionArguments {
         today: &str,
     ) -> Result<Selected<'a>, Failure> {
         let machines = Machines::new(site, &site.guards().groups, records);
-        let lists = self.lists(machines).map_err(|error| usage(&error))?;
+        let lists = self
+            .lists(machines)
+            .map_err(|error| Failure::from(&error))?;
         let is_meant = |node: &NodeName| lists.iter().all(|nodes| nodes.contains(node));
         let is_flagged = |row: &NodeRow<'_>| {
             (!self.retired || row.retired.is_some())
@@ -90,8 +92,4 @@ impl SelectionArguments {
         }
         Ok(lists)
     }
-}
-
-fn usage(error: &WordError) -> Failure {
-    Failure::new(FailureKind::Usage, error.to_string())
 }

@@ -317,17 +317,31 @@ impl HardwareSet {
     ) -> Self {
         let chosen = || chosen.iter().map(|at| &documents[*at as usize]);
         let mut known: FxHashMap<(&str, &str), (&Node, &HardwareDocument)> = FxHashMap::default();
-        let (mut enforced, mut expected) = (Map::new(), Map::new());
+        // What one document reports and another enforces is enforced, whichever has the first name.
+        let mut strict: FxHashSet<(&str, &str)> = FxHashSet::default();
         for document in chosen() {
             for (part, key, value, is_enforced) in &document.values {
-                if let Some((first, of)) = known.get(&(*part, &**key)) {
-                    if canonical::sum(first) != canonical::sum(value) {
+                if *is_enforced {
+                    strict.insert((*part, &**key));
+                }
+                match known.get(&(*part, &**key)) {
+                    None => {
+                        known.insert((*part, &**key), (value, document));
+                    }
+                    Some((first, of)) if canonical::sum(first) != canonical::sum(value) => {
                         findings.push(conflict(part, key, value, &of.id, node));
                     }
-                    continue;
+                    Some(_) => {}
                 }
-                known.insert((*part, &**key), (value, document));
-                let map = match is_enforced {
+            }
+        }
+        let (mut enforced, mut expected) = (Map::new(), Map::new());
+        for document in chosen() {
+            for (part, key, ..) in &document.values {
+                let Some((value, _)) = known.remove(&(*part, &**key)) else {
+                    continue;
+                };
+                let map = match strict.contains(&(*part, &**key)) {
                     true => &mut enforced,
                     false => &mut expected,
                 };
@@ -537,6 +551,26 @@ mod tests {
         let more = text.replace("cpus: 2", "cpus: 2, memory_gib: 8");
         let expects_more = site(&(fleet() + &hardware("h", &format!("mode: enforce\n{more}"))));
         assert_eq!(digest(&enforced), digest(&expects_more));
+    }
+
+    #[test]
+    fn what_any_document_enforces_is_enforced_whatever_its_name() {
+        let document = |name: &str, mode: &str| {
+            let data = format!(
+                "mode: {mode}\nbios: {{A: 1}}\nfirmware: {{bios: {{version: '2'}}}}\nexpect: {{cpus: 2}}"
+            );
+            hardware(name, &data)
+        };
+        for modes in [["report", "enforce"], ["enforce", "report"]] {
+            let text = fleet() + &document("a", modes[0]) + &document("b", modes[1]);
+            let site = site(&text);
+            let both = [Section::Firmware, Section::Expected].map(|it| values(&site, "n1", it));
+            assert_eq!(
+                both,
+                ["bios.A=1 firmware.bios=2", "expect.cpus=2"],
+                "{modes:?}"
+            );
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Durations as documents and flags write them: a number of seconds, or hours, minutes and seconds such as `1h30m`.
+//! Durations as documents and flags write them: a number of seconds, or days, hours, minutes and seconds such as `1h30m`.
 
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::SignedDuration;
+use jiff::{Span, SpanRelativeTo};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 /// The longest duration, in seconds: somewhat more than thirty years.
@@ -31,7 +31,7 @@ impl Seconds {
 /// Why a text is no duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a duration is a number of seconds, or hours, minutes and seconds such as `1h30m`, `5m` or `90s`"
+    "a duration is a number of seconds, or days, hours, minutes and seconds such as `30d`, `1h30m`, `5m` or `90s`"
 )]
 pub struct NotDuration;
 
@@ -42,7 +42,10 @@ impl FromStr for Seconds {
         let seconds = match text.parse::<f64>() {
             Ok(seconds) => seconds,
             Err(_) => {
-                let duration: SignedDuration = text.parse().map_err(|_| NotDuration)?;
+                // A day has 24 hours here, and a week seven days.
+                let span: Span = text.parse().map_err(|_| NotDuration)?;
+                let days = SpanRelativeTo::days_are_24_hours();
+                let duration = span.to_duration(days).map_err(|_| NotDuration)?;
                 duration.as_secs_f64()
             }
         };

@@ -127,6 +127,11 @@ pub struct LocalData {
     pub pods: usize,
 }
 
+impl LocalData {
+    /// The kind of a volume on a disk of the machine, which stays where its disks are not erased.
+    pub const VOLUME: &str = "local volume";
+}
+
 /// The forecast of a drain of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -2,15 +2,17 @@
 //! first changed without proof; or it differs from its design, and stays as it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::ChangeKind;
 use super::accepted;
-use super::action::Request;
+use super::action::{Action, Request};
 use super::item::Item;
 use super::rules::Rules;
 use super::subject::{Observation, Subject};
 use super::work::Single;
 use crate::design::{Acceptance, DesignDifference, NodeDesign, NodeName};
+use crate::diagnostic::nearest;
 use crate::diff::ValueDifference;
 use crate::identity::{Identity, Match, Shared};
 use crate::record::NodeRecord;
@@ -176,6 +178,48 @@ pub(super) fn differences<'a>(
         },
     }));
     item
+}
+
+/// Blocks an acceptance of a field in which none of the nodes differs, though they differ in others: its name is a wrong one.
+pub(super) fn refuse_unmatched<'a>(
+    rules: &Rules<'_>,
+    request: &Request,
+    mut items: Vec<Item<'a>>,
+) -> Vec<Item<'a>> {
+    if request.action != Action::Accept || request.undo || rules.fields.is_empty() {
+        return items;
+    }
+    let paths = items.iter().flat_map(|item| {
+        let subject = item.subject;
+        let (Some(after), Some(installed)) = (subject.after, subject.installed) else {
+            return Vec::new();
+        };
+        let sections = subject.differing().unwrap_or_default();
+        accepted::differences(rules, installed, after, &sections)
+    });
+    let paths: BTreeSet<Arc<str>> = paths.map(|each| each.difference.path).collect();
+    let mut patterns = rules.fields.iter();
+    let wrong = patterns.find(|pattern| !paths.iter().any(|path| pattern.matches(path)));
+    if let (Some(wrong), false) = (wrong, paths.is_empty()) {
+        let why = no_difference(wrong.as_str(), paths.iter().map(|path| &**path));
+        for item in &mut items {
+            item.block(&why, None);
+        }
+    }
+    items
+}
+
+/// Why a field is not accepted in which nothing differs, with those that do.
+#[must_use]
+pub fn no_difference<'p>(field: &str, paths: impl Iterator<Item = &'p str> + Clone) -> String {
+    let hint = match nearest(field, paths.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => {
+            let paths: Vec<String> = paths.take(8).map(|path| format!("`{path}`")).collect();
+            format!("they differ in {}", paths.join(", "))
+        }
+    };
+    format!("none of the nodes differs in `{field}`; {hint}")
 }
 
 /// A node without a difference that is to be accepted, or is accepted.

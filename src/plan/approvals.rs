@@ -151,6 +151,14 @@ impl NeededApproval {
         }
         self
     }
+
+    /// Whether the signature of a principal counts.
+    #[must_use]
+    pub fn counts(&self, by: &str) -> bool {
+        let is_named = |of: &[Arc<str>]| of.iter().any(|name| folded(name) == folded(by));
+        let recovery = self.recovery.as_ref();
+        self.of.is_empty() || is_named(&self.of) || recovery.is_some_and(|it| is_named(&it.of))
+    }
 }
 
 /// A principal without the difference of capital letters: one person is not two.

@@ -112,7 +112,11 @@ impl<'a> Rules<'a> {
         }
         // Firmware and settings are brought true once it is adopted, or are only reported.
         let is_on_it = |part: &PartDrift| Section::ON_MACHINE.contains(&part.section);
-        if drift.iter().any(is_on_it) {
+        let labels = other_labels(subject);
+        if let Some(labels) = &labels {
+            item.because(format!("labels of its node: {labels}"));
+        }
+        if labels.is_some() || drift.iter().any(is_on_it) {
             item.block(
                 "it differs from its design: its documents have to hold what is there before it is adopted",
                 None,
@@ -228,6 +232,7 @@ impl<'a> Rules<'a> {
             None if unfinished => ChangeKind::Record,
             None if outdated && !accepting.is_some() => ChangeKind::Record,
             None if accepting.is_some() => ChangeKind::Accept,
+            None if firmware.is_hidden() => ChangeKind::Drift,
             None => return None,
         };
         let mut item = Item::new(subject, kind);
@@ -242,6 +247,9 @@ impl<'a> Rules<'a> {
             item.because(
                 "a file was edited that holds a secret of it, with the same values as before",
             );
+        }
+        if let (ChangeKind::Record | ChangeKind::Drift, Some(why)) = (kind, firmware.reason()) {
+            item.because(why);
         }
         if !sections.is_empty() {
             item.change.fields = self.fields(subject, after, &sections);
@@ -316,6 +324,22 @@ impl<'a> Rules<'a> {
         fields.append(&mut of(subject.before, &rest));
         fields
     }
+}
+
+/// The labels of a machine's node that are otherwise than designed; `None`: there are none, or its node is not known.
+fn other_labels(subject: Subject<'_>) -> Option<String> {
+    let (Some(after), Membership::In(node)) = (subject.after, subject.membership) else {
+        return None;
+    };
+    let differing = after.labels.iter().filter_map(|(key, value)| {
+        let observed = node.labels.get(key);
+        (observed != Some(value)).then(|| match observed {
+            Some(observed) => format!("{key}: {observed}, designed {value}"),
+            None => format!("{key}: none, designed {value}"),
+        })
+    });
+    let differing: Vec<String> = differing.collect();
+    (!differing.is_empty()).then(|| differing.join("; "))
 }
 
 /// The sections that a service brings true, also where only the machine differs from them.

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::guards::Loosened;
-use super::{Allowance, Options};
+use super::{Allowance, Options, Plan};
 use crate::design::{Policy, Share};
 use crate::guard;
 use crate::step::OnDrainTimeout;
@@ -202,6 +202,20 @@ fn switch(is_on: bool) -> Option<String> {
 
 fn text(value: Option<impl Display>) -> Option<String> {
     value.map(|value| value.to_string())
+}
+
+impl Plan {
+    /// The allowances of its request, as flags on the command line: a limit that is the one of the policy is no flag.
+    #[must_use]
+    pub fn allowances(&self) -> Vec<String> {
+        let own = self.guards.values.get("max_failures");
+        let own = own.and_then(serde_json::Value::as_u64);
+        let options = Options {
+            max_failures: self.options.max_failures.filter(|most| Some(*most) != own),
+            ..self.options.clone()
+        };
+        options.allowances()
+    }
 }
 
 impl Options {

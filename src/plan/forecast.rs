@@ -112,13 +112,17 @@ pub(super) fn of(
             continue;
         };
         if step.id.kind == StepKind::Drain {
-            let pods = items.get(name).and_then(|item| item.subject.pods);
+            let item = items.get(name);
+            let pods = item.and_then(|item| item.subject.pods);
+            // Volumes on the disks of the machine are lost where those are erased; what is of the pod alone, with the pod.
+            let erases = item.is_some_and(|item| item.work.destroy);
+            let is_lost = |data: &&LocalData| erases || &*data.kind != LocalData::VOLUME;
             forecast.nodes.extend(pods.map(|pods| NodeForecast {
                 node: name.clone(),
                 evicted: pods.evicted + pods.finished,
                 blocked: pods.blocked.clone(),
                 uncontrolled: pods.uncontrolled.clone(),
-                local_data: pods.local_data.clone(),
+                local_data: pods.local_data.iter().filter(is_lost).cloned().collect(),
             }));
         }
         let stops_kubelet = step.id.kind == StepKind::ShutdownKubelet;

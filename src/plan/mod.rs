@@ -67,6 +67,7 @@ use crate::guard::{GroupSize, WaveSize};
 use crate::record::{Phase, Unproven};
 use crate::step::{Cleaning, Step, StepId, StepIndex};
 
+pub use accept::no_difference;
 pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
 pub use approvals::{Approvals, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval};
@@ -265,11 +266,11 @@ impl Change {
         match self.kind {
             // What is repaired of it is the power or labels, and no field.
             ChangeKind::Drift => self.shown_only || !self.fields.is_empty(),
-            ChangeKind::Create
-            | ChangeKind::Relabel
-            | ChangeKind::Service
-            | ChangeKind::Redeploy
-            | ChangeKind::Destroy => self.shown_only,
+            // A deploy sets neither firmware nor settings.
+            ChangeKind::Create | ChangeKind::Redeploy => {
+                self.shown_only || self.open_sections().contains(&Section::Firmware)
+            }
+            ChangeKind::Relabel | ChangeKind::Service | ChangeKind::Destroy => self.shown_only,
             ChangeKind::Adopt
             | ChangeKind::Unknown
             | ChangeKind::Record

@@ -2,20 +2,26 @@
 
 use std::sync::Arc;
 
+use super::ChangeKind;
 use super::item::Item;
 use super::leave::Leave;
 use super::rules::Rules;
 use super::subject::{Membership, Subject};
 use super::work::ServiceWork;
-use crate::design::{HardwareSetting, NodeDesign, Section};
+use crate::design::{HardwareSetting, NodeDesign, NodeName, Section};
 use crate::diff::FieldChange;
+use crate::observed::ClusterNode;
 
 /// How the firmware and the settings of a deployed machine stand to those that its design enforces.
 pub(super) enum FirmwareStanding {
     /// Nothing shows that they are otherwise than the record has them.
     AsRecorded,
-    /// They were observed to be as designed, or are not designed any more; the record says otherwise.
+    /// They were observed to be as designed; the record says otherwise.
     AsDesigned,
+    /// They are not designed any more; the record says otherwise.
+    NotEnforced,
+    /// Nothing that is shown differs, and not all of it is shown; the record says otherwise.
+    NotShown,
     /// These values are to be set.
     Differs(Vec<HardwareSetting>),
 }
@@ -33,10 +39,11 @@ impl FirmwareStanding {
         };
         let is_compared =
             machine.is_some_and(|machine| machine.compared.contains(&Section::Firmware));
+        let is_designed = !designed.is_empty();
         let settings = designed.into_iter().filter_map(|designed| {
             let part = drift().find(|part| part.field == designed.name);
-            // What was compared and is equal stays as it is.
-            if part.is_none() && (is_compared || !is_edited) {
+            // What is equal stays as it is, and a value that a machine does not show differs from nothing.
+            if part.is_none() && (machine.is_some() || !is_edited) {
                 return None;
             }
             Some(HardwareSetting {
@@ -48,6 +55,8 @@ impl FirmwareStanding {
         let settings: Vec<HardwareSetting> = settings.collect();
         match (settings.is_empty(), is_edited) {
             (false, _) => Self::Differs(settings),
+            (true, true) if !is_designed => Self::NotEnforced,
+            (true, true) if !is_compared => Self::NotShown,
             (true, true) => Self::AsDesigned,
             (true, false) => Self::AsRecorded,
         }
@@ -55,7 +64,29 @@ impl FirmwareStanding {
 
     /// Whether the record is to say that they are as designed.
     pub(super) fn is_to_be_recorded(&self) -> bool {
-        matches!(self, Self::AsDesigned)
+        matches!(self, Self::AsDesigned | Self::NotEnforced)
+    }
+
+    /// Whether it is not known if they are as designed, and nothing is to be set.
+    pub(super) fn is_hidden(&self) -> bool {
+        matches!(self, Self::NotShown)
+    }
+
+    /// Why a plan shows them though nothing is set.
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::AsDesigned => Some(
+                "its firmware and settings are as designed, which its record does not have yet",
+            ),
+            Self::NotEnforced => {
+                Some("its firmware and settings are not enforced any more, and stay as they are")
+            }
+            Self::NotShown => Some(
+                "its controller does not show all firmware and settings that are enforced: what is not shown is neither \
+                 compared nor set",
+            ),
+            Self::AsRecorded | Self::Differs(_) => None,
+        }
     }
 
     /// Whether values are to be set.
@@ -115,7 +146,10 @@ impl<'a> Rules<'a> {
             }
             Membership::In(node) => {
                 leave.node_uid = Some(node.uid.clone());
-                uncordons = !node.unschedulable || node.cordoned_by.is_some();
+                uncordons = !node.unschedulable || left_cordoned(&subject);
+                if !uncordons {
+                    item.because(stays_cordoned(subject.name, node));
+                }
                 self.block_endless_drain(&mut item, &leave);
             }
         }
@@ -133,19 +167,48 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// The node that a service left cordoned: the run that serviced its machine was the last on it, and did not end that.
+/// A machine that is built keeps its firmware and its settings: what differs in them is shown, and is left to the next plan.
+pub(super) fn leave_to_next_plan(item: &mut Item<'_>) {
+    let subject = item.subject;
+    let is_built = matches!(item.change.kind, ChangeKind::Create | ChangeKind::Redeploy);
+    let Some(after) = subject.after.filter(|_| is_built) else {
+        return;
+    };
+    let sections = subject.differing().unwrap_or_default();
+    let is_firmware = |field: &FieldChange| field.section == Section::Firmware;
+    let standing = FirmwareStanding::of(subject, after, sections.contains(&Section::Firmware));
+    let FirmwareStanding::Differs(settings) = standing else {
+        item.change.fields.retain(|field| !is_firmware(field));
+        return;
+    };
+    if !item.change.fields.iter().any(is_firmware) {
+        item.change.fields.extend(settings.iter().map(as_field));
+    }
+    let names: Vec<&str> = settings.iter().map(|setting| &*setting.name).collect();
+    item.because(format!(
+        "a deploy leaves firmware and settings as they are: the next plan sets {}, by a service",
+        names.join(", ")
+    ));
+}
+
+/// The node that a service left cordoned: the run that cordoned it for that did not end it.
 pub(super) fn left_cordoned(subject: &Subject<'_>) -> bool {
     let Membership::In(node) = subject.membership else {
         return false;
     };
-    let Some(record) = subject.record else {
-        return false;
-    };
-    let serviced = record.serviced.as_deref();
-    let is_last = serviced.is_some_and(|serviced| {
-        serviced.run == record.run && node.cordoned_by.as_deref() == Some(record.run.as_str())
-    });
-    is_last && node.unschedulable
+    let run = subject.record.and_then(|record| record.cordoned.as_ref());
+    let is_ours = run.is_some_and(|run| node.cordoned_by.as_deref() == Some(run.as_str()));
+    is_ours && node.unschedulable
+}
+
+/// Why pods are not scheduled on a node again after the service of its machine.
+fn stays_cordoned(name: &NodeName, node: &ClusterNode) -> String {
+    match &node.cordoned_by {
+        Some(run) => format!(
+            "its node was cordoned before, by run {run}, and stays so: `trueup apply uncordon {name}` ends that"
+        ),
+        None => "its node was cordoned before, not by trueup, and stays so".to_owned(),
+    }
 }
 
 /// A value that was observed to differ, as a field of the change.

@@ -122,6 +122,9 @@ pub struct NodeRecord {
     /// The last service of its firmware and settings, for the way back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serviced: Option<Box<Serviced>>,
+    /// The run that cordoned its node to service it, and has not lifted that: any other cordon is of an operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordoned: Option<RunId>,
 }
 
 /// A service of a machine's firmware and settings.
@@ -282,6 +285,7 @@ impl NodeRecord {
             known: Some(Known::Applied),
             join: None,
             serviced: None,
+            cordoned: None,
         }
     }
 

@@ -128,6 +128,50 @@ impl Repository {
         })
     }
 
+    /// Makes a commit on top of `HEAD` in which some files are as in another commit. No reference leads to it.
+    ///
+    /// # Errors
+    ///
+    /// An object cannot be read or written.
+    pub fn commit_as_of(
+        &self,
+        author: &Signature,
+        message: &str,
+        target: CommitId,
+        paths: &[Arc<str>],
+    ) -> Result<CommitId, Error> {
+        self.with(|handle| {
+            let made = || -> Result<CommitId, git2::Error> {
+                let parent = handle.head()?.peel_to_commit()?;
+                let then = handle.find_commit(target.git())?.tree()?;
+                let mut changes = git2::build::TreeUpdateBuilder::new();
+                for path in paths {
+                    match then.get_path(Path::new(&**path)) {
+                        Ok(entry) => {
+                            let mode = match entry.filemode() {
+                                0o100_755 => git2::FileMode::BlobExecutable,
+                                0o120_000 => git2::FileMode::Link,
+                                _ => git2::FileMode::Blob,
+                            };
+                            changes.upsert(&**path, entry.id(), mode);
+                        }
+                        Err(error) if error.class() == git2::ErrorClass::Tree => {
+                            changes.remove(&**path);
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                let tree = changes.create_updated(handle, &parent.tree()?)?;
+                let tree = handle.find_tree(tree)?;
+                let time = git2::Time::new(author.seconds, 0);
+                let author = git2::Signature::new(&author.name, &author.email, &time)?;
+                let commit = handle.commit(None, &author, &author, message, &tree, &[&parent])?;
+                Ok(CommitId(commit.into()))
+            };
+            made().map_err(git("make a commit of files of another one"))
+        })
+    }
+
     /// Commits some files of the worktree as they are, on top of `HEAD`, with all that the index has, and moves `HEAD`.
     ///
     /// # Errors

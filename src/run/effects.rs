@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::node;
 use super::outcome::NodeOutcome;
-use crate::design::{Digests, NodeName};
+use crate::design::{Digests, NodeName, RunId};
 use crate::identity;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{NodeRecord, RunRecord};
@@ -23,6 +23,8 @@ pub(super) struct PlanEffects<'a> {
     leaving: FxHashSet<&'a NodeName>,
     /// The nodes of which differences are accepted.
     accepting: FxHashSet<&'a NodeName>,
+    /// The nodes on which the plan lets pods be scheduled again.
+    uncordoned: FxHashSet<&'a NodeName>,
 }
 
 /// The records of the nodes of a site, by name.
@@ -66,6 +68,7 @@ impl<'a> PlanEffects<'a> {
             changes: changes.map(|change| (&change.node, change.kind)).collect(),
             leaving: nodes_with(StepKind::RemoveFromCluster),
             accepting: nodes_with(StepKind::AcceptDifferences),
+            uncordoned: nodes_with(StepKind::Uncordon),
         }
     }
 
@@ -106,6 +109,7 @@ impl<'a> PlanEffects<'a> {
             open: parameters.map_or(&[], |all| &all.open),
             settings: parameters.map_or(&[], |all| &all.settings),
             joins_after: parameters.filter(|all| all.joins).map(|_| now),
+            lifts_cordon: self.uncordoned.contains(&outcome.node),
             decided: outcome.decided,
         };
         let old = parameters.and_then(|all| all.renamed_from.as_ref());
@@ -121,6 +125,22 @@ impl<'a> PlanEffects<'a> {
             nodes.put(record);
         }
         renamed
+    }
+
+    /// Takes in that a drain had begun whose end is not known; whether that changed a record.
+    pub(super) fn begin_drain(
+        &self,
+        nodes: &mut BTreeMap<NodeName, NodeRecord>,
+        node: &NodeName,
+        run: &RunId,
+    ) -> bool {
+        let cordoned = self.uncordoned.contains(node).then(|| run.clone());
+        let record = nodes.get_mut(node);
+        let record = record.filter(|record| record.cordoned != cordoned);
+        record.is_some_and(|record| {
+            record.cordoned = cordoned;
+            true
+        })
     }
 }
 

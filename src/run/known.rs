@@ -235,6 +235,7 @@ impl KnownRun {
         let known_plan = plan.map(KnownPlan::of);
         let mut changed = BTreeSet::new();
         let mut begun: BTreeMap<&NodeName, &StepId> = BTreeMap::new();
+        let mut drains: BTreeSet<&NodeName> = BTreeSet::new();
         let mut notes: FxHashMap<&StepId, Vec<Arc<str>>> = FxHashMap::default();
         for entry in &self.entries[..self.journal] {
             let Some((step, node)) = entry
@@ -248,6 +249,8 @@ impl KnownRun {
                 (Entry::Intent { .. }, _) => {
                     if step.kind.rebuilds() {
                         begun.insert(node, step);
+                    } else if step.kind == StepKind::Drain {
+                        drains.insert(node);
                     }
                 }
                 (Entry::Ended { outcome, .. }, None) => {
@@ -286,6 +289,9 @@ impl KnownRun {
                     if begun.get(node) == Some(&step) {
                         begun.remove(node);
                     }
+                    if step.kind == StepKind::Drain {
+                        drains.remove(node);
+                    }
                     let notes = notes.remove(step).unwrap_or_default();
                     let outcome = NodeOutcome::of(step, outcome, *attempted, &notes);
                     let lacks = |outcome: &NodeOutcome| {
@@ -303,6 +309,12 @@ impl KnownRun {
                     }
                 }
             }
+        }
+        if let Some(plan) = &known_plan {
+            let begun = drains
+                .into_iter()
+                .filter(|node| plan.effects.begin_drain(nodes, node, &run.run));
+            changed.extend(begun.cloned());
         }
         for (node, step) in begun
             .into_iter()

@@ -24,6 +24,7 @@ pub(super) fn after(
         .unwrap_or_else(|| NodeRecord::blank(outcome.node.clone(), context.run.clone()));
     record.run = context.run.clone();
     record.last_error.clone_from(&outcome.message);
+    mark_cordon(&mut record, outcome, context);
     let adopted = || context.identity.filter(|_| outcome.message.is_none());
     if let Some(identity) = outcome.identity.as_deref().or_else(adopted) {
         record.identity = Some(Box::new(identity.clone()));
@@ -65,6 +66,19 @@ pub(super) fn after(
         record.phase = Phase::Deployed;
     }
     (outcome.step.kind.facts().record)(record, context)
+}
+
+/// The record tells a cordon that a service lifts from one that stays: a drain sets it, an uncordon or the end of its node
+/// takes it away.
+fn mark_cordon(record: &mut NodeRecord, outcome: &NodeOutcome, context: &RecordContext<'_>) {
+    let succeeded = outcome.message.is_none();
+    let kind = outcome.step.kind;
+    // One that failed may have cordoned its node, unless nothing was attempted.
+    if kind == StepKind::Drain && (succeeded || outcome.phase.is_some()) {
+        record.cordoned = context.lifts_cordon.then(|| context.run.clone());
+    } else if succeeded && matches!(kind, StepKind::Uncordon | StepKind::RemoveFromCluster) {
+        record.cordoned = None;
+    }
 }
 
 /// The record of a node while a step that rebuilds or tears it down is under way.
@@ -200,6 +214,7 @@ mod tests {
             open: &[],
             settings: &[],
             joins_after: None,
+            lifts_cordon: false,
             decided: false,
         }
     }

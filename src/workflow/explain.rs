@@ -8,6 +8,7 @@ use super::{Failure, FailureKind};
 use crate::apply::{self, RunProgress};
 use crate::design::{GroupName, NodeName};
 use crate::diagnostic::nearest;
+use crate::observed::{Fact, Observations};
 use crate::plan::{
     BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan, PlanEffect,
     RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking, WayOut, effect,
@@ -85,6 +86,8 @@ pub struct Known<'a> {
     pub profiles: BTreeMap<NodeName, Arc<str>>,
     /// The records of the nodes.
     pub records: Option<&'a BTreeMap<NodeName, NodeRecord>>,
+    /// The observed state, where the plan was made of one.
+    pub observations: Option<&'a Observations>,
     /// The flags that the blocked change of the node needs.
     pub unblocking: Option<Unblocking>,
     /// The time, in seconds since 1970.
@@ -260,21 +263,41 @@ impl Explainer<'_> {
         blocked.take(MOST).collect()
     }
 
-    /// Why nothing is done to a node.
+    /// Why nothing is done to a node: it is as designed only where that is known.
     fn unchanged(&self, node: &NodeName) -> String {
         let record = self.known.records.and_then(|records| records.get(node));
-        match record {
-            Some(record) => {
-                let revision = record.revision.as_deref().map(crate::diagnostic::short_id);
-                let revision = revision.map(|revision| format!(", of commit {revision}"));
-                format!(
-                    "it is as designed: its record says {}, by run {}{}",
-                    record.phase.as_str(),
-                    record.run,
-                    revision.unwrap_or_default()
-                )
-            }
-            None => "no step is about it".to_owned(),
+        let Some(record) = record else {
+            return "no step is about it".to_owned();
+        };
+        if let Some(reason) = &record.retired {
+            return format!("it is retired, and left out of every group: {reason}");
+        }
+        let revision = record.revision.as_deref().map(crate::diagnostic::short_id);
+        let revision = revision.map(|revision| format!(", of commit {revision}"));
+        let by = format!(
+            "{}, by run {}{}",
+            record.phase.as_str(),
+            record.run,
+            revision.unwrap_or_default()
+        );
+        let seen = self
+            .known
+            .observations
+            .and_then(|seen| seen.node(node.as_str()));
+        let is_seen = seen
+            .is_some_and(|seen| seen.kept_by_records || matches!(seen.provision, Fact::Known(_)));
+        let assumed: Vec<&str> = record.assumed().iter().map(|each| each.as_str()).collect();
+        if !assumed.is_empty() {
+            let assumed = assumed.join(", ");
+            return format!(
+                "it is assumed to be as designed ({assumed}: adopted, not verified): its record says {by}"
+            );
+        }
+        match is_seen {
+            true => format!("it is as designed: its record says {by}"),
+            false => format!(
+                "its design is the one of its record, which says {by}; the machine was not observed"
+            ),
         }
     }
 
@@ -338,7 +361,7 @@ impl Explainer<'_> {
         } else if let (Some(block), None) = (blocked, &explanation.unblocking)
             && let Some(flag) = &block.flag
         {
-            let mut flags = self.plan.options.allowances();
+            let mut flags = self.plan.allowances();
             flags.push(flag.to_string());
             ways.push(way("allow the change", Some(self.command("plan", &flags))));
         }
@@ -363,7 +386,7 @@ impl Explainer<'_> {
             let command = match &self.basis {
                 ExplanationBasis::File { path } => apply_command(self.plan, path),
                 ExplanationBasis::Plan | ExplanationBasis::Run { .. } => {
-                    self.command("apply", &self.plan.options.allowances())
+                    self.command("apply", &self.plan.allowances())
                 }
             };
             ways.push(way("apply the plan", Some(command)));
@@ -386,7 +409,7 @@ impl Explainer<'_> {
 /// The command that applies a saved plan: what it allows is confirmed by its effect.
 #[must_use]
 pub fn apply_command(plan: &Plan, path: &dyn Display) -> String {
-    let allows = !plan.options.allowances().is_empty() || plan.request.action.is_targeted();
+    let allows = !plan.allowances().is_empty() || plan.request.action.is_targeted();
     match allows {
         true => {
             let digest = PlanEffect::of(plan).digest();

@@ -6,6 +6,7 @@ use super::Error;
 use crate::apply;
 use crate::check::Finding;
 use crate::diagnostic::{chain, without_code};
+use crate::guard::WordError;
 use crate::plan::Action;
 use crate::run;
 use crate::step::FailureReason;
@@ -135,6 +136,17 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+/// A word that names no machine is not found; one that is no name or pattern is wrong usage.
+impl From<&WordError> for Failure {
+    fn from(error: &WordError) -> Self {
+        let kind = match error.is_unknown() {
+            true => FailureKind::NotFound,
+            false => FailureKind::Usage,
+        };
+        Self::new(kind, error.to_string())
     }
 }
 

@@ -86,7 +86,9 @@ pub use saved::{
 };
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};
 pub use sound::sound;
-pub use way_back::{Loss, WayBack, commit_way_back, past_commit, way_back};
+pub use way_back::{
+    Loss, WayBack, commit_way_back, past_commit, preview_way_back, way_back, way_back_subject,
+};
 pub use windows::time_left;
 pub use workers::{
     PartEnd, PartOrder, PartSummary, RunEnd, carry_out_part, end_run, vouched, with_commit,

@@ -699,7 +699,7 @@ impl<'a> Planner<'a> {
     /// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
     fn refused(&self, error: &plan::Error) -> Failure {
         let kind = match error {
-            plan::Error::Word(error) if error.is_unknown() => FailureKind::NotFound,
+            plan::Error::Word(error) | plan::Error::Flag { error, .. } => Failure::from(error).kind,
             plan::Error::NotInCluster { .. } | plan::Error::NoEtcd => FailureKind::NotFound,
             plan::Error::GracePeriod { .. } if !self.plan_request.gives_times => FailureKind::Error,
             _ => FailureKind::Usage,

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run};
-use crate::design::{GUARDS, Guards, NodeName, RunId};
+use crate::design::{GUARDS, Guards, HardwareSetting, NodeName, RunId, Section};
+use crate::guard::Guarded;
 use crate::plan::Plan;
 use crate::record::{Outcome, RunRecord, State, Store};
-use crate::repository::{CommitId, Signature};
+use crate::repository::{BlobId, CommitId, Signature};
 use crate::run::{Completion, RunReport};
 use crate::site::{At, Detail, Loader, Settings};
 
@@ -128,8 +129,9 @@ pub fn way_back(
     (store, state): (&Store<'_>, &State),
     target: CommitId,
     plan: &Plan,
-    guards: &Guards,
+    site: &Guarded,
 ) -> Result<WayBack, Failure> {
+    let guards = site.guards();
     let runs = runs(store, state)?;
     let revision = target.to_string();
     let applied = runs.iter().rposition(|run| *run.revision == *revision);
@@ -159,7 +161,8 @@ pub fn way_back(
             }
         };
         let lost = destroyed(&done, guards, |node| touched.contains(node));
-        losses.extend(lost.map(|(node, what)| Loss {
+        let kept = kept(&done, site).filter(|(node, _)| touched.contains(node));
+        losses.extend(lost.chain(kept).map(|(node, what)| Loss {
             node,
             what,
             by: Some(by.clone()),
@@ -207,6 +210,31 @@ fn destroyed<'a>(
     })
 }
 
+/// The values that a plan has set by a service, and for which the revision enforces none: they stay on their machines.
+fn kept<'a>(plan: &'a Plan, site: &'a Guarded) -> impl Iterator<Item = (NodeName, String)> + 'a {
+    plan.steps.iter().filter_map(|step| {
+        let node = step.id.node.as_ref()?;
+        let settings = &step.parameters.as_ref()?.settings;
+        let enforced = site.nodes.get(node)?.hardware(Section::Firmware);
+        let is_enforced = |name: &str| enforced.iter().any(|value| *value.name == *name);
+        let stays = settings.iter().filter(|each| !is_enforced(&each.name));
+        let stays: Vec<String> = stays
+            .map(
+                |HardwareSetting {
+                     name,
+                     before,
+                     value,
+                 }| match before {
+                    Some(before) => format!("{name} stays {value} (before: {before})"),
+                    None => format!("{name} stays {value}"),
+                },
+            )
+            .collect();
+        let what = format!("{}: that revision enforces no value", stays.join(", "));
+        (!stays.is_empty()).then(|| (node.clone(), what))
+    })
+}
+
 /// Commits the site's files as of a revision on top of `HEAD`; the guards stay as they are now. The commit, and the files that it changes;
 /// `None`: the files are the same.
 ///
@@ -232,21 +260,7 @@ pub fn commit_way_back(
         return Err(Failure::new(FailureKind::Guard, message)
             .hint("commit it, or `git restore --staged` it, first"));
     }
-    let mut guarding = BTreeSet::new();
-    let mut files: BTreeMap<Arc<str>, [Option<crate::repository::BlobId>; 2]> = BTreeMap::new();
-    for (side, commit) in [old, new].into_iter().enumerate() {
-        let location = checkout.location_at(At::Commit(commit))?;
-        let mut loader = checkout.loader()?;
-        for entry in loader.tree(&location, At::Commit(commit))?.entries {
-            if repository.entry_at(commit, &entry.path)?.is_some() {
-                files.entry(entry.path.clone()).or_default()[side] = entry.blob;
-            }
-        }
-        if !with_guards {
-            guarding.extend(guard_files(&mut loader, &location, commit)?);
-        }
-    }
-    files.retain(|path, [old, new]| old != new && !guarding.contains(path));
+    let files = changed_files(checkout, (old, new), with_guards)?;
     if files.is_empty() {
         return Ok(None);
     }
@@ -272,6 +286,64 @@ pub fn commit_way_back(
     }
     let commit = repository.commit_paths(author, message, &paths)?;
     Ok(Some((commit, paths)))
+}
+
+/// The commit that the way back would be, which nothing leads to; `HEAD`, where it would change no file.
+///
+/// # Errors
+///
+/// Documents cannot be read, or the commit not written.
+pub fn preview_way_back(
+    checkout: &Checkout<'_>,
+    target: CommitId,
+    with_guards: bool,
+    seconds: i64,
+) -> Result<CommitId, Failure> {
+    let head = checkout.head()?;
+    let files = changed_files(checkout, (head, target), with_guards)?;
+    let paths: Vec<Arc<str>> = files.into_keys().collect();
+    if paths.is_empty() {
+        return Ok(head);
+    }
+    // The commit of `--write` has its author; no reference leads to this one.
+    let author = Signature {
+        name: "trueup".to_owned(),
+        email: "trueup@localhost".to_owned(),
+        seconds,
+    };
+    let (repository, message) = (checkout.repository, way_back_subject(target));
+    Ok(repository.commit_as_of(&author, &message, target, &paths)?)
+}
+
+/// The first line of the message of a way back.
+#[must_use]
+pub fn way_back_subject(target: CommitId) -> String {
+    format!("Go back to {}", target.short())
+}
+
+/// The files of the site that differ between two commits, but for its guards.
+fn changed_files(
+    checkout: &Checkout<'_>,
+    (old, new): (CommitId, CommitId),
+    with_guards: bool,
+) -> Result<BTreeMap<Arc<str>, [Option<BlobId>; 2]>, Failure> {
+    let repository = checkout.repository;
+    let mut guarding = BTreeSet::new();
+    let mut files: BTreeMap<Arc<str>, [Option<BlobId>; 2]> = BTreeMap::new();
+    for (side, commit) in [old, new].into_iter().enumerate() {
+        let location = checkout.location_at(At::Commit(commit))?;
+        let mut loader = checkout.loader()?;
+        for entry in loader.tree(&location, At::Commit(commit))?.entries {
+            if repository.entry_at(commit, &entry.path)?.is_some() {
+                files.entry(entry.path.clone()).or_default()[side] = entry.blob;
+            }
+        }
+        if !with_guards {
+            guarding.extend(guard_files(&mut loader, &location, commit)?);
+        }
+    }
+    files.retain(|path, [old, new]| old != new && !guarding.contains(path));
+    Ok(files)
 }
 
 /// The files that hold a document which guards the site.

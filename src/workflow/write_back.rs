@@ -13,6 +13,7 @@ use crate::adopt::{Edit, Fields, edited, insertions, replacement};
 use crate::design::{FieldPattern, NodeDesign, NodeName, Section};
 use crate::diagnostic::{Mark, Place, SourceId};
 use crate::document::{Document, Map, Node, Value};
+use crate::plan::no_difference;
 use crate::site::{At, Depth, Detail, Loader, Settings, Site};
 
 /// A field of a machine that its document has otherwise than the machine.
@@ -79,6 +80,15 @@ pub fn write_back(
     }
     let is_selected =
         |path: &str| fields.is_empty() || fields.iter().any(|field| field.matches(path));
+    let paths: BTreeSet<String> = wanted.iter().map(Wanted::name).collect();
+    let left = result.left.iter().map(|(_, path, _)| &**path);
+    let paths: BTreeSet<&str> = paths.iter().map(|path| &**path).chain(left).collect();
+    let mut patterns = fields.iter();
+    let wrong = patterns.find(|field| !paths.iter().any(|path| field.matches(path)));
+    if let (Some(wrong), false) = (wrong, paths.is_empty()) {
+        let why = no_difference(wrong.as_str(), paths.iter().copied());
+        return Err(Failure::new(FailureKind::Usage, why));
+    }
     wanted.retain(|each| is_selected(&each.name()));
     result.left.retain(|(_, path, _)| is_selected(path));
     let edits = edits(&site, &loader, wanted, &mut result);

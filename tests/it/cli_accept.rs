@@ -176,8 +176,8 @@ fn a_difference_is_accepted_by_hand_with_its_reason_and_that_is_undone_by_hand()
     accept(&first, &["worker-1", "--field", ".a", "--reason", "r"])
         .with(64)
         .saying("`--field .a` is not a pattern");
-    let nothing = accept(&first, &["worker-1", "--field", "storage", "--reason", "r"]).with(0);
-    nothing.saying("it differs in `networks.oam.dns.servers`");
+    let nothing = accept(&first, &["worker-1", "--field", "storage", "--reason", "r"]).with(4);
+    nothing.saying("they differ in `networks.oam.dns.servers`");
     accept(
         &first,
         &[
@@ -316,4 +316,33 @@ fn a_saved_plan_accepts_what_it_shows_and_another_value_makes_it_stale() {
     fixture.run(&["apply", plan]).with(0);
     assert_eq!(accepted(&fixture), 5);
     fixture.run(&["apply", plan]).with(5);
+}
+
+#[test]
+fn a_field_in_which_nothing_differs_is_refused_with_those_that_do() {
+    let fixture = applied();
+    servers(&fixture, "10.60.1.1", "10.60.1.2");
+    fixture.checkout.commit("Another name server");
+    for (field, told) in [
+        (
+            "networks.oam.dns.server",
+            "did you mean `networks.oam.dns.servers`?",
+        ),
+        (
+            "storage",
+            "none of the nodes differs in `storage`; they differ in `networks",
+        ),
+    ] {
+        accept(&fixture, &["*", "--field", field, "--reason", "r"])
+            .with(4)
+            .saying(told);
+        fixture
+            .run(&["accept", "*", "--field", field, "--write"])
+            .with(64)
+            .saying(told);
+    }
+    // What is there is accepted once, and a second time nothing is left to accept.
+    for _ in 0..2 {
+        accept(&fixture, &["*", "--field", "networks", "--reason", "r"]).with(0);
+    }
 }

@@ -52,6 +52,12 @@ fn a_plan_is_made_again_byte_for_byte_after_the_site_has_moved_on() {
         .run(&["bundle", "--observed", "none", "-o", "none.bundle"])
         .with(0);
     replay("none.bundle").with(0);
+    // One that builds of another commit than the one whose guards count.
+    fixture
+        .run(&["bundle", "redeploy", "edge-1", "-o", "older.bundle"])
+        .with(0);
+    assert!(fixture.read("older.bundle").contains("\"head\":"));
+    replay("older.bundle").with(0);
 }
 
 #[test]

@@ -58,6 +58,40 @@ fn each_kind_of_explanation_is_valid_by_its_schema() {
 }
 
 #[test]
+fn a_machine_is_called_as_designed_only_where_that_is_known() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    let settled = explained(&fixture, &["edge-1"]);
+    let why = settled["unchanged"].as_str().unwrap();
+    assert!(why.starts_with("it is as designed"), "{why}");
+    let told = |word: &str, more: &[&str]| {
+        let explain = ["explain", word, "--format", "json"];
+        let explained = fixture.run(&[&explain, more].concat()).with(0).json();
+        explained["unchanged"].as_str().unwrap().to_owned()
+    };
+    let unseen = told("edge-3", &["--observed", "none"]);
+    assert!(unseen.ends_with("the machine was not observed"), "{unseen}");
+    fixture.checkout.write(
+        "retirement.yaml",
+        "schema: trueup/NodeRetirement/v1\nmetadata: {name: old}\n\
+         data: {retirements: [{node_names: [edge-3], reason: broken fan}]}\n",
+    );
+    fixture.commit_and_apply("Retire a machine", &[]).with(0);
+    let retired = told("edge-3", &[]);
+    assert!(retired.starts_with("it is retired") && retired.ends_with("broken fan"));
+    // Without their records the machines are taken as they are.
+    let state = format!("refs/trueup/{}/state", fixture.site());
+    fixture.checkout.git(&["update-ref", "-d", &state]);
+    fixture.run(&["apply", "--yes", "--adopt", "all"]).with(0);
+    let assumed = told("edge-2", &[]);
+    assert!(
+        assumed.starts_with("it is assumed to be as designed"),
+        "{assumed}"
+    );
+}
+
+#[test]
 fn the_command_of_a_blocked_change_unblocks_it() {
     let fixture = example("edge");
     fixture.checkout.commit("The site");

@@ -25,7 +25,7 @@ fn selectors_intersect_and_a_name_that_is_none_is_told_the_nearest() {
     );
     fixture
         .run(&["nodes", "ntp1"])
-        .with(64)
+        .with(1)
         .saying("did you mean `ntp01`?");
 }
 

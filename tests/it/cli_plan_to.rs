@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::dice::Dice;
-use super::fixture::{Fixture, copy_folder};
+use super::fixture::{Ended, Fixture, copy_folder};
 use super::git::Checkout;
 
 const NODES: [&str; 3] = ["edge-1", "edge-2", "edge-3"];
@@ -151,6 +153,66 @@ fn what_returns_in_place_loses_nothing() {
         .run(&["plan", "--to", "successful-site-action~1"])
         .with(0);
     assert!(ended.stderr.contains("Nothing is lost"), "{}", ended.stderr);
+}
+
+#[test]
+fn values_that_a_service_set_and_no_document_takes_back_are_told() {
+    let fixture = Fixture::of(Checkout::new(), "edge");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    copy_folder(&root.join("site-examples/edge"), fixture.checkout.path());
+    fixture.simulator("{clock: virtual, hardware: [{values: {bios.Turbo: Disabled}}]}");
+    fixture.commit_and_apply("A site", &[]).with(0);
+    let enforce = |turbo: &str| {
+        let document = format!(
+            "schema: trueup/Hardware/v1\nmetadata: {{name: all}}\ndata: {{mode: enforce, bios: {{Turbo: {turbo}}}}}\n"
+        );
+        fixture.checkout.write("hardware.yaml", document);
+        let allow = ["--allow-restart", "all"];
+        fixture.commit_and_apply("Enforce", &allow).with(0);
+    };
+    enforce("Enabled");
+    let back = |to: &str| fixture.run(&["plan", "--to", to]).with(0);
+    let ended = back("successful-site-action~1");
+    let told =
+        "edge-1: bios.Turbo stays Enabled (before: Disabled): that revision enforces no value";
+    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("Nothing is lost"));
+    let stays = "its firmware and settings are not enforced any more, and stay as they are";
+    assert!(ended.stdout.contains(stays), "{}", ended.stdout);
+    // What a document of then enforces returns by a service.
+    enforce("Disabled");
+    back("successful-site-action~1").saying("Nothing is lost");
+}
+
+#[test]
+fn what_is_shown_is_the_plan_of_the_commit_that_is_written() {
+    let fixture = applied();
+    fixture.checkout.write(
+        "policy.yaml",
+        "schema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {protected: [{node_names: [edge-1]}]}\n",
+    );
+    fixture.edit("profiles.yaml", "role: worker}", "role: other}");
+    fixture.commit_and_apply("Labels and a guard", &[]).with(0);
+    let loosening = "`protected`: no longer edge-1";
+    let plan = |more: &[&str]| {
+        let to = [
+            "plan",
+            "--to",
+            "successful-site-action~1",
+            "--format",
+            "json",
+        ];
+        fixture.run(&[&to, more].concat()).with(0)
+    };
+    let steps = |ended: &Ended| ended.json()["steps"].clone();
+    let shown = plan(&[]);
+    assert!(!shown.stdout.contains(loosening), "{}", shown.stdout);
+    assert_eq!(shown.json()["history"]["rollback"], Value::Null);
+    assert!(plan(&["--with-guards"]).stdout.contains("no longer edge-1"));
+    let before = head(&fixture);
+    let written = plan(&["--write"]);
+    assert_ne!(head(&fixture), before);
+    assert_eq!(steps(&shown), steps(&written));
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn init_writes_the_example_that_is_asked_for() {
 }
 
 #[test]
-fn durations_are_seconds_or_hours_minutes_and_seconds() {
+fn durations_are_seconds_or_days_hours_minutes_and_seconds() {
     let fixture = example("control-plane");
     fixture.commit_and_apply("The site", &[]).with(0);
     let drain = |timeout: &str| {
@@ -269,6 +269,7 @@ fn durations_are_seconds_or_hours_minutes_and_seconds() {
     assert_eq!(drain("5400"), 5400);
     assert_eq!(drain("1h30m"), 5400);
     assert_eq!(drain("90m"), 5400);
+    assert_eq!(drain("2d"), 172_800);
     for wrong in ["5x", "-5m", "m", "1.5"] {
         let flag = format!("--drain-node-timeout={wrong}");
         fixture.run(&["plan", "drain", "worker-1", &flag]).with(64);
@@ -276,7 +277,7 @@ fn durations_are_seconds_or_hours_minutes_and_seconds() {
     fixture
         .run(&["plan", "--drain-node-timeout", "soon"])
         .with(64)
-        .saying("such as `1h30m`");
+        .saying("such as `30d`, `1h30m`");
     let policy = "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {remediation: {ready_timeout: 20m, backoff: 1m30s, power_settling: 5}}\n";
     fixture.checkout.write("policy.yaml", policy);
     fixture.run(&["validate"]).with(0);

@@ -40,10 +40,16 @@ fn new_image(site: &Fixture) {
 
 /// Applies it, and is killed as soon as a machine is asked to be deployed.
 fn dies_in_the_deploy_of(site: &Fixture, node: &str) {
+    dies_in("deploy", site, node);
+}
+
+/// The same, in another step.
+fn dies_in(step: &str, site: &Fixture, node: &str) {
     let kill = site.simulated_site().with_added_extension("kill");
-    let place = format!("{{\"nodes\": [\"{node}\"], \"step\": \"deploy\"}}");
+    let place = format!("{{\"nodes\": [\"{node}\"], \"step\": \"{step}\"}}");
     std::fs::write(kill, place).unwrap();
-    let run = site.start(&["apply", "--yes", "--allow-redeploy", "all"]);
+    let allowed = ["--allow-redeploy", "all", "--allow-restart", "all"];
+    let run = site.start(&[&["apply", "--yes"], &allowed[..]].concat());
     let ended = run.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(137), "{ended:?}");
 }
@@ -199,4 +205,58 @@ fn the_hint_of_a_run_of_workers_begins_one() {
         .with(4)
         .saying(&again);
     assert!(!begun.stderr.contains("trueup apply"), "{begun:?}");
+}
+
+#[test]
+fn a_service_lifts_its_own_cordon_after_an_abort_and_leaves_that_of_an_operator() {
+    let site = example("edge");
+    site.simulator("{clock: virtual, hardware: [{values: {bios.Turbo: Disabled}}]}");
+    site.checkout.commit("A site");
+    site.run(&["apply", "--yes"]).with(0);
+    site.run(&["apply", "drain", "edge-1", "--yes"]).with(0);
+    site.checkout.write(
+        "hardware.yaml",
+        "schema: trueup/Hardware/v1\nmetadata: {name: all}\ndata: {mode: enforce, bios: {Turbo: Enabled}}\n",
+    );
+    site.checkout.commit("Enforce an attribute");
+    let cluster = |node: usize| {
+        let status = site.run(&["status", "--format", "json"]).json();
+        let node = &status["nodes"][node]["observed"]["cluster"]["known"];
+        node["unschedulable"] == true
+    };
+    assert!(cluster(0), "it was drained");
+    dies_in("service", &site, "edge-2");
+    site.run(&["abort", &run_of(&site)]).with(0);
+    assert!(cluster(1), "its service was interrupted");
+    // Also where nothing is to be set any more.
+    std::fs::remove_file(site.checkout.path().join("hardware.yaml")).unwrap();
+    site.checkout.commit("Enforce nothing");
+    site.run(&["apply", "--yes"]).with(0);
+    assert_eq!([0, 1, 2].map(cluster), [true, false, false]);
+}
+
+#[test]
+fn what_a_plan_says_of_its_limits_its_base_and_its_file_is_so() {
+    let site = site();
+    let limit = "schema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {max_failures: 2}\n";
+    site.checkout.write("policy.yaml", limit);
+    site.checkout.commit("Limit the failures");
+    let plan = |more: &[&str]| site.run(&[&["plan"], more].concat()).with(0);
+    let own = plan(&[]).stdout;
+    assert!(own.contains("In force: Policy max_failures 2\n"), "{own}");
+    let fewer = plan(&["--max-failures", "1"]).stdout;
+    assert!(fewer.contains("In force: --max-failures 1\n"), "{fewer}");
+    assert!(fewer.contains("update nothing applied →"), "{fewer}");
+    // A run on a part of the site is no base, and applied something.
+    site.run(&["apply", "--yes", "--target", "edge-1,edge-2"])
+        .with(0);
+    let part = plan(&[]).stdout;
+    assert!(
+        part.contains("update no action on the whole site yet →"),
+        "{part}"
+    );
+    let file = site.checkout.outside().join("site.plan");
+    let save = ["-o", file.to_str().unwrap()];
+    plan(&save).saying("applies it.");
+    plan(&[&save[..], &["--observed", "none"]].concat()).saying("Nothing was observed for it");
 }

@@ -234,6 +234,7 @@ fn by_new_plan(
         guarded,
         records,
         unblocking,
+        observations,
         ..
     } = planner.plan()?;
     plan.unfinished = here.unfinished.cloned();
@@ -251,6 +252,7 @@ fn by_new_plan(
         basis: ExplanationBasis::Plan,
         known: Known {
             records: Some(&records),
+            observations: observations.as_ref(),
             unblocking,
             ..Known::default()
         },

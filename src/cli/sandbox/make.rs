@@ -67,6 +67,7 @@ pub(super) fn new(
         site,
         commit,
         records,
+        ..
     } = basis(context, repository, &[], &command.arguments)?;
     let simulated = match planned.hardware {
         Some(_) => simulated_file(repository, &site, planned.guarded.guards())?,

@@ -213,8 +213,7 @@ impl<'a> Place<'a> {
         let guarded = checkout.guarded(&site)?;
         let machines = Machines::new(&guarded, &guarded.guards().groups, &records);
         let selected = machines.select(words);
-        let selected =
-            selected.map_err(|error| Failure::new(FailureKind::Usage, error.to_string()))?;
+        let selected = selected.map_err(|error| Failure::from(&error))?;
         Ok(selected
             .into_iter()
             .map(|node| node.as_str().to_owned())

@@ -74,6 +74,8 @@ pub(super) fn explain(
             };
             found.push(finish("schema-value", &place, sentence, within));
         }
+        // That it is none of the values says it as well.
+        Kind::Type { .. } if within.is_some_and(|schema| schema.get("enum").is_some()) => {}
         Kind::Type { kind } => {
             let types: Vec<&str> = match kind {
                 TypeKind::Single(one) => vec![type_name(*one)],

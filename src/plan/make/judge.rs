@@ -7,6 +7,7 @@ use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::plan::action::Action;
 use crate::plan::item::Item;
 use crate::plan::rules::Retired;
+use crate::plan::service::leave_to_next_plan;
 use crate::plan::subject::Subject;
 use crate::threads;
 
@@ -88,6 +89,7 @@ impl<'a> Terms<'a> {
         let is_ungrouped = self.is_ungrouped(&subject);
         let request = &self.input.request;
         let mut item = self.rules.asked(request, subject, self.retired(name));
+        leave_to_next_plan(&mut item);
         if request.action == Action::Redeploy {
             item.change.group = self.group_name(name);
             if is_ungrouped {
@@ -106,6 +108,7 @@ impl<'a> Terms<'a> {
             notes.ungrouped.push(name);
         }
         let mut item = self.rules.judge(subject, self.retired(name))?;
+        leave_to_next_plan(&mut item);
         item.change.group = self.group_name(name);
         if is_ungrouped && (item.work.prepare || item.work.deploy || item.work.service.is_some()) {
             item.because("no deployment group selects it");

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 
 use crate::design::{NodeName, Share};
 use crate::guard::WaveLimits;
+use crate::plan::accept::refuse_unmatched;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
 use crate::plan::{PlannedGroup, cluster, unavailable};
@@ -44,6 +45,7 @@ pub(super) fn together<'a>(
     let (items, after) = clusters.settle(items, leaving, &rules.no_etcd_here);
     let items = terms.rules.joins.settle(items);
     let items = cluster::need_rights(items, facts);
+    let items = refuse_unmatched(rules, &input.request, items);
     let is_remediation = input.request.action == Action::Remediate;
     let most = match is_remediation {
         true => Some(Share::Machines(rules.remedy.max_at_once)),

@@ -607,6 +607,17 @@ fn a_machine_that_differs_from_its_design_is_not_adopted() {
     assert_eq!(told(&fixture), "adopt; ; adopt/n");
     fixture.seen("n").drift = larger_disk();
     assert_eq!(told(&fixture), "adopt; never; ");
+
+    // The labels of its node are a part of it.
+    let mut fixture = super::leaving::clustered(&["n"]);
+    fixture.records.clear();
+    fixture.options.adopt = all();
+    assert_eq!(told(&fixture), "adopt; ; adopt/n");
+    fixture.designed("n").labels = Arc::new([("role".into(), "other".into())].into());
+    assert_eq!(told(&fixture), "adopt; never; ");
+    let reasons = &fixture.plan().changes[0].reasons;
+    let told = "labels of its node: role: old, designed other";
+    assert!(reasons.iter().any(|each| **each == *told), "{reasons:?}");
 }
 
 #[test]

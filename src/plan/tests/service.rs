@@ -3,7 +3,7 @@
 use super::leaving::{clustered, with_etcd};
 use super::*;
 use crate::design::{DisruptionPolicy, Rung, Share};
-use crate::observed::{Capability, FixedValue, PartDrift};
+use crate::observed::{Capability, FixedValue, LocalData, NodePods, PartDrift};
 use crate::step::StepKind;
 
 /// The values that a node is to have by Hardware documents.
@@ -138,16 +138,35 @@ fn the_checker_finds_a_service_by_another_runbook_than_was_observed() {
 }
 
 #[test]
-fn an_edited_document_sets_what_was_not_observed_and_records_what_is_as_designed() {
+fn an_edited_document_sets_what_differs_and_records_what_is_as_designed() {
     let mut site = PlanFixture::settled(&["n"]);
     enforce(&mut site, "n", Section::Firmware, BIOS);
     site.edit("n", Section::Firmware);
     site.shown = vec![Section::Firmware];
     allowed(&mut site);
+    // A value that is not shown is told, and nothing is restarted for it.
     let plan = site.plan();
+    let change = &plan.changes[0];
+    assert_eq!((change.kind, change.shown_only), (ChangeKind::Drift, true));
+    assert!(change.reasons[0].contains("is neither compared nor set"));
+    assert!(plan.steps.is_empty(), "{plan:#?}");
+
+    let mut one = PlanFixture::settled(&["n"]);
+    enforce(&mut one, "n", Section::Firmware, BIOS);
+    one.edit("n", Section::Firmware);
+    one.shown = vec![Section::Firmware];
+    shows(
+        &mut one,
+        "n",
+        Section::Firmware,
+        "bios.Turbo",
+        ["false", "true"],
+    );
+    allowed(&mut one);
+    let plan = one.plan();
     let service = steps_of(&plan, "n")[0].parameters.clone().unwrap();
     let names: Vec<&str> = service.settings.iter().map(|each| &*each.name).collect();
-    assert_eq!(names, ["bios.Turbo", "firmware.bios"]);
+    assert_eq!(names, ["bios.Turbo"]);
 
     site.seen("n").compared = Arc::new([Section::Firmware]);
     let plan = site.plan();
@@ -158,6 +177,28 @@ fn an_edited_document_sets_what_was_not_observed_and_records_what_is_as_designed
         record.parameters.as_ref().unwrap().verified,
         [Section::Firmware]
     );
+}
+
+#[test]
+fn a_deploy_tells_that_it_leaves_firmware_to_the_next_plan() {
+    let plan = |differs: bool| {
+        let mut site = differing();
+        if !differs {
+            site.seen("n").drift = Arc::default();
+        }
+        site.edit("n", Section::OperatingSystem);
+        site.options.allow_redeploy = all();
+        site.plan()
+    };
+    for differs in [true, false] {
+        let plan = plan(differs);
+        assert_eq!(plan.changes[0].kind, ChangeKind::Redeploy);
+        let mut reasons = plan.changes[0].reasons.iter();
+        let told = "the next plan sets bios.Turbo, by a service";
+        assert_eq!(reasons.any(|each| each.contains(told)), differs);
+        // The run that carries it out tells what it left.
+        assert_eq!(plan.left_differing().len(), usize::from(differs));
+    }
 }
 
 #[test]
@@ -349,27 +390,49 @@ fn members_of_etcd_are_serviced_one_after_the_other_and_never_below_their_quorum
     assert_eq!(held, ["n1", "n2"], "{:#?}", plan.changes);
 }
 
+fn cordon(site: &mut PlanFixture, by: Option<&str>) {
+    let Fact::Known(Some(node)) = &mut site.seen("n").cluster else {
+        panic!("no node");
+    };
+    node.unschedulable = true;
+    node.cordoned_by = by.map(Arc::from);
+}
+
 #[test]
 fn a_node_that_its_service_left_cordoned_takes_pods_again() {
     let mut site = clustered(&["n"]);
-    site.record("n").serviced = Some(Box::new(crate::record::Serviced {
-        run: RunId::from("run-1"),
-        settings: Vec::new(),
-    }));
-    let cordon = |site: &mut PlanFixture, by: &str| {
-        let Fact::Known(Some(node)) = &mut site.seen("n").cluster else {
-            panic!("no node");
-        };
-        node.unschedulable = true;
-        node.cordoned_by = Some(Arc::from(by));
-    };
-    cordon(&mut site, "run-1");
+    // Whatever else ran on it since.
+    site.record("n").cordoned = Some(RunId::from("run-0"));
+    cordon(&mut site, Some("run-0"));
     let plan = site.plan();
     assert_eq!(kinds(&plan, "n"), "uncordon");
     assert_eq!(plan.changes[0].kind, ChangeKind::Drift);
     // One that another run drained stays so.
-    cordon(&mut site, "run-2");
+    cordon(&mut site, Some("run-2"));
     assert!(site.plan().changes.is_empty());
+}
+
+#[test]
+fn a_node_that_was_cordoned_before_its_service_stays_so() {
+    let own = Some(RunId::from("run-1"));
+    let uncordoned = "drain service await-ready uncordon";
+    let table = [
+        (None, Some("run-1"), "drain service await-ready"),
+        (None, None, "drain service await-ready"),
+        (own.clone(), Some("run-2"), "drain service await-ready"),
+        (own, Some("run-1"), uncordoned),
+    ];
+    for (record, by, expected) in table {
+        let mut site = differing();
+        allowed(&mut site);
+        site.record("n").cordoned = record.clone();
+        cordon(&mut site, by);
+        let plan = site.plan();
+        assert_eq!(kinds(&plan, "n"), expected, "{record:?} {by:?}");
+        let mut reasons = plan.changes[0].reasons.iter();
+        let is_told = reasons.any(|reason| reason.contains("its node was cordoned before"));
+        assert_eq!(is_told, expected != uncordoned, "{record:?} {by:?}");
+    }
 }
 
 #[test]
@@ -476,4 +539,33 @@ fn a_service_ends_no_etcd_cluster_whatever_a_flag_allows() {
     let why = blocked(&plan).unwrap_or_default();
     assert!(why.contains("has no other member"), "{why}");
     assert_eq!(kinds(&plan, "n"), "");
+}
+
+#[test]
+fn volumes_on_disks_that_stay_are_not_forecast_as_lost() {
+    let lost = |redeploys: bool| {
+        let mut site = differing();
+        allowed(&mut site);
+        if redeploys {
+            site.edit("n", Section::OperatingSystem);
+            site.options.allow_redeploy = all();
+        }
+        let data = ["emptyDir", "local volume"].map(|kind| LocalData {
+            owner: Arc::from("StatefulSet db/main"),
+            kind: Arc::from(kind),
+            pods: 1,
+        });
+        let pods = NodePods {
+            evicted: 2,
+            local_data: data.into(),
+            ..NodePods::default()
+        };
+        let seen = site.observations.as_mut().unwrap();
+        seen.pods.insert(NodeName::from("n"), Arc::new(pods));
+        let plan = site.plan();
+        let lost = plan.forecast.nodes[0].local_data.iter();
+        lost.map(|data| data.kind.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(lost(false), ["emptyDir"]);
+    assert_eq!(lost(true), ["emptyDir", "local volume"]);
 }

@@ -377,13 +377,23 @@ pub(super) fn flags(plan: &Plan) -> Option<String> {
     let mut flags = named("--target", &options.targets);
     flags.extend(named("--exclude", &options.excludes));
     flags.extend(options.canary.then(|| "--canary".to_owned()));
-    flags.extend(options.allowances());
+    flags.extend(plan.allowances());
     let mut parts = vec![flags.join(" ")];
     if let Some(Value::Object(rungs)) = plan.guards.values.get("disruption") {
         let rungs = rungs.iter();
         let rungs = rungs.map(|(of, rung)| format!("{of}: {}", rung.as_str().unwrap_or_default()));
         let rungs: Vec<String> = rungs.collect();
         parts.push(format!("Policy disruption {{{}}}", rungs.join(", ")));
+    }
+    if let (Some(most), Some(own)) = (
+        options.max_failures,
+        plan.guards
+            .values
+            .get("max_failures")
+            .and_then(Value::as_u64),
+    ) && most == own
+    {
+        parts.push(format!("Policy max_failures {own}"));
     }
     parts.retain(|part| !part.is_empty());
     let flags = visible(&parts.join("; "));
@@ -489,9 +499,22 @@ pub(super) fn revisions(plan: &Plan) -> (String, String) {
     }
     let base = match &plan.base {
         Some(base) => short(&base.revision),
+        // Runs on a part of the site are no base.
+        None if has_records(plan) => "no action on the whole site yet".to_owned(),
         None => "nothing applied".to_owned(),
     };
     (target, base)
+}
+
+/// Whether machines of a plan were applied before.
+fn has_records(plan: &Plan) -> bool {
+    let is_new = |change: &Change| {
+        matches!(
+            change.kind,
+            ChangeKind::Create | ChangeKind::Adopt | ChangeKind::Unknown
+        )
+    };
+    plan.unchanged > 0 || !plan.changes.iter().all(is_new)
 }
 
 /// The parts that an approval of a plan covers: a title, and for the site and each of the first nodes its name and parts.

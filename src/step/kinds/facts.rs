@@ -195,6 +195,8 @@ pub struct RecordContext<'a> {
     pub settings: &'a [HardwareSetting],
     /// The time, in seconds since 1970, where the step builds a machine that is to join its clusters.
     pub joins_after: Option<i64>,
+    /// The plan lets pods be scheduled on its node again, once its machine is serviced.
+    pub lifts_cordon: bool,
     /// An operator decided that the step is done.
     pub decided: bool,
 }

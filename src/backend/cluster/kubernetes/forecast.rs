@@ -151,7 +151,10 @@ impl<'b> NodeForecast<'b> {
             .volumes
             .iter()
             .any(|volume| volume.empty_dir.is_some());
-        let kinds = [(empty_dir, "emptyDir"), (claims.has(pod), "local volume")];
+        let kinds = [
+            (empty_dir, "emptyDir"),
+            (claims.has(pod), LocalData::VOLUME),
+        ];
         for kind in kinds
             .into_iter()
             .filter_map(|(has, kind)| has.then_some(kind))

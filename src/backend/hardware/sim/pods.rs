@@ -154,7 +154,7 @@ pub(super) fn forecast(
         }
         let kind = match pod.workload.data {
             Some(PodData::EmptyDir) => "emptyDir",
-            Some(PodData::LocalVolume) => "local volume",
+            Some(PodData::LocalVolume) => LocalData::VOLUME,
             Some(PodData::AttachedVolume) | None => continue,
         };
         if !pod.workload.kind.stays() {
