@@ -215,8 +215,15 @@ pub(super) fn machine(view: &View<'_>, found: &mut Found<'_, '_>) {
         let designed = view.designed(name);
         if let Some(node) = designed {
             let differs = |section: &Section| {
-                *section != Section::Inventory
-                    && machine.sections.get(section) != node.digests.get(section)
+                let designed = node.digests.get(section);
+                match section {
+                    // No approval covers it, and plans of earlier versions have none.
+                    Section::Inventory => change
+                        .inventory
+                        .as_ref()
+                        .is_some_and(|own| Some(own) != designed),
+                    _ => machine.sections.get(section) != designed,
+                }
             };
             if let Some(section) = Section::ALL.iter().find(|section| differs(section)) {
                 let what = format!(

@@ -61,7 +61,8 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    Digest, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SiteName, SuccessCriteria,
+    Digest, Digests, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SectionDigest,
+    SiteName, SuccessCriteria,
 };
 use crate::guard::{GroupSize, WaveSize};
 use crate::record::{Phase, Unproven};
@@ -71,6 +72,7 @@ pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
 pub use approvals::{Approvals, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval};
 pub use blast_radius::Exceeded;
+use covered::SECTION_LEFT_OUT;
 pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
@@ -257,9 +259,26 @@ pub struct Change {
     /// Its machine, as an approval of the plan covers it, where steps are about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Box<CoveredMachine>>,
+    /// The digest of the section of its design that approvals do not cover: its record gets it with the others, also from
+    /// an abort, which has the plan alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<SectionDigest>,
 }
 
 impl Change {
+    /// The digests of the design that its steps lead to; none where it is no longer designed, or has no steps.
+    #[must_use]
+    pub fn digests(&self) -> Option<Digests> {
+        let mut digests = self.machine.as_ref()?.sections.clone();
+        if digests.is_empty() {
+            return None;
+        }
+        if let Some(inventory) = self.inventory {
+            digests.insert(SECTION_LEFT_OUT, inventory);
+        }
+        Some(digests)
+    }
+
     /// Whether the machine differs from its design or from what was applied, and still does once this is carried out.
     fn leaves_differences(&self) -> bool {
         match self.kind {

@@ -66,15 +66,13 @@ struct KnownPlan<'a> {
     effects: PlanEffects<'a>,
     steps: FxHashSet<&'a StepId>,
     /// The digests of the designs to be reached.
-    designs: FxHashMap<&'a NodeName, &'a Digests>,
+    designs: FxHashMap<&'a NodeName, Digests>,
 }
 
 impl<'a> KnownPlan<'a> {
     fn of(plan: &'a Plan) -> Self {
-        let designs = plan.changes.iter().filter_map(|change| {
-            let sections = &change.machine.as_ref()?.sections;
-            (!sections.is_empty()).then_some((&change.node, sections))
-        });
+        let changes = plan.changes.iter();
+        let designs = changes.filter_map(|change| Some((&change.node, change.digests()?)));
         Self {
             effects: PlanEffects::of(plan),
             steps: plan.steps.iter().map(|step| &step.id).collect(),
@@ -278,7 +276,7 @@ impl KnownRun {
                     },
                     Some(plan),
                 ) => {
-                    let design = plan.designs.get(node).copied();
+                    let design = plan.designs.get(node);
                     // Of what design it was built cannot be told.
                     if step.kind.facts().reaches == Some(Phase::Deployed) && design.is_none() {
                         continue;

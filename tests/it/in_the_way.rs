@@ -163,8 +163,22 @@ fn what_an_abort_finds_deployed_is_recorded_so_in_another_clone() {
         aborted.contains("Found deployed, and recorded so:\n  edge-3"),
         "{aborted}"
     );
-    let planned = other.planned(&[]);
-    assert_eq!(planned, [("edge-3".to_owned(), "record".to_owned())].into());
+    assert_eq!(other.planned(&[]), [].into());
+}
+
+#[test]
+fn an_abort_records_machines_with_all_sections_of_their_design() {
+    let site = applied();
+    new_image(&site);
+    dies_in_the_deploy_of(&site, "edge-3");
+    let status = site.run(&["status", "edge-1"]).with(0).stdout;
+    assert!(!status.contains("differs"), "{status}");
+    site.run(&["abort", &run_of(&site)]).with(0);
+    let planned = site.planned(&[]);
+    assert_eq!(
+        planned,
+        [("edge-3".to_owned(), "await-ready".to_owned())].into()
+    );
 }
 
 #[test]

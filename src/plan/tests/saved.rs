@@ -311,6 +311,7 @@ pub(crate) fn full() -> Plan {
         }],
     }));
     plan.changes[0].machine = Some(Box::new(machine()));
+    plan.changes[0].inventory = Some(crate::design::SectionDigest([8; 32]));
     plan.options.as_of_given = true;
     (plan.options.allow_restart, plan.options.allow_reinstall) = (all(), all());
     plan.options.leaving.drain_timeout = Some(60);

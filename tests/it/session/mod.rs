@@ -179,6 +179,7 @@ fn plan(nodes: &[&str]) -> Plan {
         fields: Vec::new(),
         counts_as: Standing::NotStarted,
         machine: None,
+        inventory: None,
     };
     Plan {
         site: SiteName::from("one"),
