@@ -209,6 +209,12 @@ impl<'a> View<'a> {
         Self(steps)
     }
 
+    /// The steps that have begun, sorted.
+    pub(super) fn begun(&self) -> impl Iterator<Item = &'a StepId> {
+        let begun = self.0.iter().filter(|(_, view)| view.begun);
+        begun.map(|(step, _)| *step)
+    }
+
     /// Whether the end of a step is known.
     pub(super) fn has_ended(&self, step: &StepId) -> bool {
         self.0.get(step).is_some_and(|view| view.end.is_some())

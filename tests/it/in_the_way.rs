@@ -181,6 +181,75 @@ fn an_abort_records_machines_with_all_sections_of_their_design() {
     );
 }
 
+/// The numbers of the record and of the report of a run, the standing of its machines, and the number of its steps that are
+/// explained as begun.
+fn told_of(site: &Fixture, run: &str) -> (String, String, Vec<String>, usize) {
+    let shown = site.run(&["show", run, "--format", "json"]).with(0).json();
+    let listed = site.run(&["log", "--format", "json"]).with(0).json();
+    let listed = listed["runs"].as_array().unwrap();
+    let listed = listed.iter().find(|each| each["run"] == run).unwrap();
+    assert_eq!(listed["counts"], shown["run"]["counts"]);
+    let counts = &shown["report"]["counts"];
+    assert_eq!(*counts, shown["run"]["counts"]);
+    let numbers = ["succeeded", "failed", "half_done", "not_started"];
+    let numbers = numbers.map(|name| counts[name].to_string()).join(" ");
+    let nodes = shown["report"]["nodes"].as_array().unwrap();
+    let standings = nodes.iter().map(|node| {
+        let name = node["node"].as_str().unwrap();
+        let history = site.run(&["log", name, "--format", "json", "-n", "1"]);
+        let own = &history.with(0).json()["runs"][0];
+        assert_eq!((&own["run"], &own["result"]), (&run.into(), node));
+        format!("{name} {}", node["standing"].as_str().unwrap())
+    });
+    let standings = standings.collect();
+    let outcome = shown["run"]["outcome"].as_str().unwrap().to_owned();
+    let explained = site.run(&["explain", run]).with(0).stdout;
+    (
+        outcome,
+        numbers,
+        standings,
+        explained.matches("begun").count(),
+    )
+}
+
+#[test]
+fn a_run_that_was_killed_resumed_or_aborted_is_told_alike_everywhere() {
+    for (ends, expected) in [
+        (
+            "abort",
+            ("abandoned", "2 0 1 0", ["deployed", "deployed", "deployed"]),
+        ),
+        (
+            "resume",
+            ("succeeded", "3 0 0 0", ["deployed", "deployed", "deployed"]),
+        ),
+    ] {
+        let site = applied();
+        new_image(&site);
+        dies_in_the_deploy_of(&site, "edge-3");
+        let run = run_of(&site);
+        let told = |(outcome, numbers, standings): (&str, &str, [&str; 3]), begun| {
+            let names = ["edge-1", "edge-2", "edge-3"].iter().zip(standings);
+            let standings = names.map(|(name, standing)| format!("{name} {standing}"));
+            let texts = (outcome.to_owned(), numbers.to_owned());
+            (texts.0, texts.1, standings.collect(), begun)
+        };
+        let killed = (
+            "interrupted",
+            "2 0 1 0",
+            ["deployed", "deployed", "unknown"],
+        );
+        assert_eq!(told_of(&site, &run), told(killed, 1));
+        // Its machine is built meanwhile.
+        site.run(&["status"]).with(0);
+        match ends {
+            "abort" => site.run(&["abort", &run]).with(0),
+            _ => site.run(&["apply", "--resume"]).with(0),
+        };
+        assert_eq!(told_of(&site, &run), told(expected, 0), "{ends}");
+    }
+}
+
 #[test]
 fn a_machine_that_stays_as_it_is_is_told_where_success_is_claimed() {
     let site = applied();
