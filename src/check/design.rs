@@ -216,14 +216,12 @@ pub(super) fn machine(view: &View<'_>, found: &mut Found<'_, '_>) {
         if let Some(node) = designed {
             let differs = |section: &Section| {
                 let designed = node.digests.get(section);
-                match section {
+                let own = match *section == Section::Inventory {
                     // No approval covers it, and plans of earlier versions have none.
-                    Section::Inventory => change
-                        .inventory
-                        .as_ref()
-                        .is_some_and(|own| Some(own) != designed),
-                    _ => machine.sections.get(section) != designed,
-                }
+                    true => change.inventory.as_ref().or(designed),
+                    false => machine.sections.get(section),
+                };
+                own != designed
             };
             if let Some(section) = Section::ALL.iter().find(|section| differs(section)) {
                 let what = format!(
