@@ -108,7 +108,7 @@ impl Schedule<'_> {
             standings: standings.collect(),
             interrupted,
             critical_failed: self.critical_failures().next().is_some(),
-            halted: self.halted,
+            halted: self.halt(),
             under_way: under_way.collect(),
             undecided: Vec::new(),
             left,

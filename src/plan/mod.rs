@@ -549,6 +549,22 @@ pub enum RunState {
     Running,
     /// Its process is gone, or released the lock.
     Interrupted,
+    /// It has ended in another clone, where its records wait to be published.
+    EndedElsewhere,
+}
+
+impl RunState {
+    /// It in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Running => "is running",
+            Self::Interrupted => "was interrupted",
+            Self::EndedElsewhere => {
+                "has ended in another clone, where its records wait to be published"
+            }
+        }
+    }
 }
 
 /// How many nodes change how.

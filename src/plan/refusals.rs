@@ -51,14 +51,19 @@ impl Plan {
             let run_id = &run.run;
             let (reason, who, command) = match run.state {
                 RunState::Running => (
-                    format!("run {run_id} is running"),
+                    format!("run {run_id} {}", run.state.words()),
                     "the run, by its end",
                     None,
                 ),
                 RunState::Interrupted => (
-                    format!("run {run_id} was interrupted"),
+                    format!("run {run_id} {}", run.state.words()),
                     "the operator: resume or abort it",
                     Some("trueup apply --resume"),
+                ),
+                RunState::EndedElsewhere => (
+                    format!("run {run_id} {}", run.state.words()),
+                    "the operator, by `trueup log` in that clone",
+                    None,
                 ),
             };
             add(reason, who, command);

@@ -131,6 +131,9 @@ pub(super) fn abandon(
         Some((_, finished)) => finished.counts,
         None => counts_of(nodes.values().filter(|node| node.run == record.run)),
     };
+    record.halted = summed
+        .as_ref()
+        .and_then(|(_, finished)| finished.halted.clone());
     record.outcome = Outcome::Abandoned;
     record.ended = Some(Arc::from(rfc3339(process.time.seconds())));
     let facts = TagFacts {

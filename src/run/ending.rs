@@ -49,8 +49,8 @@ pub struct Finished {
     pub interrupted: bool,
     /// Whether a critical group failed.
     pub critical_failed: bool,
-    /// Whether it was halted because too many nodes failed.
-    pub halted: bool,
+    /// Why it was halted, where too many nodes failed.
+    pub halted: Option<Arc<str>>,
     /// Steps that had begun and whose end is not known.
     pub under_way: Vec<StepId>,
     /// Steps whose state could not be observed, with the evidence to check. They and the steps that
@@ -156,6 +156,15 @@ impl RunReport {
             undrained: undrained.collect(),
             unproven: run.unproven,
             tag: run.tag.clone(),
+            halted: finished.halted.clone(),
+            undecided: finished
+                .undecided
+                .iter()
+                .map(|(step, evidence)| Undecided {
+                    step: step.clone(),
+                    evidence: evidence.clone(),
+                })
+                .collect(),
             next: next(&run.run, run.outcome, finished),
             duration_ms: finished.duration_ms,
         }
@@ -196,6 +205,27 @@ impl RunReport {
     }
 }
 
+/// A step that waits for a decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undecided {
+    /// The step.
+    pub step: StepId,
+    /// The evidence to check.
+    pub evidence: Arc<str>,
+}
+
+impl Undecided {
+    /// The decision in a sentence, with the command that makes it.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Self { step, evidence } = self;
+        format!(
+            "The state of `{step}` is unknown: {evidence}; then `trueup apply --resume --decide {step}=done` or `={}`.",
+            "not-begun"
+        )
+    }
+}
+
 /// A node with the pods that its drain left on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undrained {
@@ -233,6 +263,12 @@ pub struct RunReport {
     pub unproven: Unproven,
     /// The tag, where one was made.
     pub tag: Option<Arc<str>>,
+    /// Why it was halted, where too many nodes failed: nothing more was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halted: Option<Arc<str>>,
+    /// Steps whose state could not be observed, each with the evidence to check: they wait for a decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undecided: Vec<Undecided>,
     /// The next steps, one sentence each.
     pub next: Vec<Arc<str>>,
     /// How long it took, in milliseconds.
@@ -243,10 +279,8 @@ pub struct RunReport {
 fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
     let mut next: Vec<String> = Vec::new();
     for (step, evidence) in &finished.undecided {
-        next.push(format!(
-            "The state of `{step}` is unknown: {evidence}; then `trueup apply --resume --decide {step}=done` or `={}`.",
-            "not-begun"
-        ));
+        let (step, evidence) = (step.clone(), evidence.clone());
+        next.push(Undecided { step, evidence }.words());
     }
     // The site is locked for a run that was interrupted, and what it has cordoned is its business.
     let is_over = outcome != Outcome::Interrupted;

@@ -63,6 +63,7 @@ impl Session<'_> {
                 finished.outcome
             };
             run.counts = finished.counts;
+            run.halted.clone_from(&finished.halted);
             run.tag = None;
             run.annotation = None;
             if run.outcome != Outcome::Interrupted {

@@ -59,9 +59,11 @@ pub use abandon::{Aborted, HalfDone, Inspection, Look, SumUp, Trace};
 pub use abort::abort;
 pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};
-pub use catch_up::{Unpublished, catch_up, unpublished};
+pub use catch_up::{Arrears, CaughtUp, Unpublished, catch_up, unpublished};
 pub use durations::Durations;
-pub use ending::{Finished, GroupResult, NodeResult, PodsLeft, RunReport, Undrained, pods_left};
+pub use ending::{
+    Finished, GroupResult, NodeResult, PodsLeft, RunReport, Undecided, Undrained, pods_left,
+};
 pub use error::{Error, Kind};
 pub use event::{EventKind, GateStage, RunEvent};
 pub use files::{KeptJournal, journals};

@@ -283,3 +283,66 @@ fn the_hint_of_a_run_of_workers_begins_one() {
         .saying(&again);
     assert!(!begun.stderr.contains("trueup apply"), "{begun:?}");
 }
+
+#[test]
+fn a_run_that_ended_in_another_clone_is_not_told_to_be_resumed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (site, origin) = published();
+    new_image(&site);
+    site.checkout.git(&["push", "--quiet"]);
+    // The release of the lock is refused, and with it all that goes with it.
+    let hook = origin.path().join("hooks/pre-receive");
+    let zero = "0000000000000000000000000000000000000000";
+    let refuses = format!(
+        "#!/bin/sh\nwhile read old new ref; do case $ref in */lock) [ $new = {zero} ] && exit 1;; esac; done\nexit 0\n"
+    );
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, refuses).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let apply = ["apply", "--yes", "--allow-redeploy", "all"];
+    site.run(&apply).with(9).saying("not published");
+    let other = clone(&site, &origin);
+    for command in [&["status"][..], &["log"]] {
+        let told = other.run(command).with(0);
+        let told = told.saying("has ended in another clone");
+        assert!(!told.stderr.contains("interrupted"), "{told:?}");
+        assert!(!told.stderr.contains("aborts it"), "{told:?}");
+    }
+    let run = run_of(&other);
+    let explained = other.run(&["explain", &run]).with(0).stdout;
+    assert!(!explained.contains("apply --resume"), "{explained}");
+    std::fs::remove_file(&hook).unwrap();
+    site.run(&["log"])
+        .with(0)
+        .saying("had ended, and that was not published: that is done now");
+    let quiet = site.run(&["log"]).with(0).stderr;
+    assert!(!quiet.contains("published"), "{quiet}");
+}
+
+#[test]
+fn a_run_that_too_many_failures_halted_says_so_everywhere() {
+    let site = applied();
+    new_image(&site);
+    site.simulator(
+        "{clock: virtual, durations: {prepare: 60, deploy: 300, destroy: 60}, faults: [{nodes: [edge-1], step: deploy, outcome: fail}]}",
+    );
+    site.checkout.commit("A fault");
+    let apply = [
+        "apply",
+        "--yes",
+        "--allow-redeploy",
+        "all",
+        "--max-failures",
+        "0",
+    ];
+    let told = site.run(&apply).with(7).stdout;
+    let why = "more than 0 nodes failed";
+    assert!(told.contains(&format!("halted: {why}")), "{told}");
+    let shown = site.run(&["show"]).with(0).stdout;
+    assert!(shown.contains(&format!("halted: {why}")), "{shown}");
+    let logged = site.run(&["log", "-n", "1"]).with(0).stdout;
+    assert!(logged.contains("failed (halted)"), "{logged}");
+    let tag = site.tag_names().pop().unwrap();
+    let tag = site.checkout.git(&["cat-file", "tag", &tag]);
+    assert!(tag.contains(&format!("halted: {why}\n")), "{tag}");
+}
