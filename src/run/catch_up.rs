@@ -17,23 +17,23 @@ pub struct Unpublished {
     pub outcome: Outcome,
 }
 
-/// What an earlier process of this clone had left undone, and a later one has done.
+/// A thing that an earlier process of this clone had left undone, and a later one has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaughtUp {
     /// Its run.
     pub run: RunRecord,
-    /// What it was.
+    /// The thing.
     pub what: Arrears,
 }
 
-/// What a run that ended, or was interrupted, owed.
+/// A thing that a run owed which ended, or was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrears {
     /// Its end was not published.
     End,
     /// Its lock was not released.
     Lock,
-    /// Its tag was not made, or not published.
+    /// Its tag was missing.
     Tag,
 }
 

@@ -11,7 +11,7 @@ use crate::journal::Entry;
 use crate::record::RunRecord;
 use crate::step::StepId;
 
-/// Whether a run goes on.
+/// The fate of a run whose steps are told late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// It is resumed: its open steps begin once more.

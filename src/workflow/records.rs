@@ -151,7 +151,7 @@ fn tell_of_end(client: &dyn Client, caught_up: &CaughtUp) {
     let undone = match what {
         Arrears::End => "that was not published",
         Arrears::Lock => "its lock was not released",
-        Arrears::Tag => "its tag was not published",
+        Arrears::Tag => "its tag was missing",
     };
     client.tell(&format!(
         "Run {} {ended}, and {undone}: that is done now.",

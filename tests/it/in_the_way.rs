@@ -282,6 +282,18 @@ fn the_hint_of_a_run_of_workers_begins_one() {
         .with(4)
         .saying(&again);
     assert!(!begun.stderr.contains("trueup apply"), "{begun:?}");
+    let effect = begun.stderr.split("--effect ").nth(1).unwrap();
+    let effect: String = effect.chars().take_while(|c| *c != '`').collect();
+    let begin = [
+        "run", "begin", &file, "--run", "nightly", "--effect", &effect,
+    ];
+    site.run(&begin).with(0);
+    site.run(&begin).with(0);
+    let other = [&begin[..], &["--nodes-per-part", "1"]].concat();
+    site.run(&other).with(4).saying("with parts of at most");
+    let explained = site.run(&["explain", &run_of(&site)]).with(0).stdout;
+    assert!(explained.contains("trueup run abort"), "{explained}");
+    assert!(!explained.contains("by itself"), "{explained}");
 }
 
 #[test]
@@ -322,11 +334,10 @@ fn a_run_that_ended_in_another_clone_is_not_told_to_be_resumed() {
 #[test]
 fn a_run_that_too_many_failures_halted_says_so_everywhere() {
     let site = applied();
-    new_image(&site);
     site.simulator(
         "{clock: virtual, durations: {prepare: 60, deploy: 300, destroy: 60}, faults: [{nodes: [edge-1], step: deploy, outcome: fail}]}",
     );
-    site.checkout.commit("A fault");
+    new_image(&site);
     let apply = [
         "apply",
         "--yes",
