@@ -61,8 +61,8 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    Digest, Digests, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SectionDigest,
-    SiteName, SuccessCriteria,
+    Digest, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SectionDigest, SiteName,
+    SuccessCriteria,
 };
 use crate::guard::{GroupSize, WaveSize};
 use crate::record::{Phase, Unproven};
@@ -72,7 +72,6 @@ pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
 pub use approvals::{Approvals, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval};
 pub use blast_radius::Exceeded;
-use covered::SECTION_LEFT_OUT;
 pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
@@ -266,19 +265,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// The digests of the design that its steps lead to; none where it is no longer designed, or has no steps.
-    #[must_use]
-    pub fn digests(&self) -> Option<Digests> {
-        let mut digests = self.machine.as_ref()?.sections.clone();
-        if digests.is_empty() {
-            return None;
-        }
-        if let Some(inventory) = self.inventory {
-            digests.insert(SECTION_LEFT_OUT, inventory);
-        }
-        Some(digests)
-    }
-
     /// Whether the machine differs from its design or from what was applied, and still does once this is carried out.
     fn leaves_differences(&self) -> bool {
         match self.kind {
@@ -551,20 +537,6 @@ pub enum RunState {
     Interrupted,
     /// It has ended in another clone, where its records wait to be published.
     EndedElsewhere,
-}
-
-impl RunState {
-    /// It in words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Running => "is running",
-            Self::Interrupted => "was interrupted",
-            Self::EndedElsewhere => {
-                "has ended in another clone, where its records wait to be published"
-            }
-        }
-    }
 }
 
 /// How many nodes change how.

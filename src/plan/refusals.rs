@@ -23,6 +23,20 @@ impl Applicability {
     }
 }
 
+impl RunState {
+    /// It in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Running => "is running",
+            Self::Interrupted => "was interrupted",
+            Self::EndedElsewhere => {
+                "has ended in another clone, where its records wait to be published"
+            }
+        }
+    }
+}
+
 impl Plan {
     /// Returns every reason for which it is not applied as it stands; empty where it can be applied. All of them have to
     /// end.

@@ -289,7 +289,7 @@ fn the_hint_of_a_run_of_workers_begins_one() {
     ];
     site.run(&begin).with(0);
     site.run(&begin).with(0);
-    let other = [&begin[..], &["--nodes-per-part", "1"]].concat();
+    let other = [&begin[..], &["--nodes-per-part", "2"]].concat();
     site.run(&other).with(4).saying("with parts of at most");
     let explained = site.run(&["explain", &run_of(&site)]).with(0).stdout;
     assert!(explained.contains("trueup run abort"), "{explained}");
