@@ -62,23 +62,14 @@ impl Plan {
             );
         }
         if let Some(run) = &self.unfinished {
-            let run_id = &run.run;
-            let (reason, who, command) = match run.state {
-                RunState::Running => (
-                    format!("run {run_id} {}", run.state.words()),
-                    "the run, by its end",
-                    None,
-                ),
+            let reason = format!("run {} {}", run.run, run.state.words());
+            let (who, command) = match run.state {
+                RunState::Running => ("the run, by its end", None),
                 RunState::Interrupted => (
-                    format!("run {run_id} {}", run.state.words()),
                     "the operator: resume or abort it",
                     Some("trueup apply --resume"),
                 ),
-                RunState::EndedElsewhere => (
-                    format!("run {run_id} {}", run.state.words()),
-                    "the operator, by `trueup log` in that clone",
-                    None,
-                ),
+                RunState::EndedElsewhere => ("the operator, by `trueup log` in that clone", None),
             };
             add(reason, who, command);
         }
