@@ -189,6 +189,7 @@ fn run() -> RunRecord {
         unverified: 0,
         counts: Counts::default(),
         unproven: trueup::record::Unproven::default(),
+        halted: None,
         tag: None,
         annotation: None,
         journal: None,

@@ -38,18 +38,16 @@ impl<'a> RunProgress<'a> {
     ///
     /// The steps are no graph, or an entry is about a step of another plan.
     pub fn new(plan: &'a Plan, entries: &[Entry]) -> Result<Self, Error> {
-        let mut schedule = Schedule::new(plan)?;
+        let schedule = Schedule::of_entries(plan, entries)?;
         let mut outcomes = vec![None; plan.steps.len()];
         let positions = plan.positions();
         for entry in entries {
-            let Some(step) = entry.step() else { continue };
-            let index = *positions
-                .get(step)
-                .ok_or_else(|| Error::OtherPlan(Box::new(step.clone())))?;
-            schedule.replay(index, entry);
+            let Some(index) = entry.step().and_then(|step| positions.get(step)) else {
+                continue;
+            };
             match entry {
-                Entry::Ended { outcome, .. } => outcomes[index] = Some(outcome.clone()),
-                Entry::Intent { .. } => outcomes[index] = None,
+                Entry::Ended { outcome, .. } => outcomes[*index] = Some(outcome.clone()),
+                Entry::Intent { .. } => outcomes[*index] = None,
                 Entry::Opened { .. } | Entry::Note { .. } => {}
             }
         }

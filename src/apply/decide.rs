@@ -224,7 +224,12 @@ impl Schedule<'_> {
     }
 
     fn halt_reason(&self) -> Arc<str> {
-        let most = self.plan.options.max_failures.unwrap_or_default();
-        format!("halted: more than {most} nodes failed").into()
+        format!("halted: {}", self.halt().unwrap_or_default()).into()
+    }
+
+    /// Why the run is halted, where it is.
+    pub(super) fn halt(&self) -> Option<Arc<str>> {
+        let most = self.plan.options.max_failures.filter(|_| self.halted)?;
+        Some(format!("more than {most} nodes failed").into())
     }
 }

@@ -24,7 +24,7 @@ const FEW: usize = 64;
 
 /// The messages to the listener once the journal is durable.
 pub(super) enum Message {
-    RunEvent(RunEvent),
+    RunEvent(Box<RunEvent>),
     Node(NodeOutcome),
     Note(usize, Arc<str>, oneshot::Sender<()>),
 }
@@ -91,12 +91,12 @@ impl<'a> Dispatcher<'a> {
     }
 
     fn say_now(&mut self, kind: EventKind) {
-        self.messages.push(Message::RunEvent(RunEvent {
+        self.messages.push(Message::RunEvent(Box::new(RunEvent {
             time: self.work.clock.now(),
             elapsed_ms: milliseconds(self.began.elapsed()),
             remaining_ms: None,
             kind,
-        }));
+        })));
     }
 
     /// Estimates the time that is left, where enough has happened since it was estimated last; the last event reports it.
@@ -128,7 +128,7 @@ impl<'a> Dispatcher<'a> {
     pub(super) fn speak(&mut self, listener: &mut dyn RunListener) {
         for saying in self.messages.drain(..) {
             match saying {
-                Message::RunEvent(event) => listener.event(event),
+                Message::RunEvent(event) => listener.event(*event),
                 Message::Note(index, text, go_on) => {
                     listener.noted(&self.plan.steps[index].id, &text, go_on);
                 }

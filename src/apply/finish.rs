@@ -4,9 +4,10 @@ use super::Error;
 use super::dispatcher::{Dispatcher, Message, milliseconds};
 use super::schedule::Schedule;
 use super::tally::{NodeTally, under_way};
-use crate::plan::Standing;
+use crate::journal::Entry;
+use crate::plan::{Plan, Standing};
 use crate::record::{Counts, Outcome, Phase};
-use crate::run::{Completion, Finished, GroupResult, NodeResult, RunListener};
+use crate::run::{Completion, Finished, GroupResult, NodeOutcome, NodeResult, RunListener};
 
 impl Dispatcher<'_> {
     /// Reports the steps that were still running, and sums up.
@@ -22,16 +23,10 @@ impl Dispatcher<'_> {
         let undecided = self.undecided.iter();
         let undecided = undecided.map(|(index, evidence)| (*index, &**evidence));
         for (index, why) in stopped.chain(undecided) {
-            let Some(outcome) = under_way(&self.plan.steps[index], why) else {
+            let outcome = self.schedule.stays_open(index, why);
+            let Some(outcome) = outcome else {
                 continue;
             };
-            if let Some(node) = self.schedule.node_of(index) {
-                let tally = &mut self.schedule.tally;
-                tally.nodes[node].unended = Some(outcome.step.to_string().into());
-                if outcome.phase == Some(Phase::Unknown) {
-                    tally.stand(node, Standing::Unknown);
-                }
-            }
             self.messages.push(Message::Node(outcome));
         }
         self.speak(listener);
@@ -50,21 +45,61 @@ impl Dispatcher<'_> {
 
     fn summary(self, interrupted: bool, open: &[usize]) -> Finished {
         let id = |index: &usize| self.plan.steps[*index].id.clone();
+        let undecided = self.undecided.iter();
+        let undecided = undecided.map(|(index, evidence)| (id(index), evidence.clone()));
+        Finished {
+            undecided: undecided.collect(),
+            duration_ms: milliseconds(self.began.elapsed()),
+            ..self.schedule.summary(interrupted, open)
+        }
+    }
+}
+
+/// Sums up a run by what is known of its steps, for those that carry nothing out: in an abort, and while it has not ended.
+///
+/// # Errors
+///
+/// The steps are no graph, or an entry is about a step of another plan.
+pub fn sum_up(plan: &Plan, entries: &[Entry]) -> Result<Finished, Error> {
+    let mut schedule = Schedule::of_entries(plan, entries)?;
+    let is_open = |index: &usize| schedule.begun[*index] && schedule.ended[*index].is_none();
+    let open: Vec<usize> = (0..plan.steps.len()).filter(is_open).collect();
+    for index in &open {
+        schedule.stays_open(*index, "its end is not known");
+    }
+    Ok(schedule.summary(schedule.unfinished > 0, &open))
+}
+
+impl Schedule<'_> {
+    /// Takes in that the end of a step stays unknown; the effect of that on the record of its node.
+    fn stays_open(&mut self, index: usize, why: &str) -> Option<NodeOutcome> {
+        let outcome = under_way(&self.plan.steps[index], why)?;
+        if let Some(node) = self.node_of(index) {
+            self.tally.nodes[node].unended = Some(outcome.step.to_string().into());
+            if outcome.phase == Some(Phase::Unknown) {
+                self.tally.stand(node, Standing::Unknown);
+            }
+        }
+        Some(outcome)
+    }
+
+    /// How the run stands; `open`: the steps whose ends are not known.
+    fn summary(&self, interrupted: bool, open: &[usize]) -> Finished {
         let groups: Vec<_> = (0..self.plan.groups.len())
-            .map(|group| self.schedule.tally.result(group))
+            .map(|group| self.tally.result(group))
             .collect();
-        let left = self.schedule.tally.nodes.iter();
+        let left = self.tally.nodes.iter();
         let left = left.filter_map(|node| Some((node.name.clone(), node.view.left()?)));
         let mut left: Vec<_> = left.collect();
         left.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        let (nodes, counts) = node_results(&self.schedule.tally.nodes);
-        let standings = self.schedule.tally.nodes.iter();
+        let (nodes, counts) = node_results(&self.tally.nodes);
+        let standings = self.tally.nodes.iter();
         let standings = standings.map(|node| (node.name.clone(), node.standing));
-        let critical_failed = self.schedule.critical_failures().next().is_some();
         let outcome = match interrupted {
             true => Outcome::Interrupted,
-            false => self.schedule.outcome(&groups, counts),
+            false => self.outcome(&groups, counts),
         };
+        let under_way = open.iter().map(|index| self.plan.steps[*index].id.clone());
         Finished {
             outcome,
             groups,
@@ -72,21 +107,15 @@ impl Dispatcher<'_> {
             counts,
             standings: standings.collect(),
             interrupted,
-            critical_failed,
-            halted: self.schedule.halted,
-            under_way: open.iter().map(id).collect(),
-            undecided: self
-                .undecided
-                .iter()
-                .map(|(index, evidence)| (id(index), evidence.clone()))
-                .collect(),
+            critical_failed: self.critical_failures().next().is_some(),
+            halted: self.halt(),
+            under_way: under_way.collect(),
+            undecided: Vec::new(),
             left,
-            duration_ms: milliseconds(self.began.elapsed()),
+            duration_ms: 0,
         }
     }
-}
 
-impl Schedule<'_> {
     /// The outcome of a run whose steps have all ended.
     pub(super) fn outcome(&self, groups: &[GroupResult], counts: Counts) -> Outcome {
         let critical_failed = self.critical_failures().next().is_some();

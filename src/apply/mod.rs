@@ -32,6 +32,7 @@ pub use consequences::steps_to_act;
 pub use dispatch::execute;
 pub use estimate::{Estimate, estimate};
 pub use expected::ExpectedDurations;
+pub use finish::sum_up;
 pub use preconditions::PreconditionChecker;
 pub use rehearse::{failing_in, rehearse};
 pub use request::{DispatchRequest, Error, EventClock, NoPreconditions, PartScope, Preconditions};

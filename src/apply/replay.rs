@@ -6,7 +6,24 @@ use super::Error;
 use super::dispatcher::Dispatcher;
 use super::schedule::Schedule;
 use crate::journal::Entry;
+use crate::plan::Plan;
 use crate::step::StepId;
+
+impl<'a> Schedule<'a> {
+    /// The schedule of a plan of whose steps so much is known.
+    pub(super) fn of_entries(plan: &'a Plan, entries: &[Entry]) -> Result<Self, Error> {
+        let mut schedule = Self::new(plan)?;
+        let positions = plan.positions();
+        for entry in entries {
+            let Some(step) = entry.step() else { continue };
+            let index = *positions
+                .get(step)
+                .ok_or_else(|| Error::OtherPlan(Box::new(step.clone())))?;
+            schedule.replay(index, entry);
+        }
+        Ok(schedule)
+    }
+}
 
 impl Schedule<'_> {
     /// Takes in an entry of a journal about a step, by its position.

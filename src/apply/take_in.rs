@@ -45,6 +45,9 @@ impl Schedule<'_> {
                     .node_step_ended(node, step, outcome, attempted, open);
             }
             let node = &mut self.tally.nodes[node];
+            if failed && !attempted {
+                node.view.refused.add(kind);
+            }
             node.view.duration_ms += duration_ms;
             if node.open == Some(index) {
                 node.open = None;

@@ -215,8 +215,13 @@ pub(super) fn machine(view: &View<'_>, found: &mut Found<'_, '_>) {
         let designed = view.designed(name);
         if let Some(node) = designed {
             let differs = |section: &Section| {
-                *section != Section::Inventory
-                    && machine.sections.get(section) != node.digests.get(section)
+                let designed = node.digests.get(section);
+                let own = match *section == Section::Inventory {
+                    // No approval covers it, and plans of earlier versions have none.
+                    true => change.inventory.as_ref().or(designed),
+                    false => machine.sections.get(section),
+                };
+                own != designed
             };
             if let Some(section) = Section::ALL.iter().find(|section| differs(section)) {
                 let what = format!(

@@ -190,11 +190,28 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
         confirm_force(context, &run)?;
     }
     let (actor, clock) = (actor(&repository)?, ProcessClock::new(context.printer));
-    unlock(Process::new(&site, &actor, &clock), &run, how)?;
+    let unlocked = unlock(Process::new(&site, &actor, &clock), &run, how);
+    unlocked.map_err(|error| held(error, &run, how))?;
     context
         .printer
         .tell(&format!("The lock of run {run} is released."));
     Ok(0)
+}
+
+/// The failure of an unlock; where its run has the lock, with what releases it, and not this command once more.
+fn held(error: run::Error, run: &RunId, how: Unlock) -> Failure {
+    match &error {
+        run::Error::LockHeld { holder, .. }
+            if how == Unlock::Dead && holder.run == run.as_str() && !holder.of_workers =>
+        {
+            let hint = format!(
+                "wait for it to end; if it is dead: `trueup apply --resume --take-over-dead`, or `trueup unlock {run} --take-over-dead`, which waits until its lock has not moved for ten minutes"
+            );
+            let kind = FailureKind::Locked;
+            Failure::new(kind, error.to_string()).hint(hint)
+        }
+        _ => Failure::from(error),
+    }
 }
 
 /// Asks for the id of the run whose lock is released though its process may be running.

@@ -8,11 +8,11 @@ use crate::design::{NodeName, SiteName};
 use crate::diagnostic::nearest;
 use crate::observed;
 use crate::plan::saved;
-use crate::record::{NodeRecord, State, Store};
+use crate::record::{NodeRecord, RunRecord, State, Store};
 use crate::report::run::{NodeRun, RunRow};
 use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
-use crate::run::{Connection, Process, RunReport, outcome_now, unfinished_run, vouch};
+use crate::run::{Connection, Process, RunReport, unfinished_run, vouch};
 
 use super::apply::{ProcessClock, actor};
 use super::context::Context;
@@ -23,8 +23,8 @@ use super::run_id::by_beginning;
 use super::value::{at_least_one, size};
 use super::{Failure, FailureKind};
 use crate::workflow::{
-    Checkout, ExplainedRun, checked_as_read, follow, plan_of_run, run_signatures, signature_of,
-    signing_site,
+    Checkout, ExplainedRun, checked_as_read, follow, plan_of_run, record_now, report_now,
+    run_signatures, signature_of, signing_site,
 };
 
 /// How many tags are deleted by one push: its command line is bounded.
@@ -96,20 +96,17 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
         }));
     }
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
+    let site = checkout.site(connection.clone())?;
     if let Some(node) = &command.node {
         let node = NodeName::from(node.as_str());
         let known = store.nodes(&state)?;
-        return history(
-            context,
-            command.format,
-            (&store, &state),
-            (&node, &known),
-            runs,
-        );
+        return history(context, command.format, (&node, &known), runs, &|record| {
+            report_now(&site, (&store, &state), record, unfinished.as_ref())
+        });
     }
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     for RunRow { record, .. } in &mut runs {
-        record.outcome = outcome_now(record, unfinished);
+        record_now(&site, (&store, &state), record, unfinished)?;
     }
     match command.format {
         LogFormat::Text => printer.stream_text(|out| report::run::log(out, &runs, printer.out))?,
@@ -123,13 +120,13 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
 fn history(
     context: &Context,
     format: LogFormat,
-    (store, state): (&Store<'_>, &State),
     (node, known): (&NodeName, &BTreeMap<NodeName, NodeRecord>),
     runs: Vec<RunRow>,
+    report_of: &dyn Fn(&mut RunRecord) -> Result<Option<RunReport>, Failure>,
 ) -> Result<u8, Failure> {
     let mut found = Vec::new();
-    for RunRow { record, .. } in runs {
-        let report = RunReport::of(store, state, &record)?;
+    for RunRow { mut record, .. } in runs {
+        let report = report_of(&mut record)?;
         let result = report.and_then(|report| {
             let mut nodes = report.nodes.into_iter();
             nodes.find(|result| result.node == *node)
@@ -312,10 +309,9 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         print(context, &plan()?, &command.view)?;
         return Ok(0);
     }
-    let ending = RunReport::of(&store, &state, &record)?;
     let here = checkout.site_here()?;
     let unfinished = unfinished_run(&here)?;
-    record.outcome = outcome_now(&record, unfinished.as_ref());
+    let ending = report_now(&here, (&store, &state), &mut record, unfinished.as_ref())?;
     let signature = signature_of(&checkout, &store, &state, &run)?;
     let ways_out = match unfinished
         .as_ref()

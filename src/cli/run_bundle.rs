@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::context::Context;
-use super::interrupted;
 use super::run_id::by_beginning;
 use super::{Failure, FailureKind};
 use crate::design::RunId;
@@ -16,8 +15,8 @@ use crate::record::{RunRecord, Store};
 use crate::report::run::RunRow;
 use crate::report::{self, Visible, counted};
 use crate::repository::Repository;
-use crate::run::{Connection, KeptJournal, RunEvent, RunReport, journals, outcome_now};
-use crate::workflow::{Checkout, plan_of_run};
+use crate::run::{Connection, KeptJournal, RunEvent, RunReport, journals, unfinished_run};
+use crate::workflow::{Checkout, plan_of_run, report_now};
 
 /// The version of the form of a bundle of a run.
 const FORMAT_VERSION: u32 = 1;
@@ -95,9 +94,9 @@ fn collected(checkout: &Checkout<'_>, run: &RunId) -> Result<RunBundle, Failure>
     let state = store.read()?;
     let record = store.run(&state, run)?;
     let mut record = record.ok_or_else(|| Failure::error(format!("run {run} has no record")))?;
-    let report = RunReport::of(&store, &state, &record)?;
-    let unfinished = interrupted::unfinished(checkout, &Connection::Offline)?;
-    record.outcome = outcome_now(&record, unfinished.as_ref());
+    let here = checkout.site(Connection::Offline)?;
+    let unfinished = unfinished_run(&here)?;
+    let report = report_now(&here, (&store, &state), &mut record, unfinished.as_ref())?;
     let broken = |what: &str, error: &dyn std::fmt::Display| {
         Failure::error(format!("the {what} of run {run} cannot be read: {error}"))
     };

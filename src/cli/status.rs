@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::design::{MergeJoin, NodeName};
-use crate::plan::{Change, ChangeKind, Request};
-use crate::record::Store;
+use crate::plan::{Change, ChangeKind, Request, UnfinishedRun};
+use crate::record::{NodeRecord, Phase, Store};
 use crate::report::run::{StatusRow, differences};
 use crate::report::{self, Visible};
 
@@ -80,12 +80,12 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     let left = selected.left.into_iter().map(|name| (name, false));
     let mut names: Vec<(&NodeName, bool)> = designed.chain(left).collect();
     names.sort_unstable();
-    let mut rows = rows(&planned, names);
+    let unfinished = interrupted::unfinished(&checkout, &connection)?;
+    let mut rows = rows(&planned, names, unfinished.as_ref());
     if command.differing {
         rows.retain(|row| !row.designed || !row.differs.is_empty());
     }
     let unapproved = unapproved(context, &checkout, &connection, &planned)?;
-    let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
         StatusFormat::Text => printer.stream_text(|out| {
@@ -142,7 +142,11 @@ fn unapproved(
 }
 
 /// One row for each node; whether it is designed stands beside its name.
-fn rows<'p>(planned: &'p Planned, names: Vec<(&'p NodeName, bool)>) -> Vec<StatusRow<'p>> {
+fn rows<'p>(
+    planned: &'p Planned,
+    names: Vec<(&'p NodeName, bool)>,
+    unfinished: Option<&UnfinishedRun>,
+) -> Vec<StatusRow<'p>> {
     let changes: BTreeMap<&NodeName, &Change> = planned
         .plan
         .changes
@@ -155,6 +159,13 @@ fn rows<'p>(planned: &'p Planned, names: Vec<(&'p NodeName, bool)>) -> Vec<Statu
         .observations
         .as_ref()
         .map(|seen| MergeJoin::of(&seen.nodes));
+    // What a plan would do about it waits for the end of that run.
+    let begun = |record: &NodeRecord| {
+        let run = unfinished.filter(|run| run.run == record.run)?;
+        let is_open = record.phase == Phase::Unknown;
+        let step = record.last_error.as_deref().filter(|_| is_open)?;
+        Some(format!("{step} in run {}, which has not ended", run.run))
+    };
     let row = |(node, designed): (&'p NodeName, bool)| StatusRow {
         node,
         designed,
@@ -163,9 +174,12 @@ fn rows<'p>(planned: &'p Planned, names: Vec<(&'p NodeName, bool)>) -> Vec<Statu
             .as_mut()
             .and_then(|seen| seen.get(node.as_str()))
             .map(|node| &**node),
-        differs: changes
-            .get(node)
-            .map_or_else(Vec::new, |change| differences(change)),
+        differs: match planned.records.get(node).and_then(begun) {
+            Some(text) => vec![text.into()],
+            None => changes
+                .get(node)
+                .map_or_else(Vec::new, |change| differences(change)),
+        },
     };
     names.into_iter().map(row).collect()
 }

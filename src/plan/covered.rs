@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::Change;
 use super::subject::Subject;
 use crate::design::{
     BackendKind, Digests, Guards, HardwareBackend, NodeDesign, OutOfBand, Section, SectionDigest,
@@ -45,6 +46,21 @@ pub struct CoveredMachine {
     /// Its identity, as it is recorded and designed.
     #[serde(default, skip_serializing_if = "Identity::is_empty")]
     pub identity: Identity,
+}
+
+impl Change {
+    /// The digests of the design that its steps lead to; none where it is no longer designed, or has no steps.
+    #[must_use]
+    pub fn digests(&self) -> Option<Digests> {
+        let mut digests = self.machine.as_ref()?.sections.clone();
+        if digests.is_empty() {
+            return None;
+        }
+        if let Some(inventory) = self.inventory {
+            digests.insert(SECTION_LEFT_OUT, inventory);
+        }
+        Some(digests)
+    }
 }
 
 /// The backend that reaches a machine.

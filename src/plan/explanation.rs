@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Block, Change, PlannedGroup, StepTimes, Unblocking, UnfinishedRun};
 use crate::design::{RunId, SiteName};
+use crate::record::Outcome;
 use crate::step::StepId;
 
 /// The kind of thing.
@@ -48,7 +49,7 @@ pub enum ExplanationBasis {
         run: RunId,
         /// Its outcome; absent while it has not ended.
         #[serde(skip_serializing_if = "Option::is_none")]
-        outcome: Option<Arc<str>>,
+        outcome: Option<Outcome>,
         /// Its process, where it has not ended.
         #[serde(skip_serializing_if = "Option::is_none")]
         unfinished: Option<UnfinishedRun>,

@@ -44,6 +44,7 @@ impl<'a> Item<'a> {
                 fields: Vec::new(),
                 counts_as: subject.standing(),
                 machine: None,
+                inventory: None,
             },
             work: NodeWork::default(),
             unwiped: false,

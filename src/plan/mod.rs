@@ -61,7 +61,8 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::design::{
-    Digest, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SiteName, SuccessCriteria,
+    Digest, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SectionDigest, SiteName,
+    SuccessCriteria,
 };
 use crate::guard::{GroupSize, WaveSize};
 use crate::record::{Phase, Unproven};
@@ -258,6 +259,10 @@ pub struct Change {
     /// Its machine, as an approval of the plan covers it, where steps are about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Box<CoveredMachine>>,
+    /// The digest of the section of its design that approvals do not cover: its record gets it with the others, also from
+    /// an abort, which has the plan alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inventory: Option<SectionDigest>,
 }
 
 impl Change {
@@ -531,6 +536,8 @@ pub enum RunState {
     Running,
     /// Its process is gone, or released the lock.
     Interrupted,
+    /// It has ended in another clone, where its records wait to be published.
+    EndedElsewhere,
 }
 
 /// How many nodes change how.

@@ -23,6 +23,20 @@ impl Applicability {
     }
 }
 
+impl RunState {
+    /// It in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Running => "is running",
+            Self::Interrupted => "was interrupted",
+            Self::EndedElsewhere => {
+                "has ended in another clone, where its records wait to be published"
+            }
+        }
+    }
+}
+
 impl Plan {
     /// Returns every reason for which it is not applied as it stands; empty where it can be applied. All of them have to
     /// end.
@@ -48,18 +62,14 @@ impl Plan {
             );
         }
         if let Some(run) = &self.unfinished {
-            let run_id = &run.run;
-            let (reason, who, command) = match run.state {
-                RunState::Running => (
-                    format!("run {run_id} is running"),
-                    "the run, by its end",
-                    None,
-                ),
+            let reason = format!("run {} {}", run.run, run.state.words());
+            let (who, command) = match run.state {
+                RunState::Running => ("the run, by its end", None),
                 RunState::Interrupted => (
-                    format!("run {run_id} was interrupted"),
                     "the operator: resume or abort it",
                     Some("trueup apply --resume"),
                 ),
+                RunState::EndedElsewhere => ("the operator, by `trueup log` in that clone", None),
             };
             add(reason, who, command);
         }

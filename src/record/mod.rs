@@ -360,6 +360,21 @@ pub enum Outcome {
     Abandoned,
 }
 
+impl Outcome {
+    /// It in words, for people; its name in files and queries is its `Display`.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::SucceededWithFailures => "succeeded with failures",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+            Self::Abandoned => "aborted",
+        }
+    }
+}
+
 impl std::fmt::Display for Outcome {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
@@ -418,6 +433,9 @@ pub struct RunRecord {
     /// How many machines of the site are not known to be as designed, where it ended with a tag.
     #[serde(default, skip_serializing_if = "Unproven::is_none")]
     pub unproven: Unproven,
+    /// Why it was halted, where too many nodes failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halted: Option<Arc<str>>,
     /// The tag that was made, where one was.
     pub tag: Option<Arc<str>>,
     /// The message of the tag beside its name and its commit: with that every clone makes the same tag.

@@ -7,7 +7,7 @@ use super::{Visible, counted};
 use crate::design::{NodeName, RunId};
 use crate::diagnostic::chain;
 use crate::plan::{RunState, UnfinishedRun};
-use crate::run::{Error, OpenParts, WaysOut};
+use crate::run::{Error, OpenParts, Undecided, WaysOut};
 
 /// Nodes that are named.
 const NAMED: usize = 3;
@@ -15,10 +15,7 @@ const NAMED: usize = 3;
 /// Renders a run that has not ended: its holder, where and since when, and the commands to resume or abort it.
 #[must_use]
 pub fn unfinished(run: &UnfinishedRun) -> String {
-    let state = match run.state {
-        RunState::Running => "is running",
-        RunState::Interrupted => "was interrupted",
-    };
+    let state = run.state.words();
     let actor = run.actor.as_deref().map(|actor| format!(", by {actor}"));
     let host = run.host.as_deref().map(|host| format!(" on {host}"));
     let way_out = match run.state {
@@ -27,6 +24,10 @@ pub fn unfinished(run: &UnfinishedRun) -> String {
         }
         RunState::Interrupted => format!(
             "`trueup apply --resume` resumes it, `trueup abort {}` aborts it",
+            run.run
+        ),
+        RunState::EndedElsewhere => format!(
+            "`trueup log` in that clone publishes them; if it is gone for good, `trueup apply --resume --take-over-dead` resumes run {} here",
             run.run
         ),
     };
@@ -139,7 +140,8 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
             ]
         }
     };
-    let lines = lines.into_iter().chain(complete);
+    let undecided = ways.undecided.iter().map(Undecided::words);
+    let lines = undecided.chain(lines).chain(complete);
     lines.map(|line| Visible(&line).to_string()).collect()
 }
 

@@ -5,17 +5,23 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
+use super::ending::{Finished, RunReport, pods_left};
 use super::error::{self, Error};
+use super::event::RunEvent;
 use super::files::RunFiles;
-use super::known::{KnownRun, OpenSteps, Seen, is_past_verification};
+use super::known::{KnownRun, OpenSteps, Seen, elapsed, is_past_verification};
 use super::part::plan_of;
 use super::process::Process;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
+use super::untold::{Then, untold};
 use super::view::{Completion, Left};
 use crate::design::{NodeName, RunId};
+use crate::journal::Entry;
 use crate::plan::Plan;
-use crate::record::{Checkpoint, Counts, NodeRecord, Outcome, Phase, RunRecord, State, Store};
+use crate::record::{
+    Checkpoint, Counts, NodeRecord, Outcome, Packed, Phase, RunRecord, State, Store,
+};
 use crate::step::{StepId, StepKind};
 
 /// The result of an abort.
@@ -80,12 +86,24 @@ pub(super) struct Abandoned {
 /// Tells how open steps ended, by an observation of their machines; those are left out of which that cannot be told.
 pub type Look<'a> = dyn Fn(&OpenSteps) -> BTreeMap<StepId, Seen> + 'a;
 
+/// Sums up how a run stands by what is known of its steps; `None`: that is not about its plan.
+pub type SumUp<'a> = dyn Fn(&Plan, &[Entry]) -> Option<Finished> + 'a;
+
+/// How an abort finds out how the run stands.
+#[derive(Clone, Copy)]
+pub struct Inspection<'a> {
+    /// Observes open steps.
+    pub look: &'a Look<'a>,
+    /// Sums up all steps.
+    pub sum_up: &'a SumUp<'a>,
+}
+
 /// Writes that a run was aborted, and tags it. The lock is held.
 pub(super) fn abandon(
     process: Process<'_>,
     (store, state): (&Store<'_>, &State),
     mut record: RunRecord,
-    look: &Look<'_>,
+    inspection: Inspection<'_>,
 ) -> Result<Abandoned, Error> {
     let site = process.site;
     let files = RunFiles::of(site.repository, &site.name, &record.run);
@@ -98,7 +116,7 @@ pub(super) fn abandon(
     let open = known.open_to_see();
     let seen = match open.is_empty() {
         true => BTreeMap::new(),
-        false => look(&open),
+        false => (inspection.look)(&open),
     };
     known.settle(&seen);
     let mut nodes = store
@@ -107,7 +125,15 @@ pub(super) fn abandon(
     let seconds = process.time.seconds();
     let changed = known.take_in(&mut nodes, &record, plan.as_ref(), seconds);
     let left = left_behind((&known, &seen), &nodes, &record, plan.as_ref());
-    record.counts = left.counts;
+    let plan = plan.as_ref();
+    let summed = plan.and_then(|plan| Some((plan, (inspection.sum_up)(plan, known.all())?)));
+    record.counts = match &summed {
+        Some((_, finished)) => finished.counts,
+        None => counts_of(nodes.values().filter(|node| node.run == record.run)),
+    };
+    record.halted = summed
+        .as_ref()
+        .and_then(|(_, finished)| finished.halted.clone());
     record.outcome = Outcome::Abandoned;
     record.ended = Some(Arc::from(rfc3339(process.time.seconds())));
     let facts = TagFacts {
@@ -121,9 +147,21 @@ pub(super) fn abandon(
     let forgotten = changed.iter().filter(|node| !nodes.contains_key(*node));
     let forgotten: Vec<NodeName> = forgotten.cloned().collect();
     let recording = "record that the run was aborted";
+    let (events, elapsed_ms) = late_events((store, state), &known, &record, seconds)?;
+    let report = summed.map(|(plan, finished)| {
+        let report = RunReport::new(&record, plan, &finished, &pods_left(known.all()));
+        RunReport {
+            duration_ms: elapsed_ms,
+            ..report
+        }
+        .packed()
+    });
+    let report = report.transpose()?;
     let written = Checkpoint {
         nodes: written.collect(),
         forgotten: &forgotten,
+        events: events.as_slice(),
+        report: report.as_ref(),
         ..Checkpoint::of_run(&record, process.signature())
     };
     let draft = store
@@ -159,7 +197,6 @@ pub(super) fn abandon(
 struct LeftBehind {
     half_done: Vec<HalfDone>,
     left: Vec<(NodeName, Left)>,
-    counts: Counts,
 }
 
 /// The traces of a run, by all that is known of its steps, and by the records of machines of which none is known.
@@ -220,29 +257,59 @@ fn left_behind(
     let left = planned.iter();
     let left = left.filter_map(|(node, view)| Some(((*node).clone(), view.left()?)));
     let left = left.collect();
-    let mut completion: BTreeMap<&NodeName, Completion> = planned
-        .into_iter()
-        .map(|(node, view)| (node, view.completion()))
-        .collect();
-    for node in mine() {
-        let completion = completion
-            .entry(&node.node)
-            .or_insert(Completion::NotStarted);
-        if *completion == Completion::NotStarted {
-            *completion = match node.phase {
-                Phase::Deployed => Completion::Complete,
-                Phase::Failed => Completion::Failed,
-                Phase::NotStarted | Phase::Prepared | Phase::Unknown => Completion::HalfDone,
-            };
-        }
-    }
+    LeftBehind { half_done, left }
+}
+
+/// How many machines came how far, by their records alone: of a run whose plan cannot be read.
+fn counts_of<'n>(nodes: impl Iterator<Item = &'n NodeRecord>) -> Counts {
     let mut counts = Counts::default();
-    for completion in completion.into_values() {
-        counts.add(completion);
+    for node in nodes {
+        counts.add(match node.phase {
+            Phase::Deployed => Completion::Complete,
+            Phase::Failed => Completion::Failed,
+            Phase::NotStarted | Phase::Prepared | Phase::Unknown => Completion::HalfDone,
+        });
     }
-    LeftBehind {
-        half_done,
-        left,
-        counts,
+    counts
+}
+
+/// The events that the records of a run lack, packed, where there are any; and how long it was carried out, as far as events
+/// tell, in milliseconds.
+fn late_events(
+    (store, state): (&Store<'_>, &State),
+    known: &KnownRun,
+    record: &RunRecord,
+    now: i64,
+) -> Result<(Option<Packed>, u64), Error> {
+    let mut told = store
+        .events(state, &record.run)
+        .map_err(error::records("read the events of the run"))?;
+    // A process that was killed while it ended the run has written those of the parts.
+    let mut late = match told.is_empty() {
+        true => lines(&known.events),
+        false => Vec::new(),
+    };
+    told.extend(&late);
+    let entries = known.without_suspected();
+    late.extend(lines(&untold((&entries, &told), record, Then::Ended, now)));
+    let elapsed_ms = elapsed(&told);
+    if late.is_empty() {
+        return Ok((None, elapsed_ms));
     }
+    let packed = Packed::new(|out| out.write_all(&late));
+    let (packed, ()) = packed.map_err(|error| Error::Broken {
+        what: "the events of the run".to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok((Some(packed), elapsed_ms))
+}
+
+/// Events as lines; each can be written as JSON.
+fn lines(events: &[RunEvent]) -> Vec<u8> {
+    let lines = events
+        .iter()
+        .map(|event| serde_json::to_vec(event).unwrap_or_default());
+    lines
+        .flat_map(|line| [line, b"\n".to_vec()].concat())
+        .collect()
 }

@@ -1,6 +1,6 @@
 //! Aborts an interrupted run.
 
-use super::abandon::{Aborted, Look, abandon};
+use super::abandon::{Aborted, Inspection, abandon};
 use super::error::Error;
 use super::interrupted::{find_interrupted, named};
 use super::process::{Held, Process};
@@ -19,11 +19,11 @@ pub fn abort(
     process: Process<'_>,
     run: &RunId,
     how: TakeOver,
-    look: &Look<'_>,
+    inspection: Inspection<'_>,
 ) -> Result<Aborted, Error> {
     let found = find_interrupted(process.site, Some(run))?;
     let held = take_over(process, &found, how)?;
-    abort_held(process, run, &held, look)
+    abort_held(process, run, &held, inspection)
 }
 
 /// Aborts a run whose lock is held.
@@ -31,7 +31,7 @@ pub(super) fn abort_held(
     process: Process<'_>,
     run: &RunId,
     held: &Held,
-    look: &Look<'_>,
+    inspection: Inspection<'_>,
 ) -> Result<Aborted, Error> {
     let site = process.site;
     let store = site.store()?;
@@ -40,7 +40,7 @@ pub(super) fn abort_held(
             state, remote_tip, ..
         } = site.records(&store)?;
         let record = named(site, &store, &state, run)?;
-        let abandoned = abandon(process, (&store, &state), record, look)?;
+        let abandoned = abandon(process, (&store, &state), record, inspection)?;
         let ended = End {
             run: &abandoned.run,
             state: &abandoned.state,

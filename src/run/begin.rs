@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::catch_up::catch_up;
+use super::catch_up::{Arrears, CaughtUp, catch_up};
 use super::error::{self, Error};
 use super::files::RunFiles;
 use super::owed_tags::{note_settled, repair_tag, settle_tags, write_settled};
@@ -81,8 +81,10 @@ pub fn begin<'a>(
 /// The observed state of the site's repository before a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// A run that had ended, and whose end was not published, or whose tag was not made: that is done now.
-    pub ended: Option<RunRecord>,
+    /// A run that had ended and left something undone: that is done now.
+    pub ended: Option<CaughtUp>,
+    /// Runs whose tags the remote has refused once more.
+    pub refused: Vec<RunId>,
     /// Records of this clone that the remote has newer runs than.
     pub set_aside: Option<SetAside>,
 }
@@ -114,12 +116,21 @@ pub fn look_out(process: Process<'_>) -> Result<Outlook, Error> {
         });
     }
     let repaired = repair_tag(site, &store, &records.state)?;
+    let repaired = repaired.map(|run| CaughtUp {
+        run,
+        what: Arrears::Tag,
+    });
     let settled = settle_tags(site, &store, &records.state)?;
     // Its run has ended, or had begun nothing: the first records are published before the first step.
     left.map_or(Ok(()), |left| site.release(&left))?;
     note_settled(process, &store, &settled)?;
     Ok(Outlook {
         ended: caught_up.or(repaired),
+        refused: {
+            let is_settled = |run: &&RunId| settled.iter().any(|record| record.run == **run);
+            let owed = records.state.site.tags_owed.iter();
+            owed.filter(|run| !is_settled(run)).cloned().collect()
+        },
         set_aside: records.set_aside,
     })
 }
@@ -298,6 +309,7 @@ fn first_record(
         unverified: plan.unverified().count(),
         counts: Counts::default(),
         unproven: Unproven::default(),
+        halted: None,
         tag: None,
         annotation: None,
         tag_owed: false,

@@ -17,6 +17,26 @@ pub struct Unpublished {
     pub outcome: Outcome,
 }
 
+/// A thing that an earlier process of this clone had left undone, and a later one has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaughtUp {
+    /// Its run.
+    pub run: RunRecord,
+    /// The thing.
+    pub what: Arrears,
+}
+
+/// A thing that a run owed which ended, or was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrears {
+    /// Its end was not published.
+    End,
+    /// Its lock was not released.
+    Lock,
+    /// Its tag was missing.
+    Tag,
+}
+
 /// The run that has ended in this clone and whose end was not published, by what is here alone.
 ///
 /// # Errors
@@ -75,7 +95,7 @@ fn left_over(process: Process<'_>) -> Result<Option<LeftOver>, Error> {
 /// # Errors
 ///
 /// [`Error::Unpublished`] where the remote still does not take it; the remote cannot be reached.
-pub fn catch_up(process: Process<'_>) -> Result<Option<RunRecord>, Error> {
+pub fn catch_up(process: Process<'_>) -> Result<Option<CaughtUp>, Error> {
     let site = process.site;
     let Some(left) = left_over(process)? else {
         return Ok(None);
@@ -95,10 +115,15 @@ pub fn catch_up(process: Process<'_>) -> Result<Option<RunRecord>, Error> {
         site.forget_lock(lock.is_none().then_some(left.lock))?;
         return Ok(None);
     };
-    let is_new = lock.is_some()
-        || store
+    let owes_records = site.audience().is_some()
+        && store
             .publication(&records.state, records.remote_tip)
             .is_some();
+    let what = match lock {
+        _ if owes_records => Some(Arrears::End),
+        Some(_) => Some(Arrears::Lock),
+        None => None,
+    };
     let files = RunFiles::of(site.repository, &site.name, &run.run);
     let end = End {
         run: &run,
@@ -115,5 +140,5 @@ pub fn catch_up(process: Process<'_>) -> Result<Option<RunRecord>, Error> {
     if run.outcome != Outcome::Interrupted {
         files.remove();
     }
-    Ok(is_new.then_some(run))
+    Ok(what.map(|what| CaughtUp { run, what }))
 }

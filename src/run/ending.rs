@@ -3,13 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use super::view::{Completion, Left};
 use crate::design::{GroupName, NodeName, RunId};
-use crate::plan::Standing;
-use crate::record::{Counts, Error, Outcome, RunFile, RunRecord, State, Store, Unproven};
-use crate::step::{LeftPods, StepId};
+use crate::journal::Entry;
+use crate::plan::{Plan, Standing};
+use crate::record::{Counts, Error, Outcome, Packed, RunFile, RunRecord, State, Store, Unproven};
+use crate::step::{LeftPods, Notes, StepId};
+
+/// The pods that drains left on their nodes.
+pub type PodsLeft = BTreeMap<StepId, LeftPods>;
+
+/// The pods that drains have noted to be left.
+pub fn pods_left(entries: &[Entry]) -> PodsLeft {
+    let notes = entries.iter().filter_map(|entry| match entry {
+        Entry::Note { step, text } if step.kind.facts().notes == Notes::LeftPods => {
+            Some((step.clone(), LeftPods::of_note(text)?))
+        }
+        Entry::Opened { .. } | Entry::Intent { .. } | Entry::Ended { .. } | Entry::Note { .. } => {
+            None
+        }
+    });
+    notes.collect()
+}
 
 /// How a run stands when the dispatcher returns.
 ///
@@ -31,8 +49,8 @@ pub struct Finished {
     pub interrupted: bool,
     /// Whether a critical group failed.
     pub critical_failed: bool,
-    /// Whether it was halted because too many nodes failed.
-    pub halted: bool,
+    /// Why it was halted, where too many nodes failed.
+    pub halted: Option<Arc<str>>,
     /// Steps that had begun and whose end is not known.
     pub under_way: Vec<StepId>,
     /// Steps whose state could not be observed, with the evidence to check. They and the steps that
@@ -116,13 +134,59 @@ impl NodeResult {
 }
 
 impl RunReport {
+    /// The report of a run whose steps stand as was summed up.
+    pub fn new(run: &RunRecord, plan: &Plan, finished: &Finished, left: &PodsLeft) -> Self {
+        let touched = finished.nodes.iter().filter(|node| node.begun);
+        let touched: FxHashSet<&NodeName> = touched.map(|node| &node.node).collect();
+        let unverified = plan.unverified().filter(|node| touched.contains(node));
+        let undrained = left.iter().filter_map(|(step, left)| {
+            Some(Undrained {
+                node: step.node.clone()?,
+                left: left.clone(),
+            })
+        });
+        Self {
+            run: run.run.clone(),
+            outcome: run.outcome,
+            groups: finished.groups.clone(),
+            nodes: finished.nodes.clone(),
+            counts: finished.counts,
+            unverified: unverified.cloned().collect(),
+            drifted: plan.left_differing(),
+            undrained: undrained.collect(),
+            unproven: run.unproven,
+            tag: run.tag.clone(),
+            halted: finished.halted.clone(),
+            undecided: finished
+                .undecided
+                .iter()
+                .map(|(step, evidence)| Undecided {
+                    step: step.clone(),
+                    evidence: evidence.clone(),
+                })
+                .collect(),
+            next: next(&run.run, run.outcome, finished),
+            duration_ms: finished.duration_ms,
+        }
+    }
+
+    /// It as a file of the records.
+    pub(super) fn packed(&self) -> Result<Packed, super::Error> {
+        let packed = Packed::new(|out| Ok(serde_json::to_writer(out, self)?));
+        let (packed, ()) = packed.map_err(|error| super::Error::Broken {
+            what: "the report of the run".to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(packed)
+    }
+
     /// The nodes of which not all is done.
     pub fn unfinished(&self) -> impl Iterator<Item = &NodeResult> {
         self.nodes.iter().filter(|node| !node.complete)
     }
 
-    /// The report of a run, where it has one that can be read. One that was interrupted and then aborted is as its record
-    /// has it.
+    /// The report of a run, where it has one that can be read. One that was interrupted and then aborted by an earlier
+    /// version is as its record has it.
     ///
     /// # Errors
     ///
@@ -138,6 +202,27 @@ impl RunReport {
             }
             report
         }))
+    }
+}
+
+/// A step that waits for a decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undecided {
+    /// The step.
+    pub step: StepId,
+    /// The evidence to check.
+    pub evidence: Arc<str>,
+}
+
+impl Undecided {
+    /// The decision in a sentence, with the command that makes it.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Self { step, evidence } = self;
+        format!(
+            "The state of `{step}` is unknown: {evidence}; then `trueup apply --resume --decide {step}=done` or `={}`.",
+            "not-begun"
+        )
     }
 }
 
@@ -178,8 +263,38 @@ pub struct RunReport {
     pub unproven: Unproven,
     /// The tag, where one was made.
     pub tag: Option<Arc<str>>,
+    /// Why it was halted, where too many nodes failed: nothing more was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub halted: Option<Arc<str>>,
+    /// Steps whose state could not be observed, each with the evidence to check: they wait for a decision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undecided: Vec<Undecided>,
     /// The next steps, one sentence each.
     pub next: Vec<Arc<str>>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
+}
+
+/// The next steps, one sentence each.
+fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
+    let mut next: Vec<String> = Vec::new();
+    for (step, evidence) in &finished.undecided {
+        let (step, evidence) = (step.clone(), evidence.clone());
+        next.push(Undecided { step, evidence }.words());
+    }
+    // The site is locked for a run that was interrupted, and what it has cordoned is its business.
+    let is_over = outcome != Outcome::Interrupted;
+    for (node, left) in finished.left.iter().filter(|_| is_over) {
+        next.push(left.next(node));
+    }
+    match outcome {
+        Outcome::Interrupted => next.push(format!(
+            "`trueup apply --resume` resumes run {run}, `trueup abort {run}` aborts it."
+        )),
+        Outcome::Failed | Outcome::SucceededWithFailures => {
+            next.push("`trueup plan` shows the remaining changes.".to_owned());
+        }
+        Outcome::Succeeded | Outcome::Running | Outcome::Abandoned => {}
+    }
+    next.into_iter().map(Arc::from).collect()
 }

@@ -141,7 +141,7 @@ pub enum Error {
         site: SiteName,
     },
     /// The run has ended, so that it can be neither resumed nor aborted.
-    #[error("run {run} has ended: {outcome}")]
+    #[error("run {run} has ended: {}", outcome.words())]
     Ended {
         /// The run.
         run: RunId,

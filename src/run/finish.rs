@@ -11,12 +11,12 @@ use super::records::LiveRecords;
 use super::session::Session;
 use super::tag::{self, TagFacts};
 use super::time::rfc3339;
-use crate::design::{NodeName, RunId};
+use crate::design::NodeName;
 use crate::plan::Standing;
 use crate::record::Phase;
-use crate::record::{Outcome, Packed, RunRecord, Unproven};
+use crate::record::{Outcome, RunRecord, Unproven};
 use crate::repository::Holder;
-use crate::run::{EventKind, Finished, RunReport, Undrained};
+use crate::run::{EventKind, Finished, RunReport};
 use crate::threads::lock;
 
 impl Session<'_> {
@@ -48,7 +48,6 @@ impl Session<'_> {
             lock(&self.records).renew(renewed);
         }
         let unsigned;
-        let differing = self.approved.plan.left_differing();
         let report = {
             let mut records = lock(&self.records);
             let past_verification = records.past_verification;
@@ -64,6 +63,7 @@ impl Session<'_> {
                 finished.outcome
             };
             run.counts = finished.counts;
+            run.halted.clone_from(&finished.halted);
             run.tag = None;
             run.annotation = None;
             if run.outcome != Outcome::Interrupted {
@@ -75,7 +75,7 @@ impl Session<'_> {
                 run.tag = tag::name(run, &self.before, facts).map(Arc::from);
                 if run.tag.is_some() {
                     run.unproven = Unproven {
-                        differing: differing.len(),
+                        differing: self.approved.plan.left_differing().len(),
                         ..Unproven::of(nodes.values())
                     };
                 }
@@ -84,27 +84,8 @@ impl Session<'_> {
             }
             unsigned = tag::sign(run, self.process.site.signing.as_deref());
             RunReport {
-                run: self.run.clone(),
-                outcome: run.outcome,
-                groups: finished.groups.clone(),
-                nodes: finished.nodes.clone(),
-                counts: finished.counts,
-                unverified: self.unverified(finished),
-                drifted: differing,
-                undrained: {
-                    let left = left_pods.iter();
-                    let left = left.filter_map(|(step, left)| {
-                        Some(Undrained {
-                            node: step.node.clone()?,
-                            left: left.clone(),
-                        })
-                    });
-                    left.collect()
-                },
-                unproven: run.unproven,
-                tag: run.tag.clone(),
-                next: next(&self.run, run.outcome, finished),
                 duration_ms: run_duration(run, seconds, finished),
+                ..RunReport::new(run, self.approved.plan, finished, left_pods)
             }
         };
         if let Some(why) = unsigned {
@@ -113,25 +94,10 @@ impl Session<'_> {
                 self.run
             ));
         }
-        let packed = Packed::new(|out| Ok(serde_json::to_writer(out, &report)?));
-        let (packed, ()) = packed.map_err(|error| Error::Broken {
-            what: "the report of the run".to_owned(),
-            reason: error.to_string(),
-        })?;
+        let packed = report.packed()?;
         self.checkpoint(Some(&packed))?;
         self.close()?;
         Ok(report)
-    }
-
-    /// The nodes that it has begun to change though nothing proves that they are the ones that are meant.
-    fn unverified(&self, finished: &Finished) -> Vec<NodeName> {
-        let touched = finished.nodes.iter().filter(|node| node.begun);
-        let touched: FxHashSet<&NodeName> = touched.map(|node| &node.node).collect();
-        let unverified = self.approved.plan.unverified();
-        unverified
-            .filter(|node| touched.contains(node))
-            .cloned()
-            .collect()
     }
 
     /// Whether each node that the run has built is in the records as deployed.
@@ -257,30 +223,4 @@ fn run_duration(run: &RunRecord, now: i64, finished: &Finished) -> u64 {
 fn failed_nodes(finished: &Finished) -> impl Iterator<Item = &NodeName> {
     let failed = finished.nodes.iter().filter(|node| node.message.is_some());
     failed.map(|node| &node.node)
-}
-
-/// The next steps, one sentence each.
-fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
-    let mut next: Vec<String> = Vec::new();
-    for (step, evidence) in &finished.undecided {
-        next.push(format!(
-            "The state of `{step}` is unknown: {evidence}; then `trueup apply --resume --decide {step}=done` or `={}`.",
-            "not-begun"
-        ));
-    }
-    // The site is locked for a run that was interrupted, and what it has cordoned is its business.
-    let is_over = outcome != Outcome::Interrupted;
-    for (node, left) in finished.left.iter().filter(|_| is_over) {
-        next.push(left.next(node));
-    }
-    match outcome {
-        Outcome::Interrupted => next.push(format!(
-            "`trueup apply --resume` resumes run {run}, `trueup abort {run}` aborts it."
-        )),
-        Outcome::Failed | Outcome::SucceededWithFailures => {
-            next.push("`trueup plan` shows the remaining changes.".to_owned());
-        }
-        Outcome::Succeeded | Outcome::Running | Outcome::Abandoned => {}
-    }
-    next.into_iter().map(Arc::from).collect()
 }

@@ -55,6 +55,8 @@ pub(super) struct KnownRun {
     is_incomplete: bool,
     /// Whether workers carry it out: of the steps of a part that is open each has its beginning among the entries.
     is_divided: bool,
+    /// The events of the parts of a divided run, which its records have from its end on.
+    pub(super) events: Vec<RunEvent>,
     /// Steps that count as begun because nothing is known of them.
     suspected: FxHashSet<StepId>,
     /// The damage of the journal, for messages.
@@ -66,15 +68,13 @@ struct KnownPlan<'a> {
     effects: PlanEffects<'a>,
     steps: FxHashSet<&'a StepId>,
     /// The digests of the designs to be reached.
-    designs: FxHashMap<&'a NodeName, &'a Digests>,
+    designs: FxHashMap<&'a NodeName, Digests>,
 }
 
 impl<'a> KnownPlan<'a> {
     fn of(plan: &'a Plan) -> Self {
-        let designs = plan.changes.iter().filter_map(|change| {
-            let sections = &change.machine.as_ref()?.sections;
-            (!sections.is_empty()).then_some((&change.node, sections))
-        });
+        let changes = plan.changes.iter();
+        let designs = changes.filter_map(|change| Some((&change.node, change.digests()?)));
         Self {
             effects: PlanEffects::of(plan),
             steps: plan.steps.iter().map(|step| &step.id).collect(),
@@ -98,6 +98,7 @@ impl KnownRun {
                 is_divided: true,
                 suspected: FxHashSet::default(),
                 entries: parts.entries,
+                events: parts.events,
                 recorded: BTreeSet::new(),
                 is_newest: true,
                 damage: Vec::new(),
@@ -128,6 +129,7 @@ impl KnownRun {
                 suspected: FxHashSet::default(),
                 id: found.id,
                 entries: found.entries,
+                events: Vec::new(),
                 recorded: BTreeSet::new(),
                 is_newest: true,
                 damage,
@@ -140,6 +142,7 @@ impl KnownRun {
         let mut known = Self {
             id: found.id,
             entries: Vec::new(),
+            events: Vec::new(),
             journal: 0,
             recorded: told.ends.keys().cloned().collect(),
             is_newest: false,
@@ -281,7 +284,7 @@ impl KnownRun {
                     },
                     Some(plan),
                 ) => {
-                    let design = plan.designs.get(node).copied();
+                    let design = plan.designs.get(node);
                     // Of what design it was built cannot be told.
                     if step.kind.facts().reaches == Some(Phase::Deployed) && design.is_none() {
                         continue;
@@ -368,6 +371,16 @@ impl KnownRun {
         self.journal += self.suspected.len();
     }
 
+    /// All entries but the beginnings of steps that count as begun only because nothing is known of them.
+    pub(super) fn without_suspected(&self) -> Vec<Entry> {
+        let is_suspected = |entry: &&Entry| match entry {
+            Entry::Intent { step } => self.is_suspected(step),
+            Entry::Opened { .. } | Entry::Ended { .. } | Entry::Note { .. } => false,
+        };
+        let entries = self.entries.iter().filter(|entry| !is_suspected(entry));
+        entries.cloned().collect()
+    }
+
     /// Whether a step counts as begun only because nothing is known of it.
     pub(super) fn is_suspected(&self, step: &StepId) -> bool {
         self.suspected.contains(step)
@@ -432,6 +445,13 @@ struct Told {
     /// The nodes that other processes have worked on since the journal was written; `None`: the run was not
     /// resumed the run since.
     others: Option<BTreeSet<NodeName>>,
+}
+
+/// For how long a run was carried out, as far as its events tell, in milliseconds.
+pub(super) fn elapsed(events: &[u8]) -> u64 {
+    let lines = events.split(|byte| *byte == b'\n');
+    let events = lines.filter_map(|line| serde_json::from_slice::<RunEvent>(line).ok());
+    events.map(|event| event.elapsed_ms).max().unwrap_or(0)
 }
 
 /// The beginnings and ends of steps that the events of all checkpoints tell.
@@ -582,6 +602,7 @@ mod tests {
         let known = |entries: &[Entry]| KnownRun {
             id: None,
             entries: entries.to_vec(),
+            events: Vec::new(),
             journal: entries.len(),
             recorded: BTreeSet::new(),
             is_newest: true,

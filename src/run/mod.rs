@@ -50,17 +50,20 @@ mod tag;
 mod take_over;
 mod time;
 mod unfinished;
+mod untold;
 mod view;
 mod vouch;
 mod ways_out;
 
-pub use abandon::{Aborted, HalfDone, Look, Trace};
+pub use abandon::{Aborted, HalfDone, Inspection, Look, SumUp, Trace};
 pub use abort::abort;
 pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};
-pub use catch_up::{Unpublished, catch_up, unpublished};
+pub use catch_up::{Arrears, CaughtUp, Unpublished, catch_up, unpublished};
 pub use durations::Durations;
-pub use ending::{Finished, GroupResult, NodeResult, RunReport, Undrained};
+pub use ending::{
+    Finished, GroupResult, NodeResult, PodsLeft, RunReport, Undecided, Undrained, pods_left,
+};
 pub use error::{Error, Kind};
 pub use event::{EventKind, GateStage, RunEvent};
 pub use files::{KeptJournal, journals};

@@ -30,20 +30,25 @@ pub(super) fn repair_tag(
         return Ok(None);
     };
     let name = run.tag.as_ref().map(|tag| format!("refs/tags/{tag}"));
-    let was_here = match &name {
-        Some(name) => site
+    // The process that resumed or aborted it elsewhere may have published it.
+    let was_there = match (&name, site.audience()) {
+        (None, _) => true,
+        (Some(name), Some(remote)) => !remote
+            .ls_remote(&[name])
+            .map_err(error::repository(&site.name, "ask for a tag"))?
+            .is_empty(),
+        (Some(name), None) => site
             .repository
             .read_ref(name)
             .map_err(error::repository(&site.name, "read a tag"))?
             .is_some(),
-        None => true,
     };
     if let Some(tag) = site.make_tag(&run)? {
         // Another tag with that name there stays.
         site.push(&[tag])?;
     }
     files.remove();
-    Ok((!was_here).then_some(run))
+    Ok((!was_there).then_some(run))
 }
 
 /// Publishes the tags that the remote has refused; gives the runs whose tags are there now.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::RunFiles;
-use super::known::{KnownRun, entries_of_events};
+use super::known::{KnownRun, elapsed, entries_of_events};
 use super::part::plan_of;
 use super::site_repository::SiteRepository;
 use super::unfinished::unfinished;
@@ -22,6 +22,8 @@ pub struct KnownSteps {
     pub entries: Vec<Entry>,
     /// When each step began last, RFC 3339, as far as checkpoints have it.
     pub began: BTreeMap<StepId, Arc<str>>,
+    /// For how long it was carried out, as far as checkpoints tell, in milliseconds.
+    pub elapsed_ms: u64,
 }
 
 /// Returns what is known of the steps of a run, whether it runs, was interrupted or has ended.
@@ -57,7 +59,11 @@ pub fn known_steps(
             began.insert(step, event.time);
         }
     }
-    Ok(KnownSteps { entries, began })
+    Ok(KnownSteps {
+        entries,
+        began,
+        elapsed_ms: elapsed(&events),
+    })
 }
 
 /// Brings records of nodes up to date with what the run that has not ended has done: its checkpoints come later than that,

@@ -97,6 +97,16 @@ impl<'a> LiveRecords<'a> {
 
     /// Adds an event to those of the next checkpoint, which begin with the id of the journal.
     pub(super) fn add_event(&mut self, journal: &Arc<str>, event: &RunEvent) {
+        self.add_late(journal, event);
+        // Each of these is behind an entry of the journal.
+        self.entries += usize::from(matches!(
+            event.kind,
+            EventKind::StepStarted { attempt: 1, .. } | EventKind::StepFinished { .. }
+        ));
+    }
+
+    /// The same of an event that is told late: its entry of the journal is counted already.
+    pub(super) fn add_late(&mut self, journal: &Arc<str>, event: &RunEvent) {
         if self.events.is_none() {
             let part = Part {
                 journal: journal.clone(),
@@ -104,11 +114,6 @@ impl<'a> LiveRecords<'a> {
             self.note(&part);
         }
         self.note(event);
-        // Each of these is behind an entry of the journal.
-        self.entries += usize::from(matches!(
-            event.kind,
-            EventKind::StepStarted { attempt: 1, .. } | EventKind::StepFinished { .. }
-        ));
     }
 
     /// Takes in that a step started.

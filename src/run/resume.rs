@@ -19,6 +19,7 @@ use super::process::{Held, Process};
 use super::session::{ApprovedPlan, Begun, Session, SessionStart};
 use super::site_repository::Records;
 use super::take_over::{TakeOver, take_over};
+use super::untold::{Then, untold};
 use crate::design::{NodeDesign, NodeName};
 use crate::journal::{Decision, Entry, Journal, Replay};
 use crate::plan::Plan;
@@ -67,6 +68,7 @@ pub fn resume<'a>(
     let (journal, mut replay) = open_journal(&session, &known, entries)?;
     replay.decisions = how.decisions;
     take_in(&session, &known, &replay);
+    tell_late(&session, &replay)?;
     session.checkpoint(None)?;
     session.publish_records();
     Ok(Begun {
@@ -133,6 +135,21 @@ pub(super) fn open_journal(
         all_possibly_begun,
     };
     Ok((journal, replay))
+}
+
+/// Adds to the events what the journal tells of ended steps and they do not.
+fn tell_late(session: &Session<'_>, replay: &Replay) -> Result<(), Error> {
+    let mut records = lock(&session.records);
+    let told = session
+        .store
+        .events(&records.state, &session.run)
+        .map_err(error::records("read the events of the run"))?;
+    let known = (&replay.entries[..], &told[..]);
+    let now = session.process.time.seconds();
+    for event in untold(known, &records.run, Then::Resumed, now) {
+        records.add_late(&session.journal, &event);
+    }
+    Ok(())
 }
 
 /// Brings the records up to date with what the journal tells and they do not have.

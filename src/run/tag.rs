@@ -75,6 +75,10 @@ pub(super) fn annotation<'n>(
         0 => String::new(),
         number => format!("unverified: {number}\n"),
     };
+    let halted = run
+        .halted
+        .as_ref()
+        .map_or_else(String::new, |why| format!("halted: {why}\n"));
     let unproven: String = run
         .unproven
         .words()
@@ -85,7 +89,7 @@ pub(super) fn annotation<'n>(
         email: Arc::from(tagger.email),
         seconds: tagger.seconds,
         message: Arc::from(format!(
-            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {half_done}{} not started\n{}{unproven}{unverified}{broken}",
+            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {half_done}{} not started\n{halted}{}{unproven}{unverified}{broken}",
             run.run,
             run.action,
             run.outcome,
@@ -190,6 +194,7 @@ pub(in crate::run) mod tests {
             unverified: 0,
             counts: Counts::default(),
             unproven: Unproven::default(),
+            halted: None,
             tag: None,
             annotation: None,
             tag_owed: false,

@@ -26,7 +26,7 @@ pub fn holder(site: &SiteRepository<'_>) -> Result<Option<RunId>, Error> {
 /// [`Error::LockHeld`], [`Error::EndedElsewhere`]; the lock cannot be read.
 pub fn refuse_held(site: &SiteRepository<'_>) -> Result<(), Error> {
     let lock = site.lock()?;
-    let held = lock.filter(|lock| state_of(&lock.holder) == RunState::Running);
+    let held = lock.filter(|lock| state_of(&lock.holder) != RunState::Interrupted);
     held.map_or(Ok(()), |lock| Err(site.held(lock)))
 }
 
@@ -70,12 +70,14 @@ pub fn unfinished_run(site: &SiteRepository<'_>) -> Result<Option<UnfinishedRun>
     }))
 }
 
-/// How a run ended, or stands. A killed process cannot write that its run was interrupted: the lock that it left behind
+/// How a run ended, or stands. One that has ended elsewhere stands as these records say. A killed process cannot write that its run was interrupted: the lock that it left behind
 /// shows it. `unfinished`: the run of its site that has not ended.
 #[must_use]
 pub fn outcome_now(record: &RunRecord, unfinished: Option<&UnfinishedRun>) -> Outcome {
-    let is_at_work =
-        || unfinished.is_some_and(|run| run.run == record.run && run.state == RunState::Running);
+    let is_at_work = || {
+        let own = unfinished.filter(|run| run.run == record.run);
+        own.is_some_and(|run| run.state != RunState::Interrupted)
+    };
     match record.outcome {
         Outcome::Running if !is_at_work() => Outcome::Interrupted,
         outcome => outcome,
@@ -93,10 +95,11 @@ fn of_record(record: RunRecord, holder: Option<Holder>) -> UnfinishedRun {
     }
 }
 
-/// Whether the process that holds a lock may still be at work.
+/// How the run of a lock stands that has not ended in the records.
 fn state_of(holder: &Holder) -> RunState {
     let me = Holder::this_process("", "", "");
     match holder.is_gone(&me) {
+        _ if holder.ended => RunState::EndedElsewhere,
         true => RunState::Interrupted,
         false => RunState::Running,
     }

@@ -57,6 +57,8 @@ pub struct NodeView {
     pub planned: Kinds,
     /// Kinds that were begun.
     pub begun: Kinds,
+    /// Kinds that were begun, and refused before anything was requested.
+    pub refused: Kinds,
     /// Kinds that are done, or that need not be.
     pub achieved: Kinds,
     /// The first step that failed, and why.
@@ -89,9 +91,11 @@ impl NodeView {
     /// How its node is left whose machine is what it was, where it was taken out of service and what was to follow did not.
     #[must_use]
     pub fn left(&self) -> Option<Left> {
+        let was_requested =
+            |kind| self.achieved.has(kind) || (self.begun.has(kind) && !self.refused.has(kind));
         let is_gone = [StepKind::Destroy, StepKind::RemoveFromCluster]
             .into_iter()
-            .any(|kind| self.begun.has(kind) || self.achieved.has(kind));
+            .any(was_requested);
         if is_gone || self.planned == self.achieved {
             return None;
         }
@@ -105,7 +109,7 @@ impl NodeView {
                 true => Left::KubeletStopped,
                 false => Left::Leaving,
             }),
-            () => self.begun.has(StepKind::Drain).then_some(Left::Cordoned),
+            () => was_requested(StepKind::Drain).then_some(Left::Cordoned),
         }
     }
 }
@@ -163,6 +167,8 @@ impl Counts {
 pub(super) struct StepView<'a> {
     /// Whether it has begun.
     begun: bool,
+    /// Whether anything was requested by the time when it ended.
+    attempted: bool,
     end: Option<&'a StepOutcome>,
     notes: Vec<&'a Arc<str>>,
 }
@@ -201,12 +207,19 @@ impl<'a> View<'a> {
                 } => {
                     let view = steps.entry(step).or_default();
                     view.begun |= attempted;
+                    view.attempted = *attempted;
                     view.end = Some(outcome);
                 }
                 Entry::Note { step, text } => steps.entry(step).or_default().notes.push(text),
             }
         }
         Self(steps)
+    }
+
+    /// The steps that have begun, sorted.
+    pub(super) fn begun(&self) -> impl Iterator<Item = &'a StepId> {
+        let begun = self.0.iter().filter(|(_, view)| view.begun);
+        begun.map(|(step, _)| *step)
     }
 
     /// Whether the end of a step is known.
@@ -234,6 +247,13 @@ impl<'a> View<'a> {
             };
             if found.begun {
                 node.begun.add(kind);
+            }
+            let has_failed = matches!(
+                found.end,
+                Some(StepOutcome::Failed { .. } | StepOutcome::Unknown { .. })
+            );
+            if has_failed && !found.attempted {
+                node.refused.add(kind);
             }
             match found.end {
                 Some(StepOutcome::Failed { message } | StepOutcome::Unknown { message }) => {
@@ -336,6 +356,34 @@ mod tests {
                 view.fail(&"deploy/g/a".parse().unwrap(), &Arc::from("no boot"));
             }
             assert_eq!(view.completion(), expected, "{begun:?} {achieved:?}");
+        }
+    }
+
+    #[test]
+    fn a_drain_that_was_refused_before_it_began_leaves_nothing_cordoned() {
+        let mut plan = crate::plan::tests::saved::full();
+        let first = plan.steps.iter().position(|step| step.id.node.is_some());
+        let first = first.unwrap();
+        plan.steps[first].id.kind = StepKind::Drain;
+        let step = plan.steps[first].id.clone();
+        for (attempted, left) in [(true, Some(Left::Cordoned)), (false, None)] {
+            let entries = [
+                Entry::Intent { step: step.clone() },
+                Entry::Ended {
+                    step: step.clone(),
+                    outcome: StepOutcome::Failed {
+                        message: "etcd has no quorum".into(),
+                    },
+                    attempted,
+                    duration_ms: 1,
+                },
+            ];
+            let nodes = View::of(&entries).nodes(&plan);
+            let node = &nodes[step.node.as_ref().unwrap()];
+            assert_eq!(node.left(), left, "{attempted}");
+            let summed = crate::apply::sum_up(&plan, &entries).unwrap();
+            let found = summed.left.iter().map(|(_, left)| *left).next();
+            assert_eq!(found, left, "{attempted}");
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::ending::{RunReport, Undecided};
 use super::error::{self, Error};
 use super::part::{PartOverview, PartState, overview, plan_of};
 use super::progress::known_steps;
@@ -12,7 +13,7 @@ use super::view::{Completion, View};
 use crate::design::{NodeName, RunId};
 use crate::journal::Entry;
 use crate::plan::{Parts, Plan, RunState};
-use crate::record::RunRecord;
+use crate::record::{Outcome, RunRecord};
 
 /// The state of an interrupted run, from which each way out begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct WaysOut {
     pub resumed: Option<u64>,
     /// How long its nodes that are not complete take from their beginning.
     pub anew: Option<u64>,
+    /// Steps that wait for a decision.
+    pub undecided: Vec<Undecided>,
     /// The parts of a run that workers carry out.
     pub parts: Option<OpenParts>,
 }
@@ -93,7 +96,11 @@ impl WaysOut {
         }
         let parts = OpenParts::of(site, &record, &plan)?;
         let known = known_steps(site, (&store, &state), &record)?;
+        // The report is that of the process that was interrupted, and none has resumed the run since.
+        let report = RunReport::of(&store, &state, &record).map_err(error::records(reading))?;
+        let report = report.filter(|_| record.outcome == Outcome::Interrupted);
         Ok(Some(Self {
+            undecided: report.map_or_else(Vec::new, |report| report.undecided),
             parts,
             ..Self::of(&plan, &known.entries)
         }))

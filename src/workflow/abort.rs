@@ -9,11 +9,15 @@ use futures_util::StreamExt as _;
 use super::client::driven;
 use super::equip::in_history;
 use super::{AS_APPLIED, Checkout, Client, Equipped, Error, Failure, Purpose, equip, plan_of};
+use crate::apply;
 use crate::backend::{self, Backends, Hardware as _, Order, Probe, Reporter};
 use crate::design::{Guards, NodeName, RunId};
+use crate::journal::Entry;
+use crate::plan::Plan;
 use crate::record::Phase;
 use crate::run::{
-    self, Aborted, Interrupted, OpenSteps, Process, Seen, TakeOver, find_interrupted,
+    self, Aborted, Inspection, Interrupted, Look, OpenSteps, Process, Seen, TakeOver,
+    find_interrupted,
 };
 use crate::site::{At, Loader, locate_at};
 use crate::step::{StepId, StepKind};
@@ -51,7 +55,12 @@ pub fn abort(process: Process<'_>, request: AbortRequest<'_>) -> Result<Aborted,
         longest_request: backend::longest_request(&guards),
     };
     let look = |open: &OpenSteps| request.look(process, &found, open);
-    Ok(run::abort(process, request.run, take_over, &look)?)
+    Ok(run::abort(
+        process,
+        request.run,
+        take_over,
+        inspected_by(&look),
+    )?)
 }
 
 /// Aborts a run that is divided among workers: no worker sends anything more before it is written that it was aborted.
@@ -67,7 +76,23 @@ pub fn abort_run(
     let guards = guards_of(process, interrupted, request.checkout)?;
     let longest = backend::longest_request(&guards);
     let look = |open: &OpenSteps| request.look(process, interrupted, open);
-    Ok(run::abort_run(process, interrupted, longest, &look)?)
+    Ok(run::abort_run(
+        process,
+        interrupted,
+        longest,
+        inspected_by(&look),
+    )?)
+}
+
+/// Open steps are observed so, and all are summed up as the dispatcher does.
+fn inspected_by<'a>(look: &'a Look<'a>) -> Inspection<'a> {
+    let sum_up = &|plan: &Plan, entries: &[Entry]| {
+        let summed = apply::sum_up(plan, entries);
+        summed
+            .inspect_err(|error| log::warn!("the run cannot be summed up: {error}"))
+            .ok()
+    };
+    Inspection { look, sum_up }
 }
 
 impl AbortRequest<'_> {

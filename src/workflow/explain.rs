@@ -14,7 +14,7 @@ use crate::plan::{
     RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking, WayOut, effect,
 };
 use crate::record::NodeRecord;
-use crate::run::{Durations, KnownSteps};
+use crate::run::{Durations, KnownSteps, Undecided};
 use crate::step::StepId;
 
 /// Steps that are explained for one thing at most, and nodes that are listed.
@@ -90,6 +90,10 @@ pub struct Known<'a> {
     pub observations: Option<&'a Observations>,
     /// The flags that the blocked change of the node needs.
     pub unblocking: Option<Unblocking>,
+    /// Its steps that wait for a decision.
+    pub undecided: Vec<Undecided>,
+    /// Whether workers carry its run out, part by part.
+    pub is_divided: bool,
     /// The time, in seconds since 1970.
     pub now: i64,
 }
@@ -310,11 +314,30 @@ impl Explainer<'_> {
             ExplanationBasis::Run {
                 run, unfinished, ..
             } => match unfinished.as_ref().map(|unfinished| unfinished.state) {
+                Some(RunState::Running | RunState::Interrupted) if self.known.is_divided => {
+                    let command = |command: &str| Some(format!("trueup run {command} {run}"));
+                    ways.push(way(
+                        "workers carry it out; its parts that have not ended are carried out by `trueup run part`",
+                        command("status"),
+                    ));
+                    ways.push(way("end it, once all its parts have ended", command("end")));
+                    ways.push(way("abort it, and see what stays half-done", command("abort")));
+                }
+                Some(RunState::EndedElsewhere) => ways.push(way(
+                    "publish its records, in the clone in which it has ended",
+                    Some("trueup log".to_owned()),
+                )),
                 Some(RunState::Running) => ways.push(way(
                     "the run continues by itself; its process reports it as it goes",
                     None,
                 )),
                 Some(RunState::Interrupted) => {
+                    let undecided = self.known.undecided.iter();
+                    ways.extend(undecided.map(|undecided| {
+                        let what = format!("check it, and decide: {}", undecided.evidence);
+                        let step = &undecided.step;
+                        way(what, Some(format!("trueup apply --resume --decide {step}=done")))
+                    }));
                     ways.push(way("resume the run", Some("trueup apply --resume".to_owned())));
                     let abort = format!("trueup abort {run}");
                     ways.push(way("abort it, and see what stays half-done", Some(abort)));

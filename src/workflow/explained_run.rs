@@ -7,7 +7,7 @@ use super::{Checkout, Failure, FailureKind, Known, Thing, explain, plan_of_run};
 use crate::design::{NodeName, RunId};
 use crate::plan::{Explanation, ExplanationBasis, Plan, UnfinishedRun};
 use crate::record::{Outcome, State, Store};
-use crate::run::{Durations, SiteRepository, known_steps, unfinished_run};
+use crate::run::{Durations, RunReport, SiteRepository, known_steps, unfinished_run};
 use crate::site::{Accept, At, Depth, Detail, Settings};
 
 /// A run by which a thing is explained.
@@ -44,7 +44,7 @@ impl ExplainedRun {
         let is_under_way = unfinished.is_some() && !steps.began.is_empty();
         let outcome = match record.outcome {
             Outcome::Running | Outcome::Interrupted => None,
-            ended => Some(Arc::from(ended.to_string())),
+            ended => Some(ended),
         };
         Ok(Self {
             basis: ExplanationBasis::Run {
@@ -59,6 +59,12 @@ impl ExplainedRun {
                 },
                 durations: Durations::read(store, state)?,
                 steps,
+                undecided: match record.outcome {
+                    Outcome::Interrupted => RunReport::of(store, state, &record)?
+                        .map_or_else(Vec::new, |report| report.undecided),
+                    _ => Vec::new(),
+                },
+                is_divided: record.workers.is_some(),
                 now,
                 ..Known::default()
             },

@@ -37,6 +37,7 @@ mod rendered;
 mod renewed;
 mod resume;
 mod rules;
+mod run_now;
 mod run_spans;
 mod saved;
 mod sites;
@@ -81,6 +82,7 @@ pub use records::{follow, look_out};
 pub use rendered::RenderedDesign;
 pub use resume::{ResumeRequest, resume};
 pub use rules::{judged, rules};
+pub use run_now::{record_now, report_now};
 pub use saved::{
     commit_of_saved, not_of_a_day, plan_of, plan_of_run, saved_plan, saved_plan_with_file,
 };

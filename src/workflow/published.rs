@@ -17,11 +17,13 @@ pub fn unpublished(
         None | Some(Publication::Whole) => None,
         Some(_) if outcome == Outcome::Interrupted => None,
         Some(Publication::TagOwed { tag, why }) => Some(failure(format!(
-            "run {run} is done ({outcome}), and the remote refuses its tag `{tag}`: {why}"
+            "run {run} is done ({}), and the remote refuses its tag `{tag}`: {why}",
+            outcome.words()
         ))
         .hint("its records are published and mark the tag as owed; the next `trueup apply` retries")),
         Some(Publication::Missing { why }) => Some(failure(format!(
-            "run {run} is done ({outcome}), and not published: {why}"
+            "run {run} is done ({}), and not published: {why}",
+            outcome.words()
         ))
         .hint("nothing is lost: its records and its lock wait in this clone, and the next command here that asks the remote publishes them first, such as `trueup log`")),
     }

@@ -7,9 +7,9 @@ use super::approvals::site_signed_if_needed;
 use super::{Checkout, Client, Failure};
 use crate::design::NodeName;
 use crate::diagnostic::chain;
-use crate::record::{ExchangeOutcome, NodeRecord, RunRecord, SiteState, State, Store};
+use crate::record::{ExchangeOutcome, NodeRecord, Outcome, RunRecord, SiteState, State, Store};
 use crate::repository::{self, CommitId};
-use crate::run::{self, Connection, Outlook, Process, SetAside};
+use crate::run::{self, Arrears, CaughtUp, Connection, Outlook, Process, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours, which are
 /// returned.
@@ -34,14 +34,15 @@ pub fn follow<'s>(
             if let Ok(Some(left)) = run::unpublished(process) {
                 client.tell(&format!(
                     "warning: run {} has ended here ({}), and its end is not published",
-                    left.run, left.outcome
+                    left.run,
+                    left.outcome.words()
                 ));
             }
         }
         Connection::Shared { remote, .. } => {
             match run::catch_up(process) {
                 Ok(None) => {}
-                Ok(Some(run)) => tell_of_end(client, &run),
+                Ok(Some(caught_up)) => tell_of_end(client, &caught_up),
                 Err(error @ run::Error::Unpublished { .. }) => {
                     client.tell(&format!("warning: {error}"));
                 }
@@ -117,20 +118,43 @@ pub fn look_out(
     client: &dyn Client,
     process: Process<'_>,
 ) -> Result<Option<RunRecord>, run::Error> {
-    let Outlook { ended, set_aside } = run::look_out(process)?;
+    let Outlook {
+        ended,
+        refused,
+        set_aside,
+    } = run::look_out(process)?;
     if let Some(aside) = &set_aside {
         tell_of_set_aside(client, aside);
     }
-    if let Some(run) = &ended {
-        tell_of_end(client, run);
+    if let Some(caught_up) = &ended {
+        tell_of_end(client, caught_up);
     }
-    Ok(ended)
+    for run in refused {
+        client.tell(&format!(
+            "warning: the remote has refused the tag of run {run} once more"
+        ));
+    }
+    Ok(ended.map(|caught_up| caught_up.run))
 }
 
-/// Tells of a run whose end was published.
-fn tell_of_end(client: &dyn Client, run: &RunRecord) {
+/// Tells what was done that an earlier process had left undone.
+fn tell_of_end(client: &dyn Client, caught_up: &CaughtUp) {
+    let CaughtUp { run, what } = caught_up;
+    let ended = match run.outcome {
+        Outcome::Interrupted => "was interrupted",
+        Outcome::Running
+        | Outcome::Succeeded
+        | Outcome::SucceededWithFailures
+        | Outcome::Failed
+        | Outcome::Abandoned => "had ended",
+    };
+    let undone = match what {
+        Arrears::End => "that was not published",
+        Arrears::Lock => "its lock was not released",
+        Arrears::Tag => "its tag was missing",
+    };
     client.tell(&format!(
-        "Run {} had ended, and its end was not published: that is done now.",
+        "Run {} {ended}, and {undone}: that is done now.",
         run.run
     ));
 }

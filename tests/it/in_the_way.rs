@@ -169,8 +169,91 @@ fn what_an_abort_finds_deployed_is_recorded_so_in_another_clone() {
         aborted.contains("Found deployed, and recorded so:\n  edge-3"),
         "{aborted}"
     );
-    let planned = other.planned(&[]);
-    assert_eq!(planned, [("edge-3".to_owned(), "record".to_owned())].into());
+    assert_eq!(other.planned(&[]), [].into());
+}
+
+#[test]
+fn an_abort_records_machines_with_all_sections_of_their_design() {
+    let site = applied();
+    new_image(&site);
+    dies_in_the_deploy_of(&site, "edge-3");
+    let status = site.run(&["status", "edge-1"]).with(0).stdout;
+    assert!(!status.contains("differs"), "{status}");
+    site.run(&["abort", &run_of(&site)]).with(0);
+    let planned = site.planned(&[]);
+    assert_eq!(
+        planned,
+        [("edge-3".to_owned(), "await-ready".to_owned())].into()
+    );
+}
+
+/// The numbers of the record and of the report of a run, the standing of its machines, and the number of its steps that are
+/// explained as begun.
+fn told_of(site: &Fixture, run: &str) -> (String, String, Vec<String>, usize) {
+    let shown = site.run(&["show", run, "--format", "json"]).with(0).json();
+    let listed = site.run(&["log", "--format", "json"]).with(0).json();
+    let listed = listed["runs"].as_array().unwrap();
+    let listed = listed.iter().find(|each| each["run"] == run).unwrap();
+    assert_eq!(listed["counts"], shown["run"]["counts"]);
+    let counts = &shown["report"]["counts"];
+    assert_eq!(*counts, shown["run"]["counts"]);
+    let numbers = ["succeeded", "failed", "half_done", "not_started"];
+    let numbers = numbers.map(|name| counts[name].to_string()).join(" ");
+    let nodes = shown["report"]["nodes"].as_array().unwrap();
+    let standings = nodes.iter().map(|node| {
+        let name = node["node"].as_str().unwrap();
+        let history = site.run(&["log", name, "--format", "json", "-n", "1"]);
+        let own = &history.with(0).json()["runs"][0];
+        assert_eq!((&own["run"], &own["result"]), (&run.into(), node));
+        format!("{name} {}", node["standing"].as_str().unwrap())
+    });
+    let standings = standings.collect();
+    let outcome = shown["run"]["outcome"].as_str().unwrap().to_owned();
+    let explained = site.run(&["explain", run]).with(0).stdout;
+    (
+        outcome,
+        numbers,
+        standings,
+        explained.matches("begun").count(),
+    )
+}
+
+#[test]
+fn a_run_that_was_killed_resumed_or_aborted_is_told_alike_everywhere() {
+    for (ends, expected) in [
+        (
+            "abort",
+            ("abandoned", "2 0 1 0", ["deployed", "deployed", "deployed"]),
+        ),
+        (
+            "resume",
+            ("succeeded", "3 0 0 0", ["deployed", "deployed", "deployed"]),
+        ),
+    ] {
+        let site = applied();
+        new_image(&site);
+        dies_in_the_deploy_of(&site, "edge-3");
+        let run = run_of(&site);
+        let told = |(outcome, numbers, standings): (&str, &str, [&str; 3]), begun| {
+            let names = ["edge-1", "edge-2", "edge-3"].iter().zip(standings);
+            let standings = names.map(|(name, standing)| format!("{name} {standing}"));
+            let texts = (outcome.to_owned(), numbers.to_owned());
+            (texts.0, texts.1, standings.collect(), begun)
+        };
+        let killed = (
+            "interrupted",
+            "2 0 1 0",
+            ["deployed", "deployed", "unknown"],
+        );
+        assert_eq!(told_of(&site, &run), told(killed, 1));
+        // Its machine is built meanwhile.
+        site.run(&["status"]).with(0);
+        match ends {
+            "abort" => site.run(&["abort", &run]).with(0),
+            _ => site.run(&["apply", "--resume"]).with(0),
+        };
+        assert_eq!(told_of(&site, &run), told(expected, 0), "{ends}");
+    }
 }
 
 #[test]
@@ -205,6 +288,80 @@ fn the_hint_of_a_run_of_workers_begins_one() {
         .with(4)
         .saying(&again);
     assert!(!begun.stderr.contains("trueup apply"), "{begun:?}");
+    let effect = begun.stderr.split("--effect ").nth(1).unwrap();
+    let effect: String = effect.chars().take_while(|c| *c != '`').collect();
+    let begin = [
+        "run", "begin", &file, "--run", "nightly", "--effect", &effect,
+    ];
+    site.run(&begin).with(0);
+    site.run(&begin).with(0);
+    let other = [&begin[..], &["--nodes-per-part", "2"]].concat();
+    site.run(&other).with(4).saying("with parts of at most");
+    let explained = site.run(&["explain", &run_of(&site)]).with(0).stdout;
+    assert!(explained.contains("trueup run abort"), "{explained}");
+    assert!(!explained.contains("by itself"), "{explained}");
+}
+
+#[test]
+fn a_run_that_ended_in_another_clone_is_not_told_to_be_resumed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (site, origin) = published();
+    new_image(&site);
+    site.checkout.git(&["push", "--quiet"]);
+    // The release of the lock is refused, and with it all that goes with it.
+    let hook = origin.path().join("hooks/pre-receive");
+    let zero = "0000000000000000000000000000000000000000";
+    let refuses = format!(
+        "#!/bin/sh\nwhile read old new ref; do case $ref in */lock) [ $new = {zero} ] && exit 1;; esac; done\nexit 0\n"
+    );
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(&hook, refuses).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let apply = ["apply", "--yes", "--allow-redeploy", "all"];
+    site.run(&apply).with(9).saying("not published");
+    let other = clone(&site, &origin);
+    for command in [&["status"][..], &["log"]] {
+        let told = other.run(command).with(0);
+        let told = told.saying("has ended in another clone");
+        assert!(!told.stderr.contains("interrupted"), "{told:?}");
+        assert!(!told.stderr.contains("aborts it"), "{told:?}");
+    }
+    let run = run_of(&other);
+    let explained = other.run(&["explain", &run]).with(0).stdout;
+    assert!(!explained.contains("apply --resume"), "{explained}");
+    std::fs::remove_file(&hook).unwrap();
+    site.run(&["log"])
+        .with(0)
+        .saying("had ended, and that was not published: that is done now");
+    let quiet = site.run(&["log"]).with(0).stderr;
+    assert!(!quiet.contains("published"), "{quiet}");
+}
+
+#[test]
+fn a_run_that_too_many_failures_halted_says_so_everywhere() {
+    let site = applied();
+    site.simulator(
+        "{clock: virtual, durations: {prepare: 60, deploy: 300, destroy: 60}, faults: [{nodes: [edge-1], step: deploy, outcome: fail}]}",
+    );
+    new_image(&site);
+    let apply = [
+        "apply",
+        "--yes",
+        "--allow-redeploy",
+        "all",
+        "--max-failures",
+        "0",
+    ];
+    let told = site.run(&apply).with(7).stdout;
+    let why = "more than 0 nodes failed";
+    assert!(told.contains(&format!("halted: {why}")), "{told}");
+    let shown = site.run(&["show"]).with(0).stdout;
+    assert!(shown.contains(&format!("halted: {why}")), "{shown}");
+    let logged = site.run(&["log", "-n", "1"]).with(0).stdout;
+    assert!(logged.contains("failed (halted)"), "{logged}");
+    let tag = site.tag_names().pop().unwrap();
+    let tag = site.checkout.git(&["cat-file", "tag", &tag]);
+    assert!(tag.contains(&format!("halted: {why}\n")), "{tag}");
 }
 
 #[test]

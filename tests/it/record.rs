@@ -40,6 +40,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         unverified: 0,
         counts: Counts::default(),
         unproven: Unproven::default(),
+        halted: None,
         tag: tag.map(|kind| Arc::from(format!("{kind}/one/{id}"))),
         annotation: None,
         tag_owed: false,

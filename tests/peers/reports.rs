@@ -112,6 +112,8 @@ fn report() -> RunReport {
         undrained: Vec::new(),
         unproven: Unproven::default(),
         tag: None,
+        halted: None,
+        undecided: Vec::new(),
         next: Vec::new(),
         duration_ms: 5_000,
     }

@@ -333,7 +333,7 @@ fn a_run_halts_when_too_many_nodes_failed_and_what_runs_is_waited_for() {
         ends["prepare/h/d"],
         "skipped: halted: more than 0 nodes failed"
     );
-    assert!(finished.halted && !finished.interrupted);
+    assert!(finished.halted.is_some() && !finished.interrupted);
     assert_eq!(finished.outcome, Outcome::Failed);
 }
 

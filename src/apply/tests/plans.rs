@@ -321,6 +321,7 @@ impl Site {
                     fields: Vec::new(),
                     counts_as,
                     machine: None,
+                    inventory: None,
                     shown_only: false,
                 }
             })

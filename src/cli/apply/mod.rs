@@ -284,10 +284,20 @@ impl ApplyCommand {
 }
 
 /// Reports that a plan has nothing to do.
-fn nothing(context: &Context, command: &ApplyCommand, plan: &Plan) -> Result<u8, Failure> {
+fn nothing(
+    context: &Context,
+    command: &ApplyCommand,
+    site: &run::SiteRepository<'_>,
+    plan: &Plan,
+) -> Result<u8, Failure> {
     context.printer.tell("Nothing to do.");
     if command.workers.is_some() {
         return nothing_begun(context, command);
+    }
+    if let Some(run) = site.store()?.read()?.site.tags_owed.iter().next() {
+        let text = format!("the remote does not have the tag of run {run}, which it refused");
+        return Err(Failure::new(FailureKind::Unpublished, text)
+            .hint("the next `trueup apply` retries, once its rules take the tag"));
     }
     if command.format == ApplyFormat::Json {
         let status = airship::of_nothing(plan.request.action, plan);
@@ -365,7 +375,7 @@ fn apply_new(
         clearance,
     } = ready(context, command, checkout, site, request, shown)?;
     if planned.plan.is_empty() {
-        return nothing(context, command, &planned.plan);
+        return nothing(context, command, site, &planned.plan);
     }
     let clock = ProcessClock::new(context.printer);
     time_left(&clock, planned.guarded.guards(), &planned.plan)?;

@@ -40,7 +40,7 @@ pub(in crate::cli) fn apply_saved(
     };
     tell_left_out(context, &planned.plan, &reviewed);
     if planned.plan.is_empty() {
-        return nothing(context, command, &planned.plan);
+        return nothing(context, command, site, &planned.plan);
     }
     drop(reviewed);
     let ready = Ready {

@@ -111,8 +111,19 @@ fn has_begun(
         );
         return Err(Failure::new(FailureKind::Guard, text).hint("give this run another name"));
     }
+    if let (Some(asked), Some(workers)) = (command.nodes_per_part, workers) {
+        let cut = Parts::of(reviewed, asked).nodes_per_part;
+        if cut != workers.nodes_per_part {
+            let text = format!(
+                "run {} has begun as `{}`, with parts of at most {} nodes, not {cut}",
+                record.run, command.run, workers.nodes_per_part
+            );
+            let hint = "without `--nodes-per-part` its parts are printed as they are";
+            return Err(Failure::new(FailureKind::Guard, text).hint(hint));
+        }
+    }
     if is_over(record) {
-        let (run, name, outcome) = (&record.run, &command.run, record.outcome);
+        let (run, name, outcome) = (&record.run, &command.run, record.outcome.words());
         let text = format!(
             "run {run}, which began as `{name}`, has ended ({outcome}), and does not begin again"
         );

@@ -54,7 +54,7 @@ pub(super) fn run(context: &mut Context, command: &EndCommand) -> Result<u8, Fai
     match record(&site, &command.run)? {
         None => return Err(unknown(&site, &command.run)),
         Some(record) if is_over(&record) => {
-            let text = format!("Run {} has ended: {}.", record.run, record.outcome);
+            let text = format!("Run {} has ended: {}.", record.run, record.outcome.words());
             context.printer.tell(&text);
             return exit_code(record.outcome);
         }

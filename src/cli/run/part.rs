@@ -77,7 +77,11 @@ pub(super) fn run(context: &mut Context, command: &PartCommand) -> Result<u8, Fa
             return Ok(SKIPPED);
         }
         Some(record) if is_over(&record) => {
-            tell(format!("Run {} has ended: {}.", record.run, record.outcome));
+            tell(format!(
+                "Run {} has ended: {}.",
+                record.run,
+                record.outcome.words()
+            ));
             let is_aborted = record.outcome == Outcome::Abandoned;
             return Ok(if is_aborted { SKIPPED } else { 0 });
         }

@@ -83,7 +83,7 @@ fn text(record: &RunRecord, parts: &[PartOverview]) -> Result<String, std::fmt::
         "Run {} ({}): {}",
         Visible(record.run.as_str()),
         Visible(name),
-        record.outcome
+        record.outcome.words()
     )?;
     if parts.is_empty() {
         return Ok(text);

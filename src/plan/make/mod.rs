@@ -14,7 +14,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use super::action::{Action, Does, Request};
 use super::allowance::{Allowance, Allowed};
-use super::covered::Covering;
+use super::covered::{Covering, SECTION_LEFT_OUT};
 use super::etcd::Clusters;
 use super::input::{Error, Input};
 use super::item::Item;
@@ -150,6 +150,9 @@ fn cover(site: &Guarded, settled: &mut Settled<'_>, steps: &[Step]) {
     for item in &mut settled.items {
         if subjects.contains(item.subject.name) {
             item.change.machine = Some(Box::new(covering.of(&item.subject)));
+            let designed = item.subject.after;
+            let inventory = designed.and_then(|node| node.digests.get(&SECTION_LEFT_OUT));
+            item.change.inventory = inventory.copied();
         }
     }
 }

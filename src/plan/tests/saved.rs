@@ -237,6 +237,11 @@ const VERDICT: crate::plan::CheckSummary = crate::plan::CheckSummary {
     version: 1,
 };
 
+fn describe_machine(change: &mut crate::plan::Change) {
+    change.machine = Some(Box::new(machine()));
+    change.inventory = Some(crate::design::SectionDigest([8; 32]));
+}
+
 /// A plan in which every field has a value.
 pub(crate) fn full() -> Plan {
     let mut plan = rich();
@@ -310,7 +315,7 @@ pub(crate) fn full() -> Plan {
             ..crate::step::CleanStep::new("deploy", "erase_devices")
         }],
     }));
-    plan.changes[0].machine = Some(Box::new(machine()));
+    describe_machine(&mut plan.changes[0]);
     plan.options.as_of_given = true;
     (plan.options.allow_restart, plan.options.allow_reinstall) = (all(), all());
     plan.options.leaving.drain_timeout = Some(60);

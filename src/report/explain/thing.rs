@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::FORMAT_VERSION;
 use super::words::{MOST_CAUSES, explain_step, intro, standing};
 use crate::plan::{
-    Explanation, ExplanationBasis, RunState, StepCause, StepExplanation, StepStanding, StepTiming,
+    Explanation, ExplanationBasis, StepCause, StepExplanation, StepStanding, StepTiming,
     SubjectKind,
 };
 use crate::report::plan::{View, about, at_most, change, duration};
@@ -106,16 +106,13 @@ fn heading(out: &mut dyn Write, explanation: &Explanation, palette: Palette) -> 
                 }
             };
             let state = match unfinished.as_ref().map(|unfinished| unfinished.state) {
-                Some(RunState::Running) => "which is running",
-                Some(RunState::Interrupted) => "which was interrupted",
-                None => "which has ended",
+                Some(state) => state.words(),
+                None => "has ended",
             };
-            let outcome = outcome
-                .as_ref()
-                .map(|outcome| format!(": {}", Visible(outcome)));
+            let outcome = outcome.map(|outcome| format!(": {}", outcome.words()));
             writeln!(
                 out,
-                "{kind} {name} of site {site}{run}, {state}{}",
+                "{kind} {name} of site {site}{run}, which {state}{}",
                 outcome.unwrap_or_default()
             )
         }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::forecast;
 use super::words::{self, at_most, outlook, rounded};
-use crate::plan::{Action, Change, ChangeKind, Lineage, Plan, PlanEffect, RunState};
+use crate::plan::{Action, Change, ChangeKind, Lineage, Plan, PlanEffect};
 use crate::report::counted;
 
 /// The kinds in the order of the summary, and whether a 0 is worth saying.
@@ -144,11 +144,7 @@ fn of(counts: &BTreeMap<ChangeKind, usize>, kind: ChangeKind) -> usize {
 /// Why nothing is to be done.
 fn nothing(plan: &Plan) -> String {
     if let Some(run) = &plan.unfinished {
-        let state = match run.state {
-            RunState::Running => "is running",
-            RunState::Interrupted => "was interrupted",
-        };
-        return format!("Nothing is planned: run {} {state}", run.run);
+        return format!("Nothing is planned: run {} {}", run.run, run.state.words());
     }
     let differing = plan.changes.iter();
     let differing = differing.filter(|change| change.shown_only).count();

@@ -36,6 +36,7 @@ pub(super) fn change(node: &str, kind: ChangeKind, group: Option<&str>) -> Chang
         fields: Vec::new(),
         counts_as: Standing::NotStarted,
         machine: None,
+        inventory: None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 
 use rustc_hash::FxHashMap;
 
-use super::{milliseconds, role, words};
+use super::{milliseconds, role};
 use crate::design::NodeName;
 use crate::plan::Standing;
 use crate::record::{Counts, Outcome};
@@ -78,6 +78,10 @@ pub fn report(
             palette.paint(Role::Warning, word)
         )?;
     }
+    if let Some(why) = &report.halted {
+        let word = palette.paint(Role::Error, "halted:");
+        writeln!(out, "{word} {}, and nothing more was begun", Visible(why))?;
+    }
     for undrained in &report.undrained {
         writeln!(
             out,
@@ -107,7 +111,7 @@ pub fn report(
         Outcome::Failed if counts.failed > 0 && counts.succeeded == 0 => {
             "failed without a single success"
         }
-        outcome => words(outcome),
+        outcome => outcome.words(),
     };
     writeln!(
         out,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{milliseconds, role, words};
+use super::{milliseconds, role};
 use crate::journal::StepOutcome;
 use crate::report::{Palette, Role, Visible, counted, short_id};
 use crate::run::{EventKind, GroupResult, RunEvent};
@@ -64,7 +64,7 @@ pub(super) fn what(out: &mut dyn Write, kind: &EventKind, palette: Palette) -> f
             out,
             "run {} {} after {}",
             Visible(report.run.as_str()),
-            palette.paint(role(report.outcome), words(report.outcome)),
+            palette.paint(role(report.outcome), report.outcome.words()),
             milliseconds(report.duration_ms)
         ),
     }

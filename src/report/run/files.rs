@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::ending::counts;
-use super::{milliseconds, words};
+use super::milliseconds;
 use crate::record::RunRecord;
 use crate::report::escape::{markdown_code, markdown_text, xml};
 use crate::run::{Completion, GroupResult, RunReport};
@@ -27,7 +27,7 @@ pub fn show_markdown(
             out,
             "### Run {} {}\n\n{}",
             markdown_code(run.run.as_str()),
-            words(run.outcome),
+            run.outcome.words(),
             counts(&run.counts)
         ),
     }
@@ -43,7 +43,7 @@ pub fn report_markdown(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
         out,
         "### Run {} {}\n\n{}, in {}",
         markdown_code(report.run.as_str()),
-        words(report.outcome),
+        report.outcome.words(),
         counts(&report.counts),
         milliseconds(report.duration_ms)
     )?;
@@ -62,6 +62,10 @@ pub fn report_markdown(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
         let reason = markdown_text(group.reason.as_deref().unwrap_or(""));
         let name = markdown_code(group.group.as_str());
         writeln!(out, "| {name} | {result} | {reason} |")?;
+    }
+    if let Some(why) = &report.halted {
+        let why = markdown_text(why);
+        writeln!(out, "\n**Halted:** {why}, and nothing more was begun")?;
     }
     let all = report.unfinished().count();
     if all > 0 {

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 
 use super::ending::{counts, report, standing};
-use super::{FORMAT_VERSION, role, words};
+use super::{FORMAT_VERSION, role};
 use crate::design::{NodeName, RunId};
 use crate::plan::UnfinishedRun;
 use crate::record::{Outcome, Requested, RunRecord, RunSignature, SignatureVerdict};
@@ -50,9 +50,12 @@ pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Resul
         signature,
     } in runs
     {
-        let mut outcome = words(run.outcome).to_owned();
+        let mut outcome = run.outcome.words().to_owned();
         if run.partial {
             outcome.push_str(" (partial)");
+        }
+        if run.halted.is_some() {
+            outcome.push_str(" (halted)");
         }
         let mut row = vec![
             Cell::new(minutes(&run.started)),
@@ -246,7 +249,7 @@ pub fn show(
         record: run,
         signature,
     } = row;
-    let outcome = palette.paint(role(run.outcome), words(run.outcome));
+    let outcome = palette.paint(role(run.outcome), run.outcome.words());
     let title = palette.paint(Role::Strong, Visible(run.run.as_str()));
     writeln!(out, "Run {title}: {outcome}")?;
     let requested = run.requested.as_deref().map(requested);

@@ -46,18 +46,6 @@ fn role(outcome: Outcome) -> Role {
     }
 }
 
-/// An outcome in words.
-pub(super) fn words(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Running => "running",
-        Outcome::Succeeded => "succeeded",
-        Outcome::SucceededWithFailures => "succeeded with failures",
-        Outcome::Failed => "failed",
-        Outcome::Interrupted => "interrupted",
-        Outcome::Abandoned => "abandoned",
-    }
-}
-
 /// Milliseconds as people read them: `0.4 s`, `12 s`, `2 h 10 min`.
 fn milliseconds(milliseconds: u64) -> String {
     if milliseconds < 10_000 {

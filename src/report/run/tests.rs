@@ -73,6 +73,8 @@ fn ending() -> RunReport {
         undrained: Vec::new(),
         unproven: Unproven::default(),
         tag: Some("site-action-success/x/01J".into()),
+        halted: None,
+        undecided: Vec::new(),
         next: vec!["check n2, then plan again".into()],
         duration_ms: 754_000,
     }
@@ -164,6 +166,7 @@ pub(in crate::report) fn record() -> RunRecord {
         unverified: 0,
         counts: ending().counts,
         unproven: Unproven::default(),
+        halted: None,
         tag: None,
         annotation: None,
         tag_owed: false,

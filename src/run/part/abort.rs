@@ -6,7 +6,7 @@ use super::known::KnownParts;
 use super::refs::{PartRefs, is_moved};
 use super::status::{PartState, PartStatus};
 use crate::repository::Holder;
-use crate::run::abandon::{Aborted, Look};
+use crate::run::abandon::{Aborted, Inspection};
 use crate::run::abort::abort_held;
 use crate::run::error::{self, Error};
 use crate::run::interrupted::Interrupted;
@@ -29,7 +29,7 @@ pub fn abort_run(
     process: Process<'_>,
     interrupted: &Interrupted,
     longest_request: Duration,
-    look: &Look<'_>,
+    inspection: Inspection<'_>,
 ) -> Result<Aborted, Error> {
     let mut held = super::end::take(process, interrupted)?;
     let fenced = fence(process, interrupted)
@@ -39,7 +39,7 @@ pub fn abort_run(
         let _ = super::begin::give(process, &interrupted.record.run, &held, &interrupted.plan);
         return Err(error);
     }
-    abort_held(process, &interrupted.record.run, &held, look)
+    abort_held(process, &interrupted.record.run, &held, inspection)
 }
 
 /// A worker whose part was fenced.

@@ -18,13 +18,15 @@ use crate::report::json::line;
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_markdown, show_json};
 use crate::report::ways_out;
-use crate::run::{RunEvent, RunReport, WaysOut, outcome_now, unfinished_run};
+use crate::run::{RunEvent, WaysOut, outcome_now, unfinished_run};
 use crate::serve::answer::{Refusal, json};
 use crate::serve::form::{Form, of_text};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
 use crate::serve::shared::Shared;
-use crate::workflow::{Checkout, ExplainedRun, Failure, FailureKind, plan_of_run, signature_of};
+use crate::workflow::{
+    Checkout, ExplainedRun, Failure, FailureKind, plan_of_run, record_now, report_now, signature_of,
+};
 
 /// The most runs that are listed.
 const MOST: usize = 1000;
@@ -78,7 +80,7 @@ pub(in crate::serve) fn recorded_runs(
         let mut runs = Vec::new();
         for id in ids.iter().rev().take(limit) {
             if let Some(mut record) = store.run(records, id)? {
-                record.outcome = outcome(checkout, &record)?;
+                up_to_date(checkout, (store, records), &mut record)?;
                 runs.push(view(&record));
             }
         }
@@ -90,7 +92,7 @@ pub(in crate::serve) fn recorded_runs(
 pub(in crate::serve) fn recorded_run(shared: &Shared, run: &RunId) -> Result<RunView, Failure> {
     with_records(shared, |checkout, store, records| {
         let mut record = record(store, records, run)?;
-        record.outcome = outcome(checkout, &record)?;
+        up_to_date(checkout, (store, records), &mut record)?;
         Ok(view(&record))
     })
 }
@@ -113,10 +115,15 @@ fn record(store: &Store<'_>, records: &Records, run: &RunId) -> Result<RunRecord
     })
 }
 
-/// How a run ended, or stands.
-fn outcome(checkout: &Checkout<'_>, record: &RunRecord) -> Result<Outcome, Failure> {
-    let unfinished = unfinished_run(&checkout.site_here()?)?;
-    Ok(outcome_now(record, unfinished.as_ref()))
+/// Brings the record of a run up to date.
+fn up_to_date(
+    checkout: &Checkout<'_>,
+    known: (&Store<'_>, &Records),
+    record: &mut RunRecord,
+) -> Result<(), Failure> {
+    let site = checkout.site_here()?;
+    let unfinished = unfinished_run(&site)?;
+    record_now(&site, known, record, unfinished.as_ref())
 }
 
 fn view(record: &RunRecord) -> RunView {
@@ -172,8 +179,9 @@ pub(super) async fn run(
 fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure> {
     with_records(shared, |checkout, store, records| {
         let mut record = record(store, records, run)?;
-        let report = RunReport::of(store, records, &record)?;
-        record.outcome = outcome(checkout, &record)?;
+        let here = checkout.site_here()?;
+        let unfinished = unfinished_run(&here)?;
+        let report = report_now(&here, (store, records), &mut record, unfinished.as_ref())?;
         let signature = signature_of(checkout, store, records, run)?;
         let row = RunRow { record, signature };
         let mut out = String::new();
@@ -185,12 +193,11 @@ fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure>
                 return Err(Failure::new(FailureKind::NotFound, text));
             }
             (Form::Html, report) => {
-                let site = checkout.site_here()?;
                 let now = seconds(&shared.now());
                 let (plan, explanation) =
-                    ExplainedRun::whole(checkout, &site, (store, records), run, now)?;
+                    ExplainedRun::whole(checkout, &here, (store, records), run, now)?;
                 let page = RunPage {
-                    ways_out: &ways_out(run, WaysOut::now(&site, run)),
+                    ways_out: &ways_out(run, WaysOut::now(&here, run)),
                     explanation: explanation.as_ref(),
                     record: &row.record,
                     signature: row.signature.as_ref(),
@@ -330,7 +337,7 @@ fn catch_up(shared: &Shared, feed: &Feed) -> Result<(), Failure> {
             }
             feed.has_read(records.tip, lines);
         }
-        match outcome(checkout, &record)? {
+        match outcome_now(&record, unfinished_run(&checkout.site_here()?)?.as_ref()) {
             Outcome::Running => {}
             outcome => feed.end(Some(outcome)),
         }

@@ -238,7 +238,7 @@ impl<'a> Records<'a> {
     fn notes(&self, record: &RunRecord, standing: Standing) -> Result<Vec<String>, Failure> {
         let mut notes = match (standing, record.outcome) {
             (Standing::Succeeded, Outcome::Succeeded) | (Standing::Running, _) => Vec::new(),
-            (_, outcome) => vec![format!("run {} {outcome}", record.run)],
+            (_, outcome) => vec![format!("run {} {}", record.run, outcome.words())],
         };
         let report = RunReport::of(&self.store, &self.state, record)?;
         let next = report.into_iter().flat_map(|report| report.next);

@@ -27,6 +27,7 @@ use trueup::run::{
 
 use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
+use super::session::SEES_NOTHING;
 
 /// The example site, deployed, with changes of each kind in its documents: `monitor01` is relabelled; the storage of
 /// `compute11` and of its like asks for a redeploy; `monitor02` has left.
@@ -171,9 +172,12 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
     };
     let process = Process::new(&site, &actor, &Now);
     if let Ok(before) = find_interrupted(&site, None) {
-        abort(process, &before.record.run, TakeOver::default(), &|_| {
-            BTreeMap::new()
-        })
+        abort(
+            process,
+            &before.record.run,
+            TakeOver::default(),
+            SEES_NOTHING,
+        )
         .unwrap();
     }
     let begun = begin(process, proposal, &mut |_| Ok(Vec::new())).unwrap();

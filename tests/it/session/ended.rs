@@ -1,6 +1,5 @@
 //! How runs end: records, tags, and what keeps a run from beginning.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use trueup::run::{
 };
 use trueup::run::{EventKind, LeaseHolder, Process};
 
-use super::{Hand, Job, MINUTE, actor, alone, apply, holds, plan, state, tags};
+use super::{Hand, Job, MINUTE, SEES_NOTHING, actor, alone, apply, holds, plan, state, tags};
 use crate::git::Checkout;
 
 #[test]
@@ -265,7 +264,7 @@ fn a_held_lock_keeps_the_next_run_out_until_it_is_dead() {
         longest_request: MINUTE,
     };
     let process = Process::new(&site, &actor, &elsewhere);
-    let aborted = abort(process, &run, take_over, &|_| BTreeMap::new()).unwrap();
+    let aborted = abort(process, &run, take_over, SEES_NOTHING).unwrap();
     assert_eq!(
         (aborted.half_done.len(), aborted.tag),
         (0, None),

@@ -1,6 +1,5 @@
 //! Runs that were killed, gone on with or given up.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ use trueup::run::{
 use trueup::run::{EventKind, RunEvent};
 
 use super::{
-    Hand, Job, MINUTE, actor, alone, apply, carry_out, go_on, holds, move_elsewhere, move_lock,
-    plan, state, tags,
+    Hand, Job, MINUTE, SEES_NOTHING, actor, alone, apply, carry_out, go_on, holds, move_elsewhere,
+    move_lock, plan, state, tags,
 };
 use crate::git::Checkout;
 
@@ -130,7 +129,7 @@ fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_do
         Process::new(&site, &actor, &time),
         &run,
         TakeOver::default(),
-        &|_| BTreeMap::new(),
+        SEES_NOTHING,
     )
     .unwrap();
     let said: Vec<_> = aborted
@@ -150,7 +149,7 @@ fn a_killed_run_that_is_aborted_is_tagged_as_failed_and_lists_what_stays_half_do
     let refused = apply(&site, &time, &order, &[]).unwrap_err();
     assert!(matches!(refused, Error::Unfinished { .. }), "{refused}");
     let process = Process::new(&site, &actor, &time);
-    abort(process, &second, TakeOver::default(), &|_| BTreeMap::new()).unwrap();
+    abort(process, &second, TakeOver::default(), SEES_NOTHING).unwrap();
     let (report, _) = apply(&site, &time, &order, &[]).unwrap();
     assert_eq!(report.outcome, Outcome::Succeeded);
     assert!(tags(&checkout).contains(&format!("site-action-failure/one/{second}")));

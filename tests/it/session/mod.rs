@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use trueup::apply::{DispatchRequest, EventClock, NoPreconditions, execute};
+use trueup::apply::{DispatchRequest, EventClock, NoPreconditions, execute, sum_up};
 use trueup::backend::{ActError, Hardware, LeaseClock, Order, Pending, Probe};
 use trueup::design::{Digest, GroupName, NodeDesign, NodeName, SiteName, SuccessCriteria};
 use trueup::observed::ObservedNodes;
@@ -23,10 +23,16 @@ use trueup::run::{
     ApprovedPlan, Begun, Committer, Connection, Error, Interrupted, Process, Proposal, Recorder,
     Resumption, SiteRepository, TakeOver, Timekeeper, begin, resume,
 };
-use trueup::run::{LeaseHolder, RunEvent, RunReport, Stop};
+use trueup::run::{Inspection, LeaseHolder, RunEvent, RunReport, Stop};
 use trueup::step::{Need, Step, StepId, StepIndex, StepKind, Wait};
 
 use crate::git::Checkout;
+
+/// An abort that cannot observe any machine.
+pub(crate) const SEES_NOTHING: Inspection<'static> = Inspection {
+    look: &|_| BTreeMap::new(),
+    sum_up: &|plan, entries| sum_up(plan, entries).ok(),
+};
 
 const TIMEOUT: ProgramTimeout = ProgramTimeout::Unattended(Duration::from_secs(60));
 const MINUTE: Duration = Duration::from_secs(60);
@@ -179,6 +185,7 @@ fn plan(nodes: &[&str]) -> Plan {
         fields: Vec::new(),
         counts_as: Standing::NotStarted,
         machine: None,
+        inventory: None,
     };
     Plan {
         site: SiteName::from("one"),

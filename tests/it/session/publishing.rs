@@ -105,7 +105,7 @@ fn a_state_that_is_refused_at_the_end_keeps_its_lock_and_is_published_by_the_nex
     let caught_up = catch_up(Process::new(&our_site, &actor, &time))
         .unwrap()
         .unwrap();
-    assert_eq!(caught_up.run, report.run);
+    assert_eq!(caught_up.run.run, report.run);
     let tag = report.tag.unwrap();
     let expected = [
         "refs/heads/main",
@@ -223,7 +223,7 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
         standings: Default::default(),
         interrupted: false,
         critical_failed: false,
-        halted: false,
+        halted: None,
         under_way: Vec::new(),
         undecided: Vec::new(),
         left: Vec::new(),

@@ -107,7 +107,7 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
     assert!(!refs.contains(&tag) && refs.contains("refs/trueup/one/lock"));
     // The next process publishes it before anything else, and says so once.
     let outlook = look_out(Process::new(&site, &actor, &time)).unwrap();
-    assert_eq!(outlook.ended.unwrap().run, report.run);
+    assert_eq!(outlook.ended.unwrap().run.run, report.run);
     let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
     assert!(refs.contains(&tag) && !refs.contains("lock"), "{refs}");
     assert_eq!(

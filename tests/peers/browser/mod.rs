@@ -148,6 +148,7 @@ impl Draft<'_> {
             fields: if redeploys { vec![field] } else { Vec::new() },
             counts_as: Standing::NotStarted,
             machine: None,
+            inventory: None,
         };
         self.plan.changes.push(change);
     }

@@ -9,7 +9,7 @@ use crate::record::Outcome;
 use crate::report::escape::xml;
 use crate::report::html::node_name;
 use crate::report::plan::{forecast, outline, rehearsal, summary, words};
-use crate::report::run::{requested, signature_words, words as outcome_words};
+use crate::report::run::{requested, signature_words};
 use crate::report::{Role, counted, unfinished};
 
 /// Nodes of which it is shown what an approval covers.
@@ -119,7 +119,7 @@ fn of_run(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         out,
         "<h1{grave}>{} done, {failed} failed</h1>\n<p><span class=\"{class}\">{}</span></p>",
         counted(done, "machine", "machines"),
-        outcome_words(outcome)
+        outcome.words()
     )?;
     let record = run.record;
     write!(

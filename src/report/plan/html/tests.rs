@@ -461,6 +461,8 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
         undrained: Vec::new(),
         unproven: Unproven::default(),
         tag: None,
+        halted: None,
+        undecided: Vec::new(),
         next: vec!["check c2".into()],
         duration_ms: 2_000,
     };
