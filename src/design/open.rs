@@ -85,7 +85,8 @@ impl OpenField {
     }
 
     /// Whether the documents of a machine fill it.
-    fn is_filled(self, node: &NodeDesign) -> bool {
+    #[must_use]
+    pub fn is_filled(self, node: &NodeDesign) -> bool {
         let path: &[&str] = match self {
             Self::HardwareProfile => return node.hardware_profile.is_some(),
             Self::Storage => return !node.disks.is_empty(),

@@ -43,7 +43,9 @@ impl<'a> Rules<'a> {
         let mut item = if subject.is_recorded_deployed() {
             let answered = self.answered(subject);
             match self.deployed(subject, after, &answered) {
-                None if !answered.is_empty() => Some(self.adopt(subject, &answered)),
+                None if !answered.is_empty() || !self.assumed_since(subject).is_empty() => {
+                    Some(self.adopt(subject, &answered))
+                }
                 item => item,
             }
         } else if is_there(subject) {
@@ -96,10 +98,19 @@ impl<'a> Rules<'a> {
             return self.build_again(subject, record);
         }
         let mut item = Item::new(subject, ChangeKind::Adopt);
+        let assumed = self.assumed_since(subject);
+        let is_known = !answered.is_empty() || !assumed.is_empty();
+        if !assumed.is_empty() {
+            item.because(format!(
+                "is assumed to be as its documents have it: {}",
+                OpenField::in_words(&assumed)
+            ));
+        }
         item.because(match subject.record {
             _ if !answered.is_empty() => {
                 "its documents tell what was open when it was adopted".to_owned()
             }
+            Some(_) if is_known => "what was open when it was adopted is open no more".to_owned(),
             None => "is deployed, and no record says by what".to_owned(),
             Some(record) => format!("is deployed, and run {} did not complete it", record.run),
         });
@@ -121,14 +132,14 @@ impl<'a> Rules<'a> {
                 "it differs from its design: its documents have to hold what is there before it is adopted",
                 None,
             );
-        } else if !answered.is_empty() && !subject.seen.is_deployed() {
+        } else if is_known && !subject.seen.is_deployed() {
             item.block("it was not observed to carry a system", None);
         } else if self.adopt.contains(subject.name) {
             item.work.adopt = true;
             item.work.open = Some(self.open_fields(subject).into());
             // Only its record is brought up to date.
             item.promise(Standing::Deployed);
-        } else if !answered.is_empty() {
+        } else if is_known {
             item.block(
                 "its record would take the word of its documents",
                 Some("--adopt"),
@@ -150,6 +161,16 @@ impl<'a> Rules<'a> {
         self.after.open_fields(subject.name, before)
     }
 
+    /// The fields that were open when a machine was adopted, and that are assumed now.
+    fn assumed_since(&self, subject: Subject<'_>) -> Vec<OpenField> {
+        let (Some(record), Some(after)) = (subject.record, subject.after) else {
+            return Vec::new();
+        };
+        let open = self.open_fields(subject);
+        let is_assumed = |field: &&OpenField| !field.is_filled(after) && !open.contains(field);
+        record.open().iter().filter(is_assumed).copied().collect()
+    }
+
     /// The sections in which documents tell now what was open when a machine was adopted. What is told of them besides
     /// counts with that as long as it takes the place of nothing: it is on the machine already. Any other difference is a change.
     fn answered(&self, subject: Subject<'a>) -> Vec<Section> {
@@ -157,10 +178,9 @@ impl<'a> Rules<'a> {
         let Some(after) = subject.after.filter(|_| !open.is_empty()) else {
             return Vec::new();
         };
-        let still_open = self.open_fields(subject);
         let is_told = |section: &Section| {
             let mut fields = open.iter().filter(|field| field.section() == *section);
-            fields.any(|field| !still_open.contains(field))
+            fields.any(|field| field.is_filled(after))
         };
         let is_addition = |section: &Section| {
             let fields = self

@@ -299,9 +299,21 @@ fn a_machine_of_which_a_field_is_open_is_not_built_and_an_answer_changes_none() 
         &format!("assumed: [{FIELDS}]"),
     );
     fixture
-        .commit_and_apply("Nothing else is on them", &["--allow-intermediate-commits"])
+        .commit_and_apply(
+            "Nothing else is on them",
+            &["--adopt", "all", "--allow-intermediate-commits"],
+        )
         .with(0);
     assert_eq!(fixture.ledger(), before);
+    assert_eq!(kinds(&fixture, &[]), "");
+    // From now on another value is a change.
+    fixture.edit(
+        "edge/profiles.yaml",
+        "{image: ubuntu-24.04}",
+        "{image: ubuntu-24.04, kernel: generic}",
+    );
+    fixture.checkout.commit("Take another kernel");
+    assert_eq!(kinds(&fixture, &ANY), "redeploy");
     fixture.run(&REDEPLOY).with(0);
 }
 

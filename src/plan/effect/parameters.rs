@@ -194,7 +194,7 @@ pub(in crate::plan) struct Exception {
 }
 
 /// All parameters that do not count.
-pub(in crate::plan) const EXCEPTIONS: [Exception; 10] = [
+pub(in crate::plan) const EXCEPTIONS: [Exception; 11] = [
     Exception {
         name: "reason",
         kind: None,
@@ -236,6 +236,12 @@ pub(in crate::plan) const EXCEPTIONS: [Exception; 10] = [
         kind: None,
         clear: |all| all.verified.clear(),
         reason: "what was compared and is equal, as it was observed",
+    },
+    Exception {
+        name: "open",
+        kind: None,
+        clear: |all| all.open.clear(),
+        reason: "what no document fills, as its design and its record have it",
     },
     Exception {
         name: "deployed_at",
