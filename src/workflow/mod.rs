@@ -36,6 +36,7 @@ mod records;
 mod rendered;
 mod renewed;
 mod resume;
+mod rollout;
 mod rules;
 mod run_spans;
 mod saved;
@@ -80,6 +81,10 @@ pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, look_out};
 pub use rendered::RenderedDesign;
 pub use resume::{ResumeRequest, resume};
+pub use rollout::{
+    Called, Drift, FoundRollout, ReadState, RolloutCall, SiteRunner, StateRef, check_rollout_name,
+    find_rollout,
+};
 pub use rules::{judged, rules};
 pub use saved::{
     commit_of_saved, not_of_a_day, plan_of, plan_of_run, saved_plan, saved_plan_with_file,
