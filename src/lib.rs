@@ -55,6 +55,7 @@ pub mod remediation;
 pub mod render;
 pub mod report;
 pub mod repository;
+pub mod rollout;
 pub mod run;
 pub mod serve;
 pub mod site;

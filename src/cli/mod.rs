@@ -44,6 +44,7 @@ mod planning;
 mod policy;
 mod render;
 mod revision;
+mod rollout;
 mod run;
 mod run_bundle;
 mod run_id;
@@ -144,6 +145,9 @@ enum Command {
     /// Divide a plan among workers: its parts, their begin, their end
     #[command(subcommand)]
     Run(Box<run::RunCommand>),
+    /// Bring a revision to the sites of a repository, phase by phase
+    #[command(subcommand)]
+    Rollout(Box<rollout::RolloutCommand>),
     /// Write all that a plan is made of, or a run, to a file
     Bundle(Box<bundle::BundleCommand>),
     /// Make the plan of a bundle again and compare, or show a run
@@ -475,6 +479,7 @@ impl Command {
         match self {
             Self::Apply(_)
             | Self::Run(_)
+            | Self::Rollout(_)
             | Self::Accept(_)
             | Self::Abort(_)
             | Self::Unlock(_)
@@ -543,6 +548,7 @@ impl Command {
             },
             Self::Apply(command) => apply::run(context, &command),
             Self::Run(command) => run::run(context, &command),
+            Self::Rollout(command) => rollout::run(context, &command),
             Self::Approve(command) => approve::run(context, &command),
             Self::Log(command) => log::log(context, &command),
             Self::Show(command) => log::show(context, &command),

@@ -25,9 +25,18 @@ use crate::workflow::{
 };
 
 /// The caller of the workflows of several sites: a message that each has is shown once.
-struct OnceForAll<'c> {
+pub(super) struct OnceForAll<'c> {
     context: &'c Context,
     told: Mutex<BTreeSet<String>>,
+}
+
+impl<'c> OnceForAll<'c> {
+    pub(super) fn new(context: &'c Context) -> Self {
+        Self {
+            context,
+            told: Mutex::default(),
+        }
+    }
 }
 
 impl Client for OnceForAll<'_> {
@@ -68,11 +77,11 @@ impl Client for OnceForAll<'_> {
 }
 
 /// The common inputs of all plans.
-struct Planning<'p> {
-    client: OnceForAll<'p>,
-    connection: Connection<'p>,
-    request: &'p Request,
-    plan_request: PlanRequest,
+pub(super) struct Planning<'p> {
+    pub(super) client: OnceForAll<'p>,
+    pub(super) connection: Connection<'p>,
+    pub(super) request: &'p Request,
+    pub(super) plan_request: PlanRequest,
 }
 
 /// Plans several sites.
@@ -86,10 +95,7 @@ pub(super) fn run(context: &Context, command: &PlanCommand, scope: &Scope) -> Re
     let repository = context.repository()?;
     let found = sites::find(context, &repository, scope)?;
     let planning = Planning {
-        client: OnceForAll {
-            context,
-            told: Mutex::default(),
-        },
+        client: OnceForAll::new(context),
         connection: arguments.remote.lasting_connection(&repository)?,
         request,
         plan_request,
@@ -223,7 +229,7 @@ fn write_down(plans: &mut Plans, codes: &mut BTreeSet<u8>, mut made: Vec<Made>) 
 }
 
 /// Why a site has no plan.
-enum Unplanned {
+pub(super) enum Unplanned {
     Documents(Diagnostics),
     Failure(Failure),
 }
@@ -253,7 +259,7 @@ impl From<Failure> for Unplanned {
 
 impl Planning<'_> {
     /// Makes the plan of a site: the plan, its outlook, and the number of warnings.
-    fn one<'a>(
+    pub(super) fn one<'a>(
         &self,
         loader: &mut Loader<'a>,
         site: &SiteOfMany<'a>,

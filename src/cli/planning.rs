@@ -191,6 +191,15 @@ impl PlanArguments {
         }
     }
 
+    /// No flags but those of the remote: nothing is allowed that the documents do not allow.
+    pub(in crate::cli) fn unattended(remote: RemoteArguments) -> Self {
+        Self {
+            parallel_groups: 1,
+            remote,
+            ..Self::default()
+        }
+    }
+
     /// The settings that documents are read with.
     pub(in crate::cli) fn settings(&self, depth: Depth, detail: Detail) -> Settings {
         self.read.settings(depth, detail)

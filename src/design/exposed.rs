@@ -70,6 +70,7 @@ const TABLE: &[(&str, &[Exposed])] = &[
     ),
     (kind::RETIREMENT, &[exposed(&[], "part of a retirement")]),
     (kind::ADOPTION, &[exposed(&[], "part of an adoption")]),
+    (kind::ROLLOUT, &[exposed(&[], "part of a rollout")]),
     (kind::CLEANING, &[exposed(&[], "part of a cleaning policy")]),
     (
         kind::HARDWARE,

@@ -12,6 +12,8 @@ pub(crate) const CONFIGURATION: &str = "shipyard/DeploymentConfiguration/v1";
 pub(crate) const ETCD_CLUSTERS: &str = "promenade/EtcdClusters/v1";
 pub(crate) const RETIREMENT: &str = "trueup/NodeRetirement/v1";
 pub(crate) const ADOPTION: &str = "trueup/Adoption/v1";
+/// How a revision reaches the sites of a repository.
+pub const ROLLOUT: &str = "trueup/Rollout/v1";
 pub(crate) const CLEANING: &str = "trueup/CleaningPolicy/v1";
 /// The limits of a run on a site.
 pub const POLICY: &str = "trueup/Policy/v1";

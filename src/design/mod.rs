@@ -61,7 +61,7 @@ pub use disruption::{BlastRadius, DisruptionPolicy};
 pub use guards::{Documented, GuardOrigin, Guards};
 pub use hardware::{FirmwareTerms, HardwareSetting, HardwareValue};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
-pub use kind::{GUARDS, POLICY, SITE_DEFINITION};
+pub use kind::{GUARDS, POLICY, ROLLOUT, SITE_DEFINITION};
 pub use merge_join::MergeJoin;
 pub use names::{ClusterName, GroupName, NodeName, RunId, SiteName, name_problem};
 pub use open::OpenField;

@@ -19,6 +19,7 @@ pub mod json;
 mod natural;
 mod palette;
 pub mod plan;
+pub mod rollout;
 pub mod run;
 pub mod sites;
 mod table;

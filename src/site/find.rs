@@ -60,6 +60,8 @@ impl View<'_> {
 struct Definition {
     name: Option<String>,
     site_type: Option<String>,
+    /// The labels of the document.
+    labels: BTreeMap<Arc<str>, Arc<str>>,
     /// The other repositories that hold documents of the site, and at which revisions.
     repositories: Vec<(String, Option<String>)>,
 }
@@ -84,7 +86,15 @@ fn read_definition(bytes: &[u8]) -> Definition {
         let revision = field.node.get("revision").and_then(|node| node.as_str());
         (key.text.to_string(), revision.map(str::to_owned))
     });
+    let labels = document.at(&["metadata", "labels"]);
+    let labels = labels.and_then(|node| node.as_map());
+    let labels = labels.into_iter().flat_map(|map| map.iter());
+    let labels = labels.filter_map(|(key, field)| {
+        let value = field.node.scalar_text()?;
+        Some((key.text.clone(), Arc::from(value.as_ref())))
+    });
     Definition {
+        labels: labels.collect(),
         name: text(&["metadata", "name"]),
         site_type: text(&["data", "site_type"]),
         repositories: repositories.collect(),
@@ -273,6 +283,8 @@ pub struct FoundSite {
     pub name: String,
     /// Its `site-definition.yaml`.
     pub definition: Arc<str>,
+    /// The labels of its definition.
+    pub labels: BTreeMap<Arc<str>, Arc<str>>,
     /// Where its files are, or why it cannot be loaded.
     pub location: Result<Location, Error>,
 }
@@ -312,6 +324,8 @@ pub fn locate_all(repository: &Repository, at: At) -> Result<Vec<FoundSite>, Err
     let found = all.into_iter().map(|(name, definition, bytes)| {
         let definitions = &named[&name];
         let folder = parent(&definition).unwrap_or_default();
+        let labels = bytes.as_ref().map(|bytes| read_definition(bytes).labels);
+        let labels = labels.unwrap_or_default();
         let location = match bytes {
             Err(error) => Err(error),
             Ok(_) if definitions.len() > 1 => Err(Error::RepeatedSite {
@@ -323,6 +337,7 @@ pub fn locate_all(repository: &Repository, at: At) -> Result<Vec<FoundSite>, Err
         FoundSite {
             name,
             definition,
+            labels,
             location,
         }
     });

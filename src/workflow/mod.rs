@@ -36,6 +36,7 @@ mod records;
 mod rendered;
 mod renewed;
 mod resume;
+mod rollout;
 mod rules;
 mod run_now;
 mod run_spans;
@@ -81,6 +82,10 @@ pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, look_out};
 pub use rendered::RenderedDesign;
 pub use resume::{ResumeRequest, resume};
+pub use rollout::{
+    Called, Drift, FoundRollout, ReadState, RolloutCall, SiteRunner, StateRef, check_rollout_name,
+    find_rollout,
+};
 pub use rules::{judged, rules};
 pub use run_now::{record_now, report_now};
 pub use saved::{

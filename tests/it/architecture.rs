@@ -80,6 +80,11 @@ const MODULES: &[(&str, &[&str])] = &[
         "guard",
         &["design", "diagnostic", "observed", "record", "step"],
     ),
+    // `repository`: ids of commits, and the process that holds a site.
+    (
+        "rollout",
+        &["design", "diagnostic", "document", "guard", "repository"],
+    ),
     (
         "diff",
         &["design", "diagnostic", "document", "render", "threads"],
@@ -203,6 +208,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "record",
             "rego",
             "repository",
+            "rollout",
             "run",
             "site",
             "step",
@@ -227,6 +233,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "record",
             "remediation",
             "render",
+            "rollout",
             "run",
             "step",
             "threads",
@@ -292,6 +299,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "render",
             "report",
             "repository",
+            "rollout",
             "run",
             "serve",
             "site",
@@ -350,6 +358,7 @@ const PURE: &[&str] = &[
     "plan",
     "check",
     "adopt",
+    "rollout",
 ];
 
 /// What the pure modules do not know.

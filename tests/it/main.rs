@@ -149,6 +149,8 @@ mod render_vectors;
 #[cfg(test)]
 mod repository;
 #[cfg(test)]
+mod rollout;
+#[cfg(test)]
 mod secrets;
 #[cfg(unix)]
 #[cfg(test)]

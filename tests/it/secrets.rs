@@ -193,6 +193,31 @@ fn judge(fixture: &Fixture) {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Brings what is committed to the site by a rollout.
+fn roll_out(fixture: &Fixture) {
+    let rollout = "---\nschema: trueup/Rollout/v1\nmetadata: {name: fleet}\ndata:\n  phases: [{rest: true}]\n";
+    fixture.checkout.write("rollouts/fleet.yaml", rollout);
+    fixture.checkout.commit("A rollout");
+    for words in [
+        &["plan", "fleet"][..],
+        &["plan", "fleet", "--format", "json"],
+        &["next", "fleet"],
+        &["status", "fleet"],
+        &["status", "fleet", "--format", "json"],
+        &["explain", "fleet", "one-rack"],
+        &["pause", "fleet", "--reason", "a storm"],
+        &["resume", "fleet"],
+        &["abort", "fleet", "--reason", "no more"],
+    ] {
+        let ended = run(fixture, &[&["rollout"], words].concat());
+        assert!(
+            ![1, 64].contains(&ended.code),
+            "{words:?}: {}",
+            ended.stderr
+        );
+    }
+}
+
 /// Writes the saved plan as a DAG.
 fn export(fixture: &Fixture) {
     let folder = fixture.checkout.outside().join("dags");
@@ -567,6 +592,7 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
     run(&fixture, &["show", &run_id]).with(0);
     run(&fixture, &["show", &run_id, "--full"]).with(0);
     plan_every_action(&fixture);
+    roll_out(&fixture);
     run(&fixture, &["accept", "compute11", "--identity", "--yes"]);
     for format in ["text", "json"] {
         run(&fixture, &["trust", "--list", "--format", format]).with(0);

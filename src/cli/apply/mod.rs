@@ -229,6 +229,19 @@ pub(in crate::cli) fn resume_interrupted(
     resume(context, &command, &checkout, &site).map(|_| ())
 }
 
+/// Applies what is committed of a site, as `trueup apply --yes` does without any other flag.
+///
+/// # Errors
+///
+/// Those of that command.
+pub(in crate::cli) fn unattended(
+    context: &Context,
+    remote: &RemoteArguments,
+) -> Result<u8, Failure> {
+    let arguments = PlanArguments::unattended(remote.clone());
+    carry(context, &ApplyCommand::of(Vec::new(), true, arguments))
+}
+
 impl ApplyCommand {
     /// The command with words and flags that another one has taken.
     pub(in crate::cli) fn of(words: Vec<String>, yes: bool, arguments: PlanArguments) -> Self {

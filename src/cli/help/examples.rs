@@ -311,6 +311,32 @@ fn of_views(command: &str) -> &'static [Example] {
 /// Those of commands about runs that are divided among workers.
 fn of_workers(command: &str) -> &'static [Example] {
     match command {
+        "rollout plan" => &[(
+            "Show the phases of a rollout, and what each site would do",
+            "trueup rollout plan fleet",
+        )],
+        "rollout next" => &[
+            ("Do what may be done now", "trueup rollout next fleet"),
+            (
+                "Begin the rollout of another revision after the last one",
+                "trueup rollout next fleet --rev HEAD",
+            ),
+        ],
+        "rollout status" => &[("Show how far each site is", "trueup rollout status fleet")],
+        "rollout pause" => &[(
+            "Begin no further site",
+            "trueup rollout pause fleet --reason storm",
+        )],
+        "rollout resume" => &[("Resume a paused rollout", "trueup rollout resume fleet")],
+        "rollout abort" => &[(
+            "End a rollout for good",
+            "trueup rollout abort fleet --reason replaced",
+        )],
+        "rollout explain" => &[(
+            "Explain why a site is held",
+            "trueup rollout explain fleet edge-7",
+        )],
+        "rollout" => &[("Do what may be done now", "trueup rollout next fleet")],
         "run parts" => &[(
             "Show the parts of a saved plan, of at most 16 nodes each",
             "trueup run parts site.plan --nodes-per-part 16",

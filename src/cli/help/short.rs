@@ -58,7 +58,9 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     ),
     (
         "Carry out",
-        &["apply", "run", "accept", "abort", "unlock", "migrate"],
+        &[
+            "apply", "run", "rollout", "accept", "abort", "unlock", "migrate",
+        ],
     ),
     ("Keep", &["bundle", "replay", "export", "serve"]),
     ("Help", &["actions", "completions", "man", "help"]),

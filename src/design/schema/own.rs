@@ -6,7 +6,7 @@
 use super::super::kind;
 
 /// `schema` of a document, and the text of the JSON Schema (2020-12) for its data.
-pub(super) const OWN: [(&str, &str); 21] = [
+pub(super) const OWN: [(&str, &str); 22] = [
     (
         kind::NODE,
         include_str!("../../../schemas/drydock.BaremetalNode.v1.json"),
@@ -58,6 +58,10 @@ pub(super) const OWN: [(&str, &str); 21] = [
     (
         kind::ADOPTION,
         include_str!("../../../schemas/trueup.Adoption.v1.json"),
+    ),
+    (
+        kind::ROLLOUT,
+        include_str!("../../../schemas/trueup.Rollout.v1.json"),
     ),
     (
         kind::CLEANING,

@@ -21,7 +21,7 @@ const WALKED: [&str; 7] = [
 ];
 
 /// The kinds that are not walked, and why.
-const NOT_WALKED: [(&str, &str); 16] = [
+const NOT_WALKED: [(&str, &str); 17] = [
     (
         "deckhand/DataSchema/v1",
         "what documents may hold, which validation checks",
@@ -55,6 +55,10 @@ const NOT_WALKED: [(&str, &str); 16] = [
     (
         "trueup/Adoption/v1",
         "no plan deploys what is open; an adoption stands in the steps",
+    ),
+    (
+        "trueup/Rollout/v1",
+        "in which order sites get a revision: the plan of none has anything of it",
     ),
     (
         "trueup/CleaningPolicy/v1",

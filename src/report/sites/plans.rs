@@ -65,7 +65,7 @@ impl PlanState {
         }
     }
 
-    fn shown(self) -> (Role, &'static str) {
+    pub(in crate::report) fn shown(self) -> (Role, &'static str) {
         match self {
             Self::Failed => (Role::Error, "failed"),
             Self::Blocked => (Role::Destructive, "blocked"),

@@ -1,0 +1,316 @@
+//! The state of a rollout: the file that its ref holds.
+//!
+//! Every account that can push to the remote can write it. It is bounded and checked before it counts, and it decides the
+//! order of sites alone: each run is an ordinary one, under the guards and approvals of its site.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::design::{RunId, SectionDigest, name_problem};
+use crate::repository::{CommitId, Holder};
+
+/// The version of the format that is written.
+const FORMAT_VERSION: u32 = 1;
+/// The largest file that is read: those of 10,000 sites are of half that size.
+pub const MOST_BYTES: u64 = 16 << 20;
+/// The longest text in it.
+const MOST_TEXT: usize = 2_000;
+
+/// A time in seconds since 1970, written as RFC 3339 in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub i64);
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_second(self.0) {
+            Ok(time) => write!(f, "{time}"),
+            Err(_) => f.write_str("never"),
+        }
+    }
+}
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let time: jiff::Timestamp = text
+            .parse()
+            .map_err(|_| serde::de::Error::custom("a time is not of the form of RFC 3339"))?;
+        Ok(Self(time.as_second()))
+    }
+}
+
+/// An operator's word on a rollout: a pause, or an end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decree {
+    /// Why.
+    pub reason: Arc<str>,
+    /// By whom.
+    pub by: Arc<str>,
+    /// When.
+    pub at: Instant,
+}
+
+/// How a site is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SiteResult {
+    /// Not begun.
+    Pending,
+    /// A process has begun it.
+    Running,
+    /// At the revision of the rollout.
+    Succeeded,
+    /// Its run failed, or it drifted in its soak.
+    Failed,
+    /// Not begun, or interrupted: something stands in the way, which `why` tells.
+    Held,
+}
+
+impl SiteResult {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Held => "held",
+        }
+    }
+}
+
+/// The progress of a site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SiteProgress {
+    /// How it is.
+    pub result: SiteResult,
+    /// The commit that it got, or is to get.
+    pub revision: Arc<str>,
+    /// Its run, where one was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// Why it is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<Arc<str>>,
+    /// When it was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Instant>,
+    /// The process that began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Box<Holder>>,
+    /// When its result was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Instant>,
+    /// Until when it has to be without drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak_until: Option<Instant>,
+    /// When it was found without drift after its soak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soaked: Option<Instant>,
+    /// How many nodes its run worked on.
+    #[serde(default)]
+    pub nodes: usize,
+    /// How many of them failed.
+    #[serde(default)]
+    pub failed_nodes: usize,
+}
+
+impl SiteProgress {
+    /// A site of which nothing is known yet.
+    #[must_use]
+    pub fn new(result: SiteResult, revision: CommitId) -> Self {
+        Self {
+            result,
+            revision: Arc::from(revision.to_string()),
+            run: None,
+            why: None,
+            begun: None,
+            holder: None,
+            ended: None,
+            soak_until: None,
+            soaked: None,
+            nodes: 0,
+            failed_nodes: 0,
+        }
+    }
+
+    /// Whether it is proven: at the revision, and its soak has ended without drift.
+    #[must_use]
+    pub fn is_proven(&self, soak: u64) -> bool {
+        self.result == SiteResult::Succeeded && (soak == 0 || self.soaked.is_some())
+    }
+
+    /// Adds a reason, cut to the length that one may have.
+    #[must_use]
+    pub fn because(mut self, why: &str) -> Self {
+        self.why = Some(Arc::from(bounded(why)));
+        self
+    }
+}
+
+/// A text as it may stand in a state.
+fn bounded(text: &str) -> String {
+    let plain = text
+        .chars()
+        .map(|each| if each.is_control() { ' ' } else { each });
+    plain.take(MOST_TEXT / 4).collect()
+}
+
+/// The state of a rollout.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RolloutState {
+    /// The version of its format.
+    pub format_version: u32,
+    /// Which rollout.
+    pub rollout: Arc<str>,
+    /// The commit that the sites get.
+    pub revision: Arc<str>,
+    /// Digest of the data of its document there.
+    pub document: SectionDigest,
+    /// The phase that is under way, counted from 1.
+    pub phase: usize,
+    /// When it was begun.
+    pub begun: Instant,
+    /// The pause, where it is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Decree>,
+    /// The end, where it was aborted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aborted: Option<Decree>,
+    /// The sites of which something is known.
+    pub sites: BTreeMap<Arc<str>, SiteProgress>,
+}
+
+/// Why a state cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the state of rollout `{rollout}` cannot be used: {why}")]
+pub struct StateError {
+    /// Which rollout.
+    pub rollout: String,
+    /// Why.
+    pub why: String,
+}
+
+impl RolloutState {
+    /// A rollout that begins.
+    #[must_use]
+    pub fn new(rollout: &str, revision: CommitId, document: SectionDigest, begun: i64) -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            rollout: Arc::from(rollout),
+            revision: Arc::from(revision.to_string()),
+            document,
+            phase: 1,
+            begun: Instant(begun),
+            paused: None,
+            aborted: None,
+            sites: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the file of a rollout.
+    ///
+    /// # Errors
+    ///
+    /// It is no state of this rollout.
+    pub fn read(rollout: &str, bytes: &[u8]) -> Result<Self, StateError> {
+        let refused = |why: String| StateError {
+            rollout: rollout.to_owned(),
+            why,
+        };
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(refused(format!(
+                "it has {} bytes, more than any has",
+                bytes.len()
+            )));
+        }
+        #[derive(Deserialize)]
+        struct Version {
+            format_version: u32,
+        }
+        let broken = |error: serde_json::Error| refused(format!("it cannot be read: {error}"));
+        let version: Version = serde_json::from_slice(bytes).map_err(broken)?;
+        if version.format_version > FORMAT_VERSION {
+            let why = format!(
+                "it was written in format {} by a newer trueup; this one reads format {FORMAT_VERSION}",
+                version.format_version
+            );
+            return Err(refused(why));
+        }
+        let state: Self = serde_json::from_slice(bytes).map_err(broken)?;
+        state.check(rollout).map_err(refused)?;
+        Ok(state)
+    }
+
+    fn check(&self, rollout: &str) -> Result<(), String> {
+        if *self.rollout != *rollout {
+            return Err(format!(
+                "it is that of rollout `{}`",
+                bounded(&self.rollout)
+            ));
+        }
+        if self.revision.parse::<CommitId>().is_err() {
+            return Err("its revision is no commit".to_owned());
+        }
+        let decrees = self.paused.iter().chain(&self.aborted);
+        let mut texts: Vec<&Arc<str>> = decrees.flat_map(|each| [&each.reason, &each.by]).collect();
+        for (name, site) in &self.sites {
+            if let Some(problem) = name_problem(name) {
+                return Err(format!("a site's name `{}` {problem}", bounded(name)));
+            }
+            if site.revision != self.revision {
+                return Err(format!(
+                    "site `{name}` has another revision than the rollout"
+                ));
+            }
+            texts.extend(&site.why);
+            if site
+                .run
+                .as_ref()
+                .is_some_and(|run| name_problem(run.as_str()).is_some())
+            {
+                return Err(format!(
+                    "the run of site `{name}` has no id that a run can have"
+                ));
+            }
+        }
+        let is_bad =
+            |text: &&Arc<str>| text.len() > MOST_TEXT || text.chars().any(char::is_control);
+        match texts.iter().any(is_bad) {
+            true => Err("a text in it is too long, or has control characters".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// The bytes of its file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written, which does not happen.
+    pub fn write(&self) -> Result<Vec<u8>, StateError> {
+        serde_json::to_vec_pretty(self).map_err(|error| StateError {
+            rollout: self.rollout.to_string(),
+            why: error.to_string(),
+        })
+    }
+
+    /// How a site is.
+    #[must_use]
+    pub fn result(&self, site: &str) -> SiteResult {
+        let known = self.sites.get(site);
+        known.map_or(SiteResult::Pending, |site| site.result)
+    }
+}
