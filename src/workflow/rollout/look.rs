@@ -184,6 +184,10 @@ impl Judging<'_> {
                     "run {run} was interrupted: `trueup apply --resume --site {site}` resumes it, `trueup abort {run} --site {site}` aborts it"
                 ),
             ),
+            (RunState::EndedElsewhere, _) => self.held(
+                Some(run),
+                &format!("run {run} has ended in another clone, and its records are not published: `trueup log` there does that"),
+            ),
             (RunState::Running, Some(entry))
                 if entry.result == SiteResult::Running && !self.is_gone(Some(entry)) =>
             {

@@ -595,7 +595,7 @@ fn held_kind(look: &Look) -> FailureKind {
     };
     match run.map(|run| run.state) {
         Some(RunState::Interrupted) => FailureKind::Interrupted,
-        Some(RunState::Running) => FailureKind::Locked,
+        Some(RunState::Running | RunState::EndedElsewhere) => FailureKind::Locked,
         None => FailureKind::Error,
     }
 }
