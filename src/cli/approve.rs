@@ -211,6 +211,11 @@ fn statement(
     site: &SiteRepository<'_>,
     plan: &Plan,
 ) -> Result<(String, Timestamp), Failure> {
+    if command.expires == 0 {
+        let text = "an approval that counts for no time approves nothing";
+        return Err(Failure::new(FailureKind::Usage, text)
+            .hint("leave `--expires` away, or give it hours such as `72h`"));
+    }
     let issued = Timestamp::from_second(context.now().as_second()).unwrap_or(Timestamp::MIN);
     let lasts = SignedDuration::from_secs(i64::try_from(command.expires).unwrap_or(i64::MAX));
     let expires = issued.checked_add(lasts).ok().filter(|_| lasts <= LONGEST);

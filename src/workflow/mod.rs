@@ -65,7 +65,7 @@ pub use collections::{
     Comparison, Problem, Version,
 };
 pub use compared::applied;
-pub use consent::{Consent, Operator, admitted, listed};
+pub use consent::{Consent, Operator, Origin, admitted, listed};
 pub use equip::{Equipped, Purpose, equip, in_history};
 pub use error::Error;
 pub use etcd::observe_etcd;

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::protected::allowed_signers;
+use super::protected::{Counting, allowed_signers};
+use super::runs::SigningRules;
 use super::signers::{self, Signer};
 use super::statement::NAMESPACE;
 use crate::design::{ApprovalPolicy, BreakGlassPolicy, Policy};
@@ -29,8 +30,8 @@ pub struct Gate {
     pub(super) break_glass: Option<BreakGlassPolicy>,
     /// Whether the documents of the plan may ask for signatures themselves.
     pub(super) policy_asks: bool,
-    /// Whether the run has to be signed.
-    pub(super) demands_signed: bool,
+    /// The rules by each of which the run has to be signed; none: it need not be.
+    pub(super) signing: Vec<SigningRules>,
     /// Whether nothing holds the rules that an account with the right to push the records could not rewrite.
     pub(super) is_advisory: bool,
     /// Whether the allowed signers of the documents differ from those that are in force.
@@ -141,7 +142,16 @@ impl Gate {
             break_glass,
             // Whether the documents themselves ask is not known at a protected revision.
             policy_asks: is_protected || asks(sources.planned.as_ref().unwrap_or(newest)),
-            demands_signed: all().any(|source| source.site.guards.policy.signed_runs),
+            signing: all()
+                .filter(|source| source.site.guards.policy.signed_runs)
+                .map(|source| {
+                    SigningRules::of(&Counting {
+                        policy: &source.site.guards.policy,
+                        commit: source.commit,
+                        from: &source.name,
+                    })
+                })
+                .collect(),
             is_advisory: !(is_protected
                 || repository.state_branch()?.is_some()
                 || sources
