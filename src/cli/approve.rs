@@ -32,7 +32,7 @@ pub(super) struct ApproveCommand {
     /// The SSH key to sign with, private or public with the private one in the agent [default: git's `user.signingkey`, where `gpg.format` is `ssh`]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// How long the approval counts, up to 30 days
+    /// How long the approval counts, up to 720h (30 days)
     #[arg(long, value_name = "DURATION", default_value = "72h", value_parser = duration)]
     expires: u64,
     /// Sign without asking
@@ -146,14 +146,14 @@ fn gate(
 
 /// The principal of a key.
 fn principal(gate: &Gate, public: &PublicKey) -> Result<Arc<str>, Failure> {
-    let from = gate.from().ok_or_else(|| {
+    gate.from().ok_or_else(|| {
         Failure::error("the Policy of the site asks for no approvals").hint(
             "`approvals` of the Policy names the plans that need some; it counts once it is applied",
         )
     })?;
     let signer = gate.signer(public).ok_or_else(|| {
-        let text = format!("the key {public:?} is not one of the allowed signers at {from}");
-        Failure::new(FailureKind::Guard, text)
+        let text = format!("the key {public:?} may not approve:");
+        Failure::new(FailureKind::Guard, text).details(gate.lacks(public))
     })?;
     Ok(Arc::from(signer.principal.as_str()))
 }

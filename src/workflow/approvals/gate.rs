@@ -22,6 +22,8 @@ pub struct Gate {
     pub(super) rules: Vec<Rules>,
     /// The signers that all of these have, or why there are none.
     pub(super) signers: Result<Vec<Signer>, VoidSigners>,
+    /// Those of each revision that has rules.
+    pub(super) lists: Vec<SignerList>,
     /// Why the signers of the newest documents are none, if they are.
     pub(super) void: Option<VoidSigners>,
     /// The rules of the newest documents that their own signers cannot meet, where these would come in force.
@@ -36,6 +38,13 @@ pub struct Gate {
     pub(super) is_advisory: bool,
     /// Whether the allowed signers of the documents differ from those that are in force.
     pub(in crate::workflow) signers_changed: bool,
+}
+
+/// The signers of one revision.
+#[derive(Clone, Debug)]
+pub(super) struct SignerList {
+    from: Arc<str>,
+    signers: Result<Vec<Signer>, VoidSigners>,
 }
 
 /// The rules of one revision.
@@ -72,7 +81,7 @@ impl Gate {
             sources.in_force.iter().chain(own.into_iter().flatten())
         };
         let mut rules: Vec<Rules> = Vec::new();
-        let mut lists: Vec<Result<Vec<Signer>, VoidSigners>> = Vec::new();
+        let mut lists: Vec<SignerList> = Vec::new();
         let (mut void, mut unmet) = (None, Vec::new());
         for source in all() {
             let policy = &source.site.guards.policy;
@@ -91,7 +100,10 @@ impl Gate {
                     .as_ref()
                     .map_or(Vec::new(), |list| unmet_by(approvals, list));
             }
-            lists.push(list);
+            lists.push(SignerList {
+                from: source.name.clone(),
+                signers: list,
+            });
             if rules.iter().all(|known| known.policy != *approvals) {
                 let is_first = sources.in_force.is_none() && !is_protected;
                 rules.push(Rules {
@@ -106,9 +118,9 @@ impl Gate {
         let mut policies = all().map(|source| source.site.guards.policy.break_glass.as_deref());
         let first = policies.next().flatten().cloned();
         let break_glass = policies.fold(first, |all, other| Some(all?.within(other?)));
-        let mut lists = lists.into_iter();
-        let first = lists.next().unwrap_or_else(|| Ok(Vec::new()));
-        let signers = lists.fold(first, |common, list| {
+        let mut all_lists = lists.iter().map(|list| list.signers.clone());
+        let first = all_lists.next().unwrap_or_else(|| Ok(Vec::new()));
+        let signers = all_lists.fold(first, |common, list| {
             let (common, list) = (common?, list?);
             let both = common
                 .into_iter()
@@ -137,6 +149,7 @@ impl Gate {
         Ok(Self {
             rules,
             signers,
+            lists,
             void,
             unmet,
             break_glass,
@@ -173,6 +186,25 @@ impl Gate {
         signers.iter().find(|signer| signer.key == *key)
     }
 
+    /// Why a key may not approve: the revisions whose signers lack it, or are void.
+    #[must_use]
+    pub fn lacks(&self, key: &PublicKey) -> Vec<String> {
+        let lacking = self.lists.iter().filter_map(|list| {
+            let from = &list.from;
+            match &list.signers {
+                Err(void) => Some(format!(
+                    "the allowed signers (`{}`) of {from} are void: {}",
+                    void.path, void.why
+                )),
+                Ok(signers) => {
+                    let lacks = signers.iter().all(|signer| signer.key != *key);
+                    lacks.then(|| format!("it is not one of the allowed signers of {from}"))
+                }
+            }
+        });
+        lacking.collect()
+    }
+
     /// The revisions whose rules count; `None`: no plan needs approvals.
     #[must_use]
     pub fn from(&self) -> Option<Arc<str>> {
@@ -183,7 +215,7 @@ impl Gate {
 }
 
 /// The rules that some signers cannot meet, in words; none, where keys are kept for recovery that can.
-fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer]) -> Vec<String> {
+pub(super) fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer]) -> Vec<String> {
     let recovery = policy.recovery.as_ref();
     if recovery.is_some_and(|rule| people(signers, &rule.of) as u64 >= rule.count) {
         return Vec::new();

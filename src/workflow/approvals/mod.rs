@@ -32,7 +32,7 @@ use crate::repository::{
 use crate::run::{Connection, SiteRepository, time_of_id};
 
 pub use gate::{Gate, recovery_keys};
-pub(super) use protected::signer_times;
+pub(super) use protected::{signer_times, signers_problems};
 pub(super) use runs::{SigningRules, site_signed_if_needed};
 pub use runs::{run_signatures, signature_of, signing_site};
 pub use signers::Signer;

@@ -221,7 +221,7 @@ fn the_first_run_of_a_site_begins_only_with_a_key_that_will_count() {
         .commit_and_apply("Signed runs", &[])
         .with(4)
         .saying("a signature of this run would not count: its key");
-    assert_eq!(team.site.effects("deployed"), 0);
+    assert_eq!(team.origin.git(&["for-each-ref", STATE]), "");
     team.sign_as(&team.site, "ada");
     team.site.run(&["apply", "--yes"]).with(0);
     team.site.run(&PLAN).with(0);
