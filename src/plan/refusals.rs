@@ -150,7 +150,7 @@ impl Plan {
         found
     }
 
-    /// Who can end a refusal that a flag lifts, and by which command: nobody at once where the policy forbids the flag.
+    /// Returns the person who can end a refusal that a flag lifts, and the command, where the policy does not forbid the flag.
     fn by_flag(&self, flag: &str, command: &'static str) -> (&'static str, Option<&'static str>) {
         match self.guards.forbid(flag) {
             true => (

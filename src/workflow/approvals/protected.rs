@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 
-use super::gate::unmet_by;
-use super::signers::{self, Signer};
+use super::signers::{self, Signer, unmet_by};
 use super::statement::{GIT, NAMESPACE};
 use crate::design::Policy;
 use crate::diagnostic::chain;

@@ -197,6 +197,53 @@ fn options(mut text: &str) -> Result<BTreeMap<String, String>, String> {
     Ok(options)
 }
 
+/// The rules that some signers cannot meet, in words; none, where keys are kept for recovery that can.
+pub(super) fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer]) -> Vec<String> {
+    let recovery = policy.recovery.as_ref();
+    if recovery.is_some_and(|rule| people(signers, &rule.of) as u64 >= rule.count) {
+        return Vec::new();
+    }
+    let unmet = policy.rules.iter().filter_map(|rule| {
+        let (name, count, there) = (rule.scope, rule.count, people(signers, &rule.of));
+        let of = match rule.of.is_empty() {
+            true => String::new(),
+            false => format!(" of {}", rule.of.join(", ")),
+        };
+        let text = format!("`{name}` asks for {count}{of}, and {there} of them have a key there");
+        ((there as u64) < count).then_some(text)
+    });
+    unmet.collect()
+}
+
+/// How many people of a rule have a key; of a rule that names none, all.
+fn people(signers: &[Signer], of: &[Arc<str>]) -> usize {
+    let names = signers.iter().map(|signer| signer.principal.to_lowercase());
+    let known: BTreeSet<String> = names.collect();
+    let counts = |name: &&String| of.iter().any(|each| each.to_lowercase() == **name);
+    match of.is_empty() {
+        true => known.len(),
+        false => known.iter().filter(counts).count(),
+    }
+}
+
+/// How many of the people whose keys are kept for recovery have one among the allowed signers at HEAD; `None`: none are
+/// named.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn recovery_keys(repository: &Repository, policy: &Policy) -> Result<Option<usize>, Failure> {
+    let approvals = policy.approvals.as_ref();
+    let Some(recovery) = approvals.and_then(|approvals| approvals.recovery.as_ref()) else {
+        return Ok(None);
+    };
+    let (path, head) = (policy.allowed_signers(), repository.head()?);
+    let signers = allowed_signers(repository, head, path, NAMESPACE).unwrap_or_default();
+    Ok(Some(people(&signers, &recovery.of)))
+}
+
+const NOTHING_APPLIED: &str = "the planned revision, since nothing was applied yet";
+
 #[cfg(test)]
 mod tests {
     use super::*;
