@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::protected::{Counting, allowed_signers};
 use super::runs::SigningRules;
-use super::signers::{self, Signer, unmet_by};
+use super::signers::{self, Signer, people, unmet_by};
 use super::statement::NAMESPACE;
 use crate::design::{ApprovalPolicy, BreakGlassPolicy, Policy};
 use crate::repository::{PublicKey, Repository};
@@ -212,3 +212,21 @@ impl Gate {
         (!names.is_empty()).then(|| Arc::from(names.join(", and ")))
     }
 }
+
+/// How many of the people whose keys are kept for recovery have one among the allowed signers at HEAD; `None`: none are
+/// named.
+///
+/// # Errors
+///
+/// The file cannot be read.
+pub fn recovery_keys(repository: &Repository, policy: &Policy) -> Result<Option<usize>, Failure> {
+    let approvals = policy.approvals.as_ref();
+    let Some(recovery) = approvals.and_then(|approvals| approvals.recovery.as_ref()) else {
+        return Ok(None);
+    };
+    let (path, head) = (policy.allowed_signers(), repository.head()?);
+    let signers = allowed_signers(repository, head, path, NAMESPACE).unwrap_or_default();
+    Ok(Some(people(&signers, &recovery.of)))
+}
+
+const NOTHING_APPLIED: &str = "the planned revision, since nothing was applied yet";

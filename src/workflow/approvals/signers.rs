@@ -4,8 +4,10 @@
 //! that limit its key, and the key. Whatever could mean more keys or more people than a reviewer sees (patterns, lists,
 //! certificate authorities, one key of two people, options that are not known) makes the whole file void.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use crate::design::ApprovalPolicy;
 use crate::guard::SignerTime;
 use crate::repository::PublicKey;
 
@@ -216,7 +218,7 @@ pub(super) fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer]) -> Vec<Strin
 }
 
 /// How many people of a rule have a key; of a rule that names none, all.
-fn people(signers: &[Signer], of: &[Arc<str>]) -> usize {
+pub(super) fn people(signers: &[Signer], of: &[Arc<str>]) -> usize {
     let names = signers.iter().map(|signer| signer.principal.to_lowercase());
     let known: BTreeSet<String> = names.collect();
     let counts = |name: &&String| of.iter().any(|each| each.to_lowercase() == **name);
@@ -225,24 +227,6 @@ fn people(signers: &[Signer], of: &[Arc<str>]) -> usize {
         false => known.iter().filter(counts).count(),
     }
 }
-
-/// How many of the people whose keys are kept for recovery have one among the allowed signers at HEAD; `None`: none are
-/// named.
-///
-/// # Errors
-///
-/// The file cannot be read.
-pub fn recovery_keys(repository: &Repository, policy: &Policy) -> Result<Option<usize>, Failure> {
-    let approvals = policy.approvals.as_ref();
-    let Some(recovery) = approvals.and_then(|approvals| approvals.recovery.as_ref()) else {
-        return Ok(None);
-    };
-    let (path, head) = (policy.allowed_signers(), repository.head()?);
-    let signers = allowed_signers(repository, head, path, NAMESPACE).unwrap_or_default();
-    Ok(Some(people(&signers, &recovery.of)))
-}
-
-const NOTHING_APPLIED: &str = "the planned revision, since nothing was applied yet";
 
 #[cfg(test)]
 mod tests {
