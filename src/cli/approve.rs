@@ -32,7 +32,7 @@ pub(super) struct ApproveCommand {
     /// The SSH key to sign with, private or public with the private one in the agent [default: git's `user.signingkey`, where `gpg.format` is `ssh`]
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// How long the approval counts, up to 30 days
+    /// How long the approval counts, up to 720h (30 days)
     #[arg(long, value_name = "DURATION", default_value = "72h", value_parser = duration)]
     expires: u64,
     /// Sign without asking
@@ -146,14 +146,14 @@ fn gate(
 
 /// The principal of a key.
 fn principal(gate: &Gate, public: &PublicKey) -> Result<Arc<str>, Failure> {
-    let from = gate.from().ok_or_else(|| {
+    gate.from().ok_or_else(|| {
         Failure::error("the Policy of the site asks for no approvals").hint(
             "`approvals` of the Policy names the plans that need some; it counts once it is applied",
         )
     })?;
     let signer = gate.signer(public).ok_or_else(|| {
-        let text = format!("the key {public:?} is not one of the allowed signers at {from}");
-        Failure::new(FailureKind::Guard, text)
+        let text = format!("the key {public:?} may not approve:");
+        Failure::new(FailureKind::Guard, text).details(gate.lacks(public))
     })?;
     Ok(Arc::from(signer.principal.as_str()))
 }
@@ -211,6 +211,11 @@ fn statement(
     site: &SiteRepository<'_>,
     plan: &Plan,
 ) -> Result<(String, Timestamp), Failure> {
+    if command.expires == 0 {
+        let text = "an approval that counts for no time approves nothing";
+        return Err(Failure::new(FailureKind::Usage, text)
+            .hint("leave `--expires` away, or give it hours such as `72h`"));
+    }
     let issued = Timestamp::from_second(context.now().as_second()).unwrap_or(Timestamp::MIN);
     let lasts = SignedDuration::from_secs(i64::try_from(command.expires).unwrap_or(i64::MAX));
     let expires = issued.checked_add(lasts).ok().filter(|_| lasts <= LONGEST);

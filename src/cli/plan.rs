@@ -361,9 +361,12 @@ fn saved_as(path: &Path, plan: &Plan, is_observed: bool) -> String {
     let digest = PlanEffect::of(plan).digest();
     let pin = effect::short(&digest);
     let path = path.display();
-    if plan.is_blocked() {
+    let refusals = plan.refusals().into_iter().map(|each| each.reason);
+    let refusals: Vec<String> = refusals.collect();
+    if !refusals.is_empty() {
+        let why = refusals.join("; ");
         return format!(
-            "Saved as `{path}`, effect {pin}; changes in it are blocked, so that `trueup apply` refuses it."
+            "Saved as `{path}`, effect {pin}; `trueup apply` refuses it as it stands: {why}."
         );
     }
     let command = apply_command(plan, &path);

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::report::sites::{Validated, Validation};
 use crate::report::{self, counted};
 use crate::site::{Depth, Detail, Loader};
-use crate::workflow::{Scope, load_each, revisions};
+use crate::workflow::{Scope, commit_of, load_each, problems_beside, revisions};
 
 use super::context::Context;
 use super::revision::RevisionArguments;
@@ -56,7 +56,10 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
         .revision
         .read
         .settings(Depth::Checked, Detail::Warnings);
-    let site = loader.load(&location, at, settings)?;
+    let mut site = loader.load(&location, at, settings)?;
+    let policy = &site.documented_guards.policy;
+    let beside = problems_beside(&repository, commit_of(site.at), policy);
+    site.diagnostics.extend(beside);
     let (problems, sources) = (&site.diagnostics, loader.sources());
     let mut out = String::new();
     match arguments.format {
@@ -111,15 +114,18 @@ fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> R
     let mut validation = Validation::new(sites.iter().map(sites::reported));
     load_each(&mut loader, revisions, settings, &mut |at, loaded, _| {
         let (validated, problems) = match loaded {
-            Ok(mut site) => (
-                Validated {
+            Ok(mut site) => {
+                let policy = &site.documented_guards.policy;
+                let beside = problems_beside(&repository, commit_of(site.at), policy);
+                site.diagnostics.extend(beside);
+                let validated = Validated {
                     documents: site.documents.len() + site.unexplained(),
                     nodes: site.design.nodes.len(),
                     groups: site.documented_guards.groups.len(),
                     ..Validated::default()
-                },
-                std::mem::take(&mut site.diagnostics),
-            ),
+                };
+                (validated, std::mem::take(&mut site.diagnostics))
+            }
             Err(failure) => (Validated::default(), sites::unusable(&sites[at], &failure)),
         };
         validation.add(at, validated, problems);

@@ -119,6 +119,14 @@ impl PlanGuards {
         }
     }
 
+    /// Whether the policy forbids a flag, which is named without its dashes.
+    #[must_use]
+    pub fn forbid(&self, flag: &str) -> bool {
+        let forbidden = self.values.get("forbidden_flags");
+        let names = forbidden.and_then(Value::as_array).into_iter().flatten();
+        names.into_iter().any(|name| name == flag)
+    }
+
     /// The guards that its documents make weaker.
     pub fn loosened_by_documents(&self) -> impl Iterator<Item = &Loosened> {
         self.loosened.iter().filter(|each| each.flag.is_none())

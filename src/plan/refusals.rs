@@ -97,8 +97,18 @@ impl Plan {
                 0 => format!("the change of `{first}` is blocked"),
                 more => format!("the changes of `{first}` and {more} more are blocked"),
             };
-            let who = "the operator: allow each, or leave them out by `--skip-blocked`";
-            add(reason, who, Some("trueup plan --skip-blocked"));
+            match self.guards.forbid("skip-blocked") {
+                true => add(
+                    reason,
+                    "the operator, once none is blocked any more: the policy forbids `--skip-blocked`",
+                    None,
+                ),
+                false => add(
+                    reason,
+                    "the operator: allow each, or leave them out by `--skip-blocked`",
+                    Some("trueup plan --skip-blocked"),
+                ),
+            }
         }
         if self.is_refused_for_commits() {
             let reason = match self.history.lineage {
@@ -108,8 +118,11 @@ impl Plan {
                     "commits lie between the last site action and this one"
                 }
             };
-            let command = "trueup plan --allow-intermediate-commits";
-            add(reason.to_owned(), "the operator, by a flag", Some(command));
+            let (who, command) = self.by_flag(
+                "allow-intermediate-commits",
+                "trueup plan --allow-intermediate-commits",
+            );
+            add(reason.to_owned(), who, command);
         }
         if self.is_refused_for_loosening() {
             let mut guards: Vec<&str> = self
@@ -119,8 +132,8 @@ impl Plan {
                 .collect();
             guards.dedup();
             let reason = format!("its documents make guards weaker: {}", guards.join(", "));
-            let command = "trueup plan --allow-loosening";
-            add(reason, "the operator, by a flag", Some(command));
+            let (who, command) = self.by_flag("allow-loosening", "trueup plan --allow-loosening");
+            add(reason, who, command);
         }
         if let Some(reason) = self.reach() {
             let who = "the operator: narrow it by `--target`, part by part";
@@ -135,6 +148,17 @@ impl Plan {
             add(reason, who, None);
         }
         found
+    }
+
+    /// Returns the person who can end a refusal that a flag lifts, and the command, where the policy does not forbid the flag.
+    fn by_flag(&self, flag: &str, command: &'static str) -> (&'static str, Option<&'static str>) {
+        match self.guards.forbid(flag) {
+            true => (
+                "the author of the change, by a commit: the policy forbids the flag that allows it",
+                None,
+            ),
+            false => ("the operator, by a flag", Some(command)),
+        }
     }
 
     fn reach(&self) -> Option<String> {

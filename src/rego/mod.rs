@@ -79,5 +79,14 @@ pub fn judge(files: &[RuleFile], plan: &Plan) -> Result<Verdicts, Error> {
     child::ask(files, &input)
 }
 
+/// Finds out whether rules can be evaluated at all, on an empty plan.
+///
+/// # Errors
+///
+/// As [`judge`].
+pub fn check(files: &[RuleFile]) -> Result<(), Error> {
+    child::ask(files, "{}").map(drop)
+}
+
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::view::{Completion, Left};
 use crate::design::{GroupName, NodeName, RunId};
 use crate::journal::Entry;
-use crate::plan::{Plan, Standing};
+use crate::plan::{Action, Plan, Standing};
 use crate::record::{Counts, Error, Outcome, Packed, RunFile, RunRecord, State, Store, Unproven};
 use crate::step::{LeftPods, Notes, StepId};
 
@@ -165,7 +165,7 @@ impl RunReport {
                     evidence: evidence.clone(),
                 })
                 .collect(),
-            next: next(&run.run, run.outcome, finished),
+            next: next(run, plan.request.action, finished),
             duration_ms: finished.duration_ms,
         }
     }
@@ -276,7 +276,8 @@ pub struct RunReport {
 }
 
 /// The next steps, one sentence each.
-fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
+fn next(record: &RunRecord, action: Action, finished: &Finished) -> Vec<Arc<str>> {
+    let (run, outcome) = (&record.run, record.outcome);
     let mut next: Vec<String> = Vec::new();
     for (step, evidence) in &finished.undecided {
         let (step, evidence) = (step.clone(), evidence.clone());
@@ -291,6 +292,12 @@ fn next(run: &RunId, outcome: Outcome, finished: &Finished) -> Vec<Arc<str>> {
         Outcome::Interrupted => next.push(format!(
             "`trueup apply --resume` resumes run {run}, `trueup abort {run}` aborts it."
         )),
+        // The plan of the site does not repeat what only an action asks for.
+        Outcome::Failed | Outcome::SucceededWithFailures if action.is_targeted() => {
+            next.push(format!(
+                "`trueup plan` shows where the site differs from its design; it does not repeat `{action}`."
+            ));
+        }
         Outcome::Failed | Outcome::SucceededWithFailures => {
             next.push("`trueup plan` shows the remaining changes.".to_owned());
         }

@@ -358,20 +358,10 @@ impl Error {
             ),
             Self::Stale { .. } => "plan again, and review the differences".to_owned(),
             Self::Gone { .. } => {
-                "`trueup plan` compares the documents with the records; `--allow-intermediate-commits` skips this check"
-                    .to_owned()
+                "`trueup plan` compares the documents with the records".to_owned()
             }
             Self::IntermediateCommits { .. } | Self::Diverged { .. } | Self::Rollback { .. } => {
-                "review them with `trueup diff --base last-site-action --diff committed`; `--allow-intermediate-commits` skips this check"
-                    .to_owned()
-            }
-            Self::Blocked {
-                has_flag, has_rest, ..
-            } => {
-                let flag = has_flag.then_some("give the flags that are named");
-                let rest = has_rest.then_some("carry out the rest with `--skip-blocked`");
-                let ways: Vec<&str> = flag.into_iter().chain(rest).collect();
-                return (!ways.is_empty()).then(|| ways.join(", or "));
+                "review them with `trueup diff --base last-site-action --diff committed`".to_owned()
             }
             Self::Spent { .. } => {
                 "an approval is for one run: plan again, and have it approved with `trueup approve`".to_owned()
@@ -410,7 +400,8 @@ impl Error {
             }
             Self::Repository { source, .. } => return source.hint(),
             Self::Records { source, .. } => return source.hint(),
-            Self::NotLocked { .. } | Self::Stopped { .. } | Self::Journal(_) | Self::File { .. } | Self::Broken { .. } => {
+            // Which flags help depends on the Policy and on where the plan is from.
+            Self::Blocked { .. } | Self::NotLocked { .. } | Self::Stopped { .. } | Self::Journal(_) | Self::File { .. } | Self::Broken { .. } => {
                 return None;
             }
         })

@@ -89,7 +89,7 @@ pub use session::{ApprovedPlan, Begun, Session};
 pub use site_repository::{Connection, SetAside, SiteRepository};
 pub use stop::{Stop, StopHandle};
 pub use take_over::{TakeOver, Unlock, unlock};
-pub use time::Timekeeper;
+pub use time::{Timekeeper, time_of_id};
 pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run};
 pub use view::{Completion, Kinds, Left, NodeView, tolerated};
 pub use vouch::vouch;

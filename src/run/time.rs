@@ -28,6 +28,13 @@ pub trait Timekeeper: Sync {
     fn explain(&self, _waits_for: &str) {}
 }
 
+/// The time at which an id was made, which is a ULID.
+#[must_use]
+pub fn time_of_id(id: &str) -> Option<jiff::Timestamp> {
+    let milliseconds = ulid::Ulid::from_string(id).ok()?.timestamp_ms();
+    jiff::Timestamp::from_millisecond(i64::try_from(milliseconds).ok()?).ok()
+}
+
 /// A time as RFC 3339 in UTC.
 pub(super) fn rfc3339(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds)

@@ -17,9 +17,9 @@ use crate::site::At;
 use crate::step::FailureReason;
 use crate::workflow::{
     self, AS_APPLIED, Acting, ApplyRequest, Caller, Carried, Checkout, Client, Consent, Equipped,
-    Execution, Failure, FailureKind, Observed, Operator, PlanFile, PlanRequest, Planner, ReadyPlan,
-    RunHost, RunLimits, Steps, admitted, commit_of_saved, drive_on, signing_site, time_left,
-    unpublished,
+    Execution, Failure, FailureKind, Observed, Operator, Origin, PlanFile, PlanRequest, Planner,
+    ReadyPlan, RunHost, RunLimits, Steps, admitted, commit_of_saved, drive_on, signing_site,
+    time_left, unpublished,
 };
 
 /// Carries an action out; its status.
@@ -293,7 +293,7 @@ impl Place<'_> {
         };
         let nothing = || Failure::new(FailureKind::Stale, "the plan is of no commit");
         let (planned, commit, clearance) = consent.plan()?.ok_or_else(nothing)?;
-        admitted(site, &planned, &planned.plan, commit)?;
+        admitted(site, &planned, &planned.plan, commit, Origin::SavedPlan)?;
         Ok(ReadyPlan {
             planned,
             commit,

@@ -7,7 +7,8 @@ use super::{
     commit_of,
 };
 use crate::plan::{
-    self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, effect,
+    self, Action, Difference, IntermediateCommit, Lineage, Options, Plan, PlanEffect, PlanGuards,
+    effect,
 };
 use crate::repository::CommitId;
 use crate::run::{self, SiteRepository, admit};
@@ -70,7 +71,13 @@ impl Consent<'_> {
             let text = format!("the plan is made as of {day}, and today is {today}");
             return Err(Failure::new(FailureKind::Guard, text).hint("plan again"));
         }
-        admitted(self.site, &planned, self.reviewed, commit)?;
+        admitted(
+            self.site,
+            &planned,
+            self.reviewed,
+            commit,
+            Origin::SavedPlan,
+        )?;
         self.is_fresh(&planned)?;
         let clearance = self.cleared(&planned, self.reviewed)?;
         let (mut planned, missing) = match is_pinned {
@@ -256,6 +263,15 @@ fn stale(site: &SiteRepository<'_>, reasons: &[plan::Staleness]) -> Result<(), F
     }))
 }
 
+/// The source of the flags of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The request that is carried out.
+    Request,
+    /// The request of a plan that was saved, which takes no more.
+    SavedPlan,
+}
+
 /// Checks that a plan may be applied to a commit, by what another one was made from now.
 ///
 /// # Errors
@@ -266,12 +282,46 @@ pub fn admitted(
     planned: &Planned,
     plan: &Plan,
     commit: CommitId,
+    origin: Origin,
 ) -> Result<(), Failure> {
     not_denied(&planned.plan)?;
     let documents = &planned.site;
     let (selection, digest) = (&documents.location.selection, &documents.digest);
-    admit(site, selection, &planned.state, plan, commit, digest)
-        .map_err(|error| not_admitted(&error, plan))
+    admit(site, selection, &planned.state, plan, commit, digest).map_err(|error| {
+        let failure = not_admitted(&error, plan);
+        failure.hint_if(flags_that_help(&error, &planned.plan.guards, origin))
+    })
+}
+
+/// The flags that the policy lets an operator give for a plan that is not admitted.
+fn flags_that_help(error: &run::Error, guards: &PlanGuards, origin: Origin) -> Option<String> {
+    let commits = "allow-intermediate-commits";
+    match error {
+        run::Error::Blocked {
+            has_flag, has_rest, ..
+        } => {
+            let skips = *has_rest && !guards.forbid("skip-blocked");
+            let ways = match origin {
+                Origin::Request => [
+                    has_flag.then_some("give the flags that are named"),
+                    skips.then_some("carry out the rest with `--skip-blocked`"),
+                ],
+                Origin::SavedPlan => [
+                    has_flag.then_some("plan again with the flags that are named"),
+                    skips.then_some("plan the rest with `--skip-blocked`"),
+                ],
+            };
+            let ways: Vec<&str> = ways.into_iter().flatten().collect();
+            (!ways.is_empty()).then(|| ways.join(", or "))
+        }
+        run::Error::Gone { .. }
+        | run::Error::IntermediateCommits { .. }
+        | run::Error::Diverged { .. }
+        | run::Error::Rollback { .. } => {
+            (!guards.forbid(commits)).then(|| format!("`--{commits}` skips this check"))
+        }
+        _ => None,
+    }
 }
 
 /// The guards by which changes are blocked.

@@ -16,6 +16,8 @@ pub enum Error {
     WindowClosed {
         /// The windows of the site.
         windows: String,
+        /// Whether the policy lets a flag lift them.
+        may_leave: bool,
         /// The command that opens others, if only those in force are closed.
         way_out: Option<String>,
     },

@@ -279,11 +279,15 @@ impl Explainer<'_> {
         let revision = record.revision.as_deref().map(crate::diagnostic::short_id);
         let revision = revision.map(|revision| format!(", of commit {revision}"));
         let by = format!(
-            "{}, by run {}{}",
+            "{}, last written by run {}{}",
             record.phase.as_str(),
             record.run,
             revision.unwrap_or_default()
         );
+        let by = match &record.maintenance {
+            Some(reason) => format!("{by}; it is in maintenance: {reason}"),
+            None => by,
+        };
         let seen = self
             .known
             .observations

@@ -219,10 +219,14 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         match &error {
             Error::Run(error) => Self::from(error),
-            Error::WindowClosed { way_out, .. } => {
-                Self::from_error(FailureKind::Guard, &error, way_out.clone())
-                    .hint("wait for one, or give `--outside-windows`")
-            }
+            Error::WindowClosed {
+                way_out, may_leave, ..
+            } => Self::from_error(FailureKind::Guard, &error, way_out.clone()).hint(
+                match may_leave {
+                    true => "wait for one, or give `--outside-windows`",
+                    false => "wait for one: the policy forbids `--outside-windows`",
+                },
+            ),
             Error::Unsound(findings) => Self::unsound(findings),
             Error::Steps { run, source } => {
                 let hint = matches!(source, apply::Error::Journal(_)).then(|| {

@@ -12,6 +12,7 @@ mod apply;
 mod approvals;
 mod backends;
 mod begun_guards;
+mod beside;
 mod carry_out;
 mod checking;
 mod checkout;
@@ -57,6 +58,7 @@ pub use approvals::{
     run_signatures, signature_of, signing_site,
 };
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
+pub use beside::problems_beside;
 pub use carry_out::{Caller, Carried, Execution, RunHost, RunLimits, Steps, drive_on};
 pub use checking::checked_as_read;
 pub use checkout::{AS_APPLIED, Checkout, ProtectedGuards, if_recorded, recorded};
@@ -66,7 +68,7 @@ pub use collections::{
     Comparison, Problem, Version,
 };
 pub use compared::applied;
-pub use consent::{Consent, Operator, admitted, listed};
+pub use consent::{Consent, Operator, Origin, admitted, listed};
 pub use equip::{Equipped, Purpose, equip, in_history};
 pub use error::Error;
 pub use etcd::observe_etcd;

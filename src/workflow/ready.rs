@@ -1,6 +1,8 @@
 //! From a request to a plan that may be carried out at once, without a review of a saved file in between.
 
-use super::{Approving, Clearance, Failure, Planned, Planner, admitted, commit_of, not_of_a_day};
+use super::{
+    Approving, Clearance, Failure, Origin, Planned, Planner, admitted, commit_of, not_of_a_day,
+};
 use crate::plan::Plan;
 use crate::repository::CommitId;
 use crate::run::{self, SiteRepository};
@@ -40,7 +42,7 @@ impl Planner<'_> {
         let mut planned = self.plan()?;
         planned.plan.options.allow_loosening |= show(&planned.plan)?;
         let plan = &planned.plan;
-        admitted(site, &planned, plan, commit)?;
+        admitted(site, &planned, plan, commit, Origin::Request)?;
         let approving = Approving::of(self.client, site);
         let clearance = planned.gate.clear(approving, plan, plan, None)?;
         Ok(ReadyPlan {

@@ -28,6 +28,7 @@ pub fn time_left(
     let open = windows::open_for(all, now);
     open.map(Some).ok_or_else(|| Error::WindowClosed {
         windows: windows::in_words(all),
+        may_leave: !guards.policy.forbidden_flags.contains("outside-windows"),
         way_out: plan.guards.way_out(&["maintenance_windows"]),
     })
 }

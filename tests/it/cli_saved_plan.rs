@@ -217,3 +217,72 @@ fn a_file_that_cannot_be_written_whole_stays_as_it_was_and_that_is_told() {
         );
     }
 }
+
+/// A policy, and an image that no machine has.
+fn with_another_image(policy: &str) -> Fixture {
+    let fixture = super::accepted::example("edge");
+    let policy =
+        format!("---\nschema: trueup/Policy/v1\nmetadata: {{name: policy}}\ndata: {{{policy}}}\n");
+    fixture.checkout.write("policy.yaml", policy);
+    fixture.commit_and_apply("The site", &[]).with(0);
+    fixture.edit("profiles.yaml", "ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.commit("Image");
+    fixture
+}
+
+#[test]
+fn the_ways_out_of_a_saved_plan_that_is_blocked_are_those_of_another_plan() {
+    let fixture = with_another_image("");
+    let file = file(&fixture);
+    let words = ["plan", "--allow-redeploy", "edge-1", "-o", &file];
+    let saved = fixture.run(&words).with(0);
+    saved.saying("refuses it as it stands: the changes of `edge-2` and 1 more are blocked.");
+    let hint =
+        "hint: plan again with the flags that are named, or plan the rest with `--skip-blocked`";
+    fixture.run(&["apply", &file, "--yes"]).with(4).saying(hint);
+    fixture
+        .run(&["apply", "--yes"])
+        .with(4)
+        .saying("hint: give the flags that are named");
+    fixture
+        .run(&[
+            "plan",
+            "--skip-blocked",
+            "--allow-redeploy",
+            "edge-1",
+            "-o",
+            &file,
+        ])
+        .with(0)
+        .saying("applies it.");
+}
+
+#[test]
+fn no_way_out_is_by_a_flag_that_the_policy_forbids() {
+    let fixture = with_another_image("flags: {forbid: [skip-blocked, outside-windows]}");
+    let words = ["apply", "--yes", "--allow-redeploy", "edge-1"];
+    let refused = fixture.run(&words).with(4);
+    assert!(
+        !refused.stderr.contains("skip-blocked"),
+        "{}",
+        refused.stderr
+    );
+    let explained = fixture.run(&["explain", "edge-1"]).with(0);
+    let offer = "trueup plan --skip-blocked";
+    assert!(!explained.stdout.contains(offer), "{}", explained.stdout);
+}
+
+#[test]
+fn a_plan_that_rules_deny_is_saved_and_not_said_to_be_applicable() {
+    let fixture = super::accepted::example("edge");
+    let rules = "package x\nimport rego.v1\ndeny contains \"no\" if count(input.changes) > 0\n";
+    fixture.checkout.write("policies/a.rego", rules);
+    let policy =
+        "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {rego: policies}\n";
+    fixture.checkout.write("policy.yaml", policy);
+    fixture.checkout.commit("The site");
+    let file = file(&fixture);
+    let saved = fixture.run(&["plan", "-o", &file]).with(0);
+    saved.saying("refuses it as it stands: rules of the site deny it: no (x.deny).");
+    fixture.run(&["apply", &file, "--yes"]).with(4);
+}

@@ -250,3 +250,40 @@ fn fixture_of_edge() -> Fixture {
     fixture.checkout.commit("The site");
     fixture
 }
+
+#[test]
+fn files_that_the_policy_names_are_checked_with_its_documents() {
+    let fixture = super::accepted::example("edge");
+    let policy = |data: &str| {
+        let text = "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: ";
+        fixture
+            .checkout
+            .write("policy.yaml", format!("{text}{{{data}}}\n"));
+    };
+    let finds = |says: &str| {
+        let found = fixture.run(&["validate"]).with(1);
+        assert!(found.stdout.contains(says), "{says}: {}", found.stdout);
+    };
+    policy("approvals: {redeploy: 1, allowed_signers: allowed_signers}");
+    finds("error[rule-allowed-signers]: the allowed signers of the Policy are void");
+    fixture
+        .checkout
+        .write("allowed_signers", "*@example.org ssh-ed25519 AAAA\n");
+    finds("error[rule-allowed-signers]");
+    fixture.checkout.write("allowed_signers", "");
+    finds("error[rule-allowed-signers]");
+    policy("rego: policies");
+    finds("error[rule-rego]: there are no rules in `policies`");
+    let write = |text: &str| fixture.checkout.write("policies/a.rego", text);
+    write("package x\ndeny contains msg if {");
+    finds("error[rule-rego]: the rules in `policies/a.rego` cannot be read");
+    write("package x\nimport rego.v1\ndeny contains \"b\" if input.foo == nope\n");
+    let warned = fixture.run(&["validate"]).with(0).stdout;
+    assert!(
+        warned.contains("warning[rule-rego]: on an empty plan"),
+        "{warned}"
+    );
+    write("package x\nimport rego.v1\ndeny contains \"b\" if input.foo == 1\n");
+    let valid = fixture.run(&["validate"]).with(0).stdout;
+    assert!(!valid.contains("rule-rego"), "{valid}");
+}

@@ -13,7 +13,7 @@ use crate::repository::CommitId;
 use crate::run;
 use crate::site::At;
 use crate::workflow::{
-    Checkout, Clearance, Consent, Planned, admitted, commit_of_saved, listed, saved_plan,
+    Checkout, Clearance, Consent, Origin, Planned, admitted, commit_of_saved, listed, saved_plan,
 };
 
 /// Makes a saved plan again, and carries the new one out where it does nothing that the saved one does not show.
@@ -102,7 +102,7 @@ fn consented(
     };
     let consented = consent.plan()?;
     if let Some((planned, commit, _)) = &consented {
-        admitted(site, planned, &planned.plan, *commit)?;
+        admitted(site, planned, &planned.plan, *commit, Origin::SavedPlan)?;
     }
     Ok(consented)
 }

@@ -298,6 +298,13 @@ pub(super) fn refusal(plan: &Plan) -> Option<String> {
 pub(super) fn until_unblocked(plan: &Plan) -> &'static str {
     let blocks = plan.blocked().filter_map(|change| change.blocked.as_ref());
     let (allowable, fixed): (Vec<_>, Vec<_>) = blocks.partition(|block| block.flag.is_some());
+    if plan.guards.forbid("skip-blocked") {
+        return match (allowable.is_empty(), fixed.is_empty()) {
+            (_, true) => "until they are allowed",
+            (true, false) => "until the reasons are gone",
+            (false, false) => "until they are allowed, or the reasons gone that no flag allows",
+        };
+    }
     match (allowable.is_empty(), fixed.is_empty()) {
         (_, true) => "until they are allowed or skipped",
         (true, false) => "until the reasons are gone or they are skipped",

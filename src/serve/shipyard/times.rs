@@ -4,7 +4,8 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use ulid::Ulid;
+
+use crate::run::time_of_id;
 
 /// The forms of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +22,7 @@ pub(super) enum Form {
 
 /// The time at which an id was made.
 pub(super) fn of_id(id: &str) -> Timestamp {
-    let id = Ulid::from_string(id).ok();
-    let milliseconds = id.and_then(|id| i64::try_from(id.timestamp_ms()).ok());
-    let time = milliseconds.and_then(|time| Timestamp::from_millisecond(time).ok());
-    time.unwrap_or(Timestamp::UNIX_EPOCH)
+    time_of_id(id).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// A time in a form.
@@ -60,7 +58,7 @@ mod tests {
 
     #[test]
     fn times_have_the_forms_that_clients_know() {
-        let id = Ulid::from_parts(1_770_091_506_789, 7).to_string();
+        let id = ulid::Ulid::from_parts(1_770_091_506_789, 7).to_string();
         let time = of_id(&id);
         assert_eq!(shown(time, Form::Plain), "2026-02-03 04:05:06.789000");
         assert_eq!(

@@ -3,11 +3,11 @@
 //! Each rule of the guards that are in force and of the newest documents has to be met, by signers that both have. So a
 //! change under review decides neither who approves it nor whether an approval is needed; it can only ask for more.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::protected::allowed_signers;
-use super::signers::{self, Signer};
+use super::protected::{Counting, allowed_signers};
+use super::runs::SigningRules;
+use super::signers::{self, Signer, people, unmet_by};
 use super::statement::NAMESPACE;
 use crate::design::{ApprovalPolicy, BreakGlassPolicy, Policy};
 use crate::repository::{PublicKey, Repository};
@@ -21,6 +21,8 @@ pub struct Gate {
     pub(super) rules: Vec<Rules>,
     /// The signers that all of these have, or why there are none.
     pub(super) signers: Result<Vec<Signer>, VoidSigners>,
+    /// Those of each revision that has rules.
+    pub(super) lists: Vec<SignerList>,
     /// Why the signers of the newest documents are none, if they are.
     pub(super) void: Option<VoidSigners>,
     /// The rules of the newest documents that their own signers cannot meet, where these would come in force.
@@ -29,12 +31,19 @@ pub struct Gate {
     pub(super) break_glass: Option<BreakGlassPolicy>,
     /// Whether the documents of the plan may ask for signatures themselves.
     pub(super) policy_asks: bool,
-    /// Whether the run has to be signed.
-    pub(super) demands_signed: bool,
+    /// The rules by each of which the run has to be signed; none: it need not be.
+    pub(super) signing: Vec<SigningRules>,
     /// Whether nothing holds the rules that an account with the right to push the records could not rewrite.
     pub(super) is_advisory: bool,
     /// Whether the allowed signers of the documents differ from those that are in force.
     pub(in crate::workflow) signers_changed: bool,
+}
+
+/// The signers of one revision.
+#[derive(Clone, Debug)]
+pub(super) struct SignerList {
+    from: Arc<str>,
+    signers: Result<Vec<Signer>, VoidSigners>,
 }
 
 /// The rules of one revision.
@@ -71,7 +80,7 @@ impl Gate {
             sources.in_force.iter().chain(own.into_iter().flatten())
         };
         let mut rules: Vec<Rules> = Vec::new();
-        let mut lists: Vec<Result<Vec<Signer>, VoidSigners>> = Vec::new();
+        let mut lists: Vec<SignerList> = Vec::new();
         let (mut void, mut unmet) = (None, Vec::new());
         for source in all() {
             let policy = &source.site.guards.policy;
@@ -90,7 +99,10 @@ impl Gate {
                     .as_ref()
                     .map_or(Vec::new(), |list| unmet_by(approvals, list));
             }
-            lists.push(list);
+            lists.push(SignerList {
+                from: source.name.clone(),
+                signers: list,
+            });
             if rules.iter().all(|known| known.policy != *approvals) {
                 let is_first = sources.in_force.is_none() && !is_protected;
                 rules.push(Rules {
@@ -105,9 +117,9 @@ impl Gate {
         let mut policies = all().map(|source| source.site.guards.policy.break_glass.as_deref());
         let first = policies.next().flatten().cloned();
         let break_glass = policies.fold(first, |all, other| Some(all?.within(other?)));
-        let mut lists = lists.into_iter();
-        let first = lists.next().unwrap_or_else(|| Ok(Vec::new()));
-        let signers = lists.fold(first, |common, list| {
+        let mut all_lists = lists.iter().map(|list| list.signers.clone());
+        let first = all_lists.next().unwrap_or_else(|| Ok(Vec::new()));
+        let signers = all_lists.fold(first, |common, list| {
             let (common, list) = (common?, list?);
             let both = common
                 .into_iter()
@@ -136,12 +148,22 @@ impl Gate {
         Ok(Self {
             rules,
             signers,
+            lists,
             void,
             unmet,
             break_glass,
             // Whether the documents themselves ask is not known at a protected revision.
             policy_asks: is_protected || asks(sources.planned.as_ref().unwrap_or(newest)),
-            demands_signed: all().any(|source| source.site.guards.policy.signed_runs),
+            signing: all()
+                .filter(|source| source.site.guards.policy.signed_runs)
+                .map(|source| {
+                    SigningRules::of(&Counting {
+                        policy: &source.site.guards.policy,
+                        commit: source.commit,
+                        from: &source.name,
+                    })
+                })
+                .collect(),
             is_advisory: !(is_protected
                 || repository.state_branch()?.is_some()
                 || sources
@@ -163,41 +185,31 @@ impl Gate {
         signers.iter().find(|signer| signer.key == *key)
     }
 
+    /// Why a key may not approve: the revisions whose signers lack it, or are void.
+    #[must_use]
+    pub fn lacks(&self, key: &PublicKey) -> Vec<String> {
+        let lacking = self.lists.iter().filter_map(|list| {
+            let from = &list.from;
+            match &list.signers {
+                Err(void) => Some(format!(
+                    "the allowed signers (`{}`) of {from} are void: {}",
+                    void.path, void.why
+                )),
+                Ok(signers) => {
+                    let lacks = signers.iter().all(|signer| signer.key != *key);
+                    lacks.then(|| format!("it is not one of the allowed signers of {from}"))
+                }
+            }
+        });
+        lacking.collect()
+    }
+
     /// The revisions whose rules count; `None`: no plan needs approvals.
     #[must_use]
     pub fn from(&self) -> Option<Arc<str>> {
         let mut names: Vec<&str> = self.rules.iter().map(|rules| &*rules.from).collect();
         names.dedup();
         (!names.is_empty()).then(|| Arc::from(names.join(", and ")))
-    }
-}
-
-/// The rules that some signers cannot meet, in words; none, where keys are kept for recovery that can.
-fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer]) -> Vec<String> {
-    let recovery = policy.recovery.as_ref();
-    if recovery.is_some_and(|rule| people(signers, &rule.of) as u64 >= rule.count) {
-        return Vec::new();
-    }
-    let unmet = policy.rules.iter().filter_map(|rule| {
-        let (name, count, there) = (rule.scope, rule.count, people(signers, &rule.of));
-        let of = match rule.of.is_empty() {
-            true => String::new(),
-            false => format!(" of {}", rule.of.join(", ")),
-        };
-        let text = format!("`{name}` asks for {count}{of}, and {there} of them have a key there");
-        ((there as u64) < count).then_some(text)
-    });
-    unmet.collect()
-}
-
-/// How many people of a rule have a key; of a rule that names none, all.
-fn people(signers: &[Signer], of: &[Arc<str>]) -> usize {
-    let names = signers.iter().map(|signer| signer.principal.to_lowercase());
-    let known: BTreeSet<String> = names.collect();
-    let counts = |name: &&String| of.iter().any(|each| each.to_lowercase() == **name);
-    match of.is_empty() {
-        true => known.len(),
-        false => known.iter().filter(counts).count(),
     }
 }
 

@@ -29,10 +29,10 @@ use crate::repository::{
     CommitId, NewCommit, PublicKey, PushOutcome, RefUpdate, Repository, Signature, Signed,
     claimed_key,
 };
-use crate::run::{Connection, SiteRepository};
+use crate::run::{Connection, SiteRepository, time_of_id};
 
 pub use gate::{Gate, recovery_keys};
-pub(super) use protected::signer_times;
+pub(super) use protected::{signer_times, signers_problems};
 pub(super) use runs::{SigningRules, site_signed_if_needed};
 pub use runs::{run_signatures, signature_of, signing_site};
 pub use signers::Signer;
@@ -182,6 +182,7 @@ impl Gate {
             effect,
             repository: approving.repository.signed_name()?,
             now: now(approving.client),
+            needed: None,
             spent: store.spent_approvals(&store.read()?)?,
             own: own.map(|run| &run.run),
             appliers: match applier_counts {
@@ -244,7 +245,7 @@ impl Gate {
         }
         let assessment = self.assess(approving, plan, reviewed, own)?;
         // An approval is spent by the records that are published, and a run without approvals is known by them.
-        let counts_on_records = !assessment.shown.is_empty() || self.demands_signed;
+        let counts_on_records = !assessment.shown.is_empty() || !self.signing.is_empty();
         if let Connection::Shared { publish: false, .. } = approving.connection
             && counts_on_records
             && !plan.is_empty()
@@ -305,17 +306,17 @@ impl Gate {
         }
     }
 
-    /// Whether a run can be signed, where it has to be.
+    /// Whether a run can be signed, where it has to be, with a key that counts by the rules in force and by those that it
+    /// puts in force.
     ///
     /// # Errors
     ///
-    /// There is no key ([`FailureKind::Guard`]).
+    /// There is no key, or none that counts ([`FailureKind::Guard`]).
     pub(super) fn can_sign(&self, approving: Approving<'_>, plan: &Plan) -> Result<(), Failure> {
-        if self.demands_signed && !plan.is_empty() {
-            let key = approving.repository.run_signing_key()?;
-            key.ok_or_else(runs::no_key)?;
+        match plan.is_empty() {
+            true => Ok(()),
+            false => runs::check_key(approving.repository, approving.site, &self.signing),
         }
-        Ok(())
     }
 
     /// Lets a plan begin without approvals that are missing, as the Policy lets who signs the run do it.
@@ -345,10 +346,9 @@ impl Gate {
         if !plan.guards.loosened.is_empty() {
             return Err(refused("the plan makes guards weaker".to_owned()));
         }
-        let key = approving
-            .repository
-            .run_signing_key()?
-            .ok_or_else(runs::no_key)?;
+        let key = approving.repository.run_signing_key()?.ok_or_else(|| {
+            runs::no_key("`--break-glass` needs a signature of the person who begins")
+        })?;
         let public = key.public();
         let signer = public.as_ref().and_then(|key| self.signer(key));
         let signer = signer.filter(|signer| {
@@ -395,6 +395,8 @@ impl Gate {
             effect: &broken.effect,
             repository: approving.repository.signed_name()?,
             now: now(approving.client),
+            // What was approved since stays so.
+            needed: time_of_id(run.as_str()),
             spent: BTreeMap::new(),
             own: Some(run),
             appliers: BTreeSet::from([broken.by.to_lowercase()]),
@@ -425,9 +427,10 @@ fn loosens(plan: &Plan) -> Failure {
     let loosened = plan.guards.loosened_by_documents();
     let lines = loosened.map(|each| format!("`{}`: {}", each.guard, each.how));
     let text = "the documents make guards weaker than those in force, which has to be allowed:";
+    let flag = "plan or apply with `--allow-loosening`";
     Failure::new(FailureKind::Guard, text)
         .details(lines)
-        .hint("plan or apply with `--allow-loosening`")
+        .hint_if((!plan.guards.forbid("allow-loosening")).then(|| flag.to_owned()))
 }
 
 /// The failure of a plan that reaches more than the policy lets one commit reach, where no rule has an approval lift that.
@@ -502,6 +505,8 @@ struct Judge<'a> {
     effect: &'a Digest,
     repository: String,
     now: Timestamp,
+    /// When approvals have to hold; `None`: now.
+    needed: Option<Timestamp>,
     spent: BTreeMap<Arc<str>, RunId>,
     own: Option<&'a RunId>,
     appliers: BTreeSet<String>,
@@ -567,7 +572,7 @@ impl Judge<'_> {
     /// Why it is for something else, or for another time.
     fn unfit(&self, statement: &Statement) -> Option<String> {
         let foreign = self.foreign(statement);
-        foreign.or_else(|| statement.untimely(self.now))
+        foreign.or_else(|| statement.untimely(self.now, self.needed.unwrap_or(self.now)))
     }
 
     /// Why it is for something else.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 
-use super::signers::{self, Signer};
+use super::signers::{self, Signer, unmet_by};
 use super::statement::{GIT, NAMESPACE};
 use crate::design::Policy;
 use crate::diagnostic::chain;
 use crate::guard::SignerTime;
-use crate::repository::{CommitId, Repository};
+use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::site::{At, Detail, Loader, Settings};
 use crate::workflow::{AS_APPLIED, Checkout, Failure};
 
@@ -32,8 +32,65 @@ pub(super) fn allowed_signers(
     let bytes = repository.file_within(commit, path, signers::LARGEST);
     let bytes = bytes.map_err(|error| chain(&error))?;
     let bytes = bytes.ok_or_else(|| format!("commit {} has no such file", commit.short()))?;
+    signers_in(bytes, namespace)
+}
+
+fn signers_in(bytes: Vec<u8>, namespace: &'static str) -> Result<Vec<Signer>, String> {
     let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
     signers::read(&text, namespace)
+}
+
+/// Why the allowed signers that a Policy names cannot sign what it asks for, at a commit or in the worktree (`None`), each
+/// with what helps.
+pub(in crate::workflow) fn signers_problems(
+    repository: &Repository,
+    commit: Option<CommitId>,
+    policy: &Policy,
+) -> Vec<(String, &'static str)> {
+    let path = policy.allowed_signers();
+    let list = |namespace| match commit {
+        Some(_) => allowed_signers(repository, commit, path, namespace),
+        None => {
+            let bytes = read_file(
+                &repository.root().join(path),
+                signers::LARGEST,
+                Links::Refused,
+            );
+            signers_in(bytes.map_err(|error| chain(&error))?, namespace)
+        }
+    };
+    let void = |why: String| {
+        let text = format!("the allowed signers of the Policy are void: {why}");
+        (
+            text,
+            "correct the file, or name another one: `approvals: {allowed_signers: FILE}`",
+        )
+    };
+    let approvals = policy
+        .approvals
+        .as_ref()
+        .map(|rules| (rules, list(NAMESPACE)));
+    let mut found: Vec<(String, &'static str)> = match approvals {
+        None => Vec::new(),
+        Some((_, Err(why))) => vec![void(why)],
+        Some((rules, Ok(signers))) => unmet_by(rules, &signers)
+            .into_iter()
+            .map(|why| {
+                let text = format!("the allowed signers cannot meet a rule about approvals: {why}");
+                let hint = "add the keys of these people to the allowed signers, or ask for fewer";
+                (text, hint)
+            })
+            .collect(),
+    };
+    if policy.signed_runs && found.is_empty() {
+        let none = || "no key may sign runs".to_owned();
+        let signers = list(GIT).and_then(|signers| match signers.is_empty() {
+            true => Err(none()),
+            false => Ok(()),
+        });
+        found.extend(signers.err().map(void));
+    }
+    found
 }
 
 /// The name of the revision that was applied last.

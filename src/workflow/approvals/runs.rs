@@ -18,7 +18,7 @@ use crate::record::{
     NotReady, RunSignature, SignatureVerdict, Signing, SiteState, State, Store, bound_repository,
     is_bound_to,
 };
-use crate::repository::{CommitId, Repository, Signed, SigningKey, claimed_key};
+use crate::repository::{CommitId, PublicKey, Repository, Signed, SigningKey, claimed_key};
 use crate::run::{Connection, SiteRepository};
 use crate::threads::lock;
 use crate::workflow::{Checkout, Failure, FailureKind, if_recorded, recorded};
@@ -39,7 +39,7 @@ pub(in crate::workflow) struct SigningRules {
 }
 
 impl SigningRules {
-    fn of(counting: &Counting<'_>) -> Self {
+    pub(super) fn of(counting: &Counting<'_>) -> Self {
         Self {
             required: counting.policy.signed_runs,
             from: Arc::from(counting.from),
@@ -119,6 +119,56 @@ impl SigningRules {
     }
 }
 
+/// Checks that a run which has to be signed by several rules can be, and that its signature would count by each.
+///
+/// # Errors
+///
+/// There is no key, or one that does not count ([`FailureKind::Guard`]); `ssh-keygen` cannot be run.
+pub(super) fn check_key(
+    repository: &Repository,
+    site: &SiteName,
+    rules: &[SigningRules],
+) -> Result<(), Failure> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let key = repository
+        .run_signing_key()?
+        .ok_or_else(|| no_key("the Policy demands signed runs"))?;
+    let refused = |why: String| Failure::new(FailureKind::Guard, why);
+    let public = key.public();
+    let mut trial = None;
+    for rules in rules {
+        let judge = Judge::new(rules, repository, site)?;
+        // The membership of a key is known without a signature, for which it may have to be touched.
+        let known = public.as_ref().map(|public| judge.allowed(public));
+        let verdict = match known {
+            Some(Err(why)) => Err(why),
+            Some(Ok(signer)) if !signer.is_limited() => Ok(()),
+            Some(Ok(_)) | None => {
+                let signed = match trial {
+                    Some(signed) => signed,
+                    None => repository
+                        .sign_object(&key, TRIAL)
+                        .map_err(|error| refused(format!("cannot sign: {}", chain(&error))))?,
+                };
+                let verdict = judge.signer(TRIAL, &signed, None)?.map(|_| ());
+                trial = Some(signed);
+                verdict
+            }
+        };
+        verdict.map_err(|why| {
+            refused(would_not_count(&why))
+                .hint("`git config user.signingkey FILE` names the key of an allowed signer")
+        })?;
+    }
+    Ok(())
+}
+
+fn would_not_count(why: &str) -> String {
+    format!("a signature of this run would not count: {why}")
+}
+
 /// When a key has to be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
@@ -185,6 +235,17 @@ impl<'a> Judge<'a> {
         })
     }
 
+    /// The allowed signer of a key, or why there is none.
+    fn allowed(&self, key: &PublicKey) -> Result<&Signer, String> {
+        let (path, from) = (&self.rules.path, &self.rules.from);
+        let signers = self
+            .signers
+            .as_ref()
+            .map_err(|why| format!("the allowed signers (`{path}`) are void: {why}"))?;
+        let found = signers.iter().find(|signer| signer.key == *key);
+        found.ok_or_else(|| format!("its key {key:?} is not one of the allowed signers of {from}"))
+    }
+
     /// The allowed signer whose signature of a text holds, or why it does not count.
     fn signer(
         &self,
@@ -195,19 +256,9 @@ impl<'a> Judge<'a> {
         let Some(key) = claimed_key(signature) else {
             return Ok(Err("its signature is none of an SSH key".to_owned()));
         };
-        let (path, from) = (&self.rules.path, &self.rules.from);
-        let signers = match &self.signers {
-            Ok(signers) => signers,
-            Err(why) => {
-                return Ok(Err(format!(
-                    "the allowed signers (`{path}`) are void: {why}"
-                )));
-            }
-        };
-        let Some(signer) = signers.iter().find(|signer| signer.key == key) else {
-            return Ok(Err(format!(
-                "its key {key:?} is not one of the allowed signers of {from}"
-            )));
+        let signer = match self.allowed(&key) {
+            Ok(signer) => signer,
+            Err(why) => return Ok(Err(why)),
         };
         let signed = Signed {
             namespace: GIT,
@@ -228,13 +279,10 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The failure of a run that has to be signed, and has no key.
-pub(super) fn no_key() -> Failure {
-    Failure::new(
-        FailureKind::Guard,
-        format!("the Policy demands signed runs: {NO_KEY}"),
-    )
-    .hint("`git config gpg.format ssh` and `git config user.signingkey FILE` name a key")
+/// The failure of a run that has to be signed, for a reason, and has no key.
+pub(super) fn no_key(why: &str) -> Failure {
+    Failure::new(FailureKind::Guard, format!("{why}: {NO_KEY}"))
+        .hint("`git config gpg.format ssh` and `git config user.signingkey FILE` name a key")
 }
 
 const NO_KEY: &str = "git has no SSH key to sign with";
@@ -334,9 +382,7 @@ impl RunSigner<'_> {
         let site = &self.checkout.location.site;
         let judge = Judge::new(rules, self.checkout.repository, site)?;
         let signer = judge.signer(TRIAL, trial, None)?;
-        Ok(signer
-            .map(|_| ())
-            .map_err(|why| format!("a signature of this run would not count: {why}")))
+        Ok(signer.map(|_| ()).map_err(|why| would_not_count(&why)))
     }
 }
 

@@ -4,8 +4,10 @@
 //! that limit its key, and the key. Whatever could mean more keys or more people than a reviewer sees (patterns, lists,
 //! certificate authorities, one key of two people, options that are not known) makes the whole file void.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use crate::design::ApprovalPolicy;
 use crate::guard::SignerTime;
 use crate::repository::PublicKey;
 
@@ -195,6 +197,35 @@ fn options(mut text: &str) -> Result<BTreeMap<String, String>, String> {
         }
     }
     Ok(options)
+}
+
+/// The rules that some signers cannot meet, in words; none, where keys are kept for recovery that can.
+pub(super) fn unmet_by(policy: &ApprovalPolicy, signers: &[Signer]) -> Vec<String> {
+    let recovery = policy.recovery.as_ref();
+    if recovery.is_some_and(|rule| people(signers, &rule.of) as u64 >= rule.count) {
+        return Vec::new();
+    }
+    let unmet = policy.rules.iter().filter_map(|rule| {
+        let (name, count, there) = (rule.scope, rule.count, people(signers, &rule.of));
+        let of = match rule.of.is_empty() {
+            true => String::new(),
+            false => format!(" of {}", rule.of.join(", ")),
+        };
+        let text = format!("`{name}` asks for {count}{of}, and {there} of them have a key there");
+        ((there as u64) < count).then_some(text)
+    });
+    unmet.collect()
+}
+
+/// How many people of a rule have a key; of a rule that names none, all.
+pub(super) fn people(signers: &[Signer], of: &[Arc<str>]) -> usize {
+    let names = signers.iter().map(|signer| signer.principal.to_lowercase());
+    let known: BTreeSet<String> = names.collect();
+    let counts = |name: &&String| of.iter().any(|each| each.to_lowercase() == **name);
+    match of.is_empty() {
+        true => known.len(),
+        false => known.iter().filter(counts).count(),
+    }
 }
 
 #[cfg(test)]

@@ -91,11 +91,11 @@ impl Statement {
         (statement.to_string() == text).then_some(statement)
     }
 
-    /// Why it does not count at a time; `None`: it does.
+    /// Why it does not count now for what needs it at a time, which is now or has passed; `None`: it does.
     #[must_use]
-    pub fn untimely(&self, now: Timestamp) -> Option<String> {
+    pub fn untimely(&self, now: Timestamp, needed: Timestamp) -> Option<String> {
         let after = |later: Timestamp, earlier: Timestamp| later.duration_since(earlier);
-        if now >= self.expires {
+        if needed >= self.expires || self.issued >= self.expires {
             return Some(format!("it has expired at {}", self.expires));
         }
         if after(self.issued, now) > AHEAD {
@@ -150,7 +150,9 @@ mod tests {
 
     #[test]
     fn an_approval_counts_from_its_making_to_its_end_and_for_a_month_at_most() {
-        let counts = |now: &str| statement().untimely(now.parse().unwrap()).is_none();
+        let untimely =
+            |it: Statement, now: &str| it.untimely(now.parse().unwrap(), now.parse().unwrap());
+        let counts = |now: &str| untimely(statement(), now).is_none();
         assert!(counts("2030-01-01T00:00:00Z"));
         assert!(counts("2030-01-07T23:59:59Z"));
         assert!(!counts("2030-01-08T00:00:00Z"));
@@ -163,7 +165,22 @@ mod tests {
             expires: "2099-01-01T00:00:00Z".parse().unwrap(),
             ..statement()
         };
-        let why = endless.untimely("2030-01-02T00:00:00Z".parse().unwrap());
+        let why = untimely(endless, "2030-01-02T00:00:00Z");
         assert!(why.unwrap().contains("longer than 30 days"));
+        // One that is given for a run which has begun holds from then on.
+        let later = |needed: &str| {
+            let now = "2030-03-01T00:00:00Z".parse().unwrap();
+            statement().untimely(now, needed.parse().unwrap())
+        };
+        assert_eq!(later("2029-12-31T00:00:00Z"), None);
+        assert!(
+            later("2030-01-09T00:00:00Z").is_some(),
+            "it was over before"
+        );
+        let never = Statement {
+            expires: statement().issued,
+            ..statement()
+        };
+        assert!(untimely(never, "2029-12-31T23:59:00Z").is_some());
     }
 }

@@ -27,6 +27,12 @@ fn a_run_without_approvals_is_begun_by_few_for_few_machines_and_shown_until_it_w
         .checkout
         .git(&["reset", "--quiet", "--soft", "HEAD~1"]);
     team.agree("Ada may, as others agree");
+    for name in ["gpg.format", "user.signingkey"] {
+        team.site.checkout.git(&["config", "--unset", name]);
+    }
+    apply(&REDEPLOY)
+        .with(4)
+        .saying("error: `--break-glass` needs a signature of the person who begins: git has");
     team.sign_as(&team.site, "carol");
     apply(&REDEPLOY)
         .with(4)
@@ -56,7 +62,12 @@ fn a_run_without_approvals_is_begun_by_few_for_few_machines_and_shown_until_it_w
     // The person who began it does not approve it.
     team.approve(run, "ada", &[]).with(0);
     assert!(team.site.run(&["status"]).with(0).stderr.contains(warning));
-    team.approve(run, "bob", &[]).with(0);
+    team.approve(run, "bob", &["--expires", "0s"])
+        .with(64)
+        .saying("an approval that counts for no time");
+    // What was approved stays so, also when a plan would need another approval.
+    team.approve(run, "bob", &["--expires", "1s"]).with(0);
+    std::thread::sleep(std::time::Duration::from_millis(2100));
     let status = team.site.run(&["status"]).with(0);
     assert!(!status.stderr.contains(warning), "{}", status.stderr);
 }

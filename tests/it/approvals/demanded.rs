@@ -198,9 +198,33 @@ fn the_rule_is_not_applied_by_a_run_that_it_would_refuse() {
         .commit_and_apply("Signed runs", &[])
         .with(4)
         .saying("the Policy demands signed runs: git has no SSH key to sign with");
+    // A key that its signers do not have would lock the site.
+    team.sign_as(&team.site, "mallory");
+    let state = team.origin.git(&["rev-parse", STATE]);
+    team.site
+        .run(&["apply", "--yes"])
+        .with(4)
+        .saying("a signature of this run would not count: its key");
+    assert_eq!(team.origin.git(&["rev-parse", STATE]), state);
     team.sign_as(&team.site, "ada");
     team.site.run(&["apply", "--yes"]).with(0);
     team.site.run(&APPLY).with(0);
+}
+
+#[test]
+fn the_first_run_of_a_site_begins_only_with_a_key_that_will_count() {
+    let team = Team::unapplied();
+    let policy = POLICY.replace("\ndata: {", "\ndata: {signed_runs: required, ");
+    team.site.checkout.write("policy.yaml", policy);
+    team.sign_as(&team.site, "mallory");
+    team.site
+        .commit_and_apply("Signed runs", &[])
+        .with(4)
+        .saying("a signature of this run would not count: its key");
+    assert_eq!(team.origin.git(&["for-each-ref", STATE]), "");
+    team.sign_as(&team.site, "ada");
+    team.site.run(&["apply", "--yes"]).with(0);
+    team.site.run(&PLAN).with(0);
 }
 
 #[test]
@@ -220,11 +244,18 @@ fn a_signer_who_was_removed_or_whose_time_is_over_signs_nothing_any_more() {
     team.site.commit_and_apply("Ada has left", &[]).with(0);
     team.sign_as(&team.site, "ada");
     team.site.run(&APPLY).with(4).saying("would not count");
-    // Bob has left, too, and his own run is the newest: Carol looks at it, and signs.
+    // Who leaves does not apply that: the records could not be planned from any more.
+    let message = team.message();
     team.sign_as(&team.site, "bob");
     write(&[&lines[2]]);
-    team.site.commit_and_apply("Bob has left", &[]).with(0);
+    team.site
+        .commit_and_apply("Bob has left", &[])
+        .with(4)
+        .saying("would not count");
     team.sign_as(&team.site, "carol");
+    team.site.run(&["apply", "--yes"]).with(0);
+    // What Bob has signed afterwards is refused until Carol has looked at it.
+    team.forge_records(&message, Some("bob"));
     team.is_refused("is not one of the allowed signers");
     team.site.run(&["log", "--sign"]).with(0);
     team.site.run(&PLAN).with(0);
@@ -232,8 +263,8 @@ fn a_signer_who_was_removed_or_whose_time_is_over_signs_nothing_any_more() {
     write(&[&over]);
     team.site
         .commit_and_apply("Carol's key is over", &[])
-        .with(0);
-    team.is_refused("does not hold");
+        .with(4)
+        .saying("does not hold");
 }
 
 #[test]

@@ -50,6 +50,13 @@ impl Team {
     }
 
     fn new() -> Self {
+        let team = Self::unapplied();
+        team.site.run(&["apply", "--yes"]).with(0);
+        team
+    }
+
+    /// The same, before its first run.
+    fn unapplied() -> Self {
         let keys = folder();
         let site = example("edge");
         let mut team = Self {
@@ -63,7 +70,6 @@ impl Team {
         team.site.checkout.write("allowed_signers", lines);
         team.site.checkout.commit("The site with its rules");
         let (site, origin) = shared(team.site);
-        site.run(&["apply", "--yes"]).with(0);
         team.site = site;
         team.origin = origin;
         team
