@@ -378,7 +378,7 @@ fn saved_as(path: &Path, plan: &Plan, is_observed: bool) -> String {
 }
 
 fn save(repository: &Repository, path: &Path, plan: &Plan) -> io::Result<()> {
-    repository.replace_file(path, |out| saved::write_to(plan, out).map(drop))
+    repository.write_output(path, |out| saved::write_to(plan, out).map(drop))
 }
 
 fn save_observed(
@@ -397,7 +397,7 @@ fn save_observed(
     let Some(observations) = observations else {
         return Err(unsaved(&"nothing was observed"));
     };
-    let written = repository.replace_file(&path, |out| observed::write(observations, out));
+    let written = repository.write_output(&path, |out| observed::write(observations, out));
     written.map_err(|error| unsaved(&error))
 }
 
