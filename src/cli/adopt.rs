@@ -343,30 +343,42 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// Creates files, each under the next free name; their names.
+/// Creates files, each under the next free name, by which the others tell of it; their names.
 fn write(folder: &Path, files: &[(&str, String)]) -> Result<Vec<String>, Failure> {
-    let mut names = Vec::with_capacity(files.len());
-    for (wanted, text) in files {
-        let (stem, end) = wanted.rsplit_once('.').unwrap_or((wanted, ""));
-        let mut name = (*wanted).to_owned();
-        let mut number = 2;
-        let mut file = loop {
-            let path = folder.join(&name);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => break file,
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                    name = format!("{stem}-{number}.{end}");
-                    number += 1;
-                }
-                Err(error) => return Err(not_written(&path, &error)),
-            }
-        };
-        let path = folder.join(&name);
+    let names: Vec<String> = files
+        .iter()
+        .map(|(wanted, _)| free_name(folder, wanted))
+        .collect();
+    for ((wanted, text), name) in files.iter().zip(&names) {
+        let path = folder.join(name);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let mut file = file.map_err(|error| not_written(&path, &error))?;
+        let mut text = text.clone();
+        for ((other, _), name) in files.iter().zip(&names) {
+            // Of a document, only the comment above it names files.
+            let end = match wanted.ends_with(".md") {
+                true => text.len(),
+                false => text.find("---").unwrap_or_default(),
+            };
+            let told = text[..end].replace(other, name);
+            text.replace_range(..end, &told);
+        }
         let written = io::Write::write_all(&mut file, text.as_bytes());
         written.map_err(|error| not_written(&path, &error))?;
-        names.push(name);
     }
     Ok(names)
+}
+
+/// The name, or the first one with a number that no file has.
+fn free_name(folder: &Path, wanted: &str) -> String {
+    let (stem, end) = wanted.rsplit_once('.').unwrap_or((wanted, ""));
+    let mut name = wanted.to_owned();
+    let mut number = 2;
+    while folder.join(&name).symlink_metadata().is_ok() {
+        name = format!("{stem}-{number}.{end}");
+        number += 1;
+    }
+    name
 }
 
 /// Reports what was written and what was not.

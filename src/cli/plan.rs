@@ -282,9 +282,13 @@ fn back(
     let told = told_of(&way);
     Client::tell(context, &told);
     if !command.write {
-        let hint = format!(
-            "`trueup plan --to {word} --write` commits it on top of HEAD, to be reviewed and applied like any other change."
-        );
+        let hint = match preview == checkout.head()? {
+            true => "The files of the site are as they were there; `--write` would commit nothing."
+                .to_owned(),
+            false => format!(
+                "`trueup plan --to {word} --write` commits it on top of HEAD, to be reviewed and applied like any other change."
+            ),
+        };
         Client::tell(context, &hint);
         return conclude(context, command, (checkout, connection), planned);
     }

@@ -125,6 +125,7 @@ impl Repository {
     /// It is such a file, or the index cannot be read.
     pub fn refuse_output(&self, path: &Path) -> io::Result<()> {
         let refused = |why: &str| Err(io::Error::other(why.to_owned()));
+        self.unlinked(path)?;
         let reached = match (path.canonicalize(), path.parent(), path.file_name()) {
             (Ok(reached), _, _) => reached,
             (Err(_), Some(parent), Some(name)) => match parent.canonicalize() {

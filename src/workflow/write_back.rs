@@ -14,6 +14,7 @@ use super::{Checkout, Client, Failure, FailureKind, Planned, sound};
 use crate::adopt::{Edit, Fields, edited, insertions, replacement};
 use crate::design::{FieldPattern, NodeDesign, NodeName, Section};
 use crate::diagnostic::{Mark, Place, SourceId};
+use crate::diff::path_of;
 use crate::document::{Document, Map, Node, Value};
 use crate::plan::no_difference;
 use crate::site::{At, Depth, Detail, Loader, Settings, Site};
@@ -25,6 +26,8 @@ pub struct WrittenField {
     pub node: NodeName,
     /// The field, as plans name it.
     pub path: String,
+    /// The names of which the path is made.
+    pub names: Vec<Arc<str>>,
     /// Its value in the documents, as it was.
     pub before: Option<String>,
     /// Its value on the machine; `None`: it has none.
@@ -55,7 +58,7 @@ struct Wanted {
 
 impl Wanted {
     fn name(&self) -> String {
-        self.path.join(".")
+        path_of(self.path.iter().map(|name| &**name))
     }
 }
 
@@ -229,7 +232,8 @@ impl Walk<'_> {
     }
 
     fn leave(&mut self, why: &str) {
-        let left = (self.node.clone(), self.path.join("."), why.to_owned());
+        let path = path_of(self.path.iter().map(|name| &**name));
+        let left = (self.node.clone(), path, why.to_owned());
         self.left.push(left);
     }
 }
@@ -421,6 +425,7 @@ fn written(each: &Wanted, place: Place, is_own: bool) -> WrittenField {
     WrittenField {
         node: each.node.clone(),
         path: each.name(),
+        names: each.path.clone(),
         before: text(each.old.as_ref().map(|old| &old.value)),
         after: text(each.new.as_ref()),
         place,
@@ -490,15 +495,10 @@ fn verify(
     }
     for field in &result.written {
         let design = after.design.nodes.get(&field.node);
-        let names: Vec<&str> = field.path.split('.').collect();
+        let names: Vec<&str> = field.names.iter().map(|name| &**name).collect();
         let found = design.and_then(|design| {
             let mut sections = design.sections.iter();
-            sections.find_map(|(_, fields)| match &*field.path {
-                path if path.starts_with(LABELS) => fields
-                    .at(&["metadata", "owner_data"])?
-                    .get(&path[LABELS.len()..]),
-                _ => fields.at(&names),
-            })
+            sections.find_map(|(_, fields)| fields.at(&names))
         });
         let found = found
             .filter(|found| !found.is_null())
@@ -563,6 +563,3 @@ fn refused(text: String) -> Failure {
     Failure::new(FailureKind::Guard, text)
         .hint("all files are as they were; write the field by hand")
 }
-
-/// The path of labels, whose keys have dots.
-const LABELS: &str = "metadata.owner_data.";

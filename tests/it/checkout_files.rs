@@ -344,7 +344,11 @@ fn a_key_of_gits_configuration_may_have_no_value() {
 fn what_is_written_by_name_replaces_no_document_and_nothing_of_git() {
     let fixture = super::accepted::example("edge");
     fixture.commit_and_apply("The site", &[]).with(0);
-    fixture.edit("nodes.yaml", "schema:", "# Hours of work\nschema:");
+    fixture.edit(
+        "nodes.yaml",
+        "metadata: {name: edge-1}",
+        "metadata: {name: edge-1} # hours of work",
+    );
     let nodes = fixture.read("nodes.yaml");
     let head = fixture.read(".git/HEAD");
     fixture.checkout.write("README.md", "The site\n");

@@ -247,3 +247,22 @@ fn a_layer_that_other_sites_share_is_edited_only_where_none_of_their_machines_ch
         .with(0);
     assert_eq!(fixture.read("global/profiles.yaml"), before);
 }
+
+#[test]
+fn a_field_whose_name_has_dots_is_named_as_plans_print_it_or_with_dots_alone() {
+    for field in [
+        "metadata.owner_data['edge.example.org/role']",
+        "metadata.owner_data.edge.example.org/role",
+    ] {
+        let fixture = applied();
+        fixture.edit("profiles.yaml", "role: worker}", "role: other}");
+        let planned = fixture.run(&["plan"]).with(0).stdout;
+        let shown = "metadata.owner_data['edge.example.org/role']";
+        assert!(planned.contains(shown), "{planned}");
+        fixture
+            .run(&["accept", "edge-*", "--write", "--field", field])
+            .with(0)
+            .saying(shown);
+        assert_eq!(fixture.planned(&[]), BTreeMap::new());
+    }
+}
