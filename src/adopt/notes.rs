@@ -136,7 +136,7 @@ fn keys(name: &str, address: Option<&str>, identity: Option<&Identity>) -> BTree
     all
 }
 
-/// What stands between the values: the first separator of the line that names the columns.
+/// The separator of the values: the first one of the line that names the columns.
 fn separator(line: &str) -> char {
     let is_separator = |letter: &char| matches!(letter, ',' | ';' | '\t');
     line.chars().find(is_separator).unwrap_or(',')
@@ -251,12 +251,12 @@ mod tests {
 
     #[test]
     fn values_are_parted_as_the_names_of_the_columns_are() {
-        let table = "name,rack,tags\nn1,room 4;cage 2,\n";
+        let table = "name,rack,tags\nn1,hall 4;cage 2,\n";
         let rack = |table: &str| {
             let notes = Notes::read(table).unwrap();
             notes.about("n1", None, None).unwrap().rack.clone().unwrap()
         };
-        assert_eq!(&*rack(table), "room 4;cage 2");
+        assert_eq!(&*rack(table), "hall 4;cage 2");
         assert_eq!(&*rack("name;rack\nn1;1,5\n"), "1,5");
         let problems = Notes::read("name\nall\n").unwrap_err();
         assert!(

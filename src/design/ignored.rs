@@ -15,7 +15,7 @@ const LONGEST: usize = 256;
 pub struct FieldPattern {
     text: Arc<str>,
     paths: Regex,
-    /// The same for a whole path whose names are all parted by dots.
+    /// A second pattern, for a whole path whose names are all parted by dots.
     dotted: Regex,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Neighbour {
     pub name: String,
     /// Its `site-definition.yaml`.
     pub definition: Arc<str>,
-    /// What an edit must leave as it is; an error: its documents have errors.
+    /// The machines that an edit must leave as they are; an error: its documents have errors.
     pub site: Result<NeighbourSite, ()>,
     files: Option<Selection>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Neighbour {
 /// The machines of such a site.
 #[derive(Debug)]
 pub(super) struct NeighbourSite {
-    /// What tells their designs.
+    /// The digests of their designs.
     pub digests: BTreeMap<NodeName, Digests>,
     /// Where the fields that are to be edited come from, for each machine.
     pub origins: Vec<FieldOrigin>,
