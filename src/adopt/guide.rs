@@ -53,7 +53,11 @@ pub(super) fn guide(input: &AdoptInput<'_>, machines: &[Machine<'_>], adopted: &
         );
     }
     if control < machines.len() {
-        text.push_str("| `metadata.tags` | `worker` | neither of these |\n");
+        let why = match control {
+            0 => "no label of the control plane, and no member of etcd on it",
+            _ => "neither of these",
+        };
+        let _ = writeln!(text, "| `metadata.tags` | `worker` | {why} |");
     }
     if !input.known.has_strategy && !machines.is_empty() {
         text.push_str(
@@ -101,7 +105,8 @@ fn questions(adopted: &Adopted, text: &mut String) {
 fn left_out(input: &AdoptInput<'_>, adopted: &Adopted, text: &mut String) {
     let alone = &input.inventory.nodes_alone;
     let clusters = &adopted.etcd_left_out;
-    if adopted.left_out.is_empty() && alone.is_empty() && clusters.is_empty() {
+    let rows = &adopted.unused_rows;
+    if adopted.left_out.is_empty() && alone.is_empty() && clusters.is_empty() && rows.is_empty() {
         return;
     }
     text.push_str("\n## Left out\n\n");
@@ -114,6 +119,16 @@ fn left_out(input: &AdoptInput<'_>, adopted: &Adopted, text: &mut String) {
             "- … and {} more machines",
             adopted.left_out.len() - NAMED
         );
+    }
+    for name in rows.iter().take(NAMED) {
+        let _ = writeln!(
+            text,
+            "- row {} of the table: it is about no machine that was found",
+            code(name)
+        );
+    }
+    if rows.len() > NAMED {
+        let _ = writeln!(text, "- … and {} more rows", rows.len() - NAMED);
     }
     for (name, why) in clusters {
         let _ = writeln!(

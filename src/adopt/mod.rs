@@ -18,7 +18,9 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::design::{ClusterName, EtcdMember, NodeName, Reference, name_problem};
+use crate::design::{
+    ClusterName, EtcdMember, NodeName, Reference, name_problem, node_name_problem,
+};
 use crate::identity::{Identity, Kind};
 use crate::observed::{EtcdMemberSeen, EtcdSeen, Fact, Inventory, InventoryMachine};
 
@@ -41,6 +43,8 @@ const WORKER: &str = "worker";
 pub struct Known {
     /// Machines.
     pub nodes: BTreeSet<NodeName>,
+    /// Machines without a document, whose records tell what is on them.
+    pub recorded: BTreeSet<NodeName>,
     /// The addresses of their controllers.
     pub controllers: BTreeSet<Arc<str>>,
     /// Host profiles and hardware profiles.
@@ -81,6 +85,8 @@ pub struct Adopted {
     pub known: usize,
     /// Machines that were found and are in none of them, and why.
     pub left_out: Vec<(Arc<str>, String)>,
+    /// Rows of the table that are about no machine that was found.
+    pub unused_rows: Vec<Arc<str>>,
     /// Etcd clusters that they describe.
     pub etcd: Vec<ClusterName>,
     /// Etcd clusters that they do not describe, and why.
@@ -117,9 +123,7 @@ pub fn adopt(input: &AdoptInput<'_>) -> Adopted {
     let mut adopted = Adopted::default();
     for name in &input.inventory.unusable {
         let why = match name_problem(name) {
-            Some(problem) => format!(
-                "its name {problem}, so it cannot be the name of a node; give it one with `names` of the Backends document"
-            ),
+            Some(problem) => renamed(&format!("its name {problem}")),
             None => "several machines have this name".to_owned(),
         };
         adopted.left_out.push((name.clone(), why));
@@ -127,8 +131,12 @@ pub fn adopt(input: &AdoptInput<'_>) -> Adopted {
     let mut members: BTreeMap<&ClusterName, Vec<(NodeName, &EtcdMemberSeen)>> = BTreeMap::new();
     let mut machines: BTreeMap<NodeName, Machine<'_>> = BTreeMap::new();
     let mut described: BTreeMap<Arc<str>, NodeName> = BTreeMap::new();
+    let mut rows: BTreeSet<&str> = input.notes.names().map(|name| &**name).collect();
     for found in &input.inventory.machines {
         let (name, note) = named(found, input.notes);
+        if let Some(note) = note {
+            rows.remove(&*note.name);
+        }
         let address = found.listed.controller.as_ref().map(|it| &it.1);
         if input.known.nodes.contains(&name)
             || address.is_some_and(|address| input.known.controllers.contains(address))
@@ -141,6 +149,20 @@ pub fn adopt(input: &AdoptInput<'_>) -> Adopted {
             adopted.left_out.push((name.shared().clone(), why));
             continue;
         }
+        if input.known.recorded.contains(&name) {
+            let why = format!(
+                "it has a record, and no document: restore that from git, or drop the record (`trueup apply forget {name}`) and \
+                 adopt it then"
+            );
+            adopted.left_out.push((name.shared().clone(), why));
+            continue;
+        }
+        if let Some(problem) = node_name_problem(name.as_str()) {
+            adopted
+                .left_out
+                .push((found.listed.name.clone(), renamed(&problem)));
+            continue;
+        }
         if machines.contains_key(&name) {
             let why = format!("its name `{name}` is that of another machine; name both in a table");
             adopted.left_out.push((found.listed.name.clone(), why));
@@ -149,6 +171,7 @@ pub fn adopt(input: &AdoptInput<'_>) -> Adopted {
         described.insert(found.listed.name.clone(), name.clone());
         machines.insert(name.clone(), machine(name, found, note));
     }
+    adopted.unused_rows = rows.into_iter().map(Arc::from).collect();
     for found in &input.inventory.machines {
         if let Some(name) = described.get(&found.listed.name) {
             for (cluster, member) in &found.listed.members {
@@ -181,6 +204,13 @@ pub fn adopt(input: &AdoptInput<'_>) -> Adopted {
         .collect();
     documents::write(input, &machines, &clusters, &mut adopted);
     adopted
+}
+
+/// The reason why a machine is left out that has no name for a node.
+fn renamed(problem: &str) -> String {
+    format!(
+        "{problem}, so it cannot be the name of a node; give it one with `names` of the Backends document"
+    )
 }
 
 /// The name of a machine, and what a table says of it: the table's, then the backend's, then its serial number.

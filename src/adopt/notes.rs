@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::design::name_problem;
+use crate::design::node_name_problem;
 use crate::identity::{self, Identity};
 
 /// The columns, of which each row needs `name` and one by which a machine is found; `name` may be that.
@@ -55,9 +55,9 @@ impl Notes {
         let mut problems = Vec::new();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().enumerate();
-        let columns = match lines.next() {
-            Some((_, line)) => match columns(line) {
-                Ok(columns) => columns,
+        let (columns, separator) = match lines.next() {
+            Some((_, line)) => match columns(line, separator(line)) {
+                Ok(columns) => (columns, separator(line)),
                 Err(message) => return Err(vec![NoteProblem { line: 1, message }]),
             },
             None => {
@@ -68,7 +68,7 @@ impl Notes {
         let mut notes = Self::default();
         for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
             let added = match notes.all.len() < MOST {
-                true => row(line, &columns).and_then(|note| notes.add(note)),
+                true => row(line, &columns, separator).and_then(|note| notes.add(note)),
                 false => Err(format!("the table has more than {MOST} rows")),
             };
             let is_full = notes.all.len() >= MOST;
@@ -136,10 +136,16 @@ fn keys(name: &str, address: Option<&str>, identity: Option<&Identity>) -> BTree
     all
 }
 
+/// The separator of the values: the first one of the line that names the columns.
+fn separator(line: &str) -> char {
+    let is_separator = |letter: &char| matches!(letter, ',' | ';' | '\t');
+    line.chars().find(is_separator).unwrap_or(',')
+}
+
 /// The columns of a table by their positions.
-fn columns(line: &str) -> Result<BTreeMap<usize, &'static str>, String> {
+fn columns(line: &str, separator: char) -> Result<BTreeMap<usize, &'static str>, String> {
     let mut found: BTreeMap<usize, &'static str> = BTreeMap::new();
-    for (at, name) in cells(line)?.into_iter().enumerate() {
+    for (at, name) in cells(line, separator)?.into_iter().enumerate() {
         let name = name.trim().to_ascii_lowercase();
         let Some(known) = COLUMNS.into_iter().find(|known| *known == name) else {
             let known = COLUMNS.join(", ");
@@ -156,8 +162,12 @@ fn columns(line: &str) -> Result<BTreeMap<usize, &'static str>, String> {
     }
 }
 
-fn row(line: &str, columns: &BTreeMap<usize, &'static str>) -> Result<Note, String> {
-    let cells = cells(line)?;
+fn row(
+    line: &str,
+    columns: &BTreeMap<usize, &'static str>,
+    separator: char,
+) -> Result<Note, String> {
+    let cells = cells(line, separator)?;
     if cells.len() > columns.len() {
         let (cells, columns) = (cells.len(), columns.len());
         return Err(format!("{cells} values for {columns} columns"));
@@ -170,10 +180,8 @@ fn row(line: &str, columns: &BTreeMap<usize, &'static str>) -> Result<Note, Stri
     let Some(name) = cell("name") else {
         return Err("it has no name".to_owned());
     };
-    if let Some(problem) = name_problem(name) {
-        return Err(format!(
-            "`{name}` cannot be the name of a node: it {problem}"
-        ));
+    if let Some(problem) = node_name_problem(name) {
+        return Err(format!("`{name}` cannot be the name of a node: {problem}"));
     }
     let refused = |what: &str, text: Option<&str>, known: bool| match text {
         Some(text) if !known => Err(format!("`{text}` is no {what} that identifies a machine")),
@@ -195,7 +203,7 @@ fn row(line: &str, columns: &BTreeMap<usize, &'static str>) -> Result<Note, Stri
 }
 
 /// The values of a line, which may be in double quotes.
-fn cells(line: &str) -> Result<Vec<String>, String> {
+fn cells(line: &str, separator: char) -> Result<Vec<String>, String> {
     let mut cells = vec![String::new()];
     let (mut letters, mut quoted) = (line.chars().peekable(), false);
     while let Some(letter) = letters.next() {
@@ -203,7 +211,7 @@ fn cells(line: &str) -> Result<Vec<String>, String> {
         match letter {
             '"' if quoted && letters.next_if_eq(&'"').is_some() => cell.push('"'),
             '"' => quoted = !quoted,
-            ',' | ';' | '\t' if !quoted => cells.push(String::new()),
+            letter if letter == separator && !quoted => cells.push(String::new()),
             letter => cell.push(letter),
         }
     }
@@ -238,6 +246,22 @@ mod tests {
         assert_eq!(
             note.tags.iter().map(|tag| &**tag).collect::<Vec<_>>(),
             ["a", "b"]
+        );
+    }
+
+    #[test]
+    fn values_are_parted_as_the_names_of_the_columns_are() {
+        let table = "name,rack,tags\nn1,hall 4;cage 2,\n";
+        let rack = |table: &str| {
+            let notes = Notes::read(table).unwrap();
+            notes.about("n1", None, None).unwrap().rack.clone().unwrap()
+        };
+        assert_eq!(&*rack(table), "hall 4;cage 2");
+        assert_eq!(&*rack("name;rack\nn1;1,5\n"), "1,5");
+        let problems = Notes::read("name\nall\n").unwrap_err();
+        assert!(
+            problems[0].message.contains("must not be called"),
+            "{problems:?}"
         );
     }
 

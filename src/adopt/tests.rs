@@ -324,3 +324,47 @@ proptest! {
         prop_assert_eq!(second.known, count);
     }
 }
+
+#[test]
+fn a_machine_that_no_document_can_name_is_left_out_with_the_reason() {
+    let long = "n".repeat(70);
+    let names = ["edge_1", "all", &*long, "n1"];
+    let machines = names.map(|name| found(name, &[("zone", "a")], &["sda"]));
+    let adopted = adopted(&of(machines.to_vec()));
+    site(&adopted);
+    let described: Vec<&str> = adopted.nodes.iter().map(NodeName::as_str).collect();
+    assert_eq!(described, ["n1"]);
+    let left_out: Vec<&str> = adopted.left_out.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(left_out, names[..3]);
+    for (name, why) in &adopted.left_out {
+        assert!(
+            why.contains("cannot be the name of a node"),
+            "{name}: {why}"
+        );
+    }
+}
+
+#[test]
+fn a_row_that_is_about_no_machine_is_named() {
+    let notes = Notes::read("name,rack\nn1,r1\nn-2,r1\n").unwrap();
+    let inventory = of(vec![found("n1", &[], &[]), found("n2", &[], &[])]);
+    let adopted = adopted_with(&inventory, &Known::default(), &notes);
+    assert_eq!(adopted.unused_rows, [text("n-2")]);
+    let guide = file(&adopted, "ADOPTED.md");
+    assert!(
+        guide.contains("- row `n-2` of the table: it is about no machine"),
+        "{guide}"
+    );
+}
+
+#[test]
+fn a_machine_that_has_a_record_and_no_document_is_left_out_with_what_helps() {
+    let known = Known {
+        recorded: [NodeName::from(text("n2"))].into(),
+        ..Known::default()
+    };
+    let inventory = of(vec![found("n1", &[], &[]), found("n2", &[], &[])]);
+    let adopted = adopted_with(&inventory, &known, &Notes::default());
+    assert_eq!(adopted.nodes, [NodeName::from(text("n1"))]);
+    assert!(adopted.left_out[0].1.contains("apply forget n2"));
+}

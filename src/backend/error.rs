@@ -46,9 +46,33 @@ impl Error {
             ),
             Self::Settings(diagnostic) => diagnostic.hint.as_deref(),
             Self::Untrusted(_) => None,
+            // The machines in it are as they were: the system does not let it be used.
+            Self::SimulatedSite {
+                source: super::hardware::sim::StateError::Io { .. },
+                ..
+            } => None,
             Self::SimulatedSite { .. } => {
                 Some("put the file back as it was, or remove it to begin with new machines")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hardware::sim::StateError;
+    use super::*;
+
+    #[test]
+    fn a_simulated_site_is_to_be_removed_only_where_the_file_itself_is_wrong() {
+        let hinted = |source: StateError| {
+            let path = PathBuf::from("simulated-site.json");
+            Error::SimulatedSite { path, source }.hint().is_some()
+        };
+        assert!(hinted(StateError::Foreign));
+        assert!(!hinted(StateError::Io {
+            action: "open the file",
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        }));
     }
 }

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use super::context::Context;
+use super::init::outside_of_sites;
 use super::{Failure, FailureKind};
 use crate::adopt::{AdoptInput, Adopted, Notes, adopt};
 use crate::design::{ClusterName, Reference, name_problem};
 use crate::document::inline_text;
 use crate::report::counted;
 use crate::repository::{Links, read_file};
-use crate::site::{At, Depth, Detail, Outside, Sandbox, Settings};
+use crate::site::{At, Depth, Detail, Outside, Sandbox, Settings, is_layered};
 use crate::workflow::{self, AdoptionSite, Checkout, Client, EtcdSeed};
 
 /// The file that marks a folder as a site, and the one that names its backends.
@@ -218,13 +219,24 @@ fn begin(context: &Context, command: &AdoptCommand, folder: &Path) -> Result<(),
             "the folder's name, `{name}`, {problem}: it becomes the name of the site"
         )));
     }
-    std::fs::create_dir_all(folder).map_err(|error| not_written(folder, &error))?;
-    context
-        .in_folder(folder, None)
+    let existing = folder.ancestors().find(|folder| folder.is_dir());
+    let repository = context
+        .in_folder(existing.unwrap_or(folder), None)
         .repository()
         .map_err(|failure| {
             failure.hint("`git init` makes a repository; documents are read from one")
         })?;
+    repository.need_worktree()?;
+    outside_of_sites(&repository, folder)?;
+    let below = folder.strip_prefix(repository.root());
+    if below.is_ok_and(|below| is_layered(&below.to_string_lossy())) {
+        let message = format!(
+            "`{}` is the folder of a site in layers (`site/NAME`), and adopted documents are in none",
+            folder.display()
+        );
+        return Err(usage(message).hint("name a folder that is not below `site/`: `-o NAME`"));
+    }
+    std::fs::create_dir_all(folder).map_err(|error| not_written(folder, &error))?;
     let mut files = vec![(BACKENDS, backends)];
     if !has_site {
         let text = format!(
@@ -331,30 +343,42 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// Creates files, each under the next free name; their names.
+/// Creates files, each under the next free name, by which the others tell of it; their names.
 fn write(folder: &Path, files: &[(&str, String)]) -> Result<Vec<String>, Failure> {
-    let mut names = Vec::with_capacity(files.len());
-    for (wanted, text) in files {
-        let (stem, end) = wanted.rsplit_once('.').unwrap_or((wanted, ""));
-        let mut name = (*wanted).to_owned();
-        let mut number = 2;
-        let mut file = loop {
-            let path = folder.join(&name);
-            match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(file) => break file,
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                    name = format!("{stem}-{number}.{end}");
-                    number += 1;
-                }
-                Err(error) => return Err(not_written(&path, &error)),
-            }
-        };
-        let path = folder.join(&name);
+    let names: Vec<String> = files
+        .iter()
+        .map(|(wanted, _)| free_name(folder, wanted))
+        .collect();
+    for ((wanted, text), name) in files.iter().zip(&names) {
+        let path = folder.join(name);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let mut file = file.map_err(|error| not_written(&path, &error))?;
+        let mut text = text.clone();
+        for ((other, _), name) in files.iter().zip(&names) {
+            // Of a document, only the comment above it names files.
+            let end = match wanted.ends_with(".md") {
+                true => text.len(),
+                false => text.find("---").unwrap_or_default(),
+            };
+            let told = text[..end].replace(other, name);
+            text.replace_range(..end, &told);
+        }
         let written = io::Write::write_all(&mut file, text.as_bytes());
         written.map_err(|error| not_written(&path, &error))?;
-        names.push(name);
     }
     Ok(names)
+}
+
+/// The name, or the first one with a number that no file has.
+fn free_name(folder: &Path, wanted: &str) -> String {
+    let (stem, end) = wanted.rsplit_once('.').unwrap_or((wanted, ""));
+    let mut name = wanted.to_owned();
+    let mut number = 2;
+    while folder.join(&name).symlink_metadata().is_ok() {
+        name = format!("{stem}-{number}.{end}");
+        number += 1;
+    }
+    name
 }
 
 /// Reports what was written and what was not.
@@ -378,7 +402,10 @@ fn tell(context: &Context, found: &AdoptionSite, adopted: &Adopted, names: &[Str
     let clusters = clusters.map(|(name, why)| format!("\n  etcd cluster {name}: {why}"));
     let alone = found.inventory.nodes_alone.iter();
     let alone = alone.map(|name| format!("\n  Kubernetes node {name}: no machine has its name"));
-    let all: Vec<String> = left_out.chain(clusters).chain(alone).collect();
+    let rows = adopted.unused_rows.iter();
+    let rows = rows
+        .map(|name| format!("\n  row {name} of the table: it is about no machine that was found"));
+    let all: Vec<String> = rows.chain(left_out).chain(clusters).chain(alone).collect();
     if !all.is_empty() {
         text.push_str("\nLeft out:");
         text.extend(all.iter().take(20).map(String::as_str));

@@ -136,7 +136,7 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         plan: text_of(&planned.plan)?,
     };
     let path = context.directory().join(&command.out);
-    let written = repository.replace_file(&path, |out| {
+    let written = repository.write_output(&path, |out| {
         serde_json::to_writer(&mut *out, &bundle)?;
         out.write_all(b"\n")
     });

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use crate::design::{name_problem, schema};
 use crate::report::Visible;
 use crate::repository::{Repository, Signature, replace_file};
+use crate::site::{At, locate_all, site_around};
 
 use super::apply::actor;
 use super::context::Context;
@@ -240,6 +241,10 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
         Some(around) => {
             // Its folder is git's own.
             around.need_worktree()?;
+            outside_of_sites(&around, &folder)?;
+            if !folder.join(SITE_DEFINITION).exists() {
+                unused_name(&around, &site)?;
+            }
             write_files(&folder, example, &site)?;
             ("in the repository around it", "  git add . && git commit\n")
         }
@@ -275,6 +280,35 @@ pub(super) fn run(context: &mut Context, command: &InitCommand) -> Result<u8, Fa
         }
     ));
     Ok(0)
+}
+
+/// Refuses a folder inside that of a site, all of whose YAML files are the site's: it could not be loaded any more.
+pub(super) fn outside_of_sites(repository: &Repository, folder: &Path) -> Result<(), Failure> {
+    let Some(around) = site_around(repository, folder) else {
+        return Ok(());
+    };
+    let message = format!(
+        "`{}` would be among the files of site `{}` (`{}`), which could not be loaded any more",
+        folder.display(),
+        Visible(&around.name),
+        Visible(&around.definition)
+    );
+    Err(Failure::new(FailureKind::Usage, message)
+        .hint("name a folder outside of that site's folder, such as one beside the repository"))
+}
+
+/// Refuses the name of a site that the repository has already.
+fn unused_name(repository: &Repository, site: &str) -> Result<(), Failure> {
+    let found = locate_all(repository, At::Worktree).unwrap_or_default();
+    let Some(other) = found.iter().find(|other| other.name == site) else {
+        return Ok(());
+    };
+    let message = format!(
+        "there is a site `{site}` in this repository: `{}`",
+        Visible(&other.definition)
+    );
+    Err(Failure::new(FailureKind::Usage, message)
+        .hint("`trueup init NAME` makes a folder whose name the site gets"))
 }
 
 /// The name of the site: that of its folder, where one is given.

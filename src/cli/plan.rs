@@ -282,9 +282,13 @@ fn back(
     let told = told_of(&way);
     Client::tell(context, &told);
     if !command.write {
-        let hint = format!(
-            "`trueup plan --to {word} --write` commits it on top of HEAD, to be reviewed and applied like any other change."
-        );
+        let hint = match preview == checkout.head()? {
+            true => "The files of the site are as they were there; `--write` would commit nothing."
+                .to_owned(),
+            false => format!(
+                "`trueup plan --to {word} --write` commits it on top of HEAD, to be reviewed and applied like any other change."
+            ),
+        };
         Client::tell(context, &hint);
         return conclude(context, command, (checkout, connection), planned);
     }
@@ -381,7 +385,7 @@ fn saved_as(path: &Path, plan: &Plan, is_observed: bool) -> String {
 }
 
 fn save(repository: &Repository, path: &Path, plan: &Plan) -> io::Result<()> {
-    repository.replace_file(path, |out| saved::write_to(plan, out).map(drop))
+    repository.write_output(path, |out| saved::write_to(plan, out).map(drop))
 }
 
 fn save_observed(
@@ -400,7 +404,7 @@ fn save_observed(
     let Some(observations) = observations else {
         return Err(unsaved(&"nothing was observed"));
     };
-    let written = repository.replace_file(&path, |out| observed::write(observations, out));
+    let written = repository.write_output(&path, |out| observed::write(observations, out));
     written.map_err(|error| unsaved(&error))
 }
 

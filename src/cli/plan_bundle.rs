@@ -66,7 +66,7 @@ pub(super) fn write(
     };
     let path = context.directory().join(out);
     let shown = out.display();
-    let written = repository.replace_file(&path, |out| {
+    let written = repository.write_output(&path, |out| {
         serde_json::to_writer(&mut *out, &bundle)?;
         out.write_all(b"\n")
     });

@@ -70,7 +70,7 @@ pub(super) fn write(
     }
     let path = context.directory().join(out);
     let shown = out.display();
-    let written = checkout.repository.replace_file(&path, |out| {
+    let written = checkout.repository.write_output(&path, |out| {
         serde_json::to_writer(&mut *out, &bundle)?;
         out.write_all(b"\n")
     });

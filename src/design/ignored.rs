@@ -15,6 +15,8 @@ const LONGEST: usize = 256;
 pub struct FieldPattern {
     text: Arc<str>,
     paths: Regex,
+    /// A second pattern, for a whole path whose names are all parted by dots.
+    dotted: Regex,
 }
 
 /// A text that is no pattern.
@@ -33,6 +35,10 @@ impl FieldPattern {
     #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         self.paths.is_match(path)
+            || (path.contains("['")
+                && self
+                    .dotted
+                    .is_match(&path.replace("['", ".").replace("']", "")))
     }
 }
 
@@ -51,9 +57,11 @@ impl std::str::FromStr for FieldPattern {
         });
         let names = names.collect::<Vec<_>>().join(".*");
         let paths = Regex::new(&format!(r"^(?s:{names})(?:[.\[]|$)")).map_err(|_| NoPattern)?;
+        let dotted = Regex::new(&format!("^(?s:{names})$")).map_err(|_| NoPattern)?;
         Ok(Self {
             text: text.into(),
             paths,
+            dotted,
         })
     }
 }
@@ -112,6 +120,15 @@ mod tests {
             ("links", &["links", "links.uplink.mtu"], &["link", "linksx"]),
             ("a[0].b", &["a[0].b", "a[0].b.c"], &["a[1].b", "a0.b"]),
             ("a.*", &["a.b", "a.b[3]", "a.b.c"], &["a", "a[0]"]),
+            // A name with dots may be written as plans do, or as any other; a part of it is none.
+            (
+                "a.b.org/c",
+                &["a['b.org/c']", "a.b.org/c"],
+                &["a['b.org/c.d']", "a['b.org/cd']"],
+            ),
+            ("a.b", &["a.b"], &["a['b.org/c']"]),
+            ("a['b.org/c']", &["a['b.org/c']"], &["a['b.org/d']"]),
+            ("a.**", &["a.b", "a['b.org/c']"], &["a"]),
             ("a.(b|c)+", &["a.(b|c)+"], &["a.b", "a.bc"]),
         ] {
             let pattern: FieldPattern = pattern.parse().unwrap();

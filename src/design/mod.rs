@@ -70,7 +70,7 @@ pub use policy::backends_of;
 pub use recent::Recent;
 pub(crate) use rules::RESERVED_LABELS;
 pub use rules::Size;
-pub(crate) use rules::sharing_controllers;
+pub(crate) use rules::{node_name_problem, sharing_controllers};
 pub use schema::SchemaCache;
 pub use section::{Class, Rung, Section};
 pub use strategy::DEFAULT_STRATEGY;

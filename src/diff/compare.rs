@@ -233,6 +233,15 @@ fn canonical(items: &[Node]) -> Vec<Vec<u8>> {
     items.iter().map(form).collect()
 }
 
+/// The path of a value in maps, by the names of its fields, as plans write it.
+pub fn path_of<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    let mut path = String::new();
+    for name in names {
+        push_key(&mut path, &Key::string(name));
+    }
+    path
+}
+
 /// Adds a key as the path language writes it.
 fn push_key(path: &mut String, key: &Key) {
     let text = &*key.text;

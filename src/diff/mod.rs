@@ -18,6 +18,7 @@ mod tests;
 mod text;
 mod ways;
 
+pub use compare::path_of;
 pub use documents::{
     ChangedDocument, DocumentDiff, FieldDiff, PresentDocument, documents, rendered,
 };

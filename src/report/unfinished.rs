@@ -85,6 +85,14 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         some(&ways.failed, "left failed: @"),
         about(ways.resumed),
     ]);
+    let is_open = !(ways.half_done.is_empty()
+        && ways.not_started.is_empty()
+        && ways.failed.is_empty()
+        && ways.resumed.unwrap_or_default() == 0);
+    let resumed = match is_open {
+        true => resumed,
+        false => "changes no machine any more, and ends the run".to_owned(),
+    };
     let aborted = joined([
         Some("nothing more is done".to_owned()),
         some(&ways.half_done, "left as far as they come by themselves: @"),

@@ -8,6 +8,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::Repository;
+use super::entry::is_document_name;
 
 /// Whether a path may be a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +102,57 @@ impl Repository {
         replace_file(&self.unlinked(path)?, write)
     }
 
+    /// Writes a file that an operator names as a whole, where it replaces nothing that is the repository's
+    /// ([`Self::refuse_output`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::refuse_output`] and [`Self::replace_file`].
+    pub fn write_output(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.refuse_output(path)?;
+        self.replace_file(path, write)
+    }
+
+    /// Refuses a file that an output would replace and that is not an output: one of git's own, one that git tracks, and a
+    /// document, which may have edits that are in no commit.
+    ///
+    /// # Errors
+    ///
+    /// It is such a file, or the index cannot be read.
+    pub fn refuse_output(&self, path: &Path) -> io::Result<()> {
+        let refused = |why: &str| Err(io::Error::other(why.to_owned()));
+        self.unlinked(path)?;
+        let reached = match (path.canonicalize(), path.parent(), path.file_name()) {
+            (Ok(reached), _, _) => reached,
+            (Err(_), Some(parent), Some(name)) => match parent.canonicalize() {
+                Ok(parent) => parent.join(name),
+                // Writing tells that there is no such folder.
+                Err(_) => return Ok(()),
+            },
+            (Err(_), _, _) => return Ok(()),
+        };
+        let is_git = |part: &std::ffi::OsStr| part.eq_ignore_ascii_case(".git");
+        let git = self.common_dir.canonicalize()?;
+        if reached.starts_with(&git) || reached.iter().any(is_git) {
+            return refused("it is in git's own folder; name a file outside of it");
+        }
+        let root = self.root.canonicalize()?;
+        let Some(below) = reached.strip_prefix(&root).ok().and_then(Path::to_str) else {
+            return Ok(());
+        };
+        if self.is_tracked(below).map_err(io::Error::other)? {
+            return refused("git tracks this file, which stays as it is; name another one");
+        }
+        if is_document_name(below) && reached.is_file() && !is_output(&reached) {
+            return refused("it is a document, which stays as it is; name another file");
+        }
+        Ok(())
+    }
+
     /// A path to be written to. Links of the checkout are refused: every change of the design can make them lead to any file.
     ///
     /// # Errors
@@ -124,6 +176,13 @@ impl Repository {
         }
         Ok(reached)
     }
+}
+
+/// Whether a file begins as plans and bundles do, which are JSON.
+fn is_output(path: &Path) -> bool {
+    let mut first = [0; 1];
+    let read = open(path, Links::Refused).and_then(|mut file| Ok(file.read(&mut first)?));
+    matches!(read, Ok(0)) || matches!((read, first), (Ok(1), [b'{']))
 }
 
 /// Writes a file as a whole: one that is there stays as it was until all is written, also where the disk is full.

@@ -5,6 +5,7 @@
 //! current folder upward; where nothing is found, in the whole repository.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::design::{SiteName, name_problem};
@@ -342,6 +343,37 @@ pub fn locate_all(repository: &Repository, at: At) -> Result<Vec<FoundSite>, Err
         }
     });
     Ok(found.collect())
+}
+
+/// The site of the worktree among whose files those of a folder would be, though it is not the folder of that site itself.
+#[must_use]
+pub fn site_around(repository: &Repository, folder: &Path) -> Option<FoundSite> {
+    let existing = folder.ancestors().find(|folder| folder.is_dir())?;
+    let rest = folder.strip_prefix(existing).ok()?;
+    let folder = existing.canonicalize().ok()?.join(rest);
+    let below = folder.strip_prefix(repository.root().canonicalize().ok()?);
+    let below = below.ok()?.to_str()?.to_owned();
+    // What is hidden is of no site.
+    if repository.is_bare() || below.split('/').any(|part| part.starts_with('.')) {
+        return None;
+    }
+    let found = locate_all(repository, At::Worktree).unwrap_or_default();
+    found.into_iter().find(|site| {
+        let selected = site.location.as_ref().map(|it| it.selection.prefixes());
+        parent(&site.definition).unwrap_or_default() != below
+            && selected.unwrap_or_default().iter().any(|folder| {
+                folder.is_empty()
+                    || below
+                        .strip_prefix(&**folder)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+    })
+}
+
+/// Whether the sites of a folder are in Pegleg's layout, whose documents are in layers.
+#[must_use]
+pub fn is_layered(folder: &str) -> bool {
+    pegleg_base(folder).is_some()
 }
 
 /// Pegleg's sites are named by their folder, others by their definition.

@@ -34,7 +34,7 @@ use crate::document::Document;
 use crate::render::Rendering;
 use crate::repository::{BlobId, CommitId, Mode, Repository, Selection, Tree, site_digest};
 
-pub use find::{FoundSite, locate, locate_all, locate_at, site_names};
+pub use find::{FoundSite, is_layered, locate, locate_all, locate_at, site_around, site_names};
 pub use guards::GuardDocuments;
 pub use load::Loader;
 pub use names::Names;

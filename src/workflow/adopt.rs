@@ -82,10 +82,17 @@ pub fn found(
         let names = of_kind.map(|document| document.id.name.clone());
         names.collect::<BTreeSet<Arc<str>>>()
     };
+    // What is published may be newer: the plan after it tells of that.
+    let records = checkout.site_here()?.store()?;
+    let records = records.nodes(&records.read()?)?.into_values();
+    let recorded = records.filter(|record| {
+        !record.digests.is_empty() && !site.design.nodes.contains_key(&record.node)
+    });
     let controllers = site.design.nodes.values();
     let controllers = controllers.filter_map(|node| controller_address(node, hardware.kind));
     let known = Known {
         nodes: site.design.nodes.keys().cloned().collect(),
+        recorded: recorded.map(|record| record.node).collect(),
         controllers: controllers.map(|address| Arc::from(&*address)).collect(),
         profiles: named(&[kind::HOST_PROFILE, kind::HARDWARE_PROFILE]),
         adoptions: named(&[kind::ADOPTION]),

@@ -54,12 +54,12 @@ pub fn learn_hardware(
         backends.leave().await;
         seen
     });
-    let seen = seen.map_err(|error| Failure::new(FailureKind::Failed, error.to_string()))?;
+    let seen = seen.map_err(|error| Failure::error(error.to_string()))?;
     if seen.is_empty() {
         let backend = guarded.guards().backend_of(&design).kind.as_str();
         let text = format!("node `{node}` shows no firmware, settings or parts over `{backend}`");
         let hint = "see docs/firmware.md for what each backend shows of a machine, and from where";
-        return Err(Failure::new(FailureKind::Failed, text).hint(hint));
+        return Err(Failure::error(text).hint(hint));
     }
     Ok((design, seen))
 }

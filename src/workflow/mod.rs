@@ -29,6 +29,7 @@ mod failure;
 mod guard_source;
 mod guarded;
 mod learn;
+mod neighbours;
 mod plan;
 mod published;
 mod ready;

@@ -2,16 +2,19 @@
 //! comes from.
 //!
 //! A value is replaced in its place if all machines that have it from there want the same one, else the machine gets a field
-//! of its own in its document, which is the narrowest layer. The edited site is loaded again before anything is kept: each field
-//! has its value, and no other machine's design has changed, or all files are as they were.
+//! of its own in its document, which is the narrowest layer. The machines of all sites of the repository count, since sites share
+//! layers. The edited sites are loaded again before anything is kept: each field has its value, and no other machine's design has
+//! changed, or all files are as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::neighbours::{self, Neighbour, NeighbourSite, neighbours};
 use super::{Checkout, Client, Failure, FailureKind, Planned, sound};
 use crate::adopt::{Edit, Fields, edited, insertions, replacement};
 use crate::design::{FieldPattern, NodeDesign, NodeName, Section};
 use crate::diagnostic::{Mark, Place, SourceId};
+use crate::diff::path_of;
 use crate::document::{Document, Map, Node, Value};
 use crate::plan::no_difference;
 use crate::site::{At, Depth, Detail, Loader, Settings, Site};
@@ -23,6 +26,8 @@ pub struct WrittenField {
     pub node: NodeName,
     /// The field, as plans name it.
     pub path: String,
+    /// The names of which the path is made.
+    pub names: Vec<Arc<str>>,
     /// Its value in the documents, as it was.
     pub before: Option<String>,
     /// Its value on the machine; `None`: it has none.
@@ -53,7 +58,7 @@ struct Wanted {
 
 impl Wanted {
     fn name(&self) -> String {
-        self.path.join(".")
+        path_of(self.path.iter().map(|name| &**name))
     }
 }
 
@@ -91,12 +96,18 @@ pub fn write_back(
     }
     wanted.retain(|each| is_selected(&each.name()));
     result.left.retain(|(_, path, _)| is_selected(path));
-    let edits = edits(&site, &loader, wanted, &mut result);
+    let fields = fields_of(&wanted);
+    let others = neighbours(checkout, &mut loader, &fields);
+    let edits = edits((&site, &others), &loader, wanted, &mut result);
     if edits.is_empty() {
         return Ok(result);
     }
     let before = write(checkout, &loader, &edits)?;
-    if let Err(failure) = verify(client, checkout, &site, nodes, &result) {
+    let edited = edits.keys().map(|source| loader.sources().path(*source));
+    let edited: BTreeSet<Arc<str>> = edited.collect();
+    let verified = verify(client, checkout, &site, nodes, &result)
+        .and_then(|()| verify_neighbours(checkout, &others, &edited));
+    if let Err(failure) = verified {
         for (path, text) in &before {
             put(checkout, path, text)?;
         }
@@ -221,7 +232,8 @@ impl Walk<'_> {
     }
 
     fn leave(&mut self, why: &str) {
-        let left = (self.node.clone(), self.path.join("."), why.to_owned());
+        let path = path_of(self.path.iter().map(|name| &**name));
+        let left = (self.node.clone(), path, why.to_owned());
         self.left.push(left);
     }
 }
@@ -235,24 +247,28 @@ type FileText = (Arc<str>, Arc<str>);
 /// Edits by source.
 type Edits = BTreeMap<SourceId, Vec<Edit>>;
 
-/// The machines that have a field from a place.
-fn users(site: &Site, wanted: &[Wanted]) -> BTreeMap<(Section, Vec<Arc<str>>, Mark), usize> {
-    let fields: BTreeSet<(Section, &[Arc<str>])> = wanted
-        .iter()
-        .map(|each| (each.section, &*each.path))
-        .collect();
+/// The fields, each once.
+fn fields_of(wanted: &[Wanted]) -> BTreeSet<(Section, Vec<Arc<str>>)> {
+    let fields = wanted.iter();
+    fields
+        .map(|each| (each.section, each.path.clone()))
+        .collect()
+}
+
+/// How many machines of all sites have a field from a place.
+fn users(
+    site: &Site,
+    others: &[Neighbour],
+    wanted: &[Wanted],
+) -> BTreeMap<(Section, Vec<Arc<str>>, Mark), usize> {
     let mut users = BTreeMap::new();
-    for node in site.design.nodes.values() {
-        for (section, path) in &fields {
-            let names: Vec<&str> = path.iter().map(|name| &**name).collect();
-            let value = node
-                .sections
-                .get(section)
-                .and_then(|fields| fields.at(&names));
-            if let Some(value) = value {
-                *users
-                    .entry((*section, path.to_vec(), value.mark))
-                    .or_default() += 1;
+    for each in neighbours::origins(site, &fields_of(wanted)) {
+        *users.entry(each).or_default() += 1;
+    }
+    for other in others {
+        if let Ok(other) = &other.site {
+            for each in &other.origins {
+                *users.entry(each.clone()).or_default() += 1;
             }
         }
     }
@@ -260,8 +276,13 @@ fn users(site: &Site, wanted: &[Wanted]) -> BTreeMap<(Section, Vec<Arc<str>>, Ma
 }
 
 /// Decides for each field where it is written.
-fn edits(site: &Site, loader: &Loader<'_>, wanted: Vec<Wanted>, result: &mut WriteBack) -> Edits {
-    let users = users(site, &wanted);
+fn edits(
+    (site, others): (&Site, &[Neighbour]),
+    loader: &Loader<'_>,
+    wanted: Vec<Wanted>,
+    result: &mut WriteBack,
+) -> Edits {
+    let users = users(site, others, &wanted);
     let mut groups: BTreeMap<Origin, Vec<Wanted>> = BTreeMap::new();
     for each in wanted {
         let mark = each.old.as_ref().map(|old| old.mark);
@@ -276,7 +297,10 @@ fn edits(site: &Site, loader: &Loader<'_>, wanted: Vec<Wanted>, result: &mut Wri
         let edit = mark.and_then(|mark| {
             let first = group.first()?;
             let (old, new) = (first.old.as_ref()?, first.new.as_ref()?);
-            let all = users.get(&(section, path.clone(), mark)) == Some(&group.len());
+            let all = users.get(&(section, path.clone(), mark)) == Some(&group.len())
+                && !others
+                    .iter()
+                    .any(|other| other.may_use(&loader.sources().path(mark.source)));
             let same = group.iter().all(|each| each.new.as_ref() == Some(new));
             let text = loader.sources().text(mark.source);
             let edit = replacement(&text, usize::try_from(mark.offset).ok()?, &old.value, new);
@@ -401,6 +425,7 @@ fn written(each: &Wanted, place: Place, is_own: bool) -> WrittenField {
     WrittenField {
         node: each.node.clone(),
         path: each.name(),
+        names: each.path.clone(),
         before: text(each.old.as_ref().map(|old| &old.value)),
         after: text(each.new.as_ref()),
         place,
@@ -458,10 +483,6 @@ fn verify(
     nodes: &BTreeSet<NodeName>,
     result: &WriteBack,
 ) -> Result<(), Failure> {
-    let refused = |text: String| {
-        Failure::new(FailureKind::Guard, text)
-            .hint("all files are as they were; write the field by hand")
-    };
     let mut loader = checkout.loader()?;
     let after = load(client, checkout, &mut loader)?;
     for (name, design) in &after.design.nodes {
@@ -474,15 +495,10 @@ fn verify(
     }
     for field in &result.written {
         let design = after.design.nodes.get(&field.node);
-        let names: Vec<&str> = field.path.split('.').collect();
+        let names: Vec<&str> = field.names.iter().map(|name| &**name).collect();
         let found = design.and_then(|design| {
             let mut sections = design.sections.iter();
-            sections.find_map(|(_, fields)| match &*field.path {
-                path if path.starts_with(LABELS) => fields
-                    .at(&["metadata", "owner_data"])?
-                    .get(&path[LABELS.len()..]),
-                _ => fields.at(&names),
-            })
+            sections.find_map(|(_, fields)| fields.at(&names))
         });
         let found = found
             .filter(|found| !found.is_null())
@@ -497,5 +513,53 @@ fn verify(
     Ok(())
 }
 
-/// The path of labels, whose keys have dots.
-const LABELS: &str = "metadata.owner_data.";
+/// Verifies that the edited documents change the design of no machine of another site.
+fn verify_neighbours(
+    checkout: &Checkout<'_>,
+    before: &[Neighbour],
+    edited: &BTreeSet<Arc<str>>,
+) -> Result<(), Failure> {
+    if before.is_empty() {
+        return Ok(());
+    }
+    let after = neighbours(checkout, &mut checkout.loader()?, &BTreeSet::new());
+    for old in before {
+        let name = &old.name;
+        let new = after.iter().find(|new| new.definition == old.definition);
+        let new = new.and_then(|new| new.site.as_ref().ok());
+        match (&old.site, new) {
+            (Ok(old), Some(new)) => {
+                if let Some(node) = changed(old, new) {
+                    return Err(refused(format!(
+                        "the edit would change the design of `{node}` of site `{name}`, too"
+                    )));
+                }
+            }
+            (Ok(_), None) => {
+                return Err(refused(format!(
+                    "site `{name}` could not be loaded with the edit"
+                )));
+            }
+            (Err(()), _) => {
+                if let Some(path) = edited.iter().find(|path| old.may_use(path)) {
+                    return Err(refused(format!(
+                        "site `{name}` has `{path}`, too, and its documents have errors: what the edit changes there is not known"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first machine whose design is another one.
+fn changed<'s>(old: &'s NeighbourSite, new: &'s NeighbourSite) -> Option<&'s NodeName> {
+    let names = old.digests.keys().chain(new.digests.keys());
+    let mut names = names.filter(|name| old.digests.get(*name) != new.digests.get(*name));
+    names.next()
+}
+
+fn refused(text: String) -> Failure {
+    Failure::new(FailureKind::Guard, text)
+        .hint("all files are as they were; write the field by hand")
+}

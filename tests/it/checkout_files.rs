@@ -339,3 +339,47 @@ fn a_key_of_gits_configuration_may_have_no_value() {
         .write(".git/config", format!("{config}[commit]\n\tgpgsign\n"));
     fixture.run(&["validate"]).with(0);
 }
+
+#[test]
+fn what_is_written_by_name_replaces_no_document_and_nothing_of_git() {
+    let fixture = super::accepted::example("edge");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    fixture.edit(
+        "nodes.yaml",
+        "metadata: {name: edge-1}",
+        "metadata: {name: edge-1} # hours of work",
+    );
+    let nodes = fixture.read("nodes.yaml");
+    let head = fixture.read(".git/HEAD");
+    fixture.checkout.write("README.md", "The site\n");
+    fixture.checkout.git(&["add", "README.md"]);
+    for (arguments, why) in [
+        (&["plan", "-o", "nodes.yaml"][..], "git tracks this file"),
+        (
+            &["plan", "--save-observed", "nodes.yaml"],
+            "git tracks this file",
+        ),
+        (&["bundle", "-o", "nodes.yaml"], "git tracks this file"),
+        (&["bundle", "-o", ".git/HEAD"], "git's own folder"),
+        (&["plan", "-o", ".git/config"], "git's own folder"),
+    ] {
+        fixture.run(arguments).with(1).saying(why);
+    }
+    // Before anything is done.
+    fixture
+        .run(&["apply", "--yes", "--report", "README.md"])
+        .with(64)
+        .saying("git tracks this file");
+    assert_eq!(fixture.read("nodes.yaml"), nodes);
+    assert_eq!(fixture.read(".git/HEAD"), head);
+    assert_eq!(fixture.read("README.md"), "The site\n");
+    // A document that is in no commit, and then a saved plan, which the next one replaces.
+    fixture.checkout.write("new/own.yaml", "schema: a/b/v1\n");
+    fixture
+        .run(&["-C", "new", "plan", "-o", "own.yaml", "--rev", "HEAD"])
+        .with(1)
+        .saying("it is a document");
+    std::fs::remove_dir_all(fixture.checkout.path().join("new")).unwrap();
+    fixture.run(&["plan", "-o", "a.plan"]).with(0);
+    fixture.run(&["plan", "-o", "a.plan"]).with(0);
+}

@@ -210,3 +210,59 @@ fn after_all_is_written_the_plan_is_empty_and_no_other_machine_has_changed() {
         assert_eq!(fixture.planned(&[]), BTreeMap::new(), "seed {seed}");
     }
 }
+
+#[test]
+fn a_layer_that_other_sites_share_is_edited_only_where_none_of_their_machines_changes() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("site-examples/multi-site");
+    let fixture = Fixture::of(Checkout::new(), "none");
+    copy_folder(&root, fixture.checkout.path());
+    fixture.checkout.commit("The sites");
+    fixture.run(&["--site", "north", "apply", "--yes"]).with(0);
+    let newer = fixture
+        .read("global/profiles.yaml")
+        .replace("ubuntu-24.04", "ubuntu-26.04");
+    fixture.checkout.write("global/profiles.yaml", newer);
+    fixture.checkout.commit("Another image");
+    fixture.run(&["--site", "south", "apply", "--yes"]).with(0);
+    let before = fixture.read("global/profiles.yaml");
+    fixture
+        .run(&["--site", "north", "accept", "--write", "*"])
+        .with(0)
+        .saying("for this machine alone");
+    assert_eq!(fixture.read("global/profiles.yaml"), before);
+    for site in ["north", "south"] {
+        fixture
+            .run(&["--site", site, "plan", "--detailed-exitcode"])
+            .with(0);
+    }
+    // What a site makes of it whose documents have errors is not known.
+    let own = fixture.read("site/north/nodes.yaml");
+    fixture.checkout.write(
+        "site/north/nodes.yaml",
+        own.replace("ubuntu-24.04", "ubuntu-25.04"),
+    );
+    fixture.checkout.write("site/south/broken.yaml", "a: [b\n");
+    fixture
+        .run(&["--site", "north", "accept", "--write", "*"])
+        .with(0);
+    assert_eq!(fixture.read("global/profiles.yaml"), before);
+}
+
+#[test]
+fn a_field_whose_name_has_dots_is_named_as_plans_print_it_or_with_dots_alone() {
+    for field in [
+        "metadata.owner_data['edge.example.org/role']",
+        "metadata.owner_data.edge.example.org/role",
+    ] {
+        let fixture = applied();
+        fixture.edit("profiles.yaml", "role: worker}", "role: other}");
+        let planned = fixture.run(&["plan"]).with(0).stdout;
+        let shown = "metadata.owner_data['edge.example.org/role']";
+        assert!(planned.contains(shown), "{planned}");
+        fixture
+            .run(&["accept", "edge-*", "--write", "--field", field])
+            .with(0)
+            .saying(shown);
+        assert_eq!(fixture.planned(&[]), BTreeMap::new());
+    }
+}

@@ -176,6 +176,14 @@ fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own()
     let nodes = "nodes/time.yaml";
     let text = running.read(nodes);
     std::fs::remove_file(running.checkout.path().join(nodes)).unwrap();
+    running
+        .run(&["adopt"])
+        .with(0)
+        .saying("it has a record, and no document")
+        .saying("no file was written");
+    running
+        .checkout
+        .git(&["update-ref", "-d", "refs/trueup/one-rack/state"]);
     running.run(&["adopt"]).with(0).saying("Wrote ");
     let after = documents(running.checkout.path());
     for (name, text) in &before {

@@ -198,6 +198,40 @@ fn init_takes_a_repository_without_files_for_an_empty_folder() {
 }
 
 #[test]
+fn no_site_and_no_sandbox_is_made_among_the_files_of_a_site() {
+    let fixture = example("edge");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    for arguments in [
+        &["init", "edge2"][..],
+        &["init", "deep/below"],
+        &["try", "new", "sand"],
+        &["adopt", "--from", "sim", "-o", "other"],
+    ] {
+        fixture
+            .run(arguments)
+            .with(64)
+            .saying("would be among the files of site `edge`");
+    }
+    fixture.run(&["validate"]).with(0);
+    assert_eq!(fixture.checkout.git(&["status", "--porcelain"]), "");
+    // Hidden folders are of no site.
+    fixture.run(&["try", "new", ".sand"]).with(0);
+    fixture.run(&["validate"]).with(0);
+    let fixture = Fixture::empty("edge");
+    fixture.run(&["init", "sites/edge"]).with(0);
+    fixture.checkout.commit("A site");
+    fixture
+        .run(&["init", "other/edge"])
+        .with(64)
+        .saying("there is a site `edge` in this repository");
+    fixture
+        .run(&["adopt", "--from", "sim", "-o", "site/south"])
+        .with(64)
+        .saying("is the folder of a site in layers");
+    assert!(!fixture.checkout.path().join("site").exists());
+}
+
+#[test]
 fn a_run_is_shown_by_the_beginning_of_its_id_or_as_the_last_one() {
     let fixture = example("edge");
     fixture.checkout.commit("The site");

@@ -153,6 +153,9 @@ pub(in crate::cli) fn failed(action: Option<Action>, failure: &Failure) -> Statu
 fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     command.arguments.judged_today()?;
     let repository = context.repository()?;
+    for file in &command.report {
+        file.refuse(context, &repository)?;
+    }
     let checkout = context.checkout(&repository)?;
     let connection = command.arguments.remote.lasting_connection(&repository)?;
     let site = signing_site(&checkout, connection)?;

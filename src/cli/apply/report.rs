@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::record::{Outcome, Store};
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_junit, report_markdown, show_json};
+use crate::repository::Repository;
 use crate::run::RunReport;
 use crate::workflow::{ExplainedRun, signature_of};
 
@@ -41,6 +42,19 @@ pub(in crate::cli) fn report_file(text: &str) -> Result<ReportFile, String> {
 }
 
 impl ReportFile {
+    /// Refuses a file that must not be replaced, before anything is done.
+    pub(in crate::cli) fn refuse(
+        &self,
+        context: &Context,
+        repository: &Repository,
+    ) -> Result<(), Failure> {
+        let path = context.directory().join(&self.path);
+        repository.refuse_output(&path).map_err(|error| {
+            let message = format!("`--report {}`: {error}", self.path.display());
+            Failure::new(FailureKind::Usage, message)
+        })
+    }
+
     /// Writes the report of a run that has ended.
     pub(in crate::cli) fn write(
         &self,
@@ -112,6 +126,6 @@ fn write_file(
     text: &str,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let repository = context.repository().map_err(|failure| failure.message)?;
-    repository.replace_file(path, |out| out.write_all(text.as_bytes()))?;
+    repository.write_output(path, |out| out.write_all(text.as_bytes()))?;
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::backend::{Clock, clock};
 use crate::cli::basis::{Basis, basis};
 use crate::cli::client::simulated_sites;
 use crate::cli::context::Context;
+use crate::cli::init::outside_of_sites;
 use crate::cli::planning::PlanArguments;
 use crate::cli::revision::{ReadArguments, load_sound};
 use crate::cli::{Failure, FailureKind};
@@ -109,7 +110,10 @@ pub(super) fn free(folder: &Path) -> Result<(), Failure> {
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
     if is_free {
-        return Ok(());
+        // Another repository cannot be a part of a site's folder.
+        let existing = folder.ancestors().find(|folder| folder.is_dir());
+        let around = existing.and_then(|folder| Repository::discover(folder).ok());
+        return around.map_or(Ok(()), |around| outside_of_sites(&around, folder));
     }
     let message = format!("`{}` is not empty", folder.display());
     Err(Failure::new(FailureKind::Usage, message).hint("name a new folder, or an empty one"))

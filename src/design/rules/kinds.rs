@@ -58,11 +58,21 @@ pub(super) fn check(catalog: &Catalog<'_>, findings: &mut Findings) {
             continue;
         }
         let message = format!("`{schema}` is not a kind of document of {reserved}");
+        // The same kind of another namespace is meant before one whose name differs.
+        let name = &schema[namespace.len()..];
+        let mut kinds = own_kinds().chain(OTHERS);
+        let of_its_name = kinds.find(|known| {
+            let start = known.len().saturating_sub(name.len());
+            !name.is_empty() && known.get(start..) == Some(name)
+        });
         let declare = format!("declare a kind of your own by a DataSchema of the name `{schema}`");
         for (document, _) in catalog.of(schema) {
             let finding =
-                Diagnostic::error("rule-unknown-kind", document.schema_mark, message.clone())
-                    .did_you_mean(schema, own_kinds().chain(OTHERS));
+                Diagnostic::error("rule-unknown-kind", document.schema_mark, message.clone());
+            let finding = match of_its_name {
+                Some(known) => finding.hint(format!("did you mean `{known}`?")),
+                None => finding.did_you_mean(schema, own_kinds().chain(OTHERS)),
+            };
             findings.push(match finding.hint {
                 Some(_) => finding,
                 None => finding.hint(declare.clone()),

@@ -49,21 +49,12 @@ fn check_name(
 ) {
     let name = node.name.as_str();
     let mark = document.name_mark;
-    if let Some(problem) = name_problem(name) {
-        let message = format!("the name of a node {problem}");
-        let hint = "letters, digits, `.` and `-` make a name";
-        findings.push(Diagnostic::error("rule-node-name", mark, message).hint(hint));
-        return;
-    }
-    if name == ALL_NODES {
-        let message = format!("a node must not be called `{name}`");
-        let hint = "in `--allow-redeploy all` and its like the word means every machine";
-        findings.push(Diagnostic::error("rule-node-name", mark, message).hint(hint));
-        return;
-    }
-    if let Some(problem) = name.split('.').find_map(label_problem) {
-        let message = format!("`{name}` is no host name: a part of it is {problem}");
-        findings.push(Diagnostic::error("rule-host-name", mark, message));
+    if let Some((code, message, hint)) = name_rule(name) {
+        let finding = Diagnostic::error(code, mark, message);
+        findings.push(match hint {
+            Some(hint) => finding.hint(hint),
+            None => finding,
+        });
         return;
     }
     let primary = node.sections.get(&Section::Network);
@@ -87,6 +78,28 @@ fn check_name(
         let message = format!("`{name}` with its domain is longer than {LONGEST_NAME} characters");
         findings.push(Diagnostic::error("rule-host-name", mark, message));
     }
+}
+
+/// The rule that a name of a node breaks, whatever its domain: its code, the message and what helps.
+fn name_rule(name: &str) -> Option<(&'static str, String, Option<&'static str>)> {
+    if let Some(problem) = name_problem(name) {
+        let message = format!("the name of a node {problem}");
+        let hint = "letters, digits, `.` and `-` make a name";
+        return Some(("rule-node-name", message, Some(hint)));
+    }
+    if name == ALL_NODES {
+        let message = format!("a node must not be called `{name}`");
+        let hint = "in `--allow-redeploy all` and its like the word means every machine";
+        return Some(("rule-node-name", message, Some(hint)));
+    }
+    let problem = name.split('.').find_map(label_problem)?;
+    let message = format!("`{name}` is no host name: a part of it is {problem}");
+    Some(("rule-host-name", message, None))
+}
+
+/// The reason why no document may give a node this name.
+pub(crate) fn node_name_problem(name: &str) -> Option<String> {
+    name_rule(name).map(|(_, message, _)| message)
 }
 
 /// The reason why a text is no part of a host name, as the end of a sentence about it.

@@ -93,6 +93,7 @@ pub use storage::Size;
 
 pub(crate) use identity::sharing_controllers;
 pub(crate) use labels::RESERVED as RESERVED_LABELS;
+pub(crate) use machines::node_name_problem;
 
 use super::catalog::Catalog;
 use super::read::Findings;

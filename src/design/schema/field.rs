@@ -358,6 +358,11 @@ fn allowed(all: &[&Json]) -> Vec<String> {
             node.get("const")
                 .map(|value| format!("only {}", text(value))),
         );
+        let entries = node.get("items").and_then(|items| items.get("enum"));
+        found.extend(entries.and_then(Json::as_array).map(|values| {
+            let values: Vec<String> = values.iter().map(text).collect();
+            format!("each one of {}", values.join(", "))
+        }));
         for (key, words) in [
             ("minimum", "at least"),
             ("exclusiveMinimum", "more than"),
@@ -382,6 +387,16 @@ fn allowed(all: &[&Json]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_values_of_the_entries_of_a_list_are_named() {
+        let open = field("trueup/Adoption/v1.machines.open").unwrap();
+        let values = open.allowed.join("; ");
+        assert!(
+            values.contains("each one of `hardware_profile`, "),
+            "{values}"
+        );
+    }
 
     /// Every field of every kind, by its path.
     fn everywhere(check: &mut dyn FnMut(&FieldReference)) -> usize {

@@ -173,6 +173,9 @@ fn nothing(plan: &Plan) -> String {
         Action::Update => "the site is as designed",
         Action::Remediate => "nothing asks for remediation",
         Action::Guards => "the guards of the documents are in force",
+        Action::Accept if plan.request.undo => {
+            "the nodes have no such acceptance that could be undone"
+        }
         Action::Accept => "the nodes have no such difference that is not accepted already",
         _ => "all is so already",
     };
