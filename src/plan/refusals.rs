@@ -73,16 +73,7 @@ impl Plan {
             };
             add(reason, who, command);
         }
-        if !self.target.dirty.is_empty() && !self.request.action.is_targeted() {
-            let files = self.target.dirty.len();
-            let reason = match files {
-                1 => format!("`{}` is not committed", self.target.dirty[0]),
-                _ => format!(
-                    "`{}` and {} are not committed",
-                    self.target.dirty[0],
-                    counted(files - 1, "more file", "more files")
-                ),
-            };
+        if let Some(reason) = self.not_committed() {
             add(
                 reason,
                 "the author of the change, by a commit",
@@ -148,6 +139,18 @@ impl Plan {
             add(reason, who, None);
         }
         found
+    }
+
+    fn not_committed(&self) -> Option<String> {
+        let (first, more) = self.target.dirty.split_first()?;
+        let text = match more.len() {
+            0 => format!("`{first}` is not committed"),
+            more => format!(
+                "`{first}` and {} are not committed",
+                counted(more, "more file", "more files")
+            ),
+        };
+        (!self.request.action.is_targeted()).then_some(text)
     }
 
     /// Returns the person who can end a refusal that a flag lifts, and the command, where the policy does not forbid the flag.

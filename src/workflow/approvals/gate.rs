@@ -62,6 +62,19 @@ pub(super) struct VoidSigners {
     pub(super) why: String,
 }
 
+/// The signers that all lists have.
+fn in_all(lists: &[SignerList]) -> Result<Vec<Signer>, VoidSigners> {
+    let mut lists = lists.iter().map(|list| list.signers.clone());
+    let first = lists.next().unwrap_or_else(|| Ok(Vec::new()));
+    lists.fold(first, |common, list| {
+        let (common, list) = (common?, list?);
+        let both = common
+            .into_iter()
+            .filter_map(|signer| signer.also_in(&list));
+        Ok(both.collect())
+    })
+}
+
 impl Gate {
     /// The rules of some revisions; the signers of the newest are known to be the same where nothing was applied yet.
     ///
@@ -117,15 +130,7 @@ impl Gate {
         let mut policies = all().map(|source| source.site.guards.policy.break_glass.as_deref());
         let first = policies.next().flatten().cloned();
         let break_glass = policies.fold(first, |all, other| Some(all?.within(other?)));
-        let mut all_lists = lists.iter().map(|list| list.signers.clone());
-        let first = all_lists.next().unwrap_or_else(|| Ok(Vec::new()));
-        let signers = all_lists.fold(first, |common, list| {
-            let (common, list) = (common?, list?);
-            let both = common
-                .into_iter()
-                .filter_map(|signer| signer.also_in(&list));
-            Ok(both.collect())
-        });
+        let signers = in_all(&lists);
         let asks = |source: &GuardSource| source.site.guards.policy.asks_for_signatures();
         let signers_changed = sources.in_force.as_ref().is_some_and(|in_force| {
             let file = |source: &GuardSource| {
