@@ -10,6 +10,9 @@ use super::program::ProgramTimeout;
 use super::remote::{Remote, Wanted};
 use super::{CommitId, Error, ObjectId, Repository, entry, git};
 
+/// So many files of a commit are looked for one by one before it is asked whether git answers for them.
+const LARGE: usize = 256;
+
 /// The objects that git fetches by their ids, as it does it itself for what it misses.
 const BY_ID: [&str; 9] = [
     "-c",
@@ -116,6 +119,15 @@ impl Remote<'_> {
     }
 }
 
+/// Whether a commit is the one that is checked out, or one before it: git has all that those lead to.
+fn is_checked_out(handle: &git2::Repository, commit: git2::Oid) -> bool {
+    let head = handle.head().and_then(|head| head.peel_to_commit());
+    head.is_ok_and(|head| {
+        let is_before = || handle.graph_descendant_of(head.id(), commit);
+        head.id() == commit || is_before().unwrap_or(false)
+    })
+}
+
 /// The objects that an object leads to in this repository, but the history of a commit.
 fn leads_to(object: &git2::Object<'_>) -> Vec<(git2::Oid, ObjectType)> {
     if let Some(commit) = object.as_commit() {
@@ -147,12 +159,22 @@ impl Repository {
             if is_partial || !odb.exists(id.git()) {
                 return Ok(odb.exists(id.git()));
             }
-            let (mut left, mut known) = (vec![id.git()], FxHashSet::default());
+            let wanted = id.git();
+            let (mut left, mut known) = (vec![wanted], FxHashSet::default());
+            let mut is_asked = false;
             while let Some(id) = left.pop() {
                 let Ok(object) = handle.find_object(id, None) else {
                     return Ok(false);
                 };
-                for (id, kind) in leads_to(&object) {
+                let next = leads_to(&object);
+                let is_large = known.len() + next.len() > LARGE;
+                if is_large
+                    && !std::mem::replace(&mut is_asked, true)
+                    && is_checked_out(handle, wanted)
+                {
+                    return Ok(true);
+                }
+                for (id, kind) in next {
                     match kind {
                         _ if !known.insert(id) => {}
                         ObjectType::Blob if !odb.exists(id) => return Ok(false),

@@ -318,6 +318,19 @@ fn a_commit_that_came_without_its_files_is_fetched() {
     let remote = repository.remote("origin", TIMEOUT).unwrap();
     remote.fetch_commit(commit).unwrap();
     assert!(repository.has(commit.0).unwrap());
+    // Of many files, too, whether git answers for them or not.
+    for number in 0..300 {
+        other.write(&format!("site/many/{number}.yaml"), number.to_string());
+    }
+    let many = other.commit("Many");
+    assert!(other.open().has(many.0).unwrap());
+    other.git(&["checkout", "--quiet", "--detach", "HEAD~1"]);
+    assert!(other.open().has(many.0).unwrap());
+    let lost = other.git(&["rev-parse", &format!("{many}:site/many/7.yaml")]);
+    let lost = lost.trim();
+    let object = format!(".git/objects/{}/{}", &lost[..2], &lost[2..]);
+    std::fs::remove_file(other.path().join(object)).unwrap();
+    assert!(!other.open().has(many.0).unwrap());
 }
 
 fn remote_url(clone: &Checkout) -> String {
