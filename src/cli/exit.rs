@@ -8,7 +8,7 @@ use crate::workflow::{Failure, FailureKind};
 pub(super) const USAGE: u8 = 64;
 
 /// All exit codes, each with its meaning.
-pub(super) const CODES: [(u8, &str); 11] = [
+pub(super) const CODES: [(u8, &str); 12] = [
     (
         0,
         "done; with `--detailed-exitcode`: no changes, or such as were accepted before",
@@ -28,13 +28,17 @@ pub(super) const CODES: [(u8, &str); 11] = [
     ),
     (5, "the plan is stale"),
     (6, "another run holds the lock"),
-    (7, "the run ended with failed nodes or groups"),
+    (
+        7,
+        "the run ended with failed nodes or groups, etcd would not bear what was asked of it, or a rollout is stopped",
+    ),
     (8, "interrupted; `trueup apply --resume` resumes it"),
     (
         9,
         "the run is done, and the remote does not have its records, or refuses its tag; the next command in this clone publishes them",
     ),
     (USAGE, "wrong usage"),
+    (130, "Ctrl-C at a question: nothing was begun"),
 ];
 
 /// The exit code of a failure.

@@ -121,6 +121,10 @@ data:
   pxe_interface: 0
 ";
 
+/// The values that machines show of their firmware and settings.
+const HARDWARE: &str =
+    "{nodes: ['*'], values: {firmware.bios: 2.17.2, bios.ProcVirtualization: Disabled}}";
+
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(NETWORKS)?;
@@ -192,7 +196,7 @@ impl fmt::Display for Text {
         write!(
             f,
             "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  \
-             hardware: {{kind: sim, sim: {{clock: virtual, faults: [{}]}}}}\n",
+             hardware: {{kind: sim, sim: {{clock: virtual, hardware: [{HARDWARE}], faults: [{}]}}}}\n",
             self.faults.join(", ")
         )?;
         if self.has_cluster {
