@@ -73,6 +73,8 @@ struct Stopping {
     stop: Stop,
     /// When the run stops by itself.
     after: Option<Instant>,
+    /// When no window is open any more.
+    closes: Option<Instant>,
     /// Whether a stop was asked for and told.
     is_told: bool,
     /// Until when what runs is waited for once it is.
@@ -85,6 +87,7 @@ impl<'a> Dispatcher<'a> {
         let mut stopping = Stopping {
             stop: self.work.stop.clone(),
             after: self.work.stop_after.map(|after| self.began + after),
+            closes: self.work.closes_after.map(|after| self.began + after),
             is_told: false,
             grace_ends: None,
         };
@@ -145,8 +148,17 @@ impl<'a> Dispatcher<'a> {
         tokio::select! {
             biased;
             () = immediate.immediately(), if is_told => return Ok(false),
-            () = asked.asked(), if !is_told => self.stop_asked(stopping, listener),
+            () = asked.asked(), if !is_told => {
+                stopping.grace_ends = self.work.stop_grace.map(|grace| Instant::now() + grace);
+                self.stop_asked(stopping, listener);
+            }
             () = until(stopping.after), if !is_told && stopping.after.is_some() => {
+                stopping.stop.handle().stop();
+                stopping.grace_ends = self.work.stop_grace.map(|grace| Instant::now() + grace);
+                self.stop_asked(stopping, listener);
+            }
+            // What runs then is waited for, however long it takes.
+            () = until(stopping.closes), if !is_told && stopping.closes.is_some() => {
                 stopping.stop.handle().stop();
                 self.stop_asked(stopping, listener);
             }
@@ -191,7 +203,6 @@ impl<'a> Dispatcher<'a> {
         self.say(EventKind::Stopping { running });
         self.speak(listener);
         stopping.is_told = true;
-        stopping.grace_ends = self.work.stop_grace.map(|grace| Instant::now() + grace);
     }
 }
 

@@ -38,6 +38,8 @@ pub struct DispatchRequest<'a> {
     pub stop_grace: Option<Duration>,
     /// Ask for a stop after so long.
     pub stop_after: Option<Duration>,
+    /// Ask for a stop after so long, and wait for all that runs: no maintenance window is open then.
+    pub closes_after: Option<Duration>,
     /// Checks the facts that a step relies on as it starts.
     pub preconditions: Arc<dyn Preconditions>,
     /// Whether the lock is fresh enough that another step may start. Asked before each batch of

@@ -261,7 +261,8 @@ impl Dispatch<'_> {
                 clock: host.clock(),
                 stop: stop.clone(),
                 stop_grace: execution.limits.stop_grace,
-                stop_after: stop_after(process, execution),
+                stop_after: execution.limits.stop_after,
+                closes_after: closes_after(process, execution),
                 preconditions: host.preconditions(holds.refusing(execution.refused.clone())),
                 may_start: &|| host.may_start(holder),
                 fence: holder.lease().fence(),
@@ -278,12 +279,10 @@ impl Dispatch<'_> {
     }
 }
 
-/// After how long a run is asked to stop. The window was open before the run began; it may have closed
-/// since.
-fn stop_after(process: Process<'_>, execution: &Execution<'_>) -> Option<Duration> {
+/// After how long no window is open any more. One was open before the run began; it may have closed since.
+fn closes_after(process: Process<'_>, execution: &Execution<'_>) -> Option<Duration> {
     let left = execution.time_left(process.time);
-    let left = left.unwrap_or(Some(Duration::ZERO));
-    execution.limits.stop_after.into_iter().chain(left).min()
+    left.unwrap_or(Some(Duration::ZERO))
 }
 
 /// The first event of a run, or of a part of one.

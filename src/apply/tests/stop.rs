@@ -87,6 +87,20 @@ fn steps_that_run_after_the_grace_are_recorded_under_way_and_resumed_later() {
 }
 
 #[test]
+fn what_runs_when_a_window_closes_is_waited_for_whatever_the_grace() {
+    let plan = site().plan();
+    let fixture = fixture();
+    let finished = in_virtual_time(async {
+        let mut run = Run::new(&plan, &fixture);
+        run.stop_grace = Some(Duration::from_secs(5));
+        run.closes_after = Some(Duration::from_secs(40));
+        run.execute().await.unwrap()
+    });
+    assert_eq!(finished.outcome, Outcome::Interrupted);
+    assert!(finished.under_way.is_empty());
+}
+
+#[test]
 fn the_second_request_stops_at_once() {
     let fixture = fixture();
     let (finished, _, _) = stopped(&fixture, None, &[40, 50]);

@@ -388,6 +388,7 @@ fn carry_out(
         stop: Stop::new(),
         stop_grace: None,
         stop_after: None,
+        closes_after: None,
         preconditions: Arc::new(NoPreconditions),
         may_start: &|| session.lease().may_start(),
         fence: session.lease().fence(),
