@@ -57,7 +57,7 @@ fn drawn(dice: &mut Dice) -> (String, BTreeMap<String, BTreeMap<String, String>>
 }
 
 /// A repository that knows nothing of the site that runs, but where its machines are simulated.
-fn next_to(running: &Fixture) -> Fixture {
+pub(crate) fn next_to(running: &Fixture) -> Fixture {
     let fresh = Fixture::empty(running.site());
     let state = fresh.simulated_site();
     std::fs::create_dir_all(state.parent().unwrap()).unwrap();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::cli_adopt::next_to;
 use super::fixture::Fixture;
 
 /// Each YAML file below a folder but those of pipelines, which are no documents.
@@ -41,9 +42,13 @@ fn documents_that_adopt_writes_are_formatted() {
     let fixture = Fixture::empty("control-plane");
     fixture.run(&["init", "--example", "control-plane"]).with(0);
     fixture.commit_and_apply("The site", &[]).with(0);
-    let adopted = fixture.run(&["adopt", "-o", "adopted", "--from", "sim"]);
-    assert_eq!(adopted.code, 0, "{}", adopted.stderr);
-    fixture.run(&["fmt", "--check", "adopted"]).with(0);
+    let fresh = next_to(&fixture);
+    fresh
+        .run(&["adopt", "-o", "control-plane", "--from", "sim"])
+        .with(0);
+    let nodes = fresh.read("control-plane/nodes.yaml");
+    assert!(nodes.contains("drydock/BaremetalNode/v1"), "{nodes}");
+    fresh.run(&["fmt", "--check", "control-plane"]).with(0);
 }
 
 #[cfg(unix)]
