@@ -58,7 +58,8 @@ impl Workers {
         first.git(&["remote", "add", "origin", url]);
         first.git(&["push", "--quiet", "--set-upstream", "origin", "main"]);
         let clones = (0..3).map(|_| Site::clone_of(url)).collect();
-        let plan = first.path().join(".git/site.plan");
+        let saved = TempDir::new().unwrap();
+        let plan = saved.path().join("site.plan");
         let plan = plan.to_str().unwrap();
         first.trueup(&["plan", "-o", plan], &[]).with(0);
         let shown = first
