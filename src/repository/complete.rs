@@ -161,19 +161,17 @@ impl Repository {
             }
             let wanted = id.git();
             let (mut left, mut known) = (vec![wanted], FxHashSet::default());
-            let mut is_asked = false;
+            let mut may_ask = true;
             while let Some(id) = left.pop() {
                 let Ok(object) = handle.find_object(id, None) else {
                     return Ok(false);
                 };
                 let next = leads_to(&object);
                 let is_large = known.len() + next.len() > LARGE;
-                if is_large
-                    && !std::mem::replace(&mut is_asked, true)
-                    && is_checked_out(handle, wanted)
-                {
+                if is_large && may_ask && is_checked_out(handle, wanted) {
                     return Ok(true);
                 }
+                may_ask &= !is_large;
                 for (id, kind) in next {
                     match kind {
                         _ if !known.insert(id) => {}
