@@ -1,3 +1,5 @@
+//! Documents and states of rollouts, and the decisions that follow from them.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -212,8 +212,14 @@ fn next(context: &Context, command: &NextCommand) -> Result<u8, Failure> {
     })
 }
 
-fn status(context: &Context, command: &StatusCommand) -> Result<u8, Failure> {
-    with_call(context, &command.name, &command.remote, |call| {
+/// Shows a rollout that was begun.
+fn with_begun(
+    context: &Context,
+    name: &str,
+    remote: &RemoteArguments,
+    show: impl FnOnce(&FoundRollout, &View<'_>) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    with_call(context, name, remote, |call| {
         let (found, state) = begun(call)?;
         let decision = decision(context, &found, &state);
         let view = View {
@@ -222,6 +228,12 @@ fn status(context: &Context, command: &StatusCommand) -> Result<u8, Failure> {
             state: Some(&state),
             decision: Some(&decision),
         };
+        show(&found, &view)
+    })
+}
+
+fn status(context: &Context, command: &StatusCommand) -> Result<u8, Failure> {
+    with_begun(context, &command.name, &command.remote, |found, view| {
         let printer = &context.printer;
         match command.format {
             RolloutFormat::Text => printer.stream_text(|out| view.status(out, printer.out))?,
@@ -235,15 +247,7 @@ fn status(context: &Context, command: &StatusCommand) -> Result<u8, Failure> {
 }
 
 fn explain(context: &Context, command: &ExplainCommand) -> Result<u8, Failure> {
-    with_call(context, &command.name, &command.remote, |call| {
-        let (found, state) = begun(call)?;
-        let decision = decision(context, &found, &state);
-        let view = View {
-            name: &found.name,
-            phases: &found.phases,
-            state: Some(&state),
-            decision: Some(&decision),
-        };
+    with_begun(context, &command.name, &command.remote, |found, view| {
         let printer = &context.printer;
         let Some(site) = &command.of_site else {
             printer.stream_text(|out| writeln!(out, "{}", view.sentence()))?;
