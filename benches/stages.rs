@@ -194,6 +194,7 @@ fn run() -> RunRecord {
         annotation: None,
         journal: None,
         approvals: Vec::new(),
+        ticket: None,
         break_glass: None,
         repositories: Default::default(),
         policy_asks: false,

@@ -229,6 +229,7 @@ fn statement(
         site: site.name.to_string(),
         effect: PlanEffect::of(plan).digest().to_string(),
         run: run_of(context, command).map(str::to_owned),
+        ticket: plan.options.ticket.clone(),
         issued,
         expires,
         nonce: format!("{:032x}", actor(site.repository)?.random),

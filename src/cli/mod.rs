@@ -211,7 +211,7 @@ enum Command {
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
 /// own is none of these: it has to be given with the command.
-pub const SETTABLE: [&str; 62] = [
+pub const SETTABLE: [&str; 63] = [
     "affected-by",
     "all-sites",
     "as-of",
@@ -272,6 +272,7 @@ pub const SETTABLE: [&str; 62] = [
     "story",
     "tag",
     "target",
+    "ticket",
     "verbose",
     "workers",
 ];

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
@@ -27,7 +28,7 @@ use crate::plan::Request;
 use crate::repository::Signature;
 use crate::run::Connection;
 use crate::workflow::{
-    self, Checkout, Client, Loss, Planned, Planner, WayBack, apply_command, follow,
+    self, Checkout, Client, FilesBack, Loss, Planned, Planner, WayBack, apply_command, follow,
 };
 
 #[derive(Debug, Args)]
@@ -265,10 +266,20 @@ fn back(
     }
     let store = follow(context, checkout, connection)?;
     let state = store.read()?;
-    let target = workflow::past_commit(checkout, &store, &state, word)?;
     let plan_request = command.arguments.plan_request(context);
     let seconds = context.now().as_second();
-    let preview = workflow::preview_way_back(checkout, target, command.with_guards, seconds)?;
+    let past = workflow::past_revision(checkout, &store, &state, word)?;
+    let target = past.commit;
+    let files = workflow::files_back(checkout, target, command.with_guards)?;
+    let preview = workflow::preview_way_back(checkout, target, &files, seconds)?;
+    let is_as_then = preview == checkout.head()?;
+    if let (Some(path), false, false) = (&command.out, command.write, is_as_then) {
+        let text = format!(
+            "a plan of what `--write` would commit cannot be applied, and is not saved as `{}`",
+            path.display()
+        );
+        return Err(Failure::new(FailureKind::Usage, text).hint("add `--write`"));
+    }
     let planner = Planner {
         client: context,
         checkout,
@@ -278,15 +289,21 @@ fn back(
         plan_request: &plan_request,
     };
     let planned = planner.plan()?;
-    let way = workflow::way_back((&store, &state), target, &planned.plan, &planned.guarded)?;
-    let told = told_of(&way);
+    let site = checkout.site(connection.clone())?;
+    let of_plan = (&planned.plan, &planned.guarded);
+    let way = workflow::way_back(&site, (&store, &state), &past, of_plan)?;
+    let told = told_of(&way, &files.kept);
     Client::tell(context, &told);
     if !command.write {
-        let hint = match preview == checkout.head()? {
-            true => "The files of the site are as they were there; `--write` would commit nothing."
-                .to_owned(),
+        let guards = if command.with_guards {
+            " --with-guards"
+        } else {
+            ""
+        };
+        let hint = match is_as_then {
+            true => format!("{}; `--write` would commit nothing.", as_then(&files)),
             false => format!(
-                "`trueup plan --to {word} --write` commits it on top of HEAD, to be reviewed and applied like any other change."
+                "`trueup plan --to {word} --write{guards}` commits it on top of HEAD, to be reviewed and applied like any other change."
             ),
         };
         Client::tell(context, &hint);
@@ -299,13 +316,10 @@ fn back(
         seconds,
     };
     let message = format!("{}\n\n{told}\n", workflow::way_back_subject(target));
-    let written =
-        workflow::commit_way_back(checkout, target, command.with_guards, &author, &message)?;
+    let written = workflow::commit_way_back(checkout, &files, &author, &message)?;
     let Some((commit, paths)) = written else {
-        Client::tell(
-            context,
-            "The files of the site are as they were there; nothing was committed.",
-        );
+        let text = format!("{}; nothing was committed.", as_then(&files));
+        Client::tell(context, &text);
         return conclude(context, command, (checkout, connection), planned);
     };
     let text = format!("Committed {}: {}.", commit.short(), paths.join(", "));
@@ -318,8 +332,16 @@ fn back(
     conclude(context, command, (checkout, connection), planned)
 }
 
-/// The losses, for people and for the message of the commit.
-fn told_of(way: &WayBack) -> String {
+/// Says that no file of the site goes back.
+fn as_then(files: &FilesBack) -> &'static str {
+    match files.kept.is_empty() {
+        true => "The files of the site are as they were there",
+        false => "Only files that guard the site differ",
+    }
+}
+
+/// The losses, and the files that stay, for people and for the message of the commit.
+fn told_of(way: &WayBack, kept: &[Arc<str>]) -> String {
     let mut lines = vec![match (way.was_applied, way.undone.len()) {
         (true, 0) => format!("{} is what was applied last.", way.target.short()),
         (true, count) => {
@@ -356,6 +378,12 @@ fn told_of(way: &WayBack) -> String {
     );
     if way.losses.is_empty() {
         lines.push("Nothing is lost that trueup knows of.".to_owned());
+    }
+    if !kept.is_empty() {
+        let kept = kept.join(", ");
+        lines.push(format!(
+            "Guards stay as they are (`--with-guards` takes them back, too): {kept}."
+        ));
     }
     lines.join("\n")
 }

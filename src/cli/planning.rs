@@ -11,7 +11,7 @@ use super::revision::ReadArguments;
 use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::cli::value::{at_least_one, day, number, share_of_at_least_one};
-use crate::design::{Rung, Share};
+use crate::design::{Rung, Share, Ticket};
 use crate::plan::{Allowance, Options, Request};
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
@@ -54,6 +54,9 @@ pub(in crate::cli) struct PlanArguments {
     /// Apply without the approvals that are missing, as the policy lets you, and why
     #[arg(long, value_name = "REASON", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     break_glass: Option<String>,
+    /// The ticket of this work in another system: it stands in plan, approvals, record and tag
+    #[arg(long, value_name = "ID")]
+    ticket: Option<Ticket>,
     /// Run outside of the maintenance windows of the policy
     #[arg(long)]
     pub(in crate::cli) outside_windows: bool,
@@ -376,6 +379,7 @@ impl PlanArguments {
             allow_unverified: allowance(&self.allow_unverified),
             allow_loosening: self.allow_loosening,
             break_glass: self.break_glass.as_deref().map(Arc::from),
+            ticket: self.ticket.clone(),
             outside_windows: self.outside_windows,
             skip_blocked: self.skip_blocked,
             allow_intermediate_commits: self.allow_intermediate_commits,

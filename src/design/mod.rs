@@ -40,6 +40,7 @@ mod section;
 mod selector;
 mod shared;
 mod strategy;
+mod ticket;
 mod time_zone;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,7 @@ pub(crate) use rules::{node_name_problem, sharing_controllers};
 pub use schema::SchemaCache;
 pub use section::{Class, Rung, Section};
 pub use strategy::DEFAULT_STRATEGY;
+pub use ticket::{NoTicket, Ticket};
 pub use time_zone::SiteTimeZone;
 
 /// The version of the rules by which section digests are computed; digests of different versions are
@@ -523,6 +525,8 @@ pub struct Policy {
     pub approvals: Option<Arc<ApprovalPolicy>>,
     /// Whether runs have to be signed by allowed signers.
     pub signed_runs: bool,
+    /// Whether plans have to name a ticket.
+    pub demands_ticket: bool,
     /// The people who may do without approvals that are missing.
     pub break_glass: Option<Arc<BreakGlassPolicy>>,
     /// Flags that loosen a limit, by name, and are not to be used.

@@ -50,6 +50,10 @@ impl OpenField {
         Self::BootActions,
     ];
 
+    /// Those that no machine is deployed without: where a machine is adopted whose documents have no value of theirs, they
+    /// are open, whether a document says so or not.
+    pub const NEEDED: [Self; 3] = [Self::Image, Self::Storage, Self::Interfaces];
+
     /// Its name in documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -158,6 +158,7 @@ fn read_policy(data: &Node, guards: &mut Guards) {
         .map(Arc::new);
     // Any other word would be a misspelt demand.
     policy.signed_runs = text(data, "signed_runs").is_some_and(|word| &*word != "optional");
+    policy.demands_ticket = text(data, "ticket").is_some_and(|word| &*word != "optional");
     let break_glass = data.get("break_glass").map(BreakGlassPolicy::read);
     policy.break_glass = break_glass.map(Arc::new);
     if let Some(flags) = data.get("flags") {

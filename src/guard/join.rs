@@ -171,6 +171,10 @@ pub(super) fn signed_runs(guards: &mut Guards, _: &Design, other: &Documented) {
     guards.policy.signed_runs |= other.guards.policy.signed_runs;
 }
 
+pub(super) fn ticket(guards: &mut Guards, _: &Design, other: &Documented) {
+    guards.policy.demands_ticket |= other.guards.policy.demands_ticket;
+}
+
 pub(super) fn forbidden_flags(guards: &mut Guards, _: &Design, other: &Documented) {
     let forbidden = other.guards.policy.forbidden_flags.iter().cloned();
     guards.policy.forbidden_flags.extend(forbidden);

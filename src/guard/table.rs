@@ -137,7 +137,7 @@ fn expected_parts(subject: &Subject<'_>) -> Value {
 }
 
 /// All guards.
-pub static TABLE: [Guard; 30] = [
+pub static TABLE: [Guard; 31] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -347,6 +347,13 @@ pub static TABLE: [Guard; 30] = [
         fields: &[(kind::POLICY, "signed_runs")],
         join: Join::Both(join::signed_runs),
         value: |subject| json!(subject.guards.policy.signed_runs),
+        order: Order::Demand,
+    },
+    Guard {
+        name: "ticket",
+        fields: &[(kind::POLICY, "ticket")],
+        join: Join::Both(join::ticket),
+        value: |subject| json!(subject.guards.policy.demands_ticket),
         order: Order::Demand,
     },
     Guard {

@@ -19,7 +19,7 @@ use crate::design::{
 use crate::diff::FieldChange;
 use crate::identity::Proof;
 use crate::observed::{Capability, Fact, PartDrift};
-use crate::record::{NodeRecord, Phase};
+use crate::record::{Known, NodeRecord, Phase};
 
 impl<'a> Rules<'a> {
     /// The change of a node; `None`: none.
@@ -136,7 +136,14 @@ impl<'a> Rules<'a> {
             item.block("it was not observed to carry a system", None);
         } else if self.adopt.contains(subject.name) {
             item.work.adopt = true;
-            item.work.open = Some(self.open_fields(subject).into());
+            let open = self.open_at_adoption(subject);
+            if !open.is_empty() {
+                let open = OpenField::in_words(&open);
+                item.because(format!(
+                    "it is not built again before its documents have or assume: {open}"
+                ));
+            }
+            item.work.open = Some(open.into());
             // Only its record is brought up to date.
             item.promise(Standing::Deployed);
         } else if is_known {
@@ -159,6 +166,14 @@ impl<'a> Rules<'a> {
     pub(super) fn open_fields(&self, subject: Subject<'_>) -> Vec<OpenField> {
         let before = subject.record.map_or(&[][..], NodeRecord::open);
         self.after.open_fields(subject.name, before)
+    }
+
+    /// The fields that are open when a machine is adopted.
+    fn open_at_adoption(&self, subject: Subject<'_>) -> Vec<OpenField> {
+        match subject.record.map(|record| &record.known) {
+            Some(Some(Known::Adopted(_))) => self.open_fields(subject),
+            _ => self.after.open_fields(subject.name, &OpenField::NEEDED),
+        }
     }
 
     /// The fields that were open when a machine was adopted, and that are assumed now.

@@ -50,6 +50,9 @@ pub enum ExplanationBasis {
         /// Its outcome; absent while it has not ended.
         #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<Outcome>,
+        /// Why it began nothing more, where it was halted.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        halted: Option<Arc<str>>,
         /// Its process, where it has not ended.
         #[serde(skip_serializing_if = "Option::is_none")]
         unfinished: Option<UnfinishedRun>,

@@ -711,6 +711,15 @@ impl Plan {
         !self.guards.exceeded.is_empty() && self.approvals.is_empty()
     }
 
+    /// Whether it is refused since the policy asks for the ticket of the work, and it names none.
+    #[must_use]
+    pub fn is_refused_for_ticket(&self) -> bool {
+        let asked = self.guards.values.get("ticket");
+        asked.is_some_and(|asked| asked == true)
+            && self.options.ticket.is_none()
+            && !self.is_empty()
+    }
+
     /// Whether it is not applied as it stands, whatever approvals it gets.
     #[must_use]
     pub fn is_refused(&self) -> bool {
@@ -719,6 +728,7 @@ impl Plan {
             || self.is_refused_for_commits()
             || self.is_refused_for_loosening()
             || self.is_refused_for_reach()
+            || self.is_refused_for_ticket()
     }
 
     /// Whether a rule of the site denies it.

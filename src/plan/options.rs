@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Allowance;
-use crate::design::{MaxUnavailable, NodeName, Policy, Rung, Share};
+use crate::design::{MaxUnavailable, NodeName, Policy, Rung, Share, Ticket};
 use crate::remediation::Release;
 use crate::step::OnDrainTimeout;
 
@@ -44,6 +44,9 @@ pub struct Options {
     /// Why approvals that are missing are done without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub break_glass: Option<Arc<str>>,
+    /// The ticket of the work in another system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<Ticket>,
     /// Run outside of the maintenance windows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside_windows: bool,

@@ -175,10 +175,13 @@ fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &NodeWork) -
         work if work.service.is_some() => S::Service,
         _ => S::Deploy,
     };
+    // A machine whose erase would be refused is not taken out of service for it.
+    let leaves_first = kind == S::Drain && first == S::Destroy;
     match fact {
         FactName::Disks => {
             let erases = work.cleaning.as_ref().is_some_and(|all| all.erases());
             matches!(kind, S::Destroy | S::Deploy)
+                || leaves_first
                 || erases && matches!(kind, S::Prepare | S::Provide | S::Clean)
         }
         FactName::Power => {
@@ -213,7 +216,7 @@ fn needs(kind: StepKind, fact: FactName, node: &ObservedNode, work: &NodeWork) -
                     | S::SetMaintenance
                     | S::UnsetMaintenance
             );
-            kind == first || is_by_itself
+            kind == first || leaves_first || is_by_itself
         }
     }
 }

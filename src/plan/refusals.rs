@@ -130,6 +130,12 @@ impl Plan {
             let who = "the operator: narrow it by `--target`, part by part";
             add(reason, who, None);
         }
+        if self.is_refused_for_ticket() {
+            let reason =
+                "the policy asks for the ticket of the work (`ticket: required`)".to_owned();
+            let who = "the operator, by a flag";
+            add(reason, who, Some("trueup plan --ticket ID"));
+        }
         if let Some(reason) = self.denials() {
             let who = "the author of the change or of the rule, by a commit";
             add(reason, who, None);

@@ -197,13 +197,14 @@ mod tests {
     ];
 
     /// Guards of the revision that is applied, which a run goes through as its plan has them.
-    const AS_PLANNED: [&str; 8] = [
+    const AS_PLANNED: [&str; 9] = [
         "blast_radius",
         "break_glass",
         "clean_steps",
         "clean_steps_left_out",
         "groups",
         "ignore_changes",
+        "ticket",
         "times",
         "uncleaned",
     ];

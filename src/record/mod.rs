@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{
     Acceptance, DIGEST_VERSION, DesignDifference, Digest, Digests, HardwareSetting, NodeName,
-    OpenField, RunId, Section, SiteName,
+    OpenField, RunId, Section, SiteName, Ticket,
 };
 use crate::identity::Identity;
 use crate::remediation::{Backup, Memory};
@@ -176,7 +176,7 @@ impl Unproven {
         let counts = [
             (self.differing, "not as designed, left so"),
             (self.assumed, "assumed (adopted, not verified)"),
-            (self.not_joined, "not joined yet"),
+            (self.not_joined, "not recorded as joined"),
             (self.unobserved, "not observed"),
         ];
         let counts = counts.into_iter().filter(|(number, _)| *number > 0);
@@ -453,6 +453,9 @@ pub struct RunRecord {
     /// The journal of the process that wrote the newest checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalMark>,
+    /// The ticket of the work in another system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ticket: Option<Ticket>,
     /// The approvals that it began with, and that no other run begins with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<Approval>,

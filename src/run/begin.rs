@@ -316,6 +316,7 @@ fn first_record(
         actor: Some(Arc::from(process.actor.name.as_str())),
         requested: process.requested.cloned().map(Box::new),
         journal: Some(journal),
+        ticket: plan.options.ticket.clone(),
         approvals: proposal.approvals.to_vec(),
         break_glass: proposal.break_glass.cloned().map(Box::new),
         repositories: proposal.approved.plan.target.repositories.clone(),

@@ -67,6 +67,10 @@ pub(super) fn annotation<'n>(
         let reason = broken.reason.replace(char::is_control, " ");
         format!("break-glass: by {}: {reason}\n", broken.by)
     });
+    let ticket = run
+        .ticket
+        .as_ref()
+        .map_or_else(String::new, |ticket| format!("ticket: {ticket}\n"));
     let half_done = match counts.half_done {
         0 => String::new(),
         number => format!("{number} half-done, "),
@@ -89,7 +93,7 @@ pub(super) fn annotation<'n>(
         email: Arc::from(tagger.email),
         seconds: tagger.seconds,
         message: Arc::from(format!(
-            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {half_done}{} not started\n{halted}{}{unproven}{unverified}{broken}",
+            "dag_id: {}\naction: {}\noutcome: {}\nplan: sha256:{}\nsite: {} sha256:{}\nnodes: {} succeeded, {} failed, {half_done}{} not started\n{halted}{}{unproven}{unverified}{broken}{ticket}",
             run.run,
             run.action,
             run.outcome,
@@ -202,6 +206,7 @@ pub(in crate::run) mod tests {
             requested: None,
             journal: None,
             approvals: Vec::new(),
+            ticket: None,
             break_glass: None,
             repositories: Default::default(),
             policy_asks: false,

@@ -285,12 +285,27 @@ pub fn admitted(
     origin: Origin,
 ) -> Result<(), Failure> {
     not_denied(&planned.plan)?;
+    names_ticket(&planned.plan, origin)?;
     let documents = &planned.site;
     let (selection, digest) = (&documents.location.selection, &documents.digest);
     admit(site, selection, &planned.state, plan, commit, digest).map_err(|error| {
         let failure = not_admitted(&error, plan);
         failure.hint_if(flags_that_help(&error, &planned.plan.guards, origin))
     })
+}
+
+/// Checks that a plan names the ticket of its work, where the policy asks for it.
+fn names_ticket(plan: &Plan, origin: Origin) -> Result<(), Failure> {
+    if !plan.is_refused_for_ticket() {
+        return Ok(());
+    }
+    let text = "the policy asks for the ticket of the work (`ticket: required`), and none is named";
+    let hint = match origin {
+        Origin::Request => "`--ticket ID` names it",
+        Origin::SavedPlan => "plan again with `--ticket ID`",
+    };
+    let failure = Failure::new(FailureKind::Guard, text).hint(hint);
+    Err(failure.hint_if(plan.guards.way_out(&["ticket"])))
 }
 
 /// The flags that the policy lets an operator give for a plan that is not admitted.

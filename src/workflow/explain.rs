@@ -494,6 +494,7 @@ mod tests {
         let basis = ExplanationBasis::Run {
             run: "01RUN".into(),
             outcome: None,
+            halted: None,
             unfinished: None,
         };
         let explained = explain(&plan, basis, &Thing::Step(index), known).unwrap();

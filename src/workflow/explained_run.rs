@@ -50,6 +50,7 @@ impl ExplainedRun {
             basis: ExplanationBasis::Run {
                 run: run.clone(),
                 outcome,
+                halted: record.halted.clone(),
                 unfinished: unfinished.cloned(),
             },
             known: Known {

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run};
+use sha2::{Digest as _, Sha256};
+
+use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run, report_now};
 use crate::design::{GUARDS, Guards, HardwareSetting, NodeName, RunId, Section};
+use crate::document::{self, Document};
 use crate::guard::Guarded;
-use crate::plan::Plan;
+use crate::plan::{Action, Plan};
 use crate::record::{Outcome, RunRecord, State, Store};
 use crate::repository::{BlobId, CommitId, Signature};
-use crate::run::{Completion, RunReport};
+use crate::run::{Completion, SiteRepository, unfinished_run};
 use crate::site::{At, Detail, Loader, Settings};
 
 /// Runs whose plans are read: a longer way back names only so many.
@@ -29,6 +32,23 @@ pub struct Loss {
     pub by: Option<(RunId, Arc<str>)>,
 }
 
+/// A revision of the past.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PastRevision {
+    /// Its commit.
+    pub commit: CommitId,
+    /// The run that is meant, where a run or a tag of one is named: what came after it counts as later.
+    run: Option<RunId>,
+}
+
+/// What takes the files of a site back to a revision.
+pub struct FilesBack {
+    /// The files that differ: as they are at `HEAD`, and as they were.
+    files: BTreeMap<Arc<str>, [Option<BlobId>; 2]>,
+    /// Files that differ and stay, since they guard the site.
+    pub kept: Vec<Arc<str>>,
+}
+
 /// The way back to a revision.
 #[derive(Clone, Debug)]
 pub struct WayBack {
@@ -42,18 +62,24 @@ pub struct WayBack {
     pub losses: Vec<Loss>,
 }
 
-/// The commit of a word for the past: `successful-site-action~1`, `last-site-action~2`, a run, or any revision.
+/// The revision of a word for the past: `successful-site-action~1`, `last-site-action~2`, a run, or any revision.
 ///
 /// # Errors
 ///
 /// There is no such run or revision, or several.
-pub fn past_commit(
+pub fn past_revision(
     checkout: &Checkout<'_>,
     store: &Store<'_>,
     state: &State,
     word: &str,
-) -> Result<CommitId, Failure> {
+) -> Result<PastRevision, Failure> {
     let repository = checkout.repository;
+    let of_run = |run: &RunRecord| -> Result<PastRevision, Failure> {
+        Ok(PastRevision {
+            commit: repository.resolve(&run.revision)?,
+            run: Some(run.run.clone()),
+        })
+    };
     let not_found = |text: String| Failure::new(FailureKind::NotFound, text);
     let runs = runs(store, state)?;
     if let Some((kind, number)) = word.split_once('~')
@@ -70,15 +96,15 @@ pub fn past_commit(
             .iter()
             .rev()
             .filter(|run| run.tag.is_some() && (!is_success || is_successful(run)));
-        let mut commits: Vec<&Arc<str>> = tagged.map(|run| &run.revision).collect();
-        commits.dedup();
-        let Some(revision) = commits.get(number) else {
-            let count = commits.len();
+        let mut tagged: Vec<&RunRecord> = tagged.collect();
+        tagged.dedup_by_key(|run| &run.revision);
+        let Some(run) = tagged.get(number) else {
+            let count = tagged.len();
             return Err(not_found(format!(
                 "`{word}`: the records have {count} such revisions"
             )));
         };
-        return Ok(repository.resolve(revision)?);
+        return of_run(run);
     }
     let upper = word.to_ascii_uppercase();
     // A shorter text is the beginning of an id of a commit as well.
@@ -90,9 +116,9 @@ pub fn past_commit(
             let message = format!("several runs begin with `{word}`");
             Err(Failure::new(FailureKind::Usage, message).hint("give more of the id"))
         }
-        (Some(run), None) => Ok(repository.resolve(&run.revision)?),
+        (Some(run), None) => of_run(run),
         (None, _) => match checkout.resolve(word)? {
-            At::Commit(commit) => Ok(commit),
+            At::Commit(commit) => Ok(PastRevision { commit, run: None }),
             At::Worktree => {
                 let message = "`worktree` is no revision of the past".to_owned();
                 Err(Failure::new(FailureKind::Usage, message))
@@ -126,19 +152,26 @@ fn runs(store: &Store<'_>, state: &State) -> Result<Vec<RunRecord>, Failure> {
 ///
 /// The records cannot be read.
 pub fn way_back(
+    site: &SiteRepository<'_>,
     (store, state): (&Store<'_>, &State),
-    target: CommitId,
-    plan: &Plan,
-    site: &Guarded,
+    target: &PastRevision,
+    planned: (&Plan, &Guarded),
 ) -> Result<WayBack, Failure> {
-    let guards = site.guards();
-    let runs = runs(store, state)?;
-    let revision = target.to_string();
-    let applied = runs.iter().rposition(|run| *run.revision == *revision);
-    let since = &runs[applied.map_or(0, |last| last + 1)..];
+    let (plan, guarded) = planned;
+    let guards = guarded.guards();
+    let mut runs = runs(store, state)?;
+    let revision = target.commit.to_string();
+    let is_meant = |run: &RunRecord| match &target.run {
+        Some(meant) => run.run == *meant,
+        // What an action on single nodes did at that revision came after the revision was applied.
+        None => *run.revision == *revision && Action::named(&run.action) == Some(Action::Update),
+    };
+    let applied = runs.iter().rposition(is_meant);
+    let since = &mut runs[applied.map_or(0, |last| last + 1)..];
+    let unfinished = unfinished_run(site)?;
     let mut losses = Vec::new();
-    for run in since {
-        let Some(report) = RunReport::of(store, state, run)? else {
+    for run in since.iter_mut() {
+        let Some(report) = report_now(site, (store, state), run, unfinished.as_ref())? else {
             continue;
         };
         let touched = report
@@ -161,7 +194,7 @@ pub fn way_back(
             }
         };
         let lost = destroyed(&done, guards, |node| touched.contains(node));
-        let kept = kept(&done, site).filter(|(node, _)| touched.contains(node));
+        let kept = kept(&done, guarded).filter(|(node, _)| touched.contains(node));
         losses.extend(lost.chain(kept).map(|(node, what)| Loss {
             node,
             what,
@@ -176,7 +209,7 @@ pub fn way_back(
     }));
     losses.sort();
     Ok(WayBack {
-        target,
+        target: target.commit,
         undone: since.iter().map(|run| run.run.clone()).collect(),
         was_applied: applied.is_some(),
         losses,
@@ -243,13 +276,11 @@ fn kept<'a>(plan: &'a Plan, site: &'a Guarded) -> impl Iterator<Item = (NodeName
 /// Files of the site, or the index, have changes that are not committed; a file cannot be written.
 pub fn commit_way_back(
     checkout: &Checkout<'_>,
-    target: CommitId,
-    with_guards: bool,
+    FilesBack { files, .. }: &FilesBack,
     author: &Signature,
     message: &str,
 ) -> Result<Option<(CommitId, Vec<String>)>, Failure> {
     let repository = checkout.repository;
-    let (old, new) = (checkout.head()?, target);
     let dirty = repository.dirty(&checkout.location.selection, LARGEST)?;
     if let Some(first) = dirty.first() {
         let message = format!("`{}` has changes that are not committed", first.path);
@@ -260,12 +291,11 @@ pub fn commit_way_back(
         return Err(Failure::new(FailureKind::Guard, message)
             .hint("commit it, or `git restore --staged` it, first"));
     }
-    let files = changed_files(checkout, (old, new), with_guards)?;
     if files.is_empty() {
         return Ok(None);
     }
     let mut paths = Vec::with_capacity(files.len());
-    for (path, [_, new]) in &files {
+    for (path, [_, new]) in files {
         let failed = |error: std::io::Error| {
             Failure::error(format!("`{path}` could not be written: {error}"))
         };
@@ -296,12 +326,11 @@ pub fn commit_way_back(
 pub fn preview_way_back(
     checkout: &Checkout<'_>,
     target: CommitId,
-    with_guards: bool,
+    FilesBack { files, .. }: &FilesBack,
     seconds: i64,
 ) -> Result<CommitId, Failure> {
     let head = checkout.head()?;
-    let files = changed_files(checkout, (head, target), with_guards)?;
-    let paths: Vec<Arc<str>> = files.into_keys().collect();
+    let paths: Vec<Arc<str>> = files.keys().cloned().collect();
     if paths.is_empty() {
         return Ok(head);
     }
@@ -321,16 +350,21 @@ pub fn way_back_subject(target: CommitId) -> String {
     format!("Go back to {}", target.short())
 }
 
-/// The files of the site that differ between two commits, but for its guards.
-fn changed_files(
+/// The files of the site that differ between `HEAD` and a revision; its guards stay as they are, unless they are to go back,
+/// too.
+///
+/// # Errors
+///
+/// Documents cannot be read; a file holds documents that go back beside guards that stay.
+pub fn files_back(
     checkout: &Checkout<'_>,
-    (old, new): (CommitId, CommitId),
+    target: CommitId,
     with_guards: bool,
-) -> Result<BTreeMap<Arc<str>, [Option<BlobId>; 2]>, Failure> {
+) -> Result<FilesBack, Failure> {
     let repository = checkout.repository;
-    let mut guarding = BTreeSet::new();
+    let mut guarding: BTreeMap<Arc<str>, [Vec<[u8; 32]>; 2]> = BTreeMap::new();
     let mut files: BTreeMap<Arc<str>, [Option<BlobId>; 2]> = BTreeMap::new();
-    for (side, commit) in [old, new].into_iter().enumerate() {
+    for (side, commit) in [checkout.head()?, target].into_iter().enumerate() {
         let location = checkout.location_at(At::Commit(commit))?;
         let mut loader = checkout.loader()?;
         for entry in loader.tree(&location, At::Commit(commit))?.entries {
@@ -339,28 +373,68 @@ fn changed_files(
             }
         }
         if !with_guards {
-            guarding.extend(guard_files(&mut loader, &location, commit)?);
+            for (path, others) in guard_files(&mut loader, &location, commit)? {
+                guarding.entry(path).or_default()[side] = others;
+            }
         }
     }
-    files.retain(|path, [old, new]| old != new && !guarding.contains(path));
-    Ok(files)
+    files.retain(|_, [old, new]| old != new);
+    let (stay, files): (BTreeMap<_, _>, BTreeMap<_, _>) = files
+        .into_iter()
+        .partition(|(path, _)| guarding.contains_key(path));
+    let kept: Vec<Arc<str>> = stay.into_keys().collect();
+    let is_mixed = |path: &&Arc<str>| guarding[*path][0] != guarding[*path][1];
+    let mixed: Vec<String> = kept
+        .iter()
+        .filter(is_mixed)
+        .map(ToString::to_string)
+        .collect();
+    if !mixed.is_empty() {
+        let text = "guards of the site stay as they are, and these files hold other documents beside them that differ:";
+        return Err(Failure::new(FailureKind::Guard, text).details(mixed).hint(
+            "`--with-guards` takes the guards back, too; or give them a file of their own first",
+        ));
+    }
+    Ok(FilesBack { files, kept })
 }
 
-/// The files that hold a document which guards the site.
+/// The files that hold a document which guards the site, each with the digests of its other documents, sorted.
 fn guard_files(
     loader: &mut Loader<'_>,
     location: &crate::site::Location,
     commit: CommitId,
-) -> Result<BTreeSet<Arc<str>>, Failure> {
+) -> Result<BTreeMap<Arc<str>, Vec<[u8; 32]>>, Failure> {
     let settings = Settings {
         detail: Detail::Documents,
         ..AS_APPLIED
     };
     let site = loader.load(location, At::Commit(commit), settings)?;
-    let guards = site.documents.iter();
-    let guards = guards.filter(|document| GUARDS.contains(&&*document.id.schema));
     let sources = loader.sources();
-    Ok(guards
-        .map(|document| sources.path(document.mark.source))
-        .collect())
+    let is_guard = |document: &Document| GUARDS.contains(&&*document.id.schema);
+    let (guards, others): (Vec<_>, Vec<_>) = site
+        .documents
+        .iter()
+        .partition(|document| is_guard(document));
+    let mut files: BTreeMap<Arc<str>, Vec<[u8; 32]>> = guards
+        .iter()
+        .map(|document| (sources.path(document.mark.source), Vec::new()))
+        .collect();
+    for document in others {
+        if let Some(file) = files.get_mut(&sources.path(document.mark.source)) {
+            file.push(document_digest(document));
+        }
+    }
+    files
+        .values_mut()
+        .for_each(|digests| digests.sort_unstable());
+    Ok(files)
+}
+
+/// The digest of a document as it was written.
+fn document_digest(whole: &Document) -> [u8; 32] {
+    let mut all = Sha256::new();
+    all.update(whole.id.to_string());
+    all.update(document::digest(&whole.metadata));
+    all.update(document::digest(&whole.data));
+    all.finalize().into()
 }

@@ -379,6 +379,23 @@ fn what_was_open_stays_so_whatever_becomes_of_the_documents() {
 }
 
 #[test]
+fn what_no_document_has_is_open_though_the_adoption_document_went_before() {
+    let running = example("edge");
+    running.commit_and_apply("Build it", &[]).with(0);
+    let fixture = next_to(&running);
+    adopt(&fixture, &["--from", "sim"]).with(0);
+    std::fs::remove_file(fixture.checkout.path().join("edge/adoption.yaml")).unwrap();
+    fixture
+        .commit_and_apply("Adopt it", &["--adopt", "all"])
+        .with(0);
+    fixture
+        .run(&REDEPLOY)
+        .with(4)
+        .saying("`platform.image`, `storage`, `interfaces`");
+    assert_eq!(fixture.effects("began wipe"), 0);
+}
+
+#[test]
 fn flags_that_do_not_fit_are_refused_before_anything_is_written() {
     let fixture = Fixture::empty("new");
     for (arguments, said) in [

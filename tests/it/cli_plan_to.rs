@@ -216,6 +216,63 @@ fn what_is_shown_is_the_plan_of_the_commit_that_is_written() {
 }
 
 #[test]
+fn a_file_with_guards_beside_designs_is_not_left_behind_in_silence() {
+    let fixture = applied();
+    let policy =
+        "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {parallelism: 4}\n";
+    let profiles = fixture.read("profiles.yaml");
+    fixture
+        .checkout
+        .write("profiles.yaml", format!("{profiles}{policy}"));
+    fixture.commit_and_apply("A policy", &[]).with(0);
+    let mixed = fixture.read("profiles.yaml");
+    image(&fixture, "ubuntu-24.04", "ubuntu-24.10");
+    let base = head(&fixture);
+    let back = |more: &[&str]| {
+        let own = ["plan", "--to", "successful-site-action~1"];
+        fixture.run(&[&own, more].concat())
+    };
+    for more in [&[][..], &["--write"]] {
+        back(more)
+            .with(4)
+            .saying("these files hold other documents beside them that differ")
+            .saying("profiles.yaml");
+    }
+    assert_eq!(head(&fixture), base);
+    // A plan of a commit that no branch has could never be applied.
+    let saved = fixture.checkout.path().join(".git/back.plan");
+    let saved = saved.to_str().unwrap();
+    back(&["--with-guards", "-o", saved])
+        .with(64)
+        .saying("add `--write`");
+    back(&["--with-guards"])
+        .with(0)
+        .saying("`trueup plan --to successful-site-action~1 --write --with-guards` commits it");
+    back(&["--with-guards", "--write"]).with(0);
+    assert_eq!(fixture.read("profiles.yaml"), mixed);
+    // What stays is named.
+    fixture.edit("profiles.yaml", "parallelism: 4", "parallelism: 3");
+    fixture.checkout.commit("Less at once");
+    let told = fixture.run(&["plan", "--to", "HEAD~1"]).with(0);
+    told.saying("Guards stay as they are (`--with-guards` takes them back, too): profiles.yaml.")
+        .saying("Only files that guard the site differ; `--write` would commit nothing.");
+}
+
+#[test]
+fn what_later_runs_at_the_same_revision_destroyed_is_told() {
+    let fixture = applied();
+    let runs = fixture.run(&["log", "--format", "json"]).with(0).json();
+    let first = runs["runs"][0]["run"].as_str().unwrap().to_owned();
+    fixture
+        .run(&["apply", "teardown", "edge-3", "--yes"])
+        .with(0);
+    fixture.run(&["apply", "--yes"]).with(0);
+    let told = fixture.run(&["plan", "--to", &first]).with(0).stderr;
+    let gone = "Gone already, and not brought back by any of it:";
+    assert!(listed(&told, gone).contains("edge-3"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_committed_safely_is_refused_and_changes_nothing() {
     let fixture = applied();
     image(&fixture, "ubuntu-24.04", "ubuntu-24.10");

@@ -48,6 +48,7 @@ fn run(id: &str, outcome: Outcome, tag: Option<&str>) -> RunRecord {
         requested: None,
         journal: None,
         approvals: Vec::new(),
+        ticket: None,
         break_glass: None,
         repositories: Default::default(),
         policy_asks: false,

@@ -57,6 +57,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "max-unavailable",
             "outside-windows",
             "skip-blocked",
+            "ticket",
             "with-guards",
             "yes",
         ],

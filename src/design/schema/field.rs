@@ -13,6 +13,8 @@ use crate::diagnostic::nearest;
 pub(super) const MOST_REFERENCES: usize = 16;
 /// The word for the envelope of every document.
 pub const ENVELOPE: &str = "document";
+/// What the fields of a kind stand in, in a document.
+const DATA: &str = "data";
 /// The place of an entry in a map whose keys are names.
 const ANY_NAME: &str = "NAME";
 
@@ -90,7 +92,7 @@ pub fn is_of_kind(word: &str) -> bool {
 }
 
 /// Returns the field that a word names: a kind (`drydock/HostProfile/v1`, `drydock/HostProfile` or `HostProfile`), and
-/// behind a `.` the path in its data.
+/// behind a `.` the path in its data, which may begin with `data.` as it stands in a document.
 ///
 /// # Errors
 ///
@@ -107,7 +109,11 @@ pub fn field(word: &str) -> Result<FieldReference, NoField> {
     let root = schema(kind);
     let mut place = Place::of(&root);
     let mut path: Vec<String> = Vec::new();
-    for name in rest.split('.').filter(|name| !name.is_empty()) {
+    let mut names = rest.split('.').filter(|name| !name.is_empty()).peekable();
+    if place.child(DATA).is_none() {
+        names.next_if_eq(&DATA);
+    }
+    for name in names {
         let name = name.trim_end_matches("[]");
         let Some(next) = place.child(name).filter(|_| !name.is_empty()) else {
             let fields = place.fields();
@@ -490,7 +496,11 @@ mod tests {
         assert_eq!(zone.default, Some(Json::from("UTC")));
         assert_eq!(zone.examples, [Json::from("Europe/Berlin")]);
         assert!(!zone.required);
-        for word in ["Policy.time_zone", "trueup/Policy/v1.time_zone"] {
+        for word in [
+            "Policy.time_zone",
+            "trueup/Policy/v1.time_zone",
+            "Policy.data.time_zone",
+        ] {
             assert_eq!(field(word).unwrap(), zone);
         }
         let from = field("Policy.maintenance_windows[].from").unwrap();
@@ -513,6 +523,8 @@ mod tests {
             Some("drydock/HostProfile")
         );
         assert_eq!(near("Policy.time_zone.of"), None);
+        assert_eq!(near("Policy.data.data.time_zone"), None);
+        assert_eq!(field("Policy.data").unwrap().path, [""; 0]);
         assert!(is_of_kind("Policy") && !is_of_kind("Policyholder") && !is_of_kind("n07"));
     }
 }

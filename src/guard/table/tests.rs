@@ -29,7 +29,7 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 24] = [
+const PAIRS: [(&str, &str, &str, &str); 25] = [
     (
         "expected_parts",
         kind::HARDWARE,
@@ -129,6 +129,7 @@ const PAIRS: [(&str, &str, &str, &str); 24] = [
         "remediation: {max_unhealthy: 1000}",
     ),
     ("signed_runs", kind::POLICY, "signed_runs: required", "{}"),
+    ("ticket", kind::POLICY, "ticket: required", "{}"),
     (
         "forbidden_flags",
         kind::POLICY,

@@ -65,7 +65,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let carried = settled.carried();
     let built = build(&terms, &settled, &carried);
     check::grace_of(input.after.guards(), &options, &built.steps)?;
-    let consequences = Consequences::of(&terms, &settled, &carried, &built.steps);
+    let consequences = Consequences::of(&terms, &settled, &carried, &built);
     cover(input.after, &mut settled, &built.steps);
     Ok(sum_up(&terms, settled, built, consequences))
 }
@@ -183,12 +183,13 @@ struct Consequences {
 }
 
 impl Consequences {
-    fn of(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>, steps: &[Step]) -> Self {
+    fn of(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>, built: &Built) -> Self {
+        let steps = &built.steps[..];
         let input = terms.input;
         let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
         let has_daemon_set = facts.is_none_or(|cluster| cluster.shutdown_daemon_set);
         let mut warnings = settled.notes.warnings(input);
-        warnings.extend(warnings::of_plan(input, terms.options, carried, steps));
+        warnings.extend(warnings::of_plan(input, terms.options, carried, built));
         Self {
             relies_on: preconditions::all(
                 carried,

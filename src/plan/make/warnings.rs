@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Carried;
-use crate::design::{HardwareBackend, NodeName, Section};
+use rustc_hash::FxHashSet;
+
+use super::{Built, Carried};
+use crate::design::{GroupName, HardwareBackend, NodeName, Section};
 use crate::document::Node;
 use crate::guard;
 use crate::guard::Guarded;
-use crate::plan::Options;
 use crate::plan::action::Action;
 use crate::plan::change::cannot_be_compared;
 use crate::plan::input::Input;
 use crate::plan::item::Item;
 use crate::plan::subject::{Membership, Observation, Subject};
+use crate::plan::{Options, PlannedGroup};
 use crate::record::{Join, Phase, Unproven};
 use crate::step::{OnDrainTimeout, Step, StepKind};
 
@@ -78,9 +80,10 @@ pub(super) fn of_plan(
     input: &Input<'_>,
     options: &Options,
     carried: &Carried<'_>,
-    steps: &[Step],
+    built: &Built,
 ) -> Vec<Arc<str>> {
-    let mut warnings: Vec<Arc<str>> = Vec::new();
+    let steps = &built.steps[..];
+    let mut warnings: Vec<Arc<str>> = hopeless(built);
     let mut about = |what: &str, nodes: &[&NodeName]| {
         if !nodes.is_empty() {
             warnings.push(format!("{what}: {}", listed(nodes)).into());
@@ -114,6 +117,40 @@ pub(super) fn of_plan(
         warnings.push(text.into());
     }
     warnings
+}
+
+/// The warnings about critical groups that fail however their nodes end, and with them the run.
+fn hopeless(built: &Built) -> Vec<Arc<str>> {
+    let text = |group: &PlannedGroup| {
+        let total = group.nodes.len();
+        let verdict = guard::evaluate(&group.success_criteria, total, total);
+        let retired = match group.retired {
+            0 => String::new(),
+            retired => format!(" ({retired} more retired)"),
+        };
+        (!verdict.passed).then(|| {
+            let unmet = verdict.unmet.join("; ");
+            Arc::from(format!(
+                "a run of this plan fails whatever its machines do: critical group `{}` ends, at best, with {unmet}{retired}",
+                group.name
+            ))
+        })
+    };
+    let critical = built.groups.iter().filter(|group| group.critical);
+    let found: Vec<(&PlannedGroup, Arc<str>)> = critical
+        .filter_map(|group| Some((group, text(group)?)))
+        .collect();
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let judged: FxHashSet<&GroupName> = built
+        .steps
+        .iter()
+        .filter_map(|step| step.id.group.as_ref())
+        .collect();
+    let is_judged = |(group, _): &(&PlannedGroup, Arc<str>)| judged.contains(&group.name);
+    let found = found.into_iter().filter(is_judged);
+    found.map(|(_, text)| text).collect()
 }
 
 /// The warning where pods are deleted despite their budgets at a drain's timeout.
@@ -274,7 +311,7 @@ impl<'a> Notes<'a> {
         }
         about(
             &self.not_joined,
-            "were built, and have not joined their clusters yet",
+            "were built, and are not recorded as joined to their clusters yet",
         );
         about(
             &self.ungrouped,

@@ -400,7 +400,7 @@ fn a_machine_that_is_gone_is_not_waited_for() {
 }
 
 #[test]
-fn whose_data_a_drain_loses_is_relied_on_and_what_its_pods_are_is_not() {
+fn a_drain_relies_on_what_its_teardown_does_and_on_whose_data_it_loses() {
     let mut fixture = clustered(&["n1"]);
     let pods = NodePods {
         evicted: 7,
@@ -437,8 +437,13 @@ fn whose_data_a_drain_loses_is_relied_on_and_what_its_pods_are_is_not() {
     assert_eq!(
         facts,
         [
+            "disks Equal [\"serial-n1\"]",
             "kubernetes-node Equal \"uid-n1\"",
             "local-data Subset [\"StatefulSet db/main\",\"pod-1\"]",
+            "maintenance Equal null",
+            "protected Equal false",
+            "provision Equal \"active\"",
+            "retired Equal null",
         ]
     );
 }

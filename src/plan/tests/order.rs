@@ -284,6 +284,34 @@ fn redeployed(
 }
 
 #[test]
+fn a_plan_that_no_machine_can_make_succeed_says_so() {
+    let wanted = |minimum| SuccessCriteria {
+        minimum_successful_nodes: Some(minimum),
+        ..SuccessCriteria::default()
+    };
+    let warnings = |minimum, critical| {
+        let mut fixture = redeployed(2, wanted(minimum), None, None);
+        fixture.guards.groups[0].critical = critical;
+        fixture.plan().warnings
+    };
+    let told = |minimum, critical| {
+        let warnings = warnings(minimum, critical);
+        let mut about = warnings
+            .iter()
+            .filter(|each| each.contains("whatever its machines do"));
+        about.next().map(ToString::to_string)
+    };
+    assert_eq!(
+        told(3, true).as_deref(),
+        Some(
+            "a run of this plan fails whatever its machines do: critical group `all` ends, at best, with \
+             2 of 2 nodes succeeded, at least 3 wanted"
+        )
+    );
+    assert_eq!((told(3, false), told(2, true)), (None, None));
+}
+
+#[test]
 fn waves_are_never_a_whole_group_unless_asked() {
     let criteria = |percent, minimum, maximum| SuccessCriteria {
         percent_successful_nodes: percent,

@@ -286,6 +286,7 @@ pub(crate) fn full() -> Plan {
     plan.rehearsal = Some(rehearsal());
     (plan.options.allow_loosening, plan.options.outside_windows) = (true, true);
     plan.options.break_glass = Some(Arc::from("the site is down"));
+    plan.options.ticket = Some("OPS-1".parse().unwrap());
     let place = crate::diagnostic::Place {
         path: Arc::from("site.yaml"),
         line: 1,

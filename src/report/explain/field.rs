@@ -1,5 +1,6 @@
 //! A field of a kind of document, for people and for programs.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use serde::Serialize;
@@ -63,9 +64,14 @@ pub fn write_field(
         }
     } else if !field.examples.is_empty() {
         writeln!(out, "\n{}", strong("Examples"))?;
-        let name = field.path.last().map_or("", String::as_str);
         for value in &field.examples {
-            writeln!(out, "  {}: {}", Visible(name), Visible(&json::line(value)?))?;
+            let lines = match field.path.last() {
+                Some(name) => serde_yaml::to_string(&BTreeMap::from([(name, value)])),
+                None => serde_yaml::to_string(value),
+            };
+            for line in lines.map_err(|_| fmt::Error)?.lines() {
+                writeln!(out, "  {}", Visible(line))?;
+            }
         }
     }
     if field.fields.is_empty() {

@@ -97,6 +97,7 @@ fn heading(out: &mut dyn Write, explanation: &Explanation, palette: Palette) -> 
         ExplanationBasis::Run {
             run,
             outcome,
+            halted,
             unfinished,
         } => {
             let run = match subject.kind {
@@ -114,7 +115,11 @@ fn heading(out: &mut dyn Write, explanation: &Explanation, palette: Palette) -> 
                 out,
                 "{kind} {name} of site {site}{run}, which {state}{}",
                 outcome.unwrap_or_default()
-            )
+            )?;
+            match halted {
+                Some(why) => writeln!(out, "Halted: {}", Visible(why)),
+                None => Ok(()),
+            }
         }
     }
 }

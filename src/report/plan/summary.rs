@@ -72,6 +72,11 @@ pub fn summary(plan: &Plan) -> Vec<String> {
             exceeded.join("; ")
         ));
     }
+    if plan.is_refused_for_ticket() {
+        lines.push(
+            "TICKET: the policy asks for one; nothing is applied without `--ticket`.".to_owned(),
+        );
+    }
     if plan.is_denied() {
         let denied = plan.policies.denied.iter();
         let rules: BTreeSet<&str> = denied.map(|verdict| &*verdict.rule).collect();

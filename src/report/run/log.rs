@@ -275,6 +275,10 @@ pub fn show(
             )?;
         }
     }
+    if let Some(ticket) = &run.ticket {
+        let name = palette.paint(Role::Faint, format!("{:<9}", "ticket"));
+        writeln!(out, "  {name} {ticket}")?;
+    }
     for approval in &run.approvals {
         let name = palette.paint(Role::Faint, format!("{:<9}", "approved"));
         writeln!(out, "  {name} {}", Visible(&approval.by))?;

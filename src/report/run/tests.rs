@@ -174,6 +174,7 @@ pub(in crate::report) fn record() -> RunRecord {
         requested: None,
         journal: None,
         approvals: Vec::new(),
+        ticket: None,
         break_glass: None,
         repositories: Default::default(),
         policy_asks: false,

@@ -19,7 +19,7 @@ use data_encoding::HEXLOWER;
 use jiff::Timestamp;
 
 use super::{Client, Failure, FailureKind};
-use crate::design::{Digest, Policy, RunId, SiteName};
+use crate::design::{Digest, Policy, RunId, SiteName, Ticket};
 use crate::plan::{
     Action, Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval, effect,
     saved,
@@ -185,6 +185,7 @@ impl Gate {
             needed: None,
             spent: store.spent_approvals(&store.read()?)?,
             own: own.map(|run| &run.run),
+            ticket: reviewed.options.ticket.as_ref(),
             appliers: match applier_counts {
                 true => BTreeSet::new(),
                 false => appliers(approving, signers, own)?,
@@ -399,6 +400,7 @@ impl Gate {
             needed: time_of_id(run.as_str()),
             spent: BTreeMap::new(),
             own: Some(run),
+            ticket: None,
             appliers: BTreeSet::from([broken.by.to_lowercase()]),
         };
         let mut given = Vec::new();
@@ -509,6 +511,8 @@ struct Judge<'a> {
     needed: Option<Timestamp>,
     spent: BTreeMap<Arc<str>, RunId>,
     own: Option<&'a RunId>,
+    /// The ticket of the plan.
+    ticket: Option<&'a Ticket>,
     appliers: BTreeSet<String>,
 }
 
@@ -590,6 +594,13 @@ impl Judge<'_> {
             && self.own.is_none_or(|own| own.as_str() != run)
         {
             return Some(format!("it is for run {run}, which had begun without"));
+        }
+        if let (Some(given), Some(ticket)) = (&statement.ticket, self.ticket)
+            && given != ticket
+        {
+            return Some(format!(
+                "it is for ticket {given}, and the plan has {ticket}"
+            ));
         }
         None
     }

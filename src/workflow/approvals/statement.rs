@@ -7,6 +7,8 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::design::Ticket;
+
 /// The purpose that git signs commits and tags for.
 pub(super) const GIT: &str = "git";
 
@@ -32,6 +34,8 @@ pub struct Statement {
     pub effect: String,
     /// The run that it is for, which had begun without: it begins no other.
     pub run: Option<String>,
+    /// The ticket of the plan.
+    pub ticket: Option<Ticket>,
     /// When it was made.
     pub issued: Timestamp,
     /// Until when it counts.
@@ -59,6 +63,7 @@ impl Statement {
             ("effect", format!("sha256:{}", self.effect)),
         ];
         fields.extend(self.run.clone().map(|run| ("run", run)));
+        fields.extend(self.ticket.clone().map(|ticket| ("ticket", ticket.into())));
         fields.extend([
             ("issued", self.issued.to_string()),
             ("expires", self.expires.to_string()),
@@ -84,6 +89,10 @@ impl Statement {
             site: field("site")?.to_owned(),
             effect: field("effect")?.strip_prefix("sha256:")?.to_owned(),
             run: field("run").map(str::to_owned),
+            ticket: match field("ticket") {
+                Some(ticket) => Some(ticket.parse().ok()?),
+                None => None,
+            },
             issued: field("issued")?.parse().ok()?,
             expires: field("expires")?.parse().ok()?,
             nonce: field("nonce")?.to_owned(),
@@ -118,6 +127,7 @@ mod tests {
             site: "edge".to_owned(),
             effect: "ab".repeat(32),
             run: None,
+            ticket: None,
             issued: "2030-01-01T00:00:00Z".parse().unwrap(),
             expires: "2030-01-08T00:00:00Z".parse().unwrap(),
             nonce: "1f".to_owned(),
@@ -133,6 +143,16 @@ mod tests {
             ..statement()
         };
         assert_eq!(Statement::read(&of_run.to_string()), Some(of_run));
+        let of_ticket = Statement {
+            ticket: Some("OPS-1".parse().unwrap()),
+            ..statement()
+        };
+        let ticket_text = of_ticket.to_string();
+        assert_eq!(Statement::read(&ticket_text), Some(of_ticket));
+        assert_eq!(
+            Statement::read(&ticket_text.replace("OPS-1", "OPS 1")),
+            None
+        );
         for other in [
             text.replace("repository", "Repository"),
             text.replace("nonce: 1f\n", "nonce: 1f"),

@@ -12,6 +12,7 @@ mod refused;
 mod signed;
 mod spent;
 mod takeover;
+mod ticket;
 mod workers;
 
 use std::path::PathBuf;
