@@ -29,6 +29,7 @@ pub struct RunProgress<'a> {
     schedule: Schedule<'a>,
     outcomes: Vec<Option<StepOutcome>>,
     has_begun: bool,
+    has_ended: bool,
 }
 
 impl<'a> RunProgress<'a> {
@@ -55,7 +56,17 @@ impl<'a> RunProgress<'a> {
             schedule,
             outcomes,
             has_begun: !entries.is_empty(),
+            has_ended: false,
         })
+    }
+
+    /// The same of a run that has ended: what had not begun never does.
+    #[must_use]
+    pub fn ended(self) -> Self {
+        Self {
+            has_ended: true,
+            ..self
+        }
     }
 
     fn plan(&self) -> &'a Plan {
@@ -76,6 +87,7 @@ impl<'a> RunProgress<'a> {
             Some(StepOutcome::Unknown { .. }) => StepStanding::Unknown,
             Some(StepOutcome::Skipped { .. }) => StepStanding::Skipped,
             None if self.schedule.begun[index] => StepStanding::Begun,
+            None if self.has_ended => StepStanding::NotReached,
             None if !self.has_begun => StepStanding::Planned,
             None if self.open_needs(index).next().is_none() => StepStanding::Ready,
             None => StepStanding::Waiting,
@@ -179,6 +191,7 @@ impl<'a> RunProgress<'a> {
             StepStanding::Begun
             | StepStanding::Succeeded
             | StepStanding::NotNeeded
+            | StepStanding::NotReached
             | StepStanding::Unknown => {}
         }
         explained

@@ -1,5 +1,6 @@
 //! The context of every command: the folder, the repository, the terminal, the clock.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 
 use crate::backend::Looks;
-use crate::report::{Palette, Role, Visible, Wrapped};
+use crate::report::{OfSite, Palette, Role, Visible, Wrapped, of_site};
 use crate::repository::{self, OtherRepository, Repository};
 use crate::workflow::Checkout;
 
@@ -44,6 +45,8 @@ pub(super) struct Printer {
     out_columns: Option<usize>,
     /// Columns of the terminal that stderr is.
     err_columns: Option<usize>,
+    /// The site that the operator named: commands that are printed name it, too.
+    site: Option<&'static str>,
 }
 
 impl Printer {
@@ -62,6 +65,7 @@ impl Printer {
             err: palette(colored(std::io::stderr().is_terminal())),
             out_columns: columns(std::io::stdout()),
             err_columns: columns(std::io::stderr()),
+            site: None,
         }
     }
 
@@ -99,6 +103,14 @@ impl Printer {
         &self,
         write: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result,
     ) -> Result<(), Failure> {
+        let write = |out: &mut dyn fmt::Write| match self.site {
+            Some(site) => {
+                let mut text = OfSite::new(out, site);
+                write(&mut text)?;
+                text.finish()
+            }
+            None => write(out),
+        };
         match self.out_columns {
             Some(columns) => self.stream(|out| {
                 let mut text = Wrapped::new(out, columns);
@@ -124,6 +136,11 @@ impl Printer {
 
     /// Writes something for people to stderr.
     pub(super) fn tell(&self, text: &str) {
+        let text = match self.site {
+            Some(site) => of_site(text, site),
+            None => Cow::Borrowed(text),
+        };
+        let text = &*text;
         let mut wrapped = String::new();
         let text = match self
             .err_columns
@@ -205,6 +222,11 @@ fn program() -> Vec<u8> {
     format!("{} {:?}", env!("CARGO_PKG_VERSION"), file.ok()).into_bytes()
 }
 
+/// The name of a site for as long as the process lives: it stands beside each of its printers, and a process has few.
+fn kept(site: &str) -> &'static str {
+    site.to_owned().leak()
+}
+
 fn palette(is_colored: bool) -> Palette {
     if is_colored {
         Palette::Ansi
@@ -249,7 +271,10 @@ pub(super) fn clock_failure(now: SystemTime) -> Option<Failure> {
 
 impl Context {
     pub(super) fn new(global: &GlobalArguments) -> Result<Self, (Printer, Failure)> {
-        let printer = Printer::new(global.color);
+        let printer = Printer {
+            site: global.site.as_deref().map(kept),
+            ..Printer::new(global.color)
+        };
         let here = std::env::current_dir().map_err(|error| {
             (
                 printer,
@@ -301,11 +326,13 @@ impl Context {
 
     /// The same, as if started in another folder; with another site, where one is given.
     pub(super) fn in_folder(&self, folder: &Path, site: Option<&str>) -> Self {
-        Self {
-            site: site.map(str::to_owned).or_else(|| self.site.clone()),
-            directory: folder.to_owned(),
-            ..self.clone()
+        let mut context = self.clone();
+        if let Some(site) = site {
+            context.site = Some(site.to_owned());
+            context.printer.site = Some(kept(site));
         }
+        context.directory = folder.to_owned();
+        context
     }
 
     /// The folder that the command runs in.

@@ -81,6 +81,8 @@ pub enum StepStanding {
     Unknown,
     /// It was not attempted.
     Skipped,
+    /// Its run has ended before it was reached.
+    NotReached,
 }
 
 /// A step that is a cause, with the message of its failure.

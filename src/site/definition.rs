@@ -17,13 +17,14 @@ const KUSTOMIZE: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustom
 
 /// The problems of a site, or instead of them those of the site as a whole.
 pub(super) fn judged(
-    found: Diagnostics,
+    mut found: Diagnostics,
     repository: &Repository,
     wanted: &Wanted<'_>,
     tree: &Tree,
     content: (&[SiteFile], &[Arc<LoadedFile>]),
 ) -> Result<Diagnostics, Error> {
     let definition = definition(wanted, content);
+    found.extend(definition.and_then(|definition| other_name(definition, wanted)));
     let missing_type = match definition {
         Some(definition) => missing_type(definition, repository, wanted, tree)?,
         None => None,
@@ -82,6 +83,17 @@ fn definition<'a>(
         .iter()
         .filter(|document| *document.id.schema == *design::SITE_DEFINITION);
     named.next().map(|document| &**document)
+}
+
+/// The warning for a site whose definition has another name than the site: the records are those of the site's name.
+fn other_name(definition: &Document, wanted: &Wanted<'_>) -> Option<Diagnostic> {
+    let (name, site) = (&*definition.id.name, wanted.location.site.as_str());
+    let message = format!("the definition of site `{site}` has the name `{name}`");
+    (name != site).then(|| {
+        Diagnostic::warning("site-other-name", definition.name_mark, message).hint(format!(
+            "the site is called as its folder, and so are its records: what was applied as `{name}` is not known of `{site}`"
+        ))
+    })
 }
 
 /// The error for a type of site that has no folder.

@@ -110,6 +110,18 @@ pub fn explain(
     known: Known<'_>,
 ) -> Result<Explanation, apply::Error> {
     let progress = RunProgress::new(plan, &known.steps.entries)?;
+    let has_ended = matches!(
+        &basis,
+        ExplanationBasis::Run {
+            unfinished: None,
+            outcome: Some(_),
+            ..
+        }
+    );
+    let progress = match has_ended {
+        true => progress.ended(),
+        false => progress,
+    };
     let explainer = Explainer {
         plan,
         progress,
@@ -209,7 +221,8 @@ impl Explainer<'_> {
                         | StepStanding::Waiting
                         | StepStanding::Ready
                         | StepStanding::Succeeded
-                        | StepStanding::NotNeeded => false,
+                        | StepStanding::NotNeeded
+                        | StepStanding::NotReached => false,
                     }
                 })
                 .map(|(index, _)| index)

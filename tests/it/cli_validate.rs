@@ -167,6 +167,22 @@ fn a_name_that_a_broken_file_may_hold_is_not_reported_and_any_other_is() {
 }
 
 #[test]
+fn a_site_whose_definition_has_another_name_is_told_so() {
+    let fixture = Fixture::of(Checkout::new(), "south");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    copy_folder(
+        &root.join("site-examples/multi-site"),
+        fixture.checkout.path(),
+    );
+    fixture.checkout.commit("Sites");
+    fixture.run(&["validate", "--site", "south"]).with(0);
+    fixture.checkout.git(&["mv", "site/south", "site/west"]);
+    let told = fixture.run(&["validate", "--site", "west"]).with(0);
+    told.saying("the definition of site `west` has the name `south`")
+        .saying("site-other-name");
+}
+
+#[test]
 fn documents_beside_the_definition_of_a_site_count_too() {
     let fixture = Fixture::one_rack();
     let definition = fixture.read("site-definition.yaml");

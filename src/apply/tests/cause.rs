@@ -219,6 +219,14 @@ fn a_step_without_a_place_waits_for_any_one_of_those_that_have_one() {
         progress.standing(position("prepare/g/a")),
         StepStanding::Begun
     );
+    // Of a run that has ended nothing begins next.
+    let ended = progress.ended();
+    for step in ["prepare/g/c", "gate-prepared/g", "deploy/g/a"] {
+        let explained = ended.explain(position(step));
+        assert_eq!(explained.standing, StepStanding::NotReached, "{step}");
+        assert!(explained.causes.is_empty() && explained.now.is_empty());
+    }
+    assert_eq!(ended.standing(position("prepare/g/a")), StepStanding::Begun);
 }
 
 #[test]

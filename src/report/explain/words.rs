@@ -18,6 +18,7 @@ pub(in crate::report) fn standing(standing: StepStanding) -> (&'static str, Role
         StepStanding::Failed => ("failed", Role::Error),
         StepStanding::Unknown => ("not answered", Role::Error),
         StepStanding::Skipped => ("skipped", Role::Warning),
+        StepStanding::NotReached => ("not reached before the run ended", Role::Faint),
     }
 }
 

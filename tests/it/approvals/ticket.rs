@@ -42,11 +42,11 @@ fn a_ticket_is_asked_for_and_stands_in_plan_record_and_tag() {
     );
     let shown = site.run(&["show"]).with(0).stdout;
     assert!(shown.contains("ticket    #7"), "{shown}");
-    let tag = run(0)["tag"].as_str().unwrap().to_owned();
+    let tag = run(1)["tag"].as_str().unwrap().to_owned();
     let message = site
         .checkout
         .git(&["cat-file", "-p", &format!("refs/tags/{tag}")]);
-    assert!(message.contains("\nticket: #7\n"), "{message}");
+    assert!(message.contains("\nticket: OPS-1"), "{message}");
 }
 
 #[test]
