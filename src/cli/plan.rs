@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
@@ -292,7 +291,7 @@ fn back(
     let site = checkout.site(connection.clone())?;
     let of_plan = (&planned.plan, &planned.guarded);
     let way = workflow::way_back(&site, (&store, &state), &past, of_plan)?;
-    let told = told_of(&way, &files.kept);
+    let told = told_of(&way, &files);
     Client::tell(context, &told);
     if !command.write {
         let guards = if command.with_guards {
@@ -341,7 +340,7 @@ fn as_then(files: &FilesBack) -> &'static str {
 }
 
 /// The losses, and the files that stay, for people and for the message of the commit.
-fn told_of(way: &WayBack, kept: &[Arc<str>]) -> String {
+fn told_of(way: &WayBack, files: &FilesBack) -> String {
     let mut lines = vec![match (way.was_applied, way.undone.len()) {
         (true, 0) => format!("{} is what was applied last.", way.target.short()),
         (true, count) => {
@@ -379,8 +378,13 @@ fn told_of(way: &WayBack, kept: &[Arc<str>]) -> String {
     if way.losses.is_empty() {
         lines.push("Nothing is lost that trueup knows of.".to_owned());
     }
-    if !kept.is_empty() {
-        let kept = kept.join(", ");
+    if !files.shared_with.is_empty() {
+        let sites = report::counted(files.shared_with.len(), "other site", "other sites");
+        let names = report::some_names(files.shared_with.iter().map(String::as_str));
+        lines.push(format!("Files that go back are of {sites}, too: {names}."));
+    }
+    if !files.kept.is_empty() {
+        let kept = files.kept.join(", ");
         lines.push(format!(
             "Guards stay as they are (`--with-guards` takes them back, too): {kept}."
         ));

@@ -25,6 +25,17 @@ pub fn counted(number: usize, one: &str, many: &str) -> String {
     format!("{number} {noun}")
 }
 
+/// `a`, `b` and 7 more.
+pub fn some_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 10;
+    let more = names.len().saturating_sub(SHOWN);
+    let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{name}`")).collect();
+    match more {
+        0 => shown.join(", "),
+        _ => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 /// Digits of a commit's id or a digest that tell it from all others for people.
 const SHORT: usize = 12;
 

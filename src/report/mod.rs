@@ -27,7 +27,7 @@ mod table;
 mod unfinished;
 mod wrap;
 
-pub use crate::diagnostic::{counted, short_id};
+pub use crate::diagnostic::{counted, short_id, some_names};
 pub use anonymous::anonymous;
 pub(crate) use escape::xml;
 pub use escape::{Visible, names};

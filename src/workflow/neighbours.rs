@@ -43,6 +43,28 @@ impl Neighbour {
     }
 }
 
+/// The other sites of the repository that have any of some files, by name.
+pub(super) fn sharing<'p>(
+    checkout: &Checkout<'_>,
+    paths: impl Iterator<Item = &'p Arc<str>> + Clone,
+) -> Vec<String> {
+    let found = sites(checkout.repository, &Scope::All, None).unwrap_or_default();
+    let own = &checkout.location.definition;
+    let others = found.into_iter().filter(|site| site.definition != *own);
+    let mut names: Vec<String> = others
+        .filter(|site| {
+            let files = site
+                .checkout
+                .as_ref()
+                .map(|found| &found.location.selection);
+            files.is_ok_and(|files| paths.clone().any(|path| files.selects(path)))
+        })
+        .map(|site| site.name)
+        .collect();
+    names.sort_unstable();
+    names
+}
+
 /// All other sites of the repository, as the worktree has them.
 pub(super) fn neighbours<'a>(
     checkout: &Checkout<'a>,

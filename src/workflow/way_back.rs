@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
+use super::neighbours::sharing;
 use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run, report_now};
 use crate::design::{GUARDS, Guards, HardwareSetting, NodeName, RunId, Section};
 use crate::document::{self, Document};
@@ -47,6 +48,8 @@ pub struct FilesBack {
     files: BTreeMap<Arc<str>, [Option<BlobId>; 2]>,
     /// Files that differ and stay, since they guard the site.
     pub kept: Vec<Arc<str>>,
+    /// The other sites that have any of the files that go back.
+    pub shared_with: Vec<String>,
 }
 
 /// The way back to a revision.
@@ -395,7 +398,12 @@ pub fn files_back(
             "`--with-guards` takes the guards back, too; or give them a file of their own first",
         ));
     }
-    Ok(FilesBack { files, kept })
+    let shared_with = sharing(checkout, files.keys());
+    Ok(FilesBack {
+        files,
+        kept,
+        shared_with,
+    })
 }
 
 /// The files that hold a document which guards the site, each with the digests of its other documents, sorted.

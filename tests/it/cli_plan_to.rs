@@ -259,6 +259,26 @@ fn a_file_with_guards_beside_designs_is_not_left_behind_in_silence() {
 }
 
 #[test]
+fn other_sites_whose_files_go_back_are_named() {
+    let fixture = Fixture::of(Checkout::new(), "south");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    copy_folder(
+        &root.join("site-examples/multi-site"),
+        fixture.checkout.path(),
+    );
+    fixture.checkout.commit("Sites");
+    let profiles = fixture.read("global/profiles.yaml");
+    let edited = profiles.replace("ubuntu-24.04", "ubuntu-26.04");
+    assert_ne!(edited, profiles);
+    fixture.checkout.write("global/profiles.yaml", edited);
+    fixture.checkout.commit("An image");
+    fixture
+        .run(&["plan", "--to", "HEAD~1", "--site", "south"])
+        .with(0)
+        .saying("Files that go back are of 1 other site, too: `north`.");
+}
+
+#[test]
 fn what_later_runs_at_the_same_revision_destroyed_is_told() {
     let fixture = applied();
     let runs = fixture.run(&["log", "--format", "json"]).with(0).json();

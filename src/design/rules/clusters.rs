@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::super::read::{Findings, items, number, text, text_of};
 use super::super::{name_problem, quorum};
 use super::groups::retiring;
-use super::{Catalog, Design, Documented, kind, names_near, some_names};
-use crate::diagnostic::{Diagnostic, Mark};
+use super::{Catalog, Design, Documented, kind, names_near};
+use crate::diagnostic::{Diagnostic, Mark, some_names};
 use crate::document::Node;
 
 /// The document that describes the machine on which a site begins, and which is no BaremetalNode.

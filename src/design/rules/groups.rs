@@ -9,8 +9,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use super::super::read::{Findings, items, text, text_of};
 use super::super::strategy::{configuration_of, strategy_of};
 use super::super::{DeploymentConfiguration, Group, name_problem};
-use super::{Catalog, Design, Documented, check_selectors, some_names};
-use crate::diagnostic::{Diagnostic, Mark};
+use super::{Catalog, Design, Documented, check_selectors};
+use crate::diagnostic::{Diagnostic, Mark, some_names};
 use crate::document::Node;
 
 pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Findings) {

@@ -6,8 +6,8 @@ use rustc_hash::FxHashSet;
 
 use super::super::read::{Findings, is_blank, items, text, text_of};
 use super::super::{BackendKind, HardwareBackend, NodeDesign, Section, name_problem};
-use super::{Catalog, Design, Documented, check_values, kind, some_names};
-use crate::diagnostic::{Diagnostic, Mark};
+use super::{Catalog, Design, Documented, check_values, kind};
+use crate::diagnostic::{Diagnostic, Mark, some_names};
 use crate::document::{Document, Limits, Map, Node, Value, load_values};
 
 /// The longest name of a host with its domain (RFC 1035).

@@ -133,17 +133,6 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
     findings.take(others, true);
 }
 
-/// `a`, `b` and 7 more.
-fn some_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    const SHOWN: usize = 10;
-    let more = names.len().saturating_sub(SHOWN);
-    let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{name}`")).collect();
-    match more {
-        0 => shown.join(", "),
-        _ => format!("{} and {more} more", shown.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod references_tests;
 #[cfg(test)]
