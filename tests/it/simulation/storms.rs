@@ -305,12 +305,18 @@ impl Storm {
 
     /// Notes what the runs may destroy that have begun since.
     fn note_allowed(&mut self, wipes: &[&'static str]) {
-        let runs: BTreeSet<String> = self
+        let mut runs: BTreeSet<String> = self
             .machines
             .requests()
             .iter()
             .map(|request| request.run.to_string())
             .collect();
+        // One that was killed before its first request is resumed by a later command.
+        for clone in &self.clones {
+            let folder = clone.checkout.path().join(".git/trueup").join(SITE);
+            let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            runs.extend(files.map(|file| file.file_name().to_string_lossy().into_owned()));
+        }
         for run in runs {
             self.allowed
                 .entry(run)
