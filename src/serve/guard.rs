@@ -1,7 +1,7 @@
 //! The frame of every request: refusals that no route sees, its id, its rate, and an answer whatever happens.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -11,6 +11,7 @@ use http::{HeaderMap, Method, Version};
 use opentelemetry::context::FutureExt as _;
 
 use super::answer::Refusal;
+use super::health::PROBES;
 use super::listen::Peer;
 use super::shared::Shared;
 use super::shipyard::as_uuid;
@@ -44,6 +45,17 @@ const IDENTITY: [&str; 12] = [
     "x-end-user",
 ];
 
+tokio::task_local! {
+    /// The caller of the request at hand, once that is known.
+    static CALLER: Arc<OnceLock<String>>;
+}
+
+/// Notes the caller of the request at hand, for the log.
+pub(super) fn note_caller(subject: &Subject) {
+    let shown = || format!("{} ({})", Visible(&subject.name), subject.by);
+    let _ = CALLER.try_with(|caller| caller.get_or_init(shown).len());
+}
+
 /// The ids of a request.
 #[derive(Clone, Debug)]
 pub(super) struct RequestIds {
@@ -74,18 +86,23 @@ pub(super) async fn guard(
     let peer = request.extensions().get::<Peer>().cloned();
     let checked = match &peer {
         None => Err(Refusal::internal()),
-        Some(peer) if !shared.rates.allow(peer) => Err(Refusal::too_many()),
+        // A supervisor that is refused would take a busy service for a dead one.
+        Some(peer) if !PROBES.contains(&request.uri().path()) && !shared.rates.allow(peer) => {
+            Err(Refusal::too_many())
+        }
         Some(_) => check(&request),
     };
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let span = spans::begin(&request, &ids.id);
+    let caller = Arc::<OnceLock<String>>::default();
     let mut response = match checked {
         Err(refusal) => refusal.into_response(),
         Ok(()) => {
             drop_identity(request.headers_mut());
             request.extensions_mut().insert(ids.clone());
-            next.run(request).with_context(span.clone()).await
+            let answer = next.run(request).with_context(span.clone());
+            CALLER.scope(caller.clone(), answer).await
         }
     };
     let headers = response.headers_mut();
@@ -104,7 +121,8 @@ pub(super) async fn guard(
     spans::end(&span, response.status());
     let path = Visible(&path);
     log::info!(
-        "{method} {path} by {peer:?}: {}, request {}",
+        "{method} {path} by {} at {peer:?}: {}, request {}",
+        caller.get().map_or("an unknown caller", String::as_str),
         response.status(),
         ids.id
     );
