@@ -59,7 +59,7 @@ fn owed(
     Ok(owed)
 }
 
-/// Publishes the runs that the remote lacks, with their tags, under a lock of its own. Costs nothing where there are none.
+/// Publishes the runs that the remote lacks, with their tags, under a lock of its own. Costs nothing without such runs.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ pub(super) fn settle_owed(
     {
         return Ok(None);
     }
-    // The lock is no run's: whoever finds it left behind releases it, and compares again.
+    // The lock is no run's: the next process that finds it left behind releases it, and compares again.
     let milliseconds = u64::try_from(process.time.seconds()).unwrap_or_default() * 1000;
     let id = ulid::Ulid::from_parts(milliseconds, process.actor.random);
     let held = process.acquire(&RunId::from(id.to_string()), b"", || Ok(()))?;
@@ -85,7 +85,7 @@ pub(super) fn settle_owed(
     published
 }
 
-/// Does that for a process that holds the lock of its own run, which goes on without.
+/// Does that for a process that holds the lock of its own run, which continues where that fails.
 pub(super) fn publish_owed_beside(process: Process<'_>, store: &Store<'_>, records: &mut Records) {
     let published = publish_owed(process.site, store, records, &process.signature());
     if let Err(error) = published {

@@ -43,7 +43,7 @@ pub fn unfinished_run(site: &SiteRepository<'_>) -> Result<Option<UnfinishedRun>
     unfinished_by(site, holder.into_iter().collect())
 }
 
-/// The same by what is here, and a holder of the lock at the remote that is known already: the remote is not asked.
+/// The run that has not ended, by what is here and by a holder of the lock at the remote that is known already: the remote is not asked.
 ///
 /// # Errors
 ///

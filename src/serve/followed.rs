@@ -1,6 +1,6 @@
 //! The remote as the service knows it: its records, which those of the clone follow, and who holds its lock.
 //!
-//! It is asked when a question of the service needs it, and not while nobody asks. One that comes soon after another is
+//! It is asked when a question of the service needs it, and not without one. A question that comes soon after another is
 //! answered by what is known, while newer records are fetched beside it: the remote may be slow, or not answer at all.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -21,7 +21,7 @@ const STALE: Duration = Duration::from_secs(5);
 
 /// How long questions wait for one answer of the remote where the records are older: those that come later do not wait for one that
 /// does not answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -32,7 +32,7 @@ struct Known {
     holder: Option<Holder>,
 }
 
-/// What is known of the remote.
+/// The knowledge of the remote that all questions share.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     known: Mutex<Known>,
@@ -57,7 +57,7 @@ impl Followed {
         if let Some(began) = known.asking
             && (is_of_run || age.is_none_or(|age| age >= STALE))
         {
-            let left = PATIENCE.saturating_sub(began.elapsed());
+            let left = LONGEST_WAIT.saturating_sub(began.elapsed());
             drop(
                 self.changed
                     .wait_timeout_while(known, left, |known| known.asking.is_some())

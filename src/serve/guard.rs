@@ -16,7 +16,7 @@ use super::listen::Peer;
 use super::shared::Shared;
 use super::shipyard::as_uuid;
 use super::spans;
-use super::subject::Subject;
+use super::subject::{CALLER, Subject};
 use crate::record::Requested;
 use crate::report::Visible;
 
@@ -44,17 +44,6 @@ const IDENTITY: [&str; 12] = [
     "x-forwarded-",
     "x-end-user",
 ];
-
-tokio::task_local! {
-    /// The caller of the request at hand, once that is known.
-    static CALLER: Arc<OnceLock<String>>;
-}
-
-/// Notes the caller of the request at hand, for the log.
-pub(super) fn note_caller(subject: &Subject) {
-    let shown = || format!("{} ({})", Visible(&subject.name), subject.by);
-    let _ = CALLER.try_with(|caller| caller.get_or_init(shown).len());
-}
 
 /// The ids of a request.
 #[derive(Clone, Debug)]

@@ -12,7 +12,6 @@ use super::answer::Refusal;
 use super::authenticate::Authenticator;
 use super::deckhand::Deckhand;
 use super::followed::Followed;
-use super::guard::note_caller;
 use super::health::Vitals;
 use super::host::Host;
 use super::listen::Peer;
@@ -21,7 +20,7 @@ use super::own::{Feeds, SiteCache, SiteView};
 use super::rate::Rates;
 use super::settings::Settings;
 use super::shipyard::Steps;
-use super::subject::Subject;
+use super::subject::{Subject, note_caller};
 use crate::design::RunId;
 use crate::plan::UnfinishedRun;
 use crate::telemetry::in_same_span;
@@ -100,7 +99,7 @@ impl Shared {
     }
 
     /// Brings the records of this clone to where those of the remote are, for a question. An action of this process does that
-    /// itself, and nobody else writes records while it holds the lock.
+    /// itself, and no other process writes records while it holds the lock.
     pub(super) fn follow(&self, is_of_run: bool) {
         if !self.actions.is_busy() {
             self.followed.follow(&self.host, is_of_run);

@@ -1,4 +1,4 @@
-//! What is missing of the approvals of a plan, and what helps.
+//! The failure of a plan that lacks approvals, and the approvals that were given and do not count.
 
 use std::sync::Arc;
 

@@ -95,7 +95,7 @@ pub fn signers_problems(
     found
 }
 
-/// The people and purposes whose keys at a commit count no more at a time, or do not yet, each with what helps; empty where the Policy
+/// The people and purposes whose keys at a commit count no more at a time, or do not yet; empty where the Policy
 /// asks for no signatures.
 #[must_use]
 pub fn signers_out_of_time(
