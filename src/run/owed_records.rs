@@ -85,7 +85,7 @@ pub(super) fn settle_owed(
     published
 }
 
-/// Does that for a process that holds the lock of its own run, which continues where that fails.
+/// [`publish_owed`] for a process that holds the lock of its own run, which continues where that fails.
 pub(super) fn publish_owed_beside(process: Process<'_>, store: &Store<'_>, records: &mut Records) {
     let published = publish_owed(process.site, store, records, &process.signature());
     if let Err(error) = published {
