@@ -35,7 +35,7 @@ pub(super) const CODES: [(u8, &str); 12] = [
     (8, "interrupted; `trueup apply --resume` resumes it"),
     (
         9,
-        "the run is done, and the remote does not have its records, or refuses its tag; the next command in this clone publishes them",
+        "the run is done, and the remote does not have its records, or refuses its tag or that of an earlier run; the next command in this clone publishes them",
     ),
     (USAGE, "wrong usage"),
     (130, "Ctrl-C at a question: nothing was begun"),

@@ -11,6 +11,7 @@ use super::run::PartsArguments;
 use super::value::{at_least_one, number};
 use super::{Failure, FailureKind};
 use crate::design::GroupName;
+use crate::diagnostic::nearest;
 use crate::plan::PartKind;
 use crate::report;
 use crate::report::airflow::{
@@ -126,6 +127,15 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
     let (plan, file) = saved_plan_with_file(&context.directory().join(plan))?;
     let pace = PartsArguments::pace(context, command.pushes_per_minute);
     let parts = command.size.cut(&plan, pace);
+    for group in command.groups_of_queues() {
+        let known = || plan.groups.iter().map(|group| group.name.as_str());
+        if !known().any(|name| name == group.as_str()) {
+            let text = format!("`--queue group:{group}`: the plan has no group `{group}`");
+            let near = nearest(group.as_str(), known());
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            return Err(Failure::new(FailureKind::NotFound, text).hint_if(hint));
+        }
+    }
     let options = AirflowOptions {
         workers: command.workers,
         pool: command.pool.clone(),
@@ -148,6 +158,14 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
 }
 
 impl ExportCommand {
+    /// The groups whose parts have a queue of their own.
+    fn groups_of_queues(&self) -> impl Iterator<Item = &GroupName> {
+        self.queue.iter().filter_map(|(key, _)| match key {
+            QueueKey::Group(group) => Some(group),
+            QueueKey::All | QueueKey::Begin | QueueKey::Kind(_) | QueueKey::End => None,
+        })
+    }
+
     fn sites_options(&self) -> Result<SitesOptions, Failure> {
         let other = self.queue.iter().find(|(key, _)| *key != QueueKey::All);
         if other.is_some() {

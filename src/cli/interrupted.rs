@@ -14,7 +14,7 @@ use crate::workflow::{self, AbortRequest, signing_site};
 use super::apply::process::{ProcessClock, actor};
 use super::context::Context;
 use super::planning::RemoteArguments;
-use super::run_id::meant;
+use super::run_id::{begins, meant};
 use super::{Failure, FailureKind};
 use crate::workflow::Checkout;
 
@@ -177,7 +177,8 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
     let connection = command.remote.connection(&repository)?;
     let site = checkout.site(connection.clone())?;
     // The lock is found also where the records are not, such as after a move that was interrupted.
-    let run = match run::holder(&site)?.filter(|run| run.as_str().starts_with(&command.run)) {
+    let of_lock = run::holder(&site)?.map(|holder| RunId::from(holder.run.as_str()));
+    let run = match of_lock.filter(|run| begins(run, &command.run)) {
         Some(run) => run,
         None => meant(context, &checkout, &connection, &command.run)?,
     };

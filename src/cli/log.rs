@@ -19,7 +19,7 @@ use super::context::Context;
 use super::interrupted;
 use super::plan::{ViewArguments, print};
 use super::planning::RemoteArguments;
-use super::run_id::by_beginning;
+use super::run_id::by_word;
 use super::value::{at_least_one, size};
 use super::{Failure, FailureKind};
 use crate::workflow::{
@@ -95,6 +95,7 @@ pub(super) fn log(context: &mut Context, command: &LogCommand) -> Result<u8, Fai
             record,
         }));
     }
+    without_deleted_tags(&repository, &connection, &checkout.location.site, &mut runs)?;
     let unfinished = interrupted::unfinished(&checkout, &connection)?;
     let site = checkout.site(connection.clone())?;
     if let Some(node) = &command.node {
@@ -165,6 +166,48 @@ fn sign(
     Ok(text.unwrap_or_else(|| "There are no records to sign.".to_owned()))
 }
 
+/// The refs of the tags of the site actions of a site, by their folders.
+fn tag_folders(site: &SiteName) -> [String; 2] {
+    ["success", "failure"].map(|kind| format!("refs/tags/site-action-{kind}/{site}"))
+}
+
+/// The tags of the site actions of a site at the remote.
+fn tags_there(remote: &Remote<'_>, site: &SiteName) -> Result<BTreeMap<String, ObjectId>, Failure> {
+    let patterns = tag_folders(site).map(|folder| format!("{folder}/*"));
+    Ok(remote.ls_remote(&patterns.each_ref().map(String::as_str))?)
+}
+
+/// Leaves out the tags of runs that are deleted: their records still name them. Without an answer of the remote they may be there.
+fn without_deleted_tags(
+    repository: &Repository,
+    connection: &Connection<'_>,
+    site: &SiteName,
+    runs: &mut [RunRow],
+) -> Result<(), Failure> {
+    let mut absent = Vec::new();
+    for row in runs {
+        let Some(tag) = row.record.tag.as_ref().filter(|_| !row.record.tag_owed) else {
+            continue;
+        };
+        let name = format!("refs/tags/{tag}");
+        if repository.read_ref(&name)?.is_none() {
+            absent.push((name, row));
+        }
+    }
+    let there = match connection {
+        _ if absent.is_empty() => return Ok(()),
+        Connection::Offline => return Ok(()),
+        Connection::Alone => BTreeMap::new(),
+        Connection::Shared { remote, .. } => tags_there(remote, site)?,
+    };
+    for (name, row) in absent {
+        if !there.contains_key(&name) {
+            row.record.tag = None;
+        }
+    }
+    Ok(())
+}
+
 /// Deletes the tags of site actions but the newest `keep`, by their runs, and that of the last success;
 /// gives their names, the oldest first. The state is what counts, so that nothing but the tags is lost.
 fn prune_tags(
@@ -174,7 +217,7 @@ fn prune_tags(
     state: &State,
     keep: usize,
 ) -> Result<Vec<String>, Failure> {
-    let folders = ["success", "failure"].map(|kind| format!("refs/tags/site-action-{kind}/{site}"));
+    let folders = tag_folders(site);
     let mut here = BTreeMap::new();
     for folder in &folders {
         here.extend(repository.refs(folder)?);
@@ -188,8 +231,7 @@ fn prune_tags(
     };
     let mut there = BTreeMap::new();
     if let Some(remote) = audience {
-        let patterns = folders.each_ref().map(|folder| format!("{folder}/*"));
-        there = remote.ls_remote(&patterns.each_ref().map(String::as_str))?;
+        there = tags_there(remote, site)?;
     }
     let run = |name: &str| name.rsplit('/').next().map(str::to_owned);
     // Tags that people put beside those of runs are theirs.
@@ -276,22 +318,25 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let checkout = context.checkout(&repository)?;
     let mut store = Store::open(&repository, &checkout.location.site)?;
     let mut state = store.read()?;
-    if state.tip.is_none() {
+    let is_known = match what {
+        Some(what) => by_word(&store, &state, what)?.is_some(),
+        None => state.tip.is_some(),
+    };
+    if !is_known {
         // A new clone has them at its remote.
         let connection = RemoteArguments::default().connection(&repository)?;
         store = follow(context, &checkout, &connection)?;
         state = store.read()?;
     }
     let site = &checkout.location.site;
-    let runs = store.runs(&state)?;
     let run = match what {
-        Some(what) => by_beginning(&runs, what, site)?.ok_or_else(|| {
+        Some(what) => by_word(&store, &state, what)?.ok_or_else(|| {
             Failure::error(format!(
                 "`{what}` is neither a file nor a run of site `{site}`"
             ))
             .hint("`trueup log` lists the runs")
         })?,
-        None => runs.into_iter().max().ok_or_else(|| {
+        None => store.runs(&state)?.into_iter().max().ok_or_else(|| {
             let message = format!("nothing was applied to site `{site}` yet");
             Failure::new(FailureKind::NotFound, message)
         })?,

@@ -10,7 +10,7 @@ use crate::record::{Direction, Move};
 use crate::report::Visible;
 use crate::repository::CommitId;
 use crate::run::{Process, migrate};
-use crate::workflow::signing_site;
+use crate::workflow::{published_words, signing_site};
 
 /// The branch is named by `trueup.stateBranch` in git's configuration, or by `state_branch` of the Policy at the revision of `--backends-from`.
 #[derive(Debug, Args)]
@@ -39,6 +39,9 @@ pub(super) fn run(context: &mut Context, command: &MigrateCommand) -> Result<u8,
         take: command.take,
     };
     let migration = migrate(Process::new(&site, &actor, &clock), how)?;
+    if let Some(published) = &migration.published {
+        context.printer.tell(&published_words(published));
+    }
     let (name, to) = (&site.name, &migration.to);
     let (name, to) = (Visible(name.as_str()), Visible(to));
     context

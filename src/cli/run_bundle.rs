@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::context::Context;
-use super::run_id::by_beginning;
+use super::run_id::by_word;
 use super::{Failure, FailureKind};
 use crate::design::RunId;
 use crate::journal::Entry;
@@ -47,12 +47,11 @@ pub(super) struct RunBundle {
     journals: Vec<KeptJournal>,
 }
 
-/// The run whose id begins so.
-pub(super) fn found(checkout: &Checkout<'_>, beginning: &str) -> Result<Option<RunId>, Failure> {
+/// The run that a word means.
+pub(super) fn found(checkout: &Checkout<'_>, word: &str) -> Result<Option<RunId>, Failure> {
     let site = &checkout.location.site;
     let store = Store::open(checkout.repository, site)?;
-    let runs = store.runs(&store.read()?)?;
-    by_beginning(&runs, beginning, site)
+    by_word(&store, &store.read()?, word)
 }
 
 /// Writes a run into a file.

@@ -2,34 +2,53 @@
 
 use super::{Failure, FailureKind};
 use crate::design::{RunId, SiteName};
-use crate::run::{Connection, unfinished_run};
+use crate::record::{State, Store};
+use crate::run::{self, Connection, unfinished_run};
 use crate::workflow::{Checkout, Client, follow};
+
+/// Whether the id of a run begins so.
+pub(super) fn begins(run: &RunId, beginning: &str) -> bool {
+    let start = run.as_str().get(..beginning.len());
+    !beginning.is_empty() && start.is_some_and(|start| start.eq_ignore_ascii_case(beginning))
+}
 
 /// Returns the only run whose id begins so; `None` if there is none.
 ///
 /// # Errors
 ///
 /// There are several.
-pub(super) fn by_beginning(
+fn by_beginning(
     runs: &[RunId],
     beginning: &str,
     site: &SiteName,
 ) -> Result<Option<RunId>, Failure> {
-    let upper = beginning.to_ascii_uppercase();
-    let begins = |run: &&RunId| {
-        let id = run.as_str();
-        id.starts_with(beginning) || id.starts_with(&upper)
-    };
     if let Some(run) = runs.iter().find(|run| run.as_str() == beginning) {
         return Ok(Some(run.clone()));
     }
-    let mut meant = runs.iter().filter(begins);
+    let mut meant = runs.iter().filter(|run| begins(run, beginning));
     match (meant.next(), meant.next()) {
         (Some(_), Some(_)) => {
             let message = format!("several runs of site `{site}` begin with `{beginning}`");
             Err(Failure::new(FailureKind::Usage, message).hint("give more of the id"))
         }
         (found, _) => Ok(found.cloned()),
+    }
+}
+
+/// Returns the run of the records that a word means: by the beginning of its id, or by the name that it began with among its
+/// workers.
+///
+/// # Errors
+///
+/// There are several; the records cannot be read.
+pub(super) fn by_word(
+    store: &Store<'_>,
+    state: &State,
+    word: &str,
+) -> Result<Option<RunId>, Failure> {
+    match by_beginning(&store.runs(state)?, word, store.site())? {
+        Some(run) => Ok(Some(run)),
+        None => Ok(run::find_named(store, state, word)?.map(|record| record.run)),
     }
 }
 
@@ -45,14 +64,13 @@ pub(super) fn meant(
     connection: &Connection<'_>,
     text: &str,
 ) -> Result<RunId, Failure> {
-    let site = &checkout.location.site;
     let here = checkout.site(connection.clone())?;
     let store = follow(client, checkout, connection)?;
-    let mut runs = store.runs(&store.read()?)?;
-    let unfinished = unfinished_run(&here)?;
-    runs.extend(unfinished.map(|run| run.run));
-    runs.sort_unstable();
-    runs.dedup();
-    let found = by_beginning(&runs, text, site)?;
+    let found = match by_word(&store, &store.read()?, text)? {
+        Some(run) => Some(run),
+        None => unfinished_run(&here)?
+            .map(|run| run.run)
+            .filter(|run| begins(run, text)),
+    };
     Ok(found.unwrap_or_else(|| RunId::from(text)))
 }

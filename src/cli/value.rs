@@ -60,12 +60,8 @@ pub(super) fn duration(text: &str) -> Result<u64, String> {
 
 /// A number of machines, or a share of them, of which none makes no sense.
 pub(super) fn share_of_at_least_one(text: &str) -> Result<Share, String> {
-    match text.parse() {
-        Ok(Share::Machines(0)) => Err("the least is 1".to_owned()),
-        Ok(Share::Percent(0)) => Err("the least is 1%".to_owned()),
-        Ok(share) => Ok(share),
-        Err(error) => Err(error.to_string()),
-    }
+    let share: Share = text.parse().map_err(|error| format!("{error}"))?;
+    share.at_least_one().map_err(str::to_owned)
 }
 
 /// A day.

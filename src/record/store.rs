@@ -274,6 +274,34 @@ impl<'a> Store<'a> {
         Ok(runs.into_iter().map(RunId::from).collect())
     }
 
+    /// The runs whose records another commit of the state does not have, or has otherwise; the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be compared.
+    pub fn runs_besides(
+        &self,
+        state: &State,
+        other: Option<CommitId>,
+    ) -> Result<Vec<RunId>, Error> {
+        if state.tip == other {
+            return Ok(Vec::new());
+        }
+        let (Some(tip), Some(other)) = (state.tip, other) else {
+            return self.runs(state);
+        };
+        let mut runs = Vec::new();
+        for run in self.runs(state)? {
+            let folder = format!("{RUNS}/{run}");
+            let entry = |commit| self.repository.entry_at(commit, &folder);
+            let comparing = || failed("compare the runs");
+            if entry(tip).map_err(comparing())? != entry(other).map_err(comparing())? {
+                runs.push(run);
+            }
+        }
+        Ok(runs)
+    }
+
     /// The record of a run; `None` where there is no such run.
     ///
     /// # Errors

@@ -66,17 +66,27 @@ pub fn evaluate(
     let mut engine = Engine::new();
     // They would go to stderr.
     engine.set_gather_prints(true);
+    let mut packages_of = Vec::new();
     for file in files {
         begin(Part::File(file.path.clone()));
         let added = engine.add_policy(file.path.to_string(), file.text.to_string());
-        added.map_err(|error| Problem::Invalid {
+        let package = added.map_err(|error| Problem::Invalid {
             path: file.path.clone(),
             problem: in_one_line(&error),
         })?;
+        packages_of.push((format!("--> {}:", file.path), package));
     }
-    let failed = |package: &str, error: &dyn std::fmt::Display| Problem::Failed {
-        package: package.to_owned(),
-        problem: in_one_line(error),
+    // The first evaluation compiles the files of all packages: the error names the file.
+    let failed = |package: &str, error: &dyn std::fmt::Display| {
+        let problem = in_one_line(error);
+        let own = packages_of
+            .iter()
+            .find(|(place, _)| problem.contains(place));
+        let package = own.map_or(package, |(_, own)| own.trim_start_matches("data."));
+        Problem::Failed {
+            package: package.to_owned(),
+            problem,
+        }
     };
     let input = Value::from_json_str(input).map_err(|error| failed("input", &error))?;
     engine.set_input(input);

@@ -55,6 +55,17 @@ fn rules_of_all_packages_deny_and_warn_by_their_names() {
 }
 
 #[test]
+fn an_error_names_the_package_that_it_is_in() {
+    let sound = "package a\nimport rego.v1\nwarn contains \"w\" if true\n";
+    let unsound = "package b\nimport rego.v1\ndeny contains \"b\" if input.foo == nope\n";
+    let error = told(&[sound, unsound], "{}").unwrap_err();
+    assert!(
+        error.starts_with("the rules of package `b` cannot be evaluated: --> policies/2.rego:3:"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_rule_that_fails_or_cannot_be_read_is_an_error_and_never_silent() {
     for (text, says) in [
         (

@@ -46,6 +46,19 @@ impl Share {
         }
     }
 
+    /// The share, where it is one of which none makes no sense.
+    ///
+    /// # Errors
+    ///
+    /// It is none of the machines: what the least is.
+    pub const fn at_least_one(self) -> Result<Self, &'static str> {
+        match self {
+            Self::Machines(0) => Err("the least is 1"),
+            Self::Percent(0) => Err("the least is 1%"),
+            share => Ok(share),
+        }
+    }
+
     /// Whether it is at most another, of however many machines.
     #[must_use]
     pub fn is_within(self, other: Self) -> bool {

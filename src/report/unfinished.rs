@@ -108,6 +108,13 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         some(&ways.failed, "@ again"),
         about(ways.anew).map(|time| format!("at most {time} if the documents are the same")),
     ]);
+    let part = match ways.needs_digest {
+        true => format!("`trueup run part {run} PART --plan-digest DIGEST`"),
+        false => format!("`trueup run part {run} PART`"),
+    };
+    let digest = ways.needs_digest.then(|| {
+        "DIGEST is what `trueup run begin` printed in the clone that began the run".to_owned()
+    });
     let lines = match &ways.parts {
         None => vec![
             format!("`trueup apply --resume`: {resumed}"),
@@ -116,20 +123,20 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         ],
         Some(OpenParts::Unknown) => vec![
             format!("`trueup run status {run}` lists the parts that have not ended"),
-            format!("`trueup run part {run} PART` for each of them, then `trueup run end {run}`"),
+            format!("{part} for each of them, then `trueup run end {run}`"),
             format!("`trueup run abort {run}`: nothing more is done"),
         ],
         Some(OpenParts::Known { left, at_work }) => {
             let parts = named(left.iter().map(|part| &**part));
             let carried = match left.is_empty() {
                 true => String::new(),
-                false => format!("`trueup run part {run} PART` for {parts}, then "),
+                false => format!("{part} for {parts}, then "),
             };
             let at_work = (!at_work.is_empty()).then(|| {
                 let names = named(at_work.iter().map(|part| &**part));
                 let are = if at_work.len() == 1 { "is" } else { "are" };
                 format!(
-                    "{names} {are} with a worker, and `trueup run part {run} PART` takes over what a dead one has left"
+                    "{names} {are} with a worker, and {part} takes over what a dead one has left"
                 )
             });
             let resumed = joined([
@@ -149,7 +156,7 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         }
     };
     let undecided = ways.undecided.iter().map(Undecided::words);
-    let lines = undecided.chain(lines).chain(complete);
+    let lines = undecided.chain(lines).chain(digest).chain(complete);
     lines.map(|line| Visible(&line).to_string()).collect()
 }
 

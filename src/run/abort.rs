@@ -3,6 +3,7 @@
 use super::abandon::{Aborted, Inspection, abandon};
 use super::error::Error;
 use super::interrupted::{find_interrupted, named};
+use super::owed_records::publish_owed_beside;
 use super::process::{Held, Process};
 use super::publish::{End, Publication};
 use super::site_repository::Records;
@@ -36,9 +37,11 @@ pub(super) fn abort_held(
     let site = process.site;
     let store = site.store()?;
     let end = || -> Result<Aborted, Error> {
+        let mut records = site.records(&store)?;
+        publish_owed_beside(process, &store, &mut records);
         let Records {
             state, remote_tip, ..
-        } = site.records(&store)?;
+        } = records;
         let record = named(site, &store, &state, run)?;
         let abandoned = abandon(process, (&store, &state), record, inspection)?;
         let ended = End {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::catch_up::{Arrears, CaughtUp, catch_up};
 use super::error::{self, Error};
 use super::files::RunFiles;
+use super::owed_records::{OwedRuns, settle_owed};
 use super::owed_tags::{note_settled, repair_tag, settle_tags, write_settled};
 use super::process::{Held, Process};
 use super::session::{ApprovedPlan, Begun, Session, SessionStart};
@@ -83,6 +84,8 @@ pub fn begin<'a>(
 pub struct Outlook {
     /// A run that had ended and left something undone: that is done now.
     pub ended: Option<CaughtUp>,
+    /// Runs that the remote lacked: they are published now.
+    pub owed: Option<OwedRuns>,
     /// Runs whose tags the remote has refused once more.
     pub refused: Vec<RunId>,
     /// Records of this clone that the remote has newer runs than.
@@ -126,6 +129,7 @@ pub fn look_out(process: Process<'_>) -> Result<Outlook, Error> {
     note_settled(process, &store, &settled)?;
     Ok(Outlook {
         ended: caught_up.or(repaired),
+        owed: settle_owed(process, &store, &records)?,
         refused: {
             let is_settled = |run: &&RunId| settled.iter().any(|record| record.run == **run);
             let owed = records.state.site.tags_owed.iter();

@@ -4,6 +4,7 @@
 
 use super::catch_up::catch_up;
 use super::error::{self, Error};
+use super::owed_records::{OwedRuns, publish_owed};
 use super::process::Process;
 use super::site_repository::SiteRepository;
 use crate::design::RunId;
@@ -19,6 +20,8 @@ pub struct Migration {
     pub is_new: bool,
     /// Whether the remote has records of the site at all.
     pub has_records: bool,
+    /// Runs that the remote lacked: they are published there now.
+    pub published: Option<OwedRuns>,
 }
 
 /// Moves the records of a site at the remote to the branch that its place names, or back. Killed at any instant, it
@@ -40,13 +43,18 @@ pub fn migrate(process: Process<'_>, how: Move) -> Result<Migration, Error> {
     let milliseconds = u64::try_from(process.time.seconds()).unwrap_or_default() * 1000;
     let id = ulid::Ulid::from_parts(milliseconds, process.actor.random);
     let held = process.acquire(&RunId::from(id.to_string()), b"", || Ok(()))?;
-    let moved = relocate(process, remote, how);
+    let moved = relocate(process, remote, how).and_then(|mut migration| {
+        // From now on this clone finds them where they are.
+        let store = target.store()?;
+        let mut records = target.records(&store)?;
+        migration.published = publish_owed(&target, &store, &mut records, &process.signature())?;
+        migration.is_new |= migration.published.is_some();
+        migration.has_records = records.remote_tip.is_some();
+        Ok(migration)
+    });
     let released = site.release(&held.lock);
-    let mut migration = moved?;
+    let migration = moved?;
     released?;
-    // From now on this clone finds them where they are.
-    let records = target.records(&target.store()?)?;
-    migration.has_records = records.remote_tip.is_some();
     Ok(migration)
 }
 
@@ -67,6 +75,7 @@ fn relocate(process: Process<'_>, remote: &Remote<'_>, how: Move) -> Result<Migr
             to: relocation.to,
             is_new: !relocation.updates.is_empty(),
             has_records: true,
+            published: None,
         }),
         PushOutcome::LostRace { name, .. } => Err(Error::Moving {
             site: site.name.clone(),

@@ -35,6 +35,7 @@ mod listener;
 mod migrate;
 mod node;
 mod outcome;
+mod owed_records;
 mod owed_tags;
 mod part;
 mod process;
@@ -49,6 +50,7 @@ mod stop;
 mod tag;
 mod take_over;
 mod time;
+mod trial;
 mod unfinished;
 mod untold;
 mod view;
@@ -75,10 +77,11 @@ pub use lease::{GitTask, GitThread, Lease, LeaseHolder};
 pub use listener::RunListener;
 pub use migrate::{Migration, migrate};
 pub use outcome::NodeOutcome;
+pub use owed_records::{OwedRuns, owed_runs};
 pub use part::{
     Ending, Opened, OpenedPart, PartLog, PartOverview, PartRequest, PartSession, PartState,
-    abort_run, end_run, find_shared, hand_over, leave_to_workers, most_parts, open_part, overview,
-    pushes_per_minute, time_of_pushes,
+    abort_run, end_run, find_named, find_shared, hand_over, leave_to_workers, most_parts,
+    open_part, overview, pushes_per_minute, time_of_pushes,
 };
 pub use process::{Committer, Process};
 pub use progress::{KnownSteps, bring_up_to_date, known_steps};
@@ -90,7 +93,8 @@ pub use site_repository::{Connection, SetAside, SiteRepository};
 pub use stop::{Stop, StopHandle};
 pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::{Timekeeper, time_of_id};
-pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run};
+pub use trial::{Trial, TrialPush, try_pushes};
+pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run, unfinished_run_known};
 pub use view::{Completion, Kinds, Left, NodeView, tolerated};
 pub use vouch::vouch;
-pub use ways_out::{OpenParts, WaysOut};
+pub use ways_out::{OpenParts, WaysOut, needs_plan_digest};

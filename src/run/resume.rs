@@ -15,6 +15,7 @@ use super::interrupted::{Interrupted, named};
 use super::known::{KnownRun, is_past_verification};
 use super::lease::LeaseHolder as _;
 use super::outcome::NodeOutcome;
+use super::owed_records::publish_owed_beside;
 use super::process::{Held, Process};
 use super::session::{ApprovedPlan, Begun, Session, SessionStart};
 use super::site_repository::Records;
@@ -87,10 +88,12 @@ pub(super) fn open_session<'a>(
 ) -> Result<(Session<'a>, KnownRun, Vec<Entry>), Error> {
     let (site, run) = (process.site, &interrupted.record.run);
     let store = site.store()?;
+    let mut records = site.records(&store)?;
+    site.check_trust(&records.state)?;
+    publish_owed_beside(process, &store, &mut records);
     let Records {
         state, remote_tip, ..
-    } = site.records(&store)?;
-    site.check_trust(&state)?;
+    } = records;
     let mut record = named(site, &store, &state, run)?;
     let files = RunFiles::of(site.repository, &site.name, run);
     let known = KnownRun::gather(site, (&store, &state), &record, &files)?;

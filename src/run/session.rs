@@ -179,6 +179,13 @@ impl<'a> Session<'a> {
         lock(&self.publication).clone()
     }
 
+    /// The newest run whose tag the remote still refuses, by the records as they are now.
+    #[must_use]
+    pub fn tag_owed(&self) -> Option<RunId> {
+        let records = lock(&self.records);
+        records.state.site.tags_owed.last().cloned()
+    }
+
     /// Which run it is.
     #[must_use]
     pub fn run(&self) -> &RunId {

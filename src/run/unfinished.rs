@@ -9,14 +9,13 @@ use crate::plan::{RunState, UnfinishedRun};
 use crate::record::{Outcome, RunRecord, State, Store};
 use crate::repository::Holder;
 
-/// The run that the lock of a site names, where it is held.
+/// The holder of the lock of a site.
 ///
 /// # Errors
 ///
 /// The lock cannot be read.
-pub fn holder(site: &SiteRepository<'_>) -> Result<Option<RunId>, Error> {
-    let lock = site.lock()?;
-    Ok(lock.map(|lock| RunId::from(lock.holder.run.as_str())))
+pub fn holder(site: &SiteRepository<'_>) -> Result<Option<Holder>, Error> {
+    Ok(site.lock()?.map(|lock| lock.holder))
 }
 
 /// Refuses a lock whose holder may be at work: the run is that process's, or its workers'.
@@ -37,22 +36,49 @@ pub fn refuse_held(site: &SiteRepository<'_>) -> Result<(), Error> {
 ///
 /// The lock or the records cannot be read.
 pub fn unfinished_run(site: &SiteRepository<'_>) -> Result<Option<UnfinishedRun>, Error> {
+    let holder = match &site.connection {
+        Connection::Offline => holder_here(site)?,
+        Connection::Alone | Connection::Shared { .. } => holder(site)?,
+    };
+    unfinished_by(site, holder.into_iter().collect())
+}
+
+/// The run that has not ended, by what is here and by a holder of the lock at the remote that is known already: the remote is not asked.
+///
+/// # Errors
+///
+/// As [`unfinished_run`].
+pub fn unfinished_run_known(
+    site: &SiteRepository<'_>,
+    at_remote: Option<Holder>,
+) -> Result<Option<UnfinishedRun>, Error> {
+    let holders = at_remote.into_iter().chain(holder_here(site)?);
+    unfinished_by(site, holders.collect())
+}
+
+fn holder_here(site: &SiteRepository<'_>) -> Result<Option<Holder>, Error> {
+    let lock = site.repository.read_lock(site.name.as_str());
+    let lock = lock.map_err(error::repository(&site.name, "read the lock"))?;
+    Ok(lock.map(|lock| lock.holder))
+}
+
+/// The run that has not ended, by the records here; of several holders of the lock, that of a process which may be at work
+/// counts, and else the first.
+fn unfinished_by(
+    site: &SiteRepository<'_>,
+    holders: Vec<Holder>,
+) -> Result<Option<UnfinishedRun>, Error> {
     let store = site.store()?;
     let state = store.read().map_err(error::records("read the records"))?;
     let record = unfinished(&store, &state)?;
-    let lock = match &site.connection {
-        Connection::Offline => site
-            .repository
-            .read_lock(site.name.as_str())
-            .map_err(error::repository(&site.name, "read the lock"))?,
-        Connection::Alone | Connection::Shared { .. } => site.lock()?,
-    };
-    let holder = lock.map(|lock| lock.holder);
     if let Some(record) = record {
-        let holder = holder.filter(|holder| holder.run == record.run.as_str());
+        let of_run = holders
+            .into_iter()
+            .filter(|holder| holder.run == record.run.as_str());
+        let holder = of_run.min_by_key(|holder| state_of(holder) == RunState::Interrupted);
         return Ok(Some(of_record(record, holder)));
     }
-    let Some(holder) = holder else {
+    let Some(holder) = holders.into_iter().next() else {
         return Ok(None);
     };
     // A run that ended and keeps its lock has something left to publish, and is not begun again.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use super::ending::{RunReport, Undecided};
 use super::error::{self, Error};
+use super::files::RunFiles;
 use super::part::{PartOverview, PartState, overview, plan_of};
 use super::progress::known_steps;
 use super::site_repository::SiteRepository;
 use super::unfinished::unfinished_run;
 use super::view::{Completion, View};
-use crate::design::{NodeName, RunId};
+use crate::design::{Digest, NodeName, RunId};
 use crate::journal::Entry;
-use crate::plan::{Parts, Plan, RunState};
+use crate::plan::{Parts, Plan, RunState, UnfinishedRun};
 use crate::record::{Outcome, RunRecord};
 
 /// The state of an interrupted run, from which each way out begins.
@@ -34,6 +35,8 @@ pub struct WaysOut {
     pub undecided: Vec<Undecided>,
     /// The parts of a run that workers carry out.
     pub parts: Option<OpenParts>,
+    /// Whether a part is carried out here only with the digest of the plan that the caller knows.
+    pub needs_digest: bool,
 }
 
 /// The parts of a run that have not ended.
@@ -50,6 +53,16 @@ pub enum OpenParts {
     },
 }
 
+/// Whether nothing here vouches for the plan of a run in the records, which every account with push rights can write: neither
+/// the digest that this clone noted when the run began, nor a signature that the site demands.
+///
+/// # Errors
+///
+/// The records cannot be read.
+pub fn needs_plan_digest(site: &SiteRepository<'_>, noted: Option<&Digest>) -> Result<bool, Error> {
+    Ok(noted.is_none() && !site.has_vouched_records()?)
+}
+
 impl WaysOut {
     /// The ways out that a run has now: one that was interrupted, or that workers carry out; `None` for one that has ended
     /// or whose process is at work, where that is not known since the remote that has its lock was not asked, and where the
@@ -59,8 +72,20 @@ impl WaysOut {
     ///
     /// The lock, the records or the journal cannot be read.
     pub fn now(site: &SiteRepository<'_>, run: &RunId) -> Result<Option<Self>, Error> {
-        let Some(unfinished) = unfinished_run(site)?.filter(|unfinished| unfinished.run == *run)
-        else {
+        Self::of_unfinished(site, run, unfinished_run(site)?.as_ref())
+    }
+
+    /// The same, where the run of the site that has not ended is known.
+    ///
+    /// # Errors
+    ///
+    /// As [`WaysOut::now`].
+    pub fn of_unfinished(
+        site: &SiteRepository<'_>,
+        run: &RunId,
+        unfinished: Option<&UnfinishedRun>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(unfinished) = unfinished.filter(|unfinished| unfinished.run == *run) else {
             return Ok(None);
         };
         if site.is_offline() && unfinished.host.is_none() {
@@ -88,9 +113,12 @@ impl WaysOut {
         let Ok(plan) = plan_of(&store, &state, &record) else {
             return Ok(None);
         };
+        let noted = RunFiles::of(site.repository, &site.name, run).noted_plan();
+        let needs_digest = record.workers.is_some() && needs_plan_digest(site, noted.as_ref())?;
         if record.workers.is_some() && site.is_offline() {
             return Ok(Some(Self {
                 parts: Some(OpenParts::Unknown),
+                needs_digest,
                 ..Self::default()
             }));
         }
@@ -102,6 +130,7 @@ impl WaysOut {
         Ok(Some(Self {
             undecided: report.map_or_else(Vec::new, |report| report.undecided),
             parts,
+            needs_digest,
             ..Self::of(&plan, &known.entries)
         }))
     }

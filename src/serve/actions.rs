@@ -447,6 +447,11 @@ impl Actions {
         }
     }
 
+    /// Whether an action or a resumption holds the place.
+    pub(super) fn is_busy(&self) -> bool {
+        lock(&self.inner).running.is_some()
+    }
+
     /// Whether no other action is begun.
     pub(super) fn is_stopping(&self) -> bool {
         lock(&self.inner).is_stopping

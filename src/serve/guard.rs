@@ -1,7 +1,7 @@
 //! The frame of every request: refusals that no route sees, its id, its rate, and an answer whatever happens.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -11,11 +11,12 @@ use http::{HeaderMap, Method, Version};
 use opentelemetry::context::FutureExt as _;
 
 use super::answer::Refusal;
+use super::health::PROBES;
 use super::listen::Peer;
 use super::shared::Shared;
 use super::shipyard::as_uuid;
 use super::spans;
-use super::subject::Subject;
+use super::subject::{CALLER, Subject};
 use crate::record::Requested;
 use crate::report::Visible;
 
@@ -74,18 +75,23 @@ pub(super) async fn guard(
     let peer = request.extensions().get::<Peer>().cloned();
     let checked = match &peer {
         None => Err(Refusal::internal()),
-        Some(peer) if !shared.rates.allow(peer) => Err(Refusal::too_many()),
+        // A supervisor that is refused would take a busy service for a dead one.
+        Some(peer) if !PROBES.contains(&request.uri().path()) && !shared.rates.allow(peer) => {
+            Err(Refusal::too_many())
+        }
         Some(_) => check(&request),
     };
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let span = spans::begin(&request, &ids.id);
+    let caller = Arc::<OnceLock<String>>::default();
     let mut response = match checked {
         Err(refusal) => refusal.into_response(),
         Ok(()) => {
             drop_identity(request.headers_mut());
             request.extensions_mut().insert(ids.clone());
-            next.run(request).with_context(span.clone()).await
+            let answer = next.run(request).with_context(span.clone());
+            CALLER.scope(caller.clone(), answer).await
         }
     };
     let headers = response.headers_mut();
@@ -104,7 +110,8 @@ pub(super) async fn guard(
     spans::end(&span, response.status());
     let path = Visible(&path);
     log::info!(
-        "{method} {path} by {peer:?}: {}, request {}",
+        "{method} {path} by {} at {peer:?}: {}, request {}",
+        caller.get().map_or("an unknown caller", String::as_str),
         response.status(),
         ids.id
     );

@@ -28,6 +28,12 @@ pub trait Vitals: Send + Sync + 'static {
     fn metrics(&self) -> String;
 }
 
+/// The paths of the two probes.
+pub(super) const PROBES: [&str; 2] = [ALIVE, READY];
+
+const ALIVE: &str = "/healthz";
+const READY: &str = "/readyz";
+
 /// The routes of a process whose state is no secret where it listens.
 pub fn health(vitals: Arc<dyn Vitals>) -> Router {
     let metrics = vitals.clone();
@@ -38,8 +44,8 @@ pub fn health(vitals: Arc<dyn Vitals>) -> Router {
 pub(super) fn probes(vitals: Arc<dyn Vitals>) -> Router {
     let ready = vitals.clone();
     Router::new()
-        .route("/healthz", get(async move || state(vitals.alive())))
-        .route("/readyz", get(async move || state(ready.ready())))
+        .route(ALIVE, get(async move || state(vitals.alive())))
+        .route(READY, get(async move || state(ready.ready())))
 }
 
 fn state(state: Result<(), String>) -> Response {

@@ -10,6 +10,7 @@ use super::own::SiteCache;
 use crate::journal::StepOutcome;
 use crate::plan::Action;
 use crate::record::Phase;
+use crate::repository::Holder;
 use crate::run::{EventKind, RunEvent};
 use crate::threads;
 use crate::workflow::Failure;
@@ -83,10 +84,15 @@ impl Metrics {
     }
 
     /// The text that Prometheus reads.
-    pub(super) fn text(&self, host: &dyn Host, site: &SiteCache) -> String {
+    pub(super) fn text(
+        &self,
+        host: &dyn Host,
+        site: &SiteCache,
+        at_remote: Option<Holder>,
+    ) -> String {
         let mut out = Exposition::default();
         self.write_counts(&mut out);
-        let written = write_site(&mut out, host, site);
+        let written = write_site(&mut out, host, site, at_remote);
         if let Err(failure) = &written {
             log::warn!("the state of the site was not counted: {failure}");
         }
@@ -140,12 +146,18 @@ impl Metrics {
     }
 }
 
-fn write_site(out: &mut Exposition, host: &dyn Host, cache: &SiteCache) -> Result<(), Failure> {
+fn write_site(
+    out: &mut Exposition,
+    host: &dyn Host,
+    cache: &SiteCache,
+    at_remote: Option<Holder>,
+) -> Result<(), Failure> {
     let repository = host.repository()?;
     let checkout = host.checkout(&repository)?;
     let site = checkout.location.site.clone();
-    let lock = repository.read_lock(site.as_str())?;
-    let since = lock.and_then(|lock| lock.holder.since.parse::<jiff::Timestamp>().ok());
+    let here = repository.read_lock(site.as_str())?;
+    let holder = at_remote.or_else(|| here.map(|lock| lock.holder));
+    let since = holder.and_then(|holder| holder.since.parse::<jiff::Timestamp>().ok());
     let since = since.and_then(|since| u64::try_from(since.as_second()).ok());
     out.metric(
         "lock_held",

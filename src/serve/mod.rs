@@ -14,6 +14,7 @@ mod deckhand;
 mod design_ref;
 mod error;
 mod exposition;
+mod followed;
 mod form;
 mod guard;
 mod health;

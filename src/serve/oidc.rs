@@ -34,6 +34,9 @@ const PAUSE: u64 = 30;
 /// How long keys are taken for those of the issuer without another read, in seconds.
 const KEPT: u64 = 3600;
 
+/// By how much the clocks of an issuer and of this machine may differ, in seconds.
+const LEEWAY: u64 = 60;
+
 /// The algorithms of signatures: public keys only, so that no public key is taken for a shared secret.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
@@ -99,13 +102,19 @@ impl Oidc {
         }
         let key = self.key(header.kid.as_deref(), header.alg, now).await?;
         let mut validation = Validation::new(header.alg);
-        validation.leeway = 0;
+        validation.leeway = LEEWAY;
         validation.validate_nbf = true;
         validation.set_issuer(&[&self.settings.issuer]);
         validation.set_audience(&[&self.settings.audience]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         let data = jsonwebtoken::decode::<HashMap<String, Value>>(token, &key, &validation);
         let claims = data.map_err(|error| why(error.kind()))?.claims;
+        match claims.get("iat").map(Value::as_f64) {
+            None => {}
+            Some(Some(issued)) if issued <= (now + LEEWAY) as f64 => {}
+            Some(Some(_)) => return Err(why(&ErrorKind::ImmatureSignature)),
+            Some(None) => return Err(why(&ErrorKind::InvalidToken)),
+        }
         self.judged(&claims)
     }
 

@@ -1,7 +1,6 @@
 //! The shared state of a service's requests.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,18 +11,21 @@ use super::actions::Actions;
 use super::answer::Refusal;
 use super::authenticate::Authenticator;
 use super::deckhand::Deckhand;
+use super::followed::Followed;
 use super::health::Vitals;
 use super::host::Host;
 use super::listen::Peer;
 use super::metrics::Metrics;
-use super::own::{Feeds, SiteCache};
+use super::own::{Feeds, SiteCache, SiteView};
 use super::rate::Rates;
 use super::settings::Settings;
 use super::shipyard::Steps;
-use super::subject::Subject;
+use super::subject::{Subject, note_caller};
 use crate::design::RunId;
+use crate::plan::UnfinishedRun;
 use crate::telemetry::in_same_span;
 use crate::threads::lock;
+use crate::workflow::{Checkout, Failure};
 
 /// Questions that are answered at once; further ones wait their turn.
 const QUESTIONS: usize = 4;
@@ -40,8 +42,7 @@ pub(super) struct Shared {
     pub(super) actions: Actions,
     pub(super) metrics: Metrics,
     pub(super) rates: Rates,
-    /// When the records of the remote were followed for a question, in seconds since 1970.
-    pub(super) followed: AtomicU64,
+    followed: Arc<Followed>,
     /// The steps of runs that have ended, without their logs: reading the events of a run takes a while.
     pub(super) ended_steps: Mutex<BTreeMap<RunId, Steps>>,
     /// The newest id that was given out.
@@ -67,7 +68,7 @@ impl Shared {
             actions: Actions::default(),
             metrics: Metrics::default(),
             rates: Rates::new(settings.limits.requests_per_second),
-            followed: AtomicU64::default(),
+            followed: Arc::default(),
             ended_steps: Mutex::default(),
             last_id: Mutex::default(),
             authenticator,
@@ -86,14 +87,37 @@ impl Shared {
         peer: &Peer,
         headers: &HeaderMap,
     ) -> Result<Subject, Refusal> {
-        self.authenticator
-            .subject(peer, headers, self.host.seconds())
-            .await
+        let now = self.host.seconds();
+        let subject = self.authenticator.subject(peer, headers, now).await?;
+        note_caller(&subject);
+        Ok(subject)
     }
 
     /// Most bytes of a body.
     pub(super) fn body_bytes(&self) -> usize {
         self.body_bytes
+    }
+
+    /// Brings the records of this clone to where those of the remote are, for a question. An action of this process does that
+    /// itself, and no other process writes records while it holds the lock.
+    pub(super) fn follow(&self, is_of_run: bool) {
+        if !self.actions.is_busy() {
+            self.followed.follow(&self.host, is_of_run);
+        }
+    }
+
+    /// The run of the site that has not ended, in whatever clone.
+    pub(super) fn unfinished(
+        &self,
+        checkout: &Checkout<'_>,
+    ) -> Result<Option<UnfinishedRun>, Failure> {
+        self.followed.unfinished(checkout)
+    }
+
+    /// The site by its committed design and the newest records.
+    pub(super) fn view_of_site(&self) -> Result<Arc<SiteView>, Failure> {
+        self.follow(false);
+        self.site.view(&*self.host)
     }
 
     /// Now, RFC 3339 in UTC.
@@ -155,6 +179,8 @@ impl Vitals for Shared {
     }
 
     fn metrics(&self) -> String {
-        self.metrics.text(&*self.host, &self.site)
+        self.follow(false);
+        let at_remote = self.followed.holder();
+        self.metrics.text(&*self.host, &self.site, at_remote)
     }
 }

@@ -1,10 +1,22 @@
 //! An authenticated caller, and the operations that its role permits.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::Role;
 use super::answer::Refusal;
 use super::policy::Operation;
+use crate::report::Visible;
+
+tokio::task_local! {
+    /// The caller of the request of this task, once that is known.
+    pub(super) static CALLER: Arc<OnceLock<String>>;
+}
+
+/// Notes the caller of the request of this task, for the log.
+pub(super) fn note_caller(subject: &Subject) {
+    let shown = || format!("{} ({})", Visible(&subject.name), subject.by);
+    let _ = CALLER.try_with(|caller| caller.get_or_init(shown).len());
+}
 
 /// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]

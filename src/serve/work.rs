@@ -219,7 +219,9 @@ impl Listening<'_> {
             status.reason = own::RUN_FAILED;
         }
         let publication = carried.session.publication();
-        if let Some(failure) = unpublished(publication, &report.run, report.outcome) {
+        let owed = carried.session.tag_owed();
+        let (run, outcome) = (&report.run, report.outcome);
+        if let Some(failure) = unpublished(publication, owed.as_ref(), run, outcome) {
             status.messages.push(Message {
                 message: failure.message,
                 error: true,

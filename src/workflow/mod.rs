@@ -56,7 +56,7 @@ pub use adopt::{AdoptionSite, EtcdSeed, found};
 pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
     Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, recovery_keys,
-    run_signatures, signature_of, signing_site,
+    run_signatures, signature_of, signers_out_of_time, signers_problems, signing_site,
 };
 pub use backends::{allow_applied, backend_failure, choose, identities, runtime};
 pub use beside::problems_beside;
@@ -79,10 +79,10 @@ pub use failure::{Failure, FailureKind};
 pub use guarded::gate_of;
 pub use learn::learn_hardware;
 pub use plan::{Observed, Outlook, PlanRequest, Planned, Planner, commit_of};
-pub use published::unpublished;
+pub use published::{RETRY_TAG, unpublished};
 pub use ready::ReadyPlan;
 pub use recheck::{Rechecked, hold, recheck};
-pub use records::{follow, look_out};
+pub use records::{follow, look_out, owed_words, published_words};
 pub use rendered::RenderedDesign;
 pub use resume::{ResumeRequest, resume};
 pub use rollout::{

@@ -9,7 +9,7 @@ use crate::design::NodeName;
 use crate::diagnostic::chain;
 use crate::record::{ExchangeOutcome, NodeRecord, Outcome, RunRecord, SiteState, State, Store};
 use crate::repository::{self, CommitId};
-use crate::run::{self, Arrears, CaughtUp, Connection, Outlook, Process, SetAside};
+use crate::run::{self, Arrears, CaughtUp, Connection, Outlook, OwedRuns, Process, SetAside};
 
 /// Publishes what an earlier command of this clone could not, and follows the remote's records into ours, which are
 /// returned.
@@ -40,16 +40,28 @@ pub fn follow<'s>(
             }
         }
         Connection::Shared { remote, .. } => {
-            match run::catch_up(process) {
-                Ok(None) => {}
-                Ok(Some(caught_up)) => tell_of_end(client, &caught_up),
+            let is_told = match run::catch_up(process) {
+                Ok(None) => false,
+                Ok(Some(caught_up)) => {
+                    tell_of_end(client, &caught_up);
+                    false
+                }
                 Err(error @ run::Error::Unpublished { .. }) => {
                     client.tell(&format!("warning: {error}"));
+                    true
                 }
                 Err(error) => return Err(error.into()),
-            }
-            if let ExchangeOutcome::SetAside { run, kept } = store.follow(remote)?.standing {
+            };
+            let exchange = store.follow(remote)?;
+            if let ExchangeOutcome::SetAside { run, kept } = exchange.standing {
                 tell_of_set_aside(client, &SetAside { run, kept });
+            }
+            let owed = run::owed_runs(&store, &store.read()?, exchange.remote_tip)?;
+            if let Some(owed) = owed.filter(|_| !is_told) {
+                client.tell(&format!(
+                    "warning: {}; the next `trueup apply` publishes them",
+                    owed_words(&owed, remote.name())
+                ));
             }
         }
     }
@@ -120,6 +132,7 @@ pub fn look_out(
 ) -> Result<Option<RunRecord>, run::Error> {
     let Outlook {
         ended,
+        owed,
         refused,
         set_aside,
     } = run::look_out(process)?;
@@ -128,6 +141,9 @@ pub fn look_out(
     }
     if let Some(caught_up) = &ended {
         tell_of_end(client, caught_up);
+    }
+    if let Some(owed) = &owed {
+        client.tell(&published_words(owed));
     }
     for run in refused {
         client.tell(&format!(
@@ -157,6 +173,31 @@ fn tell_of_end(client: &dyn Client, caught_up: &CaughtUp) {
         "Run {} {ended}, and {undone}: that is done now.",
         run.run
     ));
+}
+
+/// The words about runs of this clone that the remote lacked.
+#[must_use]
+pub fn published_words(owed: &OwedRuns) -> String {
+    match owed.count {
+        1 => format!(
+            "Run {} had ended, and the remote did not have its records: it has them now.",
+            owed.last
+        ),
+        count => format!(
+            "{count} runs had ended, the last of them {}, and the remote did not have their records: it has them now.",
+            owed.last
+        ),
+    }
+}
+
+/// The words about runs of this clone that the remote lacks.
+#[must_use]
+pub fn owed_words(owed: &OwedRuns, remote: &str) -> String {
+    let runs = match owed.count {
+        1 => format!("run {} has", owed.last),
+        count => format!("{count} runs, the last of them {}, have", owed.last),
+    };
+    format!("{runs} ended in this clone, and remote `{remote}` does not have the records")
 }
 
 /// Reports records of this clone that the remote's have superseded.

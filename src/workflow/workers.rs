@@ -277,12 +277,12 @@ pub fn vouched(
             Err(Failure::new(FailureKind::Guard, text)
                 .hint("compare the records with `trueup log`; `trueup run abort` aborts the run"))
         }
-        None if site.has_vouched_records()? => Ok(()),
+        None if !run::needs_plan_digest(site, None)? => Ok(()),
         None => {
             let text =
                 format!("nothing vouches for the plan of run {run}, which began in another clone");
             Err(Failure::new(FailureKind::Guard, text).hint(
-                "pass `--plan-digest DIGEST` as `trueup run begin` printed it, or let the site demand signed runs",
+                "pass `--plan-digest DIGEST` as `trueup run begin` printed it (there, the same command prints it again), or let the site demand signed runs",
             ))
         }
     }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::accepted::example;
+use super::cli_interrupted::shared;
 use super::cli_trust::{self, Controller};
 use super::fixture::{Ended, Fixture};
 use super::git::Origin;
@@ -57,6 +58,8 @@ fn a_sound_site_passes_and_its_remote_is_not_changed() {
     let (state_of_remote, found, _) = check(&ended, "remote");
     assert_eq!(state_of_remote, "ok", "{found}");
     assert!(found.contains("trial push"), "{found}");
+    let (state_of_push, found, _) = check(&ended, "push");
+    assert_eq!(state_of_push, "ok", "{found}");
     assert_eq!(origin.git(&["for-each-ref"]), before);
     let shown = fixture.run(&["doctor"]).with(0).stdout;
     assert!(shown.contains("\nok    git "), "{shown}");
@@ -186,4 +189,61 @@ fn a_site_that_asks_for_approvals_is_told_to_keep_keys_for_recovery() {
     let (state, found, _) = policy(&format!("{recovery} "));
     assert_eq!(state, "ok", "{found}");
     assert!(found.contains("1 of vault@example.org"), "{found}");
+    let signers = |line: &str| {
+        fixture.checkout.write("allowed_signers", line);
+        fixture.checkout.commit("Edit the signers");
+        check(&doctor(&fixture, &[]), "signers")
+    };
+    let (state, found, _) = signers(&format!(
+        "vault@example.org valid-before=\"20200101\" {key}\n"
+    ));
+    assert_eq!(state, "warn", "{found}");
+    assert!(
+        found.contains("vault@example.org for approvals")
+            && found.contains("counts no more since 2020-01-01"),
+        "{found}"
+    );
+    let (state, found, _) = signers("*@example.org ssh-ed25519 AAAA\n");
+    assert_eq!(state, "fail", "{found}");
+    assert!(
+        found.contains("the allowed signers of the Policy are void: line 1"),
+        "{found}"
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn pushes_of_a_run_that_the_remote_would_refuse_are_named() {
+    let site = example("edge");
+    site.simulator("{clock: virtual, faults: []}");
+    site.checkout.commit("A site");
+    let (site, origin) = shared(site);
+    let hook = origin.path().join("hooks/update");
+    let zero = "0000000000000000000000000000000000000000";
+    let refuses = |condition: &str| {
+        let script = format!("#!/bin/sh\n{condition} && exit 1\nexit 0\n");
+        crate::cli_interrupted::write_hook(&hook, &script);
+    };
+    refuses("case $1 in refs/tags/*) true;; *) false;; esac");
+    let (state, found, _) = check(&doctor(&site, &[]), "push");
+    assert_eq!(state, "warn", "{found}");
+    assert!(
+        found.contains("refuses the tag of a site action: "),
+        "{found}"
+    );
+    refuses(&format!("[ $3 = {zero} ]"));
+    let (state, found, _) = check(&doctor(&site, &[]), "push");
+    assert_eq!(state, "warn", "{found}");
+    assert!(found.contains("refuses the release of a lock: "), "{found}");
+    assert!(found.contains("doctor/lock` of the trial stays"), "{found}");
+    // The next trial finds what this one has left.
+    std::fs::remove_file(&hook).unwrap();
+    let (state, found, _) = check(&doctor(&site, &[]), "push");
+    assert_eq!(state, "ok", "{found}");
+    assert_eq!(
+        origin.git(&["for-each-ref", "refs/trueup", "refs/tags"]),
+        ""
+    );
+    let (state, ..) = check(&doctor(&site, &["--no-push"]), "push");
+    assert_eq!(state, "skip");
 }

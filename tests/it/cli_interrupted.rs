@@ -592,14 +592,19 @@ fn git_may_tidy_up_and_others_may_push_in_the_middle_of_a_run() {
 
 /// Lets the origin refuse refs that begin so.
 #[cfg(unix)]
-fn refuse(origin: &Origin, prefix: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
-    let hook = origin.path().join("hooks/update");
-    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+pub(crate) fn refuse(origin: &Origin, prefix: &str) {
     let script =
         format!("#!/bin/sh\ncase \"$1\" in {prefix}*) echo protected >&2; exit 1;; esac\nexit 0\n");
-    std::fs::write(&hook, script).unwrap();
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    write_hook(&origin.path().join("hooks/update"), &script);
+}
+
+/// Writes a program that git runs at the origin.
+#[cfg(unix)]
+pub(crate) fn write_hook(hook: &std::path::Path, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    std::fs::write(hook, script).unwrap();
+    std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[cfg(unix)]

@@ -58,6 +58,11 @@ fn old_tags_are_deleted_here_and_at_the_remote_but_never_that_of_the_last_succes
     // What counts is in the records.
     let runs = ended.json()["runs"].as_array().unwrap().len();
     assert_eq!(runs, 3);
+    // Their records still name the tags that are deleted.
+    let named = ended.json()["runs"].clone();
+    let named = named.as_array().unwrap().iter();
+    let named: Vec<_> = named.filter_map(|run| run["tag"].as_str()).collect();
+    assert_eq!(named, [&all[2]]);
     fixture
         .run(&["diff", "--base", "successful-site-action"])
         .with(0);

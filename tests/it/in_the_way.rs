@@ -278,7 +278,7 @@ fn a_machine_that_stays_as_it_is_is_told_where_success_is_claimed() {
 
 #[test]
 fn the_hint_of_a_run_of_workers_begins_one() {
-    let (site, _origin) = published();
+    let (site, origin) = published();
     new_image(&site);
     site.checkout.git(&["push", "--quiet"]);
     let file = saved(&site, &[]);
@@ -297,6 +297,17 @@ fn the_hint_of_a_run_of_workers_begins_one() {
     site.run(&begin).with(0);
     let other = [&begin[..], &["--nodes-per-part", "2"]].concat();
     site.run(&other).with(4).saying("with parts of at most");
+    // Its name stands for its id.
+    let shown = site.run(&["show", "nightly"]).with(0).stdout;
+    assert!(shown.contains(&run_of(&site)), "{shown}");
+    site.run(&["show", ""]).with(1);
+    // In another clone nothing vouches for the plan.
+    let elsewhere = clone(&site, &origin);
+    let ways = elsewhere.run(&["run", "status", "nightly"]).with(0).stdout;
+    assert!(ways.contains(" PART --plan-digest DIGEST` for "), "{ways}");
+    let ways = site.run(&["run", "status", "nightly"]).with(0).stdout;
+    assert!(!ways.contains("--plan-digest"), "{ways}");
+    elsewhere.run(&["abort", "nightly"]).with(6);
     let explained = site.run(&["explain", &run_of(&site)]).with(0).stdout;
     assert!(explained.contains("trueup run abort"), "{explained}");
     assert!(!explained.contains("by itself"), "{explained}");

@@ -133,6 +133,8 @@ mod masks;
 #[cfg(test)]
 mod outputs;
 #[cfg(test)]
+mod owed_records;
+#[cfg(test)]
 mod pods;
 #[cfg(test)]
 mod readme;

@@ -210,11 +210,12 @@ impl<'a> Listening<'a> {
             let status = self.heard.into_status(action, &report);
             context.printer.print(&status.to_line())?;
         }
-        let (publication, run) = (session.publication(), report.run.clone());
+        let (publication, owed) = (session.publication(), session.tag_owed());
+        let run = report.run.clone();
         if !command.watching.watch {
             std::mem::forget((session, report, finished));
         }
-        if let Some(failure) = unpublished(publication, &run, outcome) {
+        if let Some(failure) = unpublished(publication, owed.as_ref(), &run, outcome) {
             // It follows the report, which has said all about the run itself.
             context.printer.fail(&failure);
             return Err(Failure::shown(failure.kind));

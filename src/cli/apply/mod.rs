@@ -312,8 +312,7 @@ fn nothing(
     }
     if let Some(run) = site.store()?.read()?.site.tags_owed.iter().next() {
         let text = format!("the remote does not have the tag of run {run}, which it refused");
-        return Err(Failure::new(FailureKind::Unpublished, text)
-            .hint("the next `trueup apply` retries, once its rules take the tag"));
+        return Err(Failure::new(FailureKind::Unpublished, text).hint(workflow::RETRY_TAG));
     }
     if command.format == ApplyFormat::Json {
         let status = airship::of_nothing(plan.request.action, plan);

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use super::checks::Checks;
+use super::{pushes, signers};
 use crate::backend::Reach;
 use crate::backend::http::server_dates;
 use crate::cli::Failure;
@@ -17,9 +18,8 @@ use crate::observed::{Fact, Observations};
 use crate::plan::Request;
 use crate::report::counted;
 use crate::repository::Repository;
-use crate::run::Connection;
 use crate::site::{Accept, At, Depth, Detail, Settings};
-use crate::workflow::{Checkout, Client, Planner, recovery_keys};
+use crate::workflow::{Checkout, Client, Planner};
 
 /// A clock that is further off makes leases and certificates unreliable, in seconds.
 const SKEW: i64 = 30;
@@ -42,7 +42,9 @@ pub(super) fn check(
             return checks.skip("backends", "needs a site");
         }
     };
-    records(remote, &checkout, checks);
+    if pushes::records(remote, &checkout, checks) {
+        pushes::trial(context, remote, &checkout, checks);
+    }
     let design = match documents(context, &checkout) {
         Ok(design) => design,
         Err(failure) => {
@@ -57,7 +59,8 @@ pub(super) fn check(
     };
     let nodes = counted(design.nodes.len(), "node", "nodes");
     checks.ok("site", format!("`{}`, {nodes}", design.site));
-    approvals(checkout.repository, &design.guards, checks);
+    signers::signers(context, checkout.repository, &design.guards, checks);
+    signers::recovery(checkout.repository, &design.guards, checks);
     match trust(context, &checkout, &design.guards, checks) {
         Ok(true) => observe(context, remote, &checkout, &design, checks),
         Ok(false) => checks.skip("backends", "not contacted, since they are not trusted"),
@@ -65,69 +68,6 @@ pub(super) fn check(
             checks.failure("trust", &failure, "`trueup trust`");
             checks.skip("backends", "not contacted, since they are not trusted");
         }
-    }
-}
-
-/// Checks that the records are at the remote where this clone looks for them.
-fn records(remote: &RemoteArguments, checkout: &Checkout<'_>, checks: &mut Checks) {
-    // A remote that is missing or does not answer is reported by its own check.
-    let Ok(connection @ Connection::Shared { .. }) = remote.connection(checkout.repository) else {
-        return;
-    };
-    let asked = || -> Result<(String, bool), Failure> {
-        let site = checkout.site(connection)?;
-        let store = site.store()?;
-        let Connection::Shared { remote, .. } = &site.connection else {
-            return Ok((String::new(), false));
-        };
-        let found = store.ask(remote)?.is_some();
-        Ok((store.place().at_remote().to_owned(), found))
-    };
-    match asked() {
-        Ok((name, true)) => checks.ok("records", format!("at `{name}` of the remote")),
-        Ok((name, false)) => checks.ok("records", format!("none yet; they come to `{name}`")),
-        Err(failure) => checks.failure("records", &failure, "`trueup log` shows the last runs"),
-    }
-}
-
-/// Checks that a site which asks for approvals does not depend on its signers alone.
-fn approvals(repository: &Repository, guards: &Guards, checks: &mut Checks) {
-    let Some(policy) = &guards.policy.approvals else {
-        return;
-    };
-    let keys = match recovery_keys(repository, &guards.policy) {
-        Ok(keys) => keys.unwrap_or_default() as u64,
-        Err(failure) => {
-            checks.failure("approvals", &failure, "`trueup validate`");
-            return;
-        }
-    };
-    match &policy.recovery {
-        Some(recovery) if keys < recovery.count => checks.warn(
-            "approvals",
-            format!(
-                "asked for, and `approvals.recovery` asks for {} of {}, of whom {keys} have a key among the allowed signers",
-                recovery.count,
-                recovery.of.join(", ")
-            ),
-            "their public keys in the file of allowed signers, and `trueup apply guards`",
-        ),
-        Some(recovery) => checks.ok(
-            "approvals",
-            format!(
-                "asked for; `trueup apply guards` can be approved by {} of {}, too",
-                recovery.count,
-                recovery.of.join(", ")
-            ),
-        ),
-        None if policy.rules.is_empty() => {}
-        None => checks.warn(
-            "approvals",
-            "asked for, and the Policy has no `approvals.recovery`: when too few of the allowed signers are left, nothing can \
-             be approved any more, nor can the rules be changed",
-            "`approvals: {recovery: {count: 1, of: [PRINCIPAL]}}` in the Policy, with a key that is kept offline in the file \
-             of allowed signers, and `trueup apply guards`, while enough signers are there to approve it",
-        ),
     }
 }
 

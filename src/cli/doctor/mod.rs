@@ -1,11 +1,13 @@
 //! `trueup doctor`: checks git, the records, trust and the backends, each with a next step.
 //!
-//! What is not trusted is not opened, and nothing is changed: the right to push is asked for with a push that
-//! the remote is told not to carry out.
+//! What is not trusted is not opened, and nothing is changed. The right to push is tried with refs of its own, which are deleted
+//! again, once a push that the remote is told not to carry out was taken.
 
 mod backends;
 mod checks;
 mod local;
+mod pushes;
+mod signers;
 
 use clap::{Args, ValueEnum};
 

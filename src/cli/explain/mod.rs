@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::context::Context;
 use super::interrupted;
 use super::planning::PlanArguments;
-use super::run_id::by_beginning;
+use super::run_id::by_word;
 use super::{Failure, FailureKind};
 use crate::design::schema::{self, NoField};
 use crate::design::{NodeName, RunId};
@@ -124,10 +124,10 @@ fn thing(context: &mut Context, command: &ExplainCommand) -> Result<u8, Failure>
         state: &state,
         unfinished: unfinished.as_ref(),
     };
-    let is_run = by_beginning(&runs, &command.word, site).ok().flatten();
+    let is_run = by_word(&store, &state, &command.word).ok().flatten();
     let is_run = is_run.filter(|_| command.word.len() >= SHORTEST_RUN);
     if let Some(by) = &command.by {
-        let run = by_beginning(&runs, by, site)?.ok_or_else(|| {
+        let run = by_word(&store, &state, by)?.ok_or_else(|| {
             Failure::error(format!(
                 "`{by}` is neither a file nor a run of site `{site}`"
             ))

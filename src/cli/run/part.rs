@@ -190,11 +190,13 @@ fn write_summary(
     if let Some(why) = &summary.skipped_because {
         writeln!(text, "  skipped: {}", Visible(why))?;
     }
+    let digest = command.plan_digest.as_deref();
+    let digest = digest.map_or_else(String::new, |digest| format!(" --plan-digest {digest}"));
     for (step, evidence) in &summary.undecided {
         let step = step.to_string();
         writeln!(
             text,
-            "  {}: {}; then `trueup run part {run} {part} --decide {}=done`, or `=not-begun`",
+            "  {}: {}; then `trueup run part {run} {part}{digest} --decide {}=done`, or `=not-begun`",
             Visible(&step),
             Visible(evidence),
             Visible(&step)

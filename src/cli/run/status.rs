@@ -117,6 +117,9 @@ fn text(record: &RunRecord, parts: &[PartOverview]) -> Result<String, std::fmt::
         if part.failed > 0 {
             write!(text, ", {} failed", part.failed)?;
         }
+        if part.skipped > 0 {
+            write!(text, ", {} skipped", part.skipped)?;
+        }
         if let (Some(host), Some(published)) = (&part.host, &part.published) {
             write!(text, "  on {}, {}", Visible(host), Visible(published))?;
         }

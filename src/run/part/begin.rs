@@ -1,7 +1,7 @@
 //! The lock of a run that is divided among workers, and how the run is found by the name that the engine gives it.
 
 use crate::design::RunId;
-use crate::record::{Packed, RunRecord};
+use crate::record::{self, Packed, RunRecord, State, Store};
 use crate::repository::Holder;
 use crate::run::error::{self, Error};
 use crate::run::process::{Held, Process};
@@ -20,10 +20,22 @@ const SEARCHED: usize = 200;
 pub fn find_shared(site: &SiteRepository<'_>, name: &str) -> Result<Option<RunRecord>, Error> {
     let store = site.store()?;
     let state = site.records(&store)?.state;
-    let reading = || error::records("read the records of the runs");
-    let runs = store.runs(&state).map_err(reading())?;
-    for run in runs.iter().rev().take(SEARCHED) {
-        let record = store.run(&state, run).map_err(reading())?;
+    let found = find_named(&store, &state, name);
+    found.map_err(error::records("read the records of the runs"))
+}
+
+/// The run that began with a name, or has an id, and is divided among workers, by records that were read.
+///
+/// # Errors
+///
+/// A record cannot be read.
+pub fn find_named(
+    store: &Store<'_>,
+    state: &State,
+    name: &str,
+) -> Result<Option<RunRecord>, record::Error> {
+    for run in store.runs(state)?.iter().rev().take(SEARCHED) {
+        let record = store.run(state, run)?;
         let is_named = |record: &RunRecord| {
             let workers = record.workers.as_ref();
             workers.is_some_and(|workers| &*workers.name == name || run.as_str() == name)

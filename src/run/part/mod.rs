@@ -20,7 +20,7 @@ mod session;
 mod status;
 
 pub use abort::abort_run;
-pub use begin::{find_shared, hand_over, leave_to_workers};
+pub use begin::{find_named, find_shared, hand_over, leave_to_workers};
 pub use end::{Ending, end_run};
 pub use log::PartLog;
 pub use open::{Opened, OpenedPart, PartRequest, open_part};

@@ -87,7 +87,19 @@ pub fn open_part<'a>(process: Process<'a>, request: &PartRequest<'_>) -> Result<
         return Ok(Opened::NotReady(waits_for));
     }
     process.site.ready_for_progress(&opening.records)?;
-    opening.open().map(|part| Opened::Begun(Box::new(part)))
+    match opening.open() {
+        Ok(part) => Ok(Opened::Begun(Box::new(part))),
+        // Another worker was faster, or is at work, and may have ended the part meanwhile.
+        Err(error @ (Error::PartHeld { .. } | Error::PartLost { .. })) => {
+            let has_ended = Opening::look(process, request)
+                .is_ok_and(|now| now.known.state(&part.id) == Some(PartState::Ended));
+            match has_ended {
+                true => Ok(Opened::Ended),
+                false => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// A part that is being opened.

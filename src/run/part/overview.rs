@@ -29,6 +29,8 @@ pub struct PartOverview {
     pub ended: usize,
     /// Steps that failed, or whose end is unknown.
     pub failed: usize,
+    /// Steps that were skipped, such as those of a group whose gate failed.
+    pub skipped: usize,
     /// The account of the worker that has it, or had it last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<Arc<str>>,
@@ -72,6 +74,7 @@ pub fn overview(
                 steps: part.steps.len(),
                 ended: 0,
                 failed: 0,
+                skipped: 0,
                 who: None,
                 host: None,
                 published: None,
@@ -94,6 +97,8 @@ pub fn overview(
                         StepOutcome::Failed { .. } | StepOutcome::Unknown { .. }
                     );
                     overview.failed += usize::from(failed);
+                    let skipped = matches!(outcome, StepOutcome::Skipped { .. });
+                    overview.skipped += usize::from(skipped);
                 }
             }
             Ok(overview)

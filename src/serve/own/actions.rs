@@ -10,14 +10,14 @@ use http::StatusCode;
 
 use super::super::actions::{View, url};
 use super::super::answer::{Refusal, json};
-use super::super::health;
+use super::super::health::{self, Vitals};
 use super::super::listen::Peer;
 use super::super::policy::Operation;
 use super::super::shared::Shared;
 use super::{admit, head, is_id};
 use crate::record::{Outcome, RunRecord, Store};
 use crate::report::json::line;
-use crate::run::{outcome_now, unfinished_run};
+use crate::run::outcome_now;
 use crate::workflow::Failure;
 
 /// The newest runs among which an action is looked for that the service does not remember.
@@ -91,11 +91,12 @@ fn recorded(
     most: usize,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<String>, Failure> {
+    shared.follow(true);
     let repository = shared.host.repository()?;
     let checkout = shared.host.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
     let state = store.read()?;
-    let unfinished = unfinished_run(&checkout.site_here()?)?;
+    let unfinished = shared.unfinished(&checkout)?;
     let mut found = Vec::new();
     for run in store.runs(&state)?.iter().rev().take(NEWEST) {
         let Some(record) = store.run(&state, run)? else {
@@ -149,8 +150,6 @@ pub(super) async fn metrics(
 ) -> Result<Response, Refusal> {
     admit(&shared, &peer, head(&request), Operation::ReadMetrics, &[]).await?;
     let asking = shared.clone();
-    let text = shared
-        .ask(move || asking.metrics.text(&*asking.host, &asking.site))
-        .await?;
+    let text = shared.ask(move || Vitals::metrics(&*asking)).await?;
     Ok(health::text(text))
 }

@@ -13,7 +13,6 @@ use super::{admit, head, is_id, part, refused};
 use crate::design::{NodeName, RunId};
 use crate::plan::{ExplanationBasis, Plan};
 use crate::report::explain::write_thing_json;
-use crate::run::unfinished_run;
 use crate::serve::answer::{Refusal, json};
 use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
@@ -93,7 +92,7 @@ pub(super) async fn of_run(
 fn text_of_run(shared: &Shared, run: &RunId, word: Option<&str>) -> Result<String, Failure> {
     with_records(shared, |checkout, store, records| {
         let site = checkout.site_here()?;
-        let unfinished = unfinished_run(&site)?;
+        let unfinished = shared.unfinished(checkout)?;
         let ExplainedRun { plan, basis, known } = ExplainedRun::read(
             (checkout, &site),
             (store, records),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::view::{ObservedWord, PlanOrder};
+use crate::design::Share;
 use crate::plan::{Action, Allowance, Options, Request};
 use crate::serve::answer::Refusal;
 use crate::serve::design_ref::DesignRef;
@@ -74,7 +75,7 @@ impl Asked {
                 allow_unverified: allowance(&order.allow_unverified),
                 skip_blocked: order.skip_blocked,
                 allow_intermediate_commits: order.allow_intermediate_commits,
-                parallelism: usize::from(order.parallelism),
+                parallelism: order.parallelism.map_or(0, |most| usize::from(most.get())),
                 max_unavailable: order.max_unavailable,
                 canary: order.canary,
                 max_failures: order.max_failures.map(u64::from),
@@ -114,6 +115,9 @@ impl PlanOrder {
             ("allow_destroy", &self.allow_destroy),
             ("adopt", &self.adopt),
         ];
+        if let Some(Err(least)) = self.max_unavailable.map(Share::at_least_one) {
+            return Err(Refusal::bad_request(format!("`max_unavailable`: {least}")));
+        }
         let is_long = |list: &Vec<String>| list.len() > MOST_NAMES;
         if of_update.iter().any(|(_, list)| is_long(list))
             || [&self.nodes, &self.allow_unverified]
@@ -195,6 +199,9 @@ mod tests {
             r#"{"revision": "worktree"}"#,
             r#"{"more": 1}"#,
             r#"{"parallelism": -1}"#,
+            r#"{"parallelism": 0}"#,
+            r#"{"max_unavailable": "0"}"#,
+            r#"{"max_unavailable": "0%"}"#,
             r#"{"targets": [""]}"#,
             r#"{"action": "drain", "nodes": [""]}"#,
         ] {

@@ -18,7 +18,7 @@ use crate::report::json::line;
 use crate::report::plan::{RunPage, html};
 use crate::report::run::{RunRow, report_markdown, show_json};
 use crate::report::ways_out;
-use crate::run::{RunEvent, WaysOut, outcome_now, unfinished_run};
+use crate::run::{RunEvent, WaysOut, outcome_now};
 use crate::serve::answer::{Refusal, json};
 use crate::serve::form::{Form, of_text};
 use crate::serve::listen::Peer;
@@ -77,10 +77,12 @@ pub(in crate::serve) fn recorded_runs(
     with_records(shared, |checkout, store, records| {
         let mut ids = store.runs(records)?;
         ids.sort_unstable();
+        let unfinished = shared.unfinished(checkout)?;
         let mut runs = Vec::new();
         for id in ids.iter().rev().take(limit) {
             if let Some(mut record) = store.run(records, id)? {
-                up_to_date(checkout, (store, records), &mut record)?;
+                let site = checkout.site_here()?;
+                record_now(&site, (store, records), &mut record, unfinished.as_ref())?;
                 runs.push(view(&record));
             }
         }
@@ -92,7 +94,8 @@ pub(in crate::serve) fn recorded_runs(
 pub(in crate::serve) fn recorded_run(shared: &Shared, run: &RunId) -> Result<RunView, Failure> {
     with_records(shared, |checkout, store, records| {
         let mut record = record(store, records, run)?;
-        up_to_date(checkout, (store, records), &mut record)?;
+        let (site, unfinished) = (checkout.site_here()?, shared.unfinished(checkout)?);
+        record_now(&site, (store, records), &mut record, unfinished.as_ref())?;
         Ok(view(&record))
     })
 }
@@ -101,6 +104,7 @@ pub(super) fn with_records<T>(
     shared: &Shared,
     read: impl FnOnce(&Checkout<'_>, &Store<'_>, &Records) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    shared.follow(true);
     let repository = shared.host.repository()?;
     let checkout = shared.host.checkout(&repository)?;
     let store = Store::open(&repository, &checkout.location.site)?;
@@ -113,17 +117,6 @@ fn record(store: &Store<'_>, records: &Records, run: &RunId) -> Result<RunRecord
         let text = format!("there is no run `{run}`");
         Failure::new(FailureKind::NotFound, text)
     })
-}
-
-/// Brings the record of a run up to date.
-fn up_to_date(
-    checkout: &Checkout<'_>,
-    known: (&Store<'_>, &Records),
-    record: &mut RunRecord,
-) -> Result<(), Failure> {
-    let site = checkout.site_here()?;
-    let unfinished = unfinished_run(&site)?;
-    record_now(&site, known, record, unfinished.as_ref())
 }
 
 fn view(record: &RunRecord) -> RunView {
@@ -180,7 +173,7 @@ fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure>
     with_records(shared, |checkout, store, records| {
         let mut record = record(store, records, run)?;
         let here = checkout.site_here()?;
-        let unfinished = unfinished_run(&here)?;
+        let unfinished = shared.unfinished(checkout)?;
         let report = report_now(&here, (store, records), &mut record, unfinished.as_ref())?;
         let signature = signature_of(checkout, store, records, run)?;
         let row = RunRow { record, signature };
@@ -197,7 +190,10 @@ fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure>
                 let (plan, explanation) =
                     ExplainedRun::whole(checkout, &here, (store, records), run, now)?;
                 let page = RunPage {
-                    ways_out: &ways_out(run, WaysOut::now(&here, run)),
+                    ways_out: &ways_out(
+                        run,
+                        WaysOut::of_unfinished(&here, run, unfinished.as_ref()),
+                    ),
                     explanation: explanation.as_ref(),
                     record: &row.record,
                     signature: row.signature.as_ref(),
@@ -337,7 +333,7 @@ fn catch_up(shared: &Shared, feed: &Feed) -> Result<(), Failure> {
             }
             feed.has_read(records.tip, lines);
         }
-        match outcome_now(&record, unfinished_run(&checkout.site_here()?)?.as_ref()) {
+        match outcome_now(&record, shared.unfinished(checkout)?.as_ref()) {
             Outcome::Running => {}
             outcome => feed.end(Some(outcome)),
         }

@@ -24,7 +24,7 @@ use crate::workflow::{Failure, FailureKind, Scope, sites as find};
 /// The site as it is now, for a request.
 pub(in crate::serve) async fn current(shared: &Arc<Shared>) -> Result<Arc<SiteView>, Refusal> {
     let asking = shared.clone();
-    let view = shared.ask(move || asking.site.view(&*asking.host)).await?;
+    let view = shared.ask(move || asking.view_of_site()).await?;
     view.map_err(|failure| refused(&failure))
 }
 

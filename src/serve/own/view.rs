@@ -3,6 +3,7 @@
 //! Each derives its schema, of which the OpenAPI document is made. Times are RFC 3339 in UTC.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -213,9 +214,10 @@ pub(in crate::serve) struct PlanOrder {
     pub(in crate::serve) skip_blocked: bool,
     /// Plans although commits lie between the last site action and the design.
     pub(in crate::serve) allow_intermediate_commits: bool,
-    /// Nodes worked on at the same time inside a group; 0: as the design has it.
-    pub(in crate::serve) parallelism: u16,
-    /// Most redeploys at the same time: a number, or a share such as `25%`.
+    /// Nodes worked on at the same time inside a group, one at least; without it: as the policy has it.
+    #[schema(value_type = Option<u16>, minimum = 1)]
+    pub(in crate::serve) parallelism: Option<NonZeroU16>,
+    /// Most machines out of service together, one at least: a number, or a share such as `25%`.
     #[schema(value_type = Option<String>)]
     pub(in crate::serve) max_unavailable: Option<crate::design::Share>,
     /// Redeploys one node first, alone.

@@ -1,6 +1,5 @@
 //! Finds actions: those of this process that have no run yet, and all runs of the records.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::action::{ActionView, Standing, is_part_of};
@@ -10,19 +9,16 @@ use crate::design::RunId;
 use crate::plan::RunState;
 use crate::record::{NamedAction, Outcome, RunRecord, State, Store};
 use crate::report::Visible;
-use crate::run::{RunReport, unfinished_run};
+use crate::run::RunReport;
 use crate::serve::actions::{Entry, Task};
 use crate::serve::shared::Shared;
-use crate::workflow::{Checkout, Failure, follow};
+use crate::workflow::{Checkout, Failure};
 
 /// The newest runs among which an action is found.
 const NEWEST: usize = 1000;
 
 /// The newest actions whose steps a list has.
 const WITH_STEPS: usize = 100;
-
-/// How long the records of this clone are taken for those of the remote, in seconds.
-const FRESH: u64 = 3;
 
 /// The id by which an action is looked for: its own, or that of one of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,16 +106,7 @@ struct Records<'a> {
 
 impl<'a> Records<'a> {
     fn open(shared: &'a Shared, checkout: &'a Checkout<'a>) -> Result<Self, Failure> {
-        let now = shared.host.seconds();
-        let before = shared.followed.load(Ordering::SeqCst);
-        if now.saturating_sub(before) >= FRESH {
-            let connection = shared.host.connection(checkout.repository)?;
-            // What is here can be told all the same.
-            match follow(shared.host.client(), checkout, &connection) {
-                Ok(_) => shared.followed.store(now, Ordering::SeqCst),
-                Err(failure) => log::warn!("the records were not followed: {failure}"),
-            }
-        }
+        shared.follow(true);
         let store = Store::open(checkout.repository, &checkout.location.site)?;
         let state = store.read()?;
         Ok(Self {
@@ -152,16 +139,12 @@ impl<'a> Records<'a> {
                 Some(_) if self.is_last(record) => Standing::Running,
                 _ => Standing::Paused,
             },
-            Outcome::Running => {
-                let connection = self.shared.host.connection(self.checkout.repository)?;
-                let site = self.checkout.site(connection)?;
-                match unfinished_run(&site)? {
-                    Some(run) if run.run == record.run && run.state == RunState::Running => {
-                        Standing::Running
-                    }
-                    _ => Standing::Paused,
+            Outcome::Running => match self.shared.unfinished(self.checkout)? {
+                Some(run) if run.run == record.run && run.state == RunState::Running => {
+                    Standing::Running
                 }
-            }
+                _ => Standing::Paused,
+            },
         })
     }
 

@@ -43,7 +43,7 @@ pub struct Gate {
 #[derive(Clone, Debug)]
 pub(super) struct SignerList {
     from: Arc<str>,
-    signers: Result<Vec<Signer>, VoidSigners>,
+    pub(super) signers: Result<Vec<Signer>, VoidSigners>,
 }
 
 /// The rules of one revision.
@@ -207,6 +207,18 @@ impl Gate {
             }
         });
         lacking.collect()
+    }
+
+    /// The revisions whose signers lack a key.
+    pub(super) fn without(&self, key: &PublicKey) -> Vec<&str> {
+        let lacks = |list: &&SignerList| {
+            let signers = list.signers.as_ref();
+            signers.is_ok_and(|signers| signers.iter().all(|signer| signer.key != *key))
+        };
+        let lacking = self.lists.iter().filter(lacks);
+        let mut names: Vec<&str> = lacking.map(|list| &*list.from).collect();
+        names.dedup();
+        names
     }
 
     /// The revisions whose rules count; `None`: no plan needs approvals.

@@ -6,6 +6,7 @@
 //! approvals that it begins with: its first records, written by compare-and-swap under the lock, name them.
 
 mod gate;
+mod missing;
 mod other_effects;
 mod protected;
 mod runs;
@@ -32,7 +33,9 @@ use crate::repository::{
 use crate::run::{Connection, SiteRepository, time_of_id};
 
 pub use gate::{Gate, recovery_keys};
-pub(super) use protected::{signer_times, signers_problems};
+use missing::missing;
+pub(super) use protected::signer_times;
+pub use protected::{signers_out_of_time, signers_problems};
 pub(super) use runs::{SigningRules, site_signed_if_needed};
 pub use runs::{run_signatures, signature_of, signing_site};
 pub use signers::Signer;
@@ -204,6 +207,8 @@ impl Gate {
                     assessment.weigh(&needed);
                 }
             }
+            let departed = self.departed(&judge, reviewed, own)?;
+            assessment.shown.refused.extend(departed);
         }
         Ok(assessment)
     }
@@ -264,7 +269,7 @@ impl Gate {
                 }
                 None => {
                     let effect = PlanEffect::of(reviewed).digest();
-                    return Err(missing(plan, &assessment.shown, &effect));
+                    return Err(missing(plan, &assessment.shown, &effect, own));
                 }
             }
         }
@@ -302,7 +307,12 @@ impl Gate {
             .needed
             .retain(|rule| !begun_without.contains(&rule.rule));
         match shown.is_missing_any() {
-            true => Err(missing(plan, &shown, &PlanEffect::of(plan).digest())),
+            true => Err(missing(
+                plan,
+                &shown,
+                &PlanEffect::of(plan).digest(),
+                Some(run),
+            )),
             false => Ok(()),
         }
     }
@@ -442,37 +452,6 @@ fn reaches_too_far(plan: &Plan) -> Failure {
     Failure::new(FailureKind::Guard, text)
         .details(lines)
         .hint("narrow it by `--target`, and apply it part by part")
-}
-
-/// The failure that lists the missing approvals, and why those that were found do not count.
-fn missing(plan: &Plan, approvals: &Approvals, digest: &Digest) -> Failure {
-    let rules = approvals.needed.iter().filter(|rule| rule.missing > 0);
-    let rules = rules.map(|rule| {
-        let of = match rule.of.is_empty() {
-            true => String::new(),
-            false => format!(" (of {})", rule.of.join(", ")),
-        };
-        let or = rule
-            .recovery
-            .as_ref()
-            .map(|other| format!(", or {} (of {})", other.count, other.of.join(", ")));
-        let or = or.unwrap_or_default();
-        let (rule, count, missing) = (&rule.rule, rule.count, rule.missing);
-        format!("`{rule}` needs {count}{of}{or}: {missing} missing")
-    });
-    let refused = approvals.refused.iter();
-    let refused = refused.map(|each| format!("{} does not count: {}", each.by, each.reason));
-    let text = format!(
-        "the plan lacks approvals of its effect {}, by the rules of {}:",
-        effect::short(digest),
-        approvals.rules_from
-    );
-    Failure::new(FailureKind::Guard, text)
-        .details(rules.chain(refused))
-        .hint(match plan.request.action {
-            Action::Update => "save the plan (`trueup plan -o FILE`), have it approved by others (`trueup approve FILE`), and apply it again",
-            _ => "save the plan of the action (its words behind `trueup plan`, and `-o FILE`), have it approved by others (`trueup approve FILE`), and apply it again",
-        })
 }
 
 /// The principals that those who apply are known by: git's identity, the key that git signs with, those on whose behalf the

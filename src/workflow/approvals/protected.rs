@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
+use jiff::Timestamp;
 
 use super::signers::{self, Signer, unmet_by};
 use super::statement::{GIT, NAMESPACE};
@@ -42,7 +43,8 @@ fn signers_in(bytes: Vec<u8>, namespace: &'static str) -> Result<Vec<Signer>, St
 
 /// Why the allowed signers that a Policy names cannot sign what it asks for, at a commit or in the worktree (`None`), each
 /// with what helps.
-pub(in crate::workflow) fn signers_problems(
+#[must_use]
+pub fn signers_problems(
     repository: &Repository,
     commit: Option<CommitId>,
     policy: &Policy,
@@ -91,6 +93,41 @@ pub(in crate::workflow) fn signers_problems(
         found.extend(signers.err().map(void));
     }
     found
+}
+
+/// The people and purposes whose keys at a commit count no more at a time, or do not yet; empty where the Policy
+/// asks for no signatures.
+#[must_use]
+pub fn signers_out_of_time(
+    repository: &Repository,
+    commit: Option<CommitId>,
+    policy: &Policy,
+    now: Timestamp,
+) -> Vec<String> {
+    if !policy.asks_for_signatures() {
+        return Vec::new();
+    }
+    let digits = now.strftime("%Y%m%d%H%M%S").to_string();
+    let now: u64 = digits.parse().unwrap_or_default();
+    let times = signer_times(repository, commit, policy.allowed_signers());
+    let out = times.into_iter().filter_map(|(name, time)| {
+        let day = |digits: u64| {
+            let (year, month, day) = (
+                digits / 10_000_000_000,
+                digits / 100_000_000,
+                digits / 1_000_000,
+            );
+            format!("{year}-{:02}-{:02}", month % 100, day % 100)
+        };
+        let over = time.before.filter(|before| *before <= now);
+        let to_come = time.after.filter(|after| *after > now);
+        match (over, to_come) {
+            (Some(before), _) => Some(format!("{name} counts no more since {}", day(before))),
+            (None, Some(after)) => Some(format!("{name} counts from {} on", day(after))),
+            (None, None) => None,
+        }
+    });
+    out.collect()
 }
 
 /// The name of the revision that was applied last.

@@ -5,6 +5,7 @@ mod audit;
 mod break_glass;
 mod covering;
 mod demanded;
+mod departed;
 mod hardware_keys;
 mod http;
 mod modes;

@@ -125,6 +125,11 @@ fn a_bearer_token_of_the_issuer_proves_its_holder() {
         (&record["requested"]["subject"], &record["requested"]["by"]),
         (&"olga".into(), &"oidc".into())
     );
+    let log = service.log();
+    assert!(
+        log.contains("/api/v1.0/nodes/compute11/drain by olga (oidc) at "),
+        "{log}"
+    );
     let above = ask(
         &service,
         &on("compute11", "decommission"),
@@ -137,11 +142,13 @@ fn a_bearer_token_of_the_issuer_proves_its_holder() {
         (403, "Forbidden".to_owned())
     );
     for changed in [
-        json!({"exp": now() - 1}),
+        json!({"exp": now() - 62}),
         json!({"exp": null}),
         json!({"exp": "later"}),
         json!({"nbf": now() + 300}),
         json!({"nbf": "later"}),
+        json!({"iat": now() + 300}),
+        json!({"iat": "later"}),
         json!({"iss": "https://other.example"}),
         json!({"iss": null}),
         json!({"aud": "other"}),
@@ -155,6 +162,15 @@ fn a_bearer_token_of_the_issuer_proves_its_holder() {
             (401, "Unauthenticated".to_owned()),
             "{changed}"
         );
+    }
+    // Clocks differ by a minute at most.
+    for changed in [
+        json!({"exp": now() - 30}),
+        json!({"nbf": now() + 30}),
+        json!({"iat": now() + 30}),
+    ] {
+        let answer = ask(&service, &path, &key.token(&claims(&changed)));
+        assert_ne!(answer.code, 401, "{changed}");
     }
     let whole = claims(&json!({}));
     let valid = key.token(&whole);
@@ -326,7 +342,7 @@ fn a_token_that_expires_in_the_middle_counts_no_longer_and_its_action_ends() {
     let key = Key::new("one");
     let (jwks, _) = publish(&json!({"keys": [key.published()]}));
     let service = start(&fixture, &jwks);
-    let token = key.token(&claims(&json!({"exp": now() + 3})));
+    let token = key.token(&claims(&json!({"exp": now() - 57})));
     let bearer = format!("Bearer {token}");
     let headers = [("Authorization", &*bearer), ("Prefer", "respond-async")];
     let begun = service.request("POST", &on("compute11", "drain"), &headers, "");

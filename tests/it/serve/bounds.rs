@@ -135,6 +135,13 @@ fn a_caller_has_its_rate() {
         count("429")
     );
     assert!(text.contains("\"reason\":\"TooManyRequests\""), "{text}");
+    // A probe has none: a busy service is not a dead one.
+    let probe = request.replace("/versions", "/healthz");
+    let text = exchange(
+        service.address(),
+        (probe.repeat(20) + &probe.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")).as_bytes(),
+    );
+    assert_eq!(text.matches("HTTP/1.1 200 ").count(), 21, "{text}");
     std::thread::sleep(Duration::from_millis(1200));
     assert_eq!(service.get("/versions").code, 200);
 }

@@ -7,6 +7,7 @@ mod callers;
 mod client;
 mod contract;
 mod deckhand;
+mod elsewhere;
 mod guards;
 mod life;
 mod own;

@@ -75,11 +75,11 @@ fn a_task_that_is_delivered_twice_is_carried_out_once() {
     up_to(&site, PART);
     let worker = site.clones[0].start(&site.part(PART));
     wait_until("the deploy begins", || site.state(PART) == "running");
-    // The other one waits for the first to be silent, and finds that it is not.
+    // The other one waits for the first to be silent, and finds that it has ended.
     let second = site.clones[1].start(&site.part(PART));
     assert!(worker.wait_with_output().unwrap().status.success());
     let ended = crate::fixture::Ended::from(second.wait_with_output().unwrap());
-    ended.with(6).saying("is carried out by");
+    ended.with(0).saying("had ended before");
     site.carry_out(1, PART).with(0).saying("had ended before");
     site.carry_out_all();
     site.end().with(0);

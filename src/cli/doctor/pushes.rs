@@ -1,0 +1,114 @@
+//! Checks of the records at the remote, and of what a run pushes to it.
+
+use super::checks::Checks;
+use crate::cli::Failure;
+use crate::cli::apply::actor;
+use crate::cli::context::Context;
+use crate::cli::planning::RemoteArguments;
+use crate::run::{self, Connection, Trial, TrialPush};
+use crate::workflow::{Checkout, owed_words};
+
+/// Checks that the records are at the remote where this clone looks for them, and that it has those of this clone; whether the
+/// remote answers.
+pub(super) fn records(
+    remote: &RemoteArguments,
+    checkout: &Checkout<'_>,
+    checks: &mut Checks,
+) -> bool {
+    // A remote that is missing or does not answer is reported by its own check.
+    let Ok(connection @ Connection::Shared { .. }) = remote.connection(checkout.repository) else {
+        return false;
+    };
+    let asked = || -> Result<(String, Option<String>), Failure> {
+        let site = checkout.site(connection)?;
+        let store = site.store()?;
+        let Connection::Shared { remote, .. } = &site.connection else {
+            return Ok((String::new(), None));
+        };
+        let found = store.ask(remote)?;
+        let name = store.place().at_remote();
+        let place = match found {
+            Some(_) => format!("at `{name}` of the remote"),
+            None => format!("none yet; they come to `{name}`"),
+        };
+        // What the remote has beyond this clone is not fetched by a check.
+        let is_known = match found {
+            Some(tip) => checkout.repository.has(tip.0)?,
+            None => true,
+        };
+        let owed = match is_known {
+            true => run::owed_runs(&store, &store.read()?, found)?,
+            false => None,
+        };
+        let owed = owed.map(|owed| {
+            let owed = owed_words(&owed, remote.name());
+            format!("{owed}, which come to `{name}`")
+        });
+        Ok((place, owed))
+    };
+    let asked = asked();
+    let is_answered = asked.is_ok();
+    match asked {
+        Ok((place, None)) => checks.ok("records", place),
+        Ok((_, Some(owed))) => checks.warn(
+            "records",
+            owed,
+            "`trueup apply` publishes them before all else, also where it has nothing to do",
+        ),
+        Err(failure) => checks.failure("records", &failure, "`trueup log` shows the last runs"),
+    }
+    is_answered
+}
+
+/// Tries what a run pushes: a remote may take records, and refuse a tag or the release of the lock.
+pub(super) fn trial(
+    context: &Context,
+    remote: &RemoteArguments,
+    checkout: &Checkout<'_>,
+    checks: &mut Checks,
+) {
+    let Ok(connection @ Connection::Shared { .. }) = remote.connection(checkout.repository) else {
+        return;
+    };
+    if matches!(connection, Connection::Shared { publish: false, .. }) {
+        return checks.skip("push", "not tried, with `--no-push`");
+    }
+    let tried = || -> Result<Option<Trial>, Failure> {
+        let site = checkout.site(connection)?;
+        let actor = actor(checkout.repository)?;
+        Ok(run::try_pushes(&site, actor.at(context.now().as_second()))?)
+    };
+    let trial = match tried() {
+        Ok(trial) => trial.unwrap_or_default(),
+        Err(failure) => {
+            let next = "check its URL, the network and the credentials with `git ls-remote`";
+            return checks.failure("push", &failure, next);
+        }
+    };
+    let refused: Vec<String> = trial
+        .refused
+        .iter()
+        .map(|(push, why)| {
+            let what = match push {
+                TrialPush::Lock => "a lock",
+                TrialPush::Release => "the release of a lock",
+                TrialPush::Tag => "the tag of a site action",
+            };
+            format!("the remote refuses {what}: {why}")
+        })
+        .collect();
+    let left = trial
+        .left
+        .iter()
+        .map(|name| format!("`{name}` of the trial stays at the remote"));
+    let found: Vec<String> = refused.iter().cloned().chain(left).collect();
+    match (found.is_empty(), refused.is_empty()) {
+        (true, _) => checks.ok("push", "a trial lock and a trial tag are taken, and deleted again"),
+        (false, true) => checks.ok("push", found.join("; ")),
+        (false, false) => checks.warn(
+            "push",
+            found.join("; "),
+            "let its rules take what an apply pushes: refs below `refs/trueup/`, their deletion, and tags below `site-action-…`",
+        ),
+    }
+}
