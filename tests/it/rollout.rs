@@ -650,3 +650,43 @@ fn the_dag_of_a_rollout_continues_it_until_all_sites_are_proven() {
     // Its worktrees are gone.
     assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
 }
+
+#[test]
+fn the_remote_is_asked_once_for_all_sites() {
+    let (fleet, origin) = Fleet::new("").shared();
+    fleet.rollout(&["next", "fleet"]).with(0);
+    let other = fleet.clone_of(&origin);
+    let outside = other.fixture.checkout.outside();
+    let (folder, log) = (outside.join("bin"), outside.join("git.log"));
+    std::fs::create_dir(&folder).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let own = format!("{}:{path}", folder.display());
+    let script = format!(
+        "#!/bin/sh\necho \"$*\" >> '{}'\nPATH='{path}' exec git \"$@\"\n",
+        log.display()
+    );
+    let file = folder.join("git");
+    std::fs::write(&file, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&file, mode).unwrap();
+    let mut plan = other
+        .fixture
+        .command(&["rollout", "plan", "fleet", "--format", "json"]);
+    let ended = plan.env("PATH", own).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let shown: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let sites = shown["sites"].as_array().unwrap();
+    assert!(
+        sites.iter().all(|site| site["state"] == "no-changes"),
+        "{shown:#}"
+    );
+    let log = std::fs::read_to_string(&log).unwrap();
+    let count = |word: &str| {
+        let lines = log
+            .lines()
+            .filter(|line| line.split(' ').any(|own| own == word));
+        lines.count()
+    };
+    // For the state of the rollout, before and after its fetch, and for the records of all sites.
+    assert_eq!((count("ls-remote"), count("fetch")), (3, 2), "{log}");
+}
