@@ -137,7 +137,7 @@ fn expected_parts(subject: &Subject<'_>) -> Value {
 }
 
 /// All guards.
-pub static TABLE: [Guard; 30] = [
+pub static TABLE: [Guard; 32] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -184,6 +184,36 @@ pub static TABLE: [Guard; 30] = [
             ("per_rack", Order::AtMost),
             ("by_tag", Order::Each(&Order::AtMost)),
             ("tagged", Order::Each(&Order::AtLeastThese)),
+        ]),
+    },
+    Guard {
+        name: "failure_domains",
+        fields: &[(kind::POLICY, "failure_domains")],
+        join: Join::Both(join::failure_domains),
+        value: |subject| {
+            let domains = &subject.guards.policy.failure_domains;
+            let by: Vec<String> = domains.by.iter().map(ToString::to_string).collect();
+            json!({"domains": by, "default_width": domains.holds_default_width()})
+        },
+        order: Order::Fields(&[
+            ("domains", Order::AtLeastThese),
+            ("default_width", Order::Demand),
+        ]),
+    },
+    Guard {
+        name: "soak",
+        fields: &[(kind::POLICY, "soak")],
+        join: Join::Both(join::soak),
+        value: |subject| {
+            let soak = &subject.guards.policy.soak;
+            match soak.seconds {
+                0 => Value::Null,
+                seconds => json!({"seconds": seconds, "namespaces": soak.namespaces}),
+            }
+        },
+        order: Order::Fields(&[
+            ("seconds", Order::AtLeast),
+            ("namespaces", Order::AtLeastThese),
         ]),
     },
     Guard {

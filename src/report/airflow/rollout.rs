@@ -13,7 +13,7 @@ const PROGRAM: &str = include_str!("rollout.py");
 pub struct RolloutOptions {
     /// Its name.
     pub name: String,
-    /// When a run begins; `None`: when somebody starts it.
+    /// When a run begins; `None`: when it is triggered.
     pub schedule: Option<String>,
     /// The pool of the task that continues it.
     pub pool: Option<String>,
