@@ -201,14 +201,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_soak_lasts_its_time_and_ends_at_what_is_not_healthy() {
-        let yes = Some(true);
-        let table: [(&[Option<bool>], Option<usize>, Result<(), &str>); 5] = [
-            (&[yes], None, Ok(())),
+        const YES: Option<bool> = Some(true);
+        type Case = (
+            &'static [Option<bool>],
+            Option<usize>,
+            Result<(), &'static str>,
+        );
+        let table: [Case; 5] = [
+            (&[YES], None, Ok(())),
             // A look without an answer is made again.
-            (&[yes, None, None, None, yes], None, Ok(())),
-            (&[yes, None], None, Err("is not known: no answer")),
-            (&[yes, yes, Some(false)], None, Err("`n1` is not Ready")),
-            (&[yes], Some(3), Err("pod `web/front` crashes again")),
+            (&[YES, None, None, None, YES], None, Ok(())),
+            (&[YES, None], None, Err("is not known: no answer")),
+            (&[YES, YES, Some(false)], None, Err("`n1` is not Ready")),
+            (&[YES], Some(3), Err("pod `web/front` crashes again")),
         ];
         for (looks, crashes_after, expected) in table {
             let cluster = Scripted {

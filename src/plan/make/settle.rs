@@ -61,7 +61,7 @@ pub(super) fn together<'a>(
         .with_groups(
             terms.groups.iter().map(PlannedGroup::size),
             &machines,
-            &input.after,
+            input.after,
         );
     let (items, limits) = match is_remediation {
         true => {
