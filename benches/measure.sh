@@ -6,7 +6,8 @@
 #
 # What: a number of machines; `groups` (10, 100 and 1,000 groups of 10,000 machines), `substitutions` (1,000 and 10,000
 # into one document, and as many documents that take a value from one), `reports` (a plan of 100,000 machines in each
-# format), `sites` (1,000 sites of ten machines that share their layers, beside one of them), `terraform`. Where nothing is said: 1000 10000 100000 terraform.
+# format), `sites` (1,000 sites of ten machines that share their layers, beside one of them), `rollout` (3,500 sites
+# of three machines), `terraform`. Where nothing is said: 1000 10000 100000 terraform.
 #
 # DIR is made, and holds the sites afterwards. TRUEUP names the program where it is not target/release/trueup.
 set -eu
@@ -182,6 +183,28 @@ sites() {
     done
 }
 
+# A rollout of 3,500 sites of three machines, of which the first has its soak; beside the plan of one site.
+rollout() {
+    site "$work/rollout" 3 3 1 1 1 sites=3500
+    mkdir rollouts
+    printf '%s\n' 'schema: trueup/Rollout/v1' 'metadata: {name: fleet}' 'data:' '  soak: 24h' \
+        '  phases: [{sites: [site-0001]}, {rest: true}]' >rollouts/fleet.yaml
+    commit 'A rollout'
+    git init -q --bare "$work/rollout.git"
+    git remote add origin "$work/rollout.git"
+    git push -q -u origin HEAD
+    sync
+    sleep 3
+    measured 'rollout: plan of one site' "$trueup" plan --site site-0500
+    one=$(cat "$work/time")
+    measured 'rollout: plan of 3500 sites' "$trueup" rollout plan fleet
+    ratio "$one" "$(cat "$work/time")"
+    measured 'rollout: next, which begins one site' "$trueup" rollout next fleet
+    measured 'rollout: next, with nothing due' "$trueup" rollout next fleet
+    ratio "$one" "$(cat "$work/time")"
+    measured 'rollout: status' "$trueup" rollout status fleet
+}
+
 terraform_beside() {
     mkdir -p "$work/terraform"
     cd "$work/terraform"
@@ -197,7 +220,7 @@ work=$(cd "$work" && pwd)
 for what in "$@"; do
     cd "$work"
     case $what in
-    groups | substitutions | reports | sites) "$what" ;;
+    groups | substitutions | reports | sites | rollout) "$what" ;;
     terraform) ! command -v terraform >/dev/null || terraform_beside ;;
     *) sizes "$what" ;;
     esac

@@ -229,6 +229,9 @@ impl Schedule<'_> {
 
     /// Why the run is halted, where it is.
     pub(super) fn halt(&self) -> Option<Arc<str>> {
+        if let Some(unhealthy) = &self.unhealthy {
+            return Some(unhealthy.clone());
+        }
         let most = self.plan.options.max_failures.filter(|_| self.halted)?;
         Some(format!("more than {most} nodes failed").into())
     }

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::design::{NodeDesign, NodeName};
 use crate::plan::Plan;
 use crate::run::Durations;
-use crate::step::StepKind;
+use crate::step::{SOAK_SLACK, StepKind};
 
 /// The values that a typical duration stands for, in percent of it: it says as little as five recorded ones.
 const SPREAD: [u64; 5] = [60, 80, 100, 130, 180];
@@ -64,6 +64,7 @@ fn values(
     let facts = kind.facts();
     let mut values = match (recorded.of(kind, profile), declared) {
         _ if !facts.touches_world() => vec![0],
+        _ if kind == StepKind::Soak => vec![timeout.saturating_sub(SOAK_SLACK) * 1000],
         (Some(recorded), _) => recorded.to_vec(),
         (None, Some(declared)) => vec![declared.as_millis().try_into().unwrap_or(u64::MAX)],
         (None, None) => SPREAD.map(|percent| facts.typical * 10 * percent).to_vec(),

@@ -55,6 +55,8 @@ pub(super) struct Schedule<'a> {
     pub(super) site_failed: Option<Arc<str>>,
     /// Too many nodes failed: nothing more is begun.
     pub(super) halted: bool,
+    /// The problem in a soak, after which nothing more is begun.
+    pub(super) unhealthy: Option<Arc<str>>,
     /// Whether anything but nodes and groups failed.
     pub(super) step_failed: bool,
     /// One lane a group, and the last for all else.
@@ -96,6 +98,7 @@ impl<'a> Schedule<'a> {
             why_not: FxHashMap::default(),
             site_failed: None,
             halted: false,
+            unhealthy: None,
             step_failed: false,
             lanes: vec![Lane::default(); plan.groups.len() + 1],
             busy_lanes: BTreeSet::new(),

@@ -93,6 +93,7 @@ impl Dispatcher<'_> {
         let mut step = self.plan.steps[index].clone();
         let timeout = self.time_of(&step);
         step.timeout = timeout;
+        self.soak_those_that_came_back(&mut step);
         let mut notes = self.taken_before(index);
         notes.extend(self.notes.get(&index).into_iter().flatten().cloned());
         Runner {
@@ -116,6 +117,22 @@ impl Dispatcher<'_> {
             gate: None,
             attempted: false,
             is_decided: false,
+        }
+    }
+
+    /// Lets a soak watch the nodes that have come back: those that have not are for the criteria of their group.
+    fn soak_those_that_came_back(&self, step: &mut Step) {
+        let Some(parameters) = &mut step.parameters else {
+            return;
+        };
+        if parameters.soak.is_none() {
+            return;
+        }
+        let nodes = self.schedule.tally.nodes.iter();
+        let back = nodes.filter(|node| node.view.achieved.has(StepKind::AwaitReady));
+        let back: BTreeSet<&NodeName> = back.map(|node| &node.name).collect();
+        if let Some(soak) = &mut Arc::make_mut(parameters).soak {
+            soak.nodes.retain(|node| back.contains(node));
         }
     }
 

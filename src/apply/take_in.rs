@@ -73,6 +73,12 @@ impl Schedule<'_> {
     ) {
         if let StepOutcome::Failed { message } | StepOutcome::Unknown { message } = outcome {
             let subject = kind.facts().subject;
+            if kind == StepKind::Soak {
+                let id = &self.plan.steps[index].id;
+                let why = format!("`{id}`: {message}");
+                self.unhealthy.get_or_insert(why.into());
+                self.halted = true;
+            }
             match (subject, self.group_of(index)) {
                 (KindSubject::Site, _) if kind.facts().touches_world() => {
                     let reason = format!("`{kind}` failed: {message}");

@@ -22,6 +22,7 @@ mod remediation;
 pub(crate) mod retry;
 mod secret;
 mod site;
+mod soak;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -250,6 +251,19 @@ pub trait Cluster: Send + Sync {
     fn node<'a>(&'a self, _node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
         let text = "this site has no cluster with Kubernetes nodes";
         Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
+    }
+
+    /// The pods of namespaces that crash again and again, in words; of a simulated cluster those of some nodes.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be listed.
+    fn crashing<'a>(
+        &'a self,
+        _namespaces: &'a [Arc<str>],
+        _nodes: &'a BTreeSet<NodeName>,
+    ) -> Pending<'a, Result<Vec<String>, ActError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Tells from outside how far a step is.

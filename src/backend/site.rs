@@ -7,7 +7,7 @@ use super::BackendContext;
 use super::hardware::sim::{Simulators, SiteClock, taking_part};
 use super::{
     ActError, Clock, Cluster, Error, Hardware, Look, Order, Pending, Probe, cluster, hardware,
-    remediation,
+    remediation, soak,
 };
 use crate::design::{NodeDesign, NodeName, name_problem};
 use crate::guard::Guarded;
@@ -279,6 +279,10 @@ impl Hardware for Backends {
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
+        // A soak that was interrupted begins anew.
+        if order.step.id.kind == StepKind::Soak {
+            return Box::pin(std::future::ready(Probe::NotBegun));
+        }
         match (self.actor(order), &self.cluster) {
             (Actor::Cluster, Some(cluster)) => cluster.probe(order),
             (Actor::Cluster, None) => Box::pin(async { Probe::Ambiguous(Arc::from(NO_CLUSTER)) }),
@@ -301,6 +305,9 @@ impl Hardware for Backends {
     }
 
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
+        if order.step.id.kind == StepKind::Soak {
+            return Box::pin(soak::hold(order, self.cluster.as_deref()));
+        }
         match (self.actor(order), &self.cluster) {
             (Actor::Cluster, Some(cluster)) => cluster.act(order),
             (Actor::Cluster, None) => {
@@ -319,14 +326,15 @@ impl Hardware for Backends {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn node(uid: &str) -> ClusterNode {
+    pub(in crate::backend) fn node(uid: &str) -> ClusterNode {
         ClusterNode {
             uid: Arc::from(uid),
             ready: true,
             unschedulable: false,
+            maintenance: None,
             cordoned_by: None,
             labels: crate::observed::Labels::default(),
             kept_labels: Arc::default(),

@@ -98,6 +98,31 @@ pub(super) fn most<'s, 'a>(
     )
 }
 
+/// Two machines that can be away at the same time though they may not.
+pub(super) enum Pair {
+    /// They are too many to tell.
+    NotProven,
+    /// These, by number.
+    Together(usize, usize),
+}
+
+/// The first two of some machines that can be away at the same time and that `is_wrong` keeps apart.
+pub(super) fn pair(
+    view: &View<'_>,
+    some: &[&Away<'_>],
+    is_wrong: impl Fn(usize, usize) -> bool,
+) -> Option<Pair> {
+    if some.len() > MOST {
+        return Some(Pair::NotProven);
+    }
+    let before = order(view, some, false);
+    let is_ordered = |one, other| has(&before[one], other) || has(&before[other], one);
+    let pairs = (0..some.len()).flat_map(|one| (0..one).map(move |other| (other, one)));
+    let mut wrong =
+        pairs.filter(|(one, other)| is_wrong(*one, *other) && !is_ordered(*one, *other));
+    wrong.next().map(|(one, other)| Pair::Together(one, other))
+}
+
 /// A largest antichain of an order, in which each one has those before it.
 fn largest(before: &[Bits]) -> Vec<usize> {
     let count = before.len();

@@ -7,7 +7,7 @@ use super::view::View;
 use crate::design::{HardwareSetting, NodeDesign, Section};
 use crate::document::Node;
 use crate::plan::{Action, ChangeKind};
-use crate::step::StepKind;
+use crate::step::{SOAK_SLACK, StepKind};
 
 /// A change is one of a node that is in the design, or has left it: only what has left is torn down for good by an update.
 pub(super) fn change(view: &View<'_>, found: &mut Found<'_, '_>) {
@@ -44,6 +44,7 @@ pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
                 .clear_labels_timeout
                 .unwrap_or(own.clear_labels_timeout),
             StepKind::RemoveEtcd => flags.remove_etcd_timeout.unwrap_or(own.remove_etcd_timeout),
+            StepKind::Soak => guards.policy.soak.seconds.saturating_add(SOAK_SLACK),
             StepKind::CheckEtcd => flags.etcd_ready_timeout.unwrap_or(own.etcd_ready_timeout),
             // Their times follow from states of the machine, or they have none.
             StepKind::StartGroup

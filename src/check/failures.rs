@@ -1,10 +1,13 @@
 //! Failures: each wave stands behind a check at the act, and none begins over what a cluster stands on.
 
+use std::collections::BTreeSet;
+
 use super::away;
 use super::interval::Away;
 use super::limits::is_control_plane;
 use super::rule::Found;
 use super::view::View;
+use crate::plan::Action;
 use crate::step::{StepKind, Wait};
 
 /// The wave for whose success a step waits: by itself, or by the steps of its node before it.
@@ -51,6 +54,47 @@ pub(super) fn behind_a_check(view: &View<'_>, found: &mut Found<'_, '_>) {
             let steps = first.iter().flat_map(|away| away.firsts.iter().copied());
             found.add(steps, "the first wave is to be one machine");
         }
+    }
+}
+
+/// Where the guards have a soak, each wave behind another one waits for the success of that one's soak, which is as long and
+/// watches as much as they say.
+pub(super) fn soaks(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(guards) = view.guards() else { return };
+    let policy = &guards.policy.soak;
+    let is_about = matches!(view.plan.request.action, Action::Update | Action::Redeploy);
+    if policy.seconds == 0 || !is_about {
+        return;
+    }
+    let soaks: Vec<usize> = view.of_kind(StepKind::Soak).collect();
+    for soak in &soaks {
+        let terms = view.parameters(*soak).and_then(|all| all.soak.as_deref());
+        let is_kept = terms.is_some_and(|terms| {
+            let watched: BTreeSet<_> = terms.namespaces.iter().cloned().collect();
+            let clusters = guards.etcd_clusters.iter();
+            let mut wanted = clusters.map(|each| (&each.name, each.minimum_healthy));
+            terms.seconds >= policy.seconds
+                && watched.is_superset(&policy.namespaces)
+                && wanted.all(|(name, most)| terms.etcd.get(name) >= Some(&most))
+        });
+        if !is_kept {
+            found.add([*soak], "is shorter, or watches less, than the guards say");
+        }
+    }
+    let waves: Vec<usize> = view.of_kind(StepKind::StartWave).collect();
+    for pair in waves.windows(2) {
+        let own = soaks.iter().find(|soak| (pair[0]..pair[1]).contains(*soak));
+        if own.is_none_or(|soak| !view.is_after(pair[1], *soak, Wait::Success)) {
+            found.add(
+                [pair[1]],
+                "does not wait for the soak of the wave before it",
+            );
+        }
+    }
+    if let Some(last) = waves.last()
+        && !soaks.iter().any(|soak| soak > last)
+    {
+        found.add([*last], "has no soak behind it");
     }
 }
 

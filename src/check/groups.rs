@@ -97,6 +97,7 @@ pub(super) fn inside(view: &View<'_>, found: &mut Found<'_, '_>) {
                 view.kind(*at),
                 StepKind::Deploy
                     | StepKind::Service
+                    | StepKind::Soak
                     | StepKind::AwaitReady
                     | StepKind::PowerOn
                     | StepKind::Relabel

@@ -34,7 +34,7 @@ pub(super) const fn facts_of(kind: StepKind) -> KindFacts {
         S::VerifySite | S::CriticalCheck | S::Tag => (Place::Site, E::None, false, false),
         S::PrepareSite => (Place::Site, E::Reversible, false, false),
         S::StartGroup | S::GatePrepared | S::GateDeployed => (Place::Group, E::None, false, false),
-        S::StartWave => (Place::Wave, E::None, false, false),
+        S::StartWave | S::Soak => (Place::Wave, E::None, false, false),
         S::CheckEtcd => (Place::NodeOrSite, E::None, false, false),
         S::Record | S::Adopt | S::Rename | S::Forget | S::AcceptIdentity | S::AcceptDifferences => {
             (Place::Node, E::None, false, false)
@@ -82,6 +82,7 @@ const fn rung_of(kind: StepKind) -> Rung {
         | S::Tag
         | S::StartGroup
         | S::StartWave
+        | S::Soak
         | S::GatePrepared
         | S::GateDeployed
         | S::CheckEtcd

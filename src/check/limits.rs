@@ -10,7 +10,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::interval::Away;
 use super::view::View;
-use crate::design::{Guards, NodeDesign, NodeName, Share, SuccessCriteria};
+use std::sync::Arc;
+
+use crate::design::{FailureDomain, Guards, NodeDesign, NodeName, Share, SuccessCriteria};
 use crate::guard::{CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, PARALLELISM, REMEDIATIONS};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
@@ -52,6 +54,31 @@ pub(super) fn is_control_plane(guards: &Guards, node: &NodeDesign) -> bool {
     tagged || labelled || members.any(|member| member.node == node.name)
 }
 
+/// The failure domains of a machine, those of another revision among them; one without any is in a domain of its own.
+pub(super) fn domains_of(guards: &Guards, node: &NodeDesign) -> Vec<BTreeSet<String>> {
+    let domains = &guards.policy.failure_domains;
+    let moved = domains.elsewhere.get(&node.name);
+    let of = |by: &FailureDomain| {
+        let own: Option<&Arc<str>> = match by {
+            FailureDomain::Rack => node.rack.as_ref(),
+            FailureDomain::Label(label) => node.labels.get(label),
+        };
+        let moved = moved.into_iter().flatten();
+        let moved = moved.filter(|(other, _)| *other == *by);
+        let moved = moved.map(|(_, value)| value);
+        let mut values: BTreeSet<String> = own
+            .into_iter()
+            .chain(moved)
+            .map(|value| format!("={value}"))
+            .collect();
+        if values.is_empty() {
+            values.insert(node.name.to_string());
+        }
+        values
+    };
+    domains.by.iter().map(of).collect()
+}
+
 /// Where the number of a limit comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -66,12 +93,18 @@ struct Numbers {
     percent: Option<u32>,
     one_of_control_plane: bool,
     defaults: bool,
+    /// Whether failure domains stand in place of the ten, and of the quarter of a group that is in several.
+    by_domain: bool,
 }
 
 impl Numbers {
     fn of(view: &View<'_>, guards: &Guards) -> Self {
         let options = &view.plan.options;
         let policy = &guards.policy.max_unavailable;
+        let domains = &guards.policy.failure_domains;
+        let by_domain = !domains.by.is_empty()
+            && !domains.with_default_width
+            && view.plan.request.action != Action::Remediate;
         let flag = if view.plan.request.action == Action::Remediate {
             let at_once = options.remediation.max_at_once;
             let at_once = at_once.or(guards.policy.remediation.max_at_once);
@@ -85,12 +118,14 @@ impl Numbers {
                 percent: None,
                 one_of_control_plane: false,
                 defaults: false,
+                by_domain,
             },
             Some(Share::Percent(percent)) => Self {
                 total: None,
                 percent: Some(percent),
                 one_of_control_plane: true,
                 defaults: false,
+                by_domain,
             },
             None => Self {
                 total: policy.total,
@@ -98,12 +133,18 @@ impl Numbers {
                 one_of_control_plane: policy.total.is_none() || policy.defaults.control_plane,
                 defaults: policy.total.is_none() && policy.percent.is_none()
                     || policy.defaults.others,
+                by_domain,
             },
         }
     }
 
     /// How many machines of a group may be away together; one at least.
-    fn of_group(&self, nodes: usize, criteria: &SuccessCriteria) -> Option<(usize, bool)> {
+    fn of_group(
+        &self,
+        nodes: usize,
+        criteria: &SuccessCriteria,
+        has_quarter: bool,
+    ) -> Option<(usize, bool)> {
         let share = self
             .percent
             .map(|percent| nodes * percent.min(100) as usize / 100);
@@ -114,7 +155,10 @@ impl Numbers {
             let wanted = (percent * nodes).div_ceil(100) as u64;
             let left = (nodes as u64).saturating_sub(wanted.max(minimum));
             let left = left.min(criteria.maximum_failed_nodes.unwrap_or(u64::MAX));
-            nodes.div_ceil(4).min(left as usize)
+            match has_quarter {
+                true => nodes.div_ceil(4).min(left as usize),
+                false => left as usize,
+            }
         });
         let most = share.into_iter().chain(default).min()?;
         Some((most.max(1), share != Some(most)))
@@ -157,7 +201,7 @@ pub(super) fn all<'s, 'a>(
                     Kind::ControlPlane,
                 );
             }
-            false if numbers.defaults => {
+            false if numbers.defaults && !numbers.by_domain => {
                 add(
                     "outside the control plane".to_owned(),
                     PARALLELISM,
@@ -182,13 +226,14 @@ pub(super) fn all<'s, 'a>(
             }
         }
     }
-    by_group(view, &numbers, away, &mut add);
+    by_group(view, guards, &numbers, away, &mut add);
     limits.into_values().collect()
 }
 
 /// Adds the limits by deployment group.
 fn by_group<'s, 'a>(
     view: &View<'a>,
+    guards: &Guards,
     numbers: &Numbers,
     away: &'s [Away<'a>],
     add: &mut impl FnMut(String, usize, &'s Away<'a>, Kind),
@@ -216,7 +261,15 @@ fn by_group<'s, 'a>(
             .filter(|node| !retired.by_entry.contains(*node))
             .collect();
         let count = planned.map_or(selected.len(), |planned| planned.nodes.len());
-        let Some((most, is_default)) = numbers.of_group(count, &group.success_criteria) else {
+        let has_quarter = !numbers.by_domain || {
+            let nodes = selected
+                .iter()
+                .filter_map(|name| view.designed(name.as_str()));
+            let domains: BTreeSet<_> = nodes.map(|node| domains_of(guards, node)).collect();
+            domains.len() < 2
+        };
+        let criteria = &group.success_criteria;
+        let Some((most, is_default)) = numbers.of_group(count, criteria, has_quarter) else {
             continue;
         };
         let kind = if is_default {

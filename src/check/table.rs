@@ -49,7 +49,9 @@ rules! {
     quorum::quorum: "check-quorum", Interleaving, Site, "whichever members are away together, each etcd cluster keeps its quorum and its threshold";
     interleaving::control_plane: "check-control-plane", Interleaving, Site, "one machine of the control plane is away at a time";
     interleaving::within_limits: "check-limits", Interleaving, Site, "no more machines of a site, group, rack or tag are away together than the guards allow";
+    interleaving::in_one_domain: "check-failure-domains", Interleaving, Site, "machines that are away together are in one failure domain of each kind";
     failures::back_before: "check-back-before", Failures, Site, "no wave starts before what a cluster stands on is back";
+    failures::soaks: "check-soak", Failures, Site, "each wave stands behind the soak of the one before it";
     guards::protected: "check-protected", Guards, Site, "no protected machine is taken away";
     world::retired: "check-retired", World, Site, "a retired machine is left alone";
     blast::radius: "check-blast-radius", Guards, Site, "what reaches more than one commit may is shown with it";

@@ -1,4 +1,4 @@
-//! `trueup export`: a saved plan, or the plans of all sites, for the engine that is to run them.
+//! `trueup export`: a saved plan, the plans of all sites, or a rollout, for the engine that is to run them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,10 +15,11 @@ use crate::diagnostic::nearest;
 use crate::plan::PartKind;
 use crate::report;
 use crate::report::airflow::{
-    AirflowOptions, QueueKey, SitesOptions, dag, file_name, plan_file_name, sites_dag,
+    AirflowOptions, QueueKey, RolloutOptions, SitesOptions, dag, file_name, plan_file_name,
+    rollout_dag, sites_dag,
 };
 use crate::repository::{Repository, replace_file};
-use crate::workflow::saved_plan_with_file;
+use crate::workflow::{check_rollout_name, saved_plan_with_file};
 
 /// The file of the DAG of all sites.
 const SITES_FILE: &str = "trueup-sites.py";
@@ -29,14 +30,17 @@ pub(super) struct ExportCommand {
     #[arg(value_enum)]
     engine: Engine,
     /// A plan that `trueup plan -o FILE` saved
-    #[arg(value_name = "PLAN", required_unless_present = "all_sites")]
+    #[arg(value_name = "PLAN", required_unless_present_any = ["all_sites", "rollout"])]
     plan: Option<PathBuf>,
     /// Instead of a plan: one that plans all sites of the repository and reports what differs
     #[arg(long, conflicts_with_all = ["plan", "nodes_per_part", "pushes_per_minute"])]
     all_sites: bool,
-    /// When all sites are planned: a cron expression, or a word such as `@hourly`
-    #[arg(long, value_name = "WHEN", default_value = "@daily", value_parser = schedule, conflicts_with = "plan")]
-    schedule: String,
+    /// Instead of a plan: one that calls `trueup rollout next` until all sites of this rollout are proven
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["plan", "all_sites", "nodes_per_part", "pushes_per_minute", "workers", "max_tasks"])]
+    rollout: Option<String>,
+    /// When all sites are planned, or a rollout begins: a cron expression, or a word such as `@hourly` [default: `@daily`; a rollout: when its DAG is triggered]
+    #[arg(long, value_name = "WHEN", value_parser = schedule, conflicts_with = "plan")]
+    schedule: Option<String>,
     /// Folder for the DAG, and the plan beside it; it is created if it does not exist
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
@@ -113,6 +117,23 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
     let repository = context.repository().ok();
     let files = Files { repository, folder };
     let mut text = String::new();
+    if let Some(name) = &command.rollout {
+        check_rollout_name(name)?;
+        let options = RolloutOptions {
+            name: name.clone(),
+            schedule: command.schedule.clone(),
+            pool: command.pool.clone(),
+            queue: command.only_queue("--rollout")?,
+        };
+        rollout_dag(&mut text, &options)?;
+        let file = format!("trueup-rollout-{name}.py");
+        files.write(&file, text.as_bytes())?;
+        context.printer.tell(&format!(
+            "Wrote `{file}` to `{}`: each run of it calls `trueup rollout next {name}` until all sites are proven",
+            command.out.display(),
+        ));
+        return Ok(0);
+    }
     let Some(plan) = &command.plan else {
         let options = command.sites_options()?;
         sites_dag(&mut text, &options)?;
@@ -167,18 +188,23 @@ impl ExportCommand {
     }
 
     fn sites_options(&self) -> Result<SitesOptions, Failure> {
-        let other = self.queue.iter().find(|(key, _)| *key != QueueKey::All);
-        if other.is_some() {
-            let message = "`--queue` has only `all=NAME` with `--all-sites`";
-            return Err(Failure::new(FailureKind::Usage, message));
-        }
+        let schedule = self.schedule.as_deref().unwrap_or("@daily");
         Ok(SitesOptions {
-            schedule: self.schedule.clone(),
+            schedule: schedule.to_owned(),
             shares: self.size.shares(),
             workers: self.workers,
             pool: self.pool.clone(),
-            queue: self.queue.last().map(|(_, name)| name.clone()),
+            queue: self.only_queue("--all-sites")?,
         })
+    }
+
+    /// The queue of all tasks, the only one that a DAG has that is made with `flag`.
+    fn only_queue(&self, flag: &str) -> Result<Option<String>, Failure> {
+        if self.queue.iter().any(|(key, _)| *key != QueueKey::All) {
+            let message = format!("`--queue` has only `all=NAME` with `{flag}`");
+            return Err(Failure::new(FailureKind::Usage, message));
+        }
+        Ok(self.queue.last().map(|(_, name)| name.clone()))
     }
 }
 

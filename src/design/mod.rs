@@ -13,6 +13,7 @@ mod cluster;
 mod digests;
 mod disruption;
 mod exposed;
+mod failure_domain;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod guards;
@@ -39,6 +40,7 @@ pub mod schema;
 mod section;
 mod selector;
 mod shared;
+mod soak;
 mod strategy;
 mod ticket;
 mod time_zone;
@@ -59,6 +61,7 @@ pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
 pub use disruption::{BlastRadius, DisruptionPolicy};
+pub use failure_domain::{FailureDomain, FailureDomains};
 pub use guards::{Documented, GuardOrigin, Guards};
 pub use hardware::{FirmwareTerms, HardwareSetting, HardwareValue};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
@@ -74,6 +77,7 @@ pub use rules::Size;
 pub(crate) use rules::{node_name_problem, sharing_controllers};
 pub use schema::SchemaCache;
 pub use section::{Class, Rung, Section};
+pub use soak::SoakPolicy;
 pub use strategy::DEFAULT_STRATEGY;
 pub use ticket::{NoTicket, Ticket};
 pub use time_zone::SiteTimeZone;
@@ -495,6 +499,10 @@ pub struct Policy {
     pub unverified: Vec<Selector>,
     /// Most nodes out of service at the same time.
     pub max_unavailable: MaxUnavailable,
+    /// The failure domains: machines out of service together are in one of each kind.
+    pub failure_domains: FailureDomains,
+    /// The soak behind each wave.
+    pub soak: SoakPolicy,
     /// The time zone of its windows and days.
     pub time_zone: SiteTimeZone,
     /// When changes may be made: in a window of each list, one for each revision that has a say; none: always.

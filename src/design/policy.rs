@@ -7,10 +7,10 @@ use super::approvals::{ApprovalPolicy, BreakGlassPolicy};
 use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
-    BackendKind, Backends, BlastRadius, CleaningPolicy, DefaultLimits, DisruptionPolicy, Guards,
-    HardwareBackend, IgnoredChanges, JoinMode, MaintenanceWindow, MaxUnavailable, NodeName,
-    RedeployPolicy, RemediationPolicy, Retirement, Selector, Share, SiteTimeZone, WindowList,
-    WipePolicy, kind,
+    BackendKind, Backends, BlastRadius, CleaningPolicy, DefaultLimits, DisruptionPolicy,
+    FailureDomains, Guards, HardwareBackend, IgnoredChanges, JoinMode, MaintenanceWindow,
+    MaxUnavailable, NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, Share,
+    SiteTimeZone, SoakPolicy, WindowList, WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
 use crate::document::{Map, Node, Seconds};
@@ -113,6 +113,8 @@ fn read_policy(data: &Node, guards: &mut Guards) {
             elsewhere: BTreeMap::new(),
         };
     }
+    policy.failure_domains = FailureDomains::read(data);
+    policy.soak = SoakPolicy::read(data);
     let windows: Vec<_> = items(data, "maintenance_windows")
         .iter()
         .filter_map(|window| {

@@ -89,6 +89,34 @@ pub(super) fn max_unavailable(guards: &mut Guards, design: &Design, revision: &D
     };
 }
 
+/// The domains of both; where one has none, the default width of waves holds beside those of the other.
+pub(super) fn failure_domains(guards: &mut Guards, design: &Design, revision: &Documented) {
+    let other = &revision.guards.policy.failure_domains;
+    let domains = &mut guards.policy.failure_domains;
+    domains.with_default_width = domains.holds_default_width() || other.holds_default_width();
+    for (name, node) in &revision.nodes {
+        let Some(now) = design.nodes.get(name) else {
+            continue;
+        };
+        let moved = other.by.iter().filter(|by| by.of(node) != by.of(now));
+        let moved: Vec<_> = moved
+            .filter_map(|by| Some((by.clone(), by.of(node)?.clone())))
+            .collect();
+        if !moved.is_empty() {
+            let elsewhere = domains.elsewhere.entry(name.clone()).or_default();
+            elsewhere.extend(moved);
+        }
+    }
+    domains.by.extend(other.by.iter().cloned());
+}
+
+/// The longer soak, in which the namespaces of both are watched.
+pub(super) fn soak(guards: &mut Guards, _: &Design, other: &Documented) {
+    let (own, other) = (&mut guards.policy.soak, &other.guards.policy.soak);
+    own.seconds = own.seconds.max(other.seconds);
+    own.namespaces.extend(other.namespaces.iter().cloned());
+}
+
 pub(super) fn parallelism(guards: &mut Guards, _: &Design, other: &Documented) {
     let (own, other) = (guards.policy.parallelism, other.guards.policy.parallelism);
     guards.policy.parallelism = least_with(own, other, super::PARALLELISM);

@@ -137,7 +137,7 @@ fn expected_parts(subject: &Subject<'_>) -> Value {
 }
 
 /// All guards.
-pub static TABLE: [Guard; 31] = [
+pub static TABLE: [Guard; 33] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -184,6 +184,39 @@ pub static TABLE: [Guard; 31] = [
             ("per_rack", Order::AtMost),
             ("by_tag", Order::Each(&Order::AtMost)),
             ("tagged", Order::Each(&Order::AtLeastThese)),
+        ]),
+    },
+    Guard {
+        name: "failure_domains",
+        fields: &[(kind::POLICY, "failure_domains")],
+        join: Join::Both(join::failure_domains),
+        value: |subject| {
+            let domains = &subject.guards.policy.failure_domains;
+            let by: Vec<String> = domains.by.iter().map(ToString::to_string).collect();
+            match (by.is_empty(), domains.holds_default_width()) {
+                (true, true) => Value::Null,
+                (_, is_held) => json!({"domains": by, "wider_than_default": !is_held}),
+            }
+        },
+        order: Order::Fields(&[
+            ("domains", Order::AtLeastThese),
+            ("wider_than_default", Order::Licence),
+        ]),
+    },
+    Guard {
+        name: "soak",
+        fields: &[(kind::POLICY, "soak")],
+        join: Join::Both(join::soak),
+        value: |subject| {
+            let soak = &subject.guards.policy.soak;
+            match soak.seconds {
+                0 => Value::Null,
+                seconds => json!({"seconds": seconds, "namespaces": soak.namespaces}),
+            }
+        },
+        order: Order::Fields(&[
+            ("seconds", Order::AtLeast),
+            ("namespaces", Order::AtLeastThese),
         ]),
     },
     Guard {

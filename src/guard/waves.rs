@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::criteria;
-use crate::design::{DefaultLimits, Guards, NodeDesign, NodeName, Share, SuccessCriteria};
+use crate::design::{DefaultLimits, Design, Guards, NodeDesign, NodeName, Share, SuccessCriteria};
 
 /// Labels by which a machine is one of the control plane, whatever their value but `disabled` and `false`.
 pub const CONTROL_PLANE_LABELS: [&str; 5] = [
@@ -82,6 +82,8 @@ pub enum WaveReason {
     Ten,
     /// A quarter of the group.
     Quarter,
+    /// The machines of one failure domain.
+    FailureDomain,
     /// More failures than the group's success criteria leave.
     Criteria,
     /// The quorum of an etcd cluster.
@@ -116,7 +118,8 @@ pub struct GroupSize<'a> {
 /// The flag, else the policy's total, else one machine of the control plane (by [`is_control_plane`], or as a member
 /// of an etcd cluster) and of the others ten, a quarter of each group, and what the group's criteria leave. A share in
 /// place of a number is of each group. The policy's limits by rack and tag hold beside any of these, and so does the
-/// number of healthy members of each etcd cluster.
+/// number of healthy members of each etcd cluster. Machines that go together are in one failure domain of each kind, where the
+/// policy names some; these replace the ten, and the quarter of a group that is in several.
 #[derive(Debug)]
 pub struct WaveLimits<'a> {
     guards: &'a Guards,
@@ -126,6 +129,10 @@ pub struct WaveLimits<'a> {
     share: Option<(Share, WaveReason)>,
     /// The defaults that hold: of the control plane, of all others and of groups.
     defaults: DefaultLimits,
+    /// Whether the ten and the quarter are among them.
+    has_default_width: bool,
+    /// Whether machines that go together are in one failure domain.
+    has_domains: bool,
     /// By node, the clusters of which it is a member, each with the members that it can lose.
     clusters: FxHashMap<&'a str, Vec<(&'a str, usize)>>,
     /// By node, the groups that hold it, each with the machines that it can lose.
@@ -161,6 +168,7 @@ impl<'a> WaveLimits<'a> {
             }
         }
         let policy = &guards.policy.max_unavailable;
+        let domains = &guards.policy.failure_domains;
         let (total, share, reason) = match flag {
             Some(flag) => (flag.as_number(), flag.as_percent(), WaveReason::Flag),
             None => (policy.total, policy.percent, WaveReason::Policy),
@@ -179,6 +187,8 @@ impl<'a> WaveLimits<'a> {
             guards,
             total: total.map(|most| WaveSize { most, reason }),
             share: share.map(|share| (Share::Percent(share), reason)),
+            has_default_width: defaults.others && domains.holds_default_width(),
+            has_domains: !domains.by.is_empty(),
             defaults,
             clusters,
             groups: FxHashMap::default(),
@@ -187,18 +197,26 @@ impl<'a> WaveLimits<'a> {
         }
     }
 
+    /// Drops the failure domains, for what brings back machines that are down already.
+    #[must_use]
+    pub const fn without_domains(mut self) -> Self {
+        self.has_domains = false;
+        self
+    }
+
     /// Adds the groups that hold the machines that the limits are asked about.
     #[must_use]
     pub fn with_groups(
         mut self,
         groups: impl IntoIterator<Item = GroupSize<'a>>,
         machines: &FxHashSet<&NodeName>,
+        design: &Design,
     ) -> Self {
         if machines.is_empty() || (self.share.is_none() && !self.defaults.others) {
             return self;
         }
         for group in groups {
-            let size = self.size_of(group);
+            let size = self.size_of(group, design);
             for node in group.nodes.iter().filter(|node| machines.contains(node)) {
                 let of_node = self.groups.entry(node.as_str()).or_default();
                 of_node.push((group.name, size));
@@ -208,7 +226,7 @@ impl<'a> WaveLimits<'a> {
     }
 
     /// How many machines of a group may be out of service together; one at least.
-    fn size_of(&self, group: GroupSize<'_>) -> WaveSize {
+    fn size_of(&self, group: GroupSize<'_>, design: &Design) -> WaveSize {
         let size = |most: usize, reason| WaveSize {
             most: most.max(1),
             reason,
@@ -218,13 +236,25 @@ impl<'a> WaveLimits<'a> {
             .share
             .map(|(share, reason)| size(share.of(nodes), reason));
         let default = self.defaults.others.then(|| {
-            let quarter = size(nodes.div_ceil(4), WaveReason::Quarter);
             let left = criteria::may_fail(group.criteria, nodes);
-            quarter.min(size(left, WaveReason::Criteria))
+            let left = size(left, WaveReason::Criteria);
+            match self.has_default_width || !self.is_in_several_domains(group, design) {
+                true => left.min(size(nodes.div_ceil(4), WaveReason::Quarter)),
+                false => left,
+            }
         });
         let all = share.into_iter().chain(default);
         all.min()
             .unwrap_or_else(|| size(nodes, WaveReason::Quarter))
+    }
+
+    /// Whether a group is in more than one failure domain, so that without one of them others are left.
+    fn is_in_several_domains(&self, group: GroupSize<'_>, design: &Design) -> bool {
+        let nodes = group.nodes.iter();
+        let nodes = nodes.filter_map(|name| design.nodes.get(name));
+        let mut domains = nodes.map(|node| self.domain_of(node));
+        let first = domains.next();
+        domains.any(|domain| first.as_ref() != Some(&domain))
     }
 
     /// The limits that are about a machine, each with its number of places.
@@ -243,7 +273,7 @@ impl<'a> WaveLimits<'a> {
             true if self.defaults.control_plane => {
                 result.push((About::ControlPlane, CONTROL_PLANE));
             }
-            false if self.defaults.others => result.push((About::Others, OTHERS)),
+            false if self.has_default_width => result.push((About::Others, OTHERS)),
             true | false => {}
         }
         let elsewhere = policy.elsewhere.get(&node.name);
@@ -355,6 +385,13 @@ impl<'a> WaveLimits<'a> {
         }
         let limits = widest.iter().flat_map(|node| self.about(node));
         let limits = limits.map(|(about, limit)| (self.left(about, limit), limit.reason));
+        let domain = widest.first().and_then(|node| self.domain_of(node));
+        let of_domain = domain.map(|domain| {
+            let all = waves.iter().flatten().map(|node| self.domain_of(node));
+            let count = all.filter(|own| own.as_ref() == Some(&domain)).count();
+            (count, WaveReason::FailureDomain)
+        });
+        let limits = limits.chain(of_domain);
         let (wide, narrow): (Vec<_>, Vec<_>) =
             limits.partition(|(places, _)| *places >= widest.len());
         let (_, reason) = wide
@@ -367,6 +404,49 @@ impl<'a> WaveLimits<'a> {
         })
     }
 
+    /// The domain of each machine, and the machines of a domain behind the first of them.
+    fn by_domain<'n>(
+        &self,
+        nodes: impl IntoIterator<Item = &'n NodeDesign>,
+    ) -> Vec<(Option<String>, &'n NodeDesign)> {
+        let nodes = nodes.into_iter().map(|node| (self.domain_of(node), node));
+        let mut nodes: Vec<_> = nodes.collect();
+        if !self.has_domains {
+            return nodes;
+        }
+        let mut places: FxHashMap<Option<String>, usize> = FxHashMap::default();
+        for (domain, _) in &nodes {
+            let next = places.len();
+            places.entry(domain.clone()).or_insert(next);
+        }
+        nodes.sort_by_key(|(domain, _)| places[domain]);
+        nodes
+    }
+
+    /// The failure domains of a machine as one word; machines with the same one may go together.
+    fn domain_of(&self, node: &NodeDesign) -> Option<String> {
+        let domains = &self.guards.policy.failure_domains;
+        if !self.has_domains {
+            return None;
+        }
+        let elsewhere = domains.elsewhere.get(&node.name);
+        let words = domains.by.iter().map(|by| {
+            let others = elsewhere.into_iter().flatten();
+            let others = others.filter(|(other, _)| other == by);
+            let values: BTreeSet<&Arc<str>> = by
+                .of(node)
+                .into_iter()
+                .chain(others.map(|(_, value)| value))
+                .collect();
+            // A machine of no domain fails alone.
+            match values.is_empty() {
+                true => format!("{by} of {:?}", node.name.as_str()),
+                false => format!("{by} {values:?}"),
+            }
+        });
+        Some(words.collect::<Vec<_>>().join(", "))
+    }
+
     /// Puts machines into waves, in the order given; each wave keeps that order. With `canary` the
     /// first wave is one machine. A machine under a limit of 0 goes alone ([`Self::refusal`] refuses it
     /// before).
@@ -377,9 +457,15 @@ impl<'a> WaveLimits<'a> {
         canary: bool,
     ) -> Vec<Vec<&'n NodeDesign>> {
         let mut waves: Vec<Vec<&NodeDesign>> = Vec::new();
+        // The first wave of a failure domain is behind the last one of the domain before.
+        let (mut nodes, mut first) = (self.by_domain(nodes), 0);
+        let mut domain = nodes.first().and_then(|(domain, _)| domain.clone());
         let mut numbers: FxHashMap<(u8, String), usize> = FxHashMap::default();
         let mut places: Vec<Places> = Vec::new();
-        for node in nodes {
+        for (own, node) in nodes.drain(..) {
+            if own != domain {
+                (domain, first) = (own, waves.len());
+            }
             let mine: Vec<usize> = self
                 .about(node)
                 .into_iter()
@@ -390,7 +476,7 @@ impl<'a> WaveLimits<'a> {
                     })
                 })
                 .collect();
-            let mut wave = usize::from(canary && !waves.is_empty());
+            let mut wave = first.max(usize::from(canary && !waves.is_empty()));
             loop {
                 let free = mine
                     .iter()

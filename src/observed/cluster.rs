@@ -24,6 +24,9 @@ pub struct ClusterNode {
     /// The run that cordoned it, by its annotation; `None` where another actor did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned_by: Option<Arc<str>>,
+    /// The condition by which another maintainer tells that it is at work on it, such as `MaintenanceInProgress`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maintenance: Option<Arc<str>>,
     /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,

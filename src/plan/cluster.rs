@@ -74,6 +74,22 @@ fn takes_out(item: &Item<'_>) -> bool {
     takes && !leave.is_gone && !item.change.excluded
 }
 
+/// Blocks what would take a node away on which another maintainer is at work: the drain would refuse it.
+pub(super) fn leave_to_maintainers(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
+    for item in items.iter_mut().filter(|item| takes_out(item)) {
+        let Membership::In(node) = item.subject.membership else {
+            continue;
+        };
+        if let Some(condition) = &node.maintenance {
+            let reason = format!(
+                "another maintainer is at work on its node (condition `{condition}`), and ends that"
+            );
+            item.block(&reason, None);
+        }
+    }
+    items
+}
+
 /// Blocks what needs a right that is missing.
 pub(super) fn need_rights<'i>(
     mut items: Vec<Item<'i>>,

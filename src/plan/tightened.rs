@@ -197,13 +197,15 @@ mod tests {
     ];
 
     /// Guards of the revision that is applied, which a run goes through as its plan has them.
-    const AS_PLANNED: [&str; 9] = [
+    const AS_PLANNED: [&str; 11] = [
         "blast_radius",
         "break_glass",
         "clean_steps",
         "clean_steps_left_out",
+        "failure_domains",
         "groups",
         "ignore_changes",
+        "soak",
         "ticket",
         "times",
         "uncleaned",

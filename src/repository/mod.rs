@@ -32,6 +32,7 @@ mod pack;
 mod program;
 mod range;
 mod read;
+mod ref_list;
 mod refs;
 mod refusal;
 mod remote;

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::program::{Output, ProgramTimeout};
+use super::ref_list::RefList;
 use super::{CommitId, Error, ObjectId, Repository};
 use crate::threads::lock;
 
@@ -39,6 +40,8 @@ pub struct Remote<'a> {
     refuses_options: Arc<AtomicBool>,
     /// Commits that it was found not to have.
     gone: Arc<Mutex<BTreeSet<CommitId>>>,
+    /// The refs that it had at an instant, which answer what is asked for later.
+    listed: Option<Arc<RefList>>,
 }
 
 /// The files of a commit that are wanted.
@@ -136,6 +139,7 @@ impl Repository {
             lasts: false,
             refuses_options: Arc::default(),
             gone: Arc::default(),
+            listed: None,
         })
     }
 
@@ -150,6 +154,7 @@ impl Repository {
             lasts: false,
             refuses_options: Arc::default(),
             gone: Arc::default(),
+            listed: None,
         }
     }
 }
@@ -160,6 +165,37 @@ impl Remote<'_> {
     pub fn lasting(mut self) -> Self {
         self.lasts = true;
         self
+    }
+
+    /// The same remote as it is at this instant: its refs are listed once, the records of all sites are fetched at once, and
+    /// what is asked for later is answered from these. For a command that only reads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreachable`] with what git said.
+    pub fn listed(mut self) -> Result<Self, Error> {
+        self.begin();
+        let prefix = self.repository.ref_prefix()?;
+        let refs = self.list(&["refs/*"])?;
+        let copies = format!("refs/trueup-remotes/{}", self.name);
+        let is_new = |name: &str, id: ObjectId| -> Result<bool, Error> {
+            let site = name.strip_prefix(&*prefix);
+            let Some(site) = site.and_then(|rest| rest.strip_suffix("/state")) else {
+                return Ok(false);
+            };
+            Ok(self.repository.read_ref(&format!("{copies}{site}/state"))? != Some(id))
+        };
+        let mut news = false;
+        for (name, id) in &refs {
+            news = news || is_new(name, *id)?;
+        }
+        // By a pattern, since thousands of names are more than a command line takes.
+        if news && matches!(self.way, Way::Program(_)) {
+            let spec = format!("+{prefix}/*/state:{copies}/*/state");
+            self.fetch_specs(&[], &[&spec])?;
+        }
+        self.listed = Some(Arc::new(RefList::of(refs)));
+        Ok(self)
     }
 
     pub(super) fn repository(&self) -> &Repository {
@@ -194,6 +230,9 @@ impl Remote<'_> {
     }
 
     fn list(&self, names: &[&str]) -> Result<BTreeMap<String, ObjectId>, Error> {
+        if let Some(listed) = &self.listed {
+            return Ok(listed.among(names));
+        }
         // git matches the ends of names.
         let is_asked = |name: &str| {
             names.iter().any(|asked| {
@@ -235,6 +274,15 @@ impl Remote<'_> {
     ///
     /// [`Error::Unreachable`] with what git said.
     pub fn fetch(&self, refs: &[(&str, &str)]) -> Result<(), Error> {
+        if let Some(listed) = &self.listed {
+            let is_here = |(there, here): &(&str, &str)| {
+                let id = listed.get(there);
+                id.is_some() && self.repository.read_ref(here).ok().flatten() == id
+            };
+            if !self.repository.is_partial() && refs.iter().all(is_here) {
+                return Ok(());
+            }
+        }
         if let Way::Transport(transport) = &self.way {
             let known = transport.refs().map_err(|why| self.unreachable(why))?;
             for (there, here) in refs {

@@ -19,7 +19,7 @@ pub struct StepId {
     pub group: Option<GroupName>,
     /// The node it is about.
     pub node: Option<NodeName>,
-    /// The wave, for [`StepKind::StartWave`], and for [`StepKind::GatePrepared`] where a group has
+    /// The wave, for [`StepKind::StartWave`] and [`StepKind::Soak`], and for [`StepKind::GatePrepared`] where a group has
     /// more than one.
     pub wave: Option<u32>,
 }
@@ -75,8 +75,12 @@ impl FromStr for StepId {
         };
         match (kind, first, second) {
             (_, None, _) => {}
-            (StepKind::StartWave, Some(only), None) => id.wave = Some(wave(only)?),
-            (StepKind::StartWave | StepKind::GatePrepared, Some(group), Some(number)) => {
+            (StepKind::StartWave | StepKind::Soak, Some(only), None) => id.wave = Some(wave(only)?),
+            (
+                StepKind::StartWave | StepKind::Soak | StepKind::GatePrepared,
+                Some(group),
+                Some(number),
+            ) => {
                 id.group = Some(GroupName::from(group));
                 id.wave = Some(wave(number)?);
             }
@@ -105,7 +109,7 @@ mod tests {
         for kind in StepKind::ALL {
             let mut shapes = vec![(None, None, None)];
             match kind {
-                StepKind::StartWave => {
+                StepKind::StartWave | StepKind::Soak => {
                     shapes.extend([(None, None, Some(1)), (group(), None, Some(12))])
                 }
                 StepKind::GatePrepared => {

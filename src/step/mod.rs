@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 pub use cleaning::{CleanStep, Cleaning, DeployStep, clean_step_begins, clean_step_of};
 pub use id::{NoStepId, StepId};
 pub use kinds::{
-    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext, StepKind,
+    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
+    SOAK_SLACK, StepKind,
 };
 pub use left_pods::LeftPods;
-pub use parameters::{EtcdRemoval, OnDrainTimeout, Parameters};
+pub use parameters::{EtcdRemoval, OnDrainTimeout, Parameters, SoakTerms};
 pub use reason::FailureReason;
 
 /// The note of a step of which an operator decided that it is done: nothing has seen its end.

@@ -1,5 +1,6 @@
 //! The parameters of a step beyond its node's design.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,9 @@ pub struct Parameters {
     /// The runbook of its provisioner that sets them, for service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runbook: Option<Arc<str>>,
+    /// How long and what has to stay healthy, for soak.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soak: Option<Box<SoakTerms>>,
 }
 
 #[cfg(test)]
@@ -161,6 +165,7 @@ impl Parameters {
             deploy_steps,
             settings,
             runbook,
+            soak,
         } = self;
         let rows = [
             ("set_labels", !set_labels.is_empty()),
@@ -194,10 +199,28 @@ impl Parameters {
             ("deploy_steps", !deploy_steps.is_empty()),
             ("settings", !settings.is_empty()),
             ("runbook", runbook.is_some()),
+            ("soak", soak.is_some()),
         ];
         let given = rows.into_iter().filter(|(_, is_given)| *is_given);
         given.map(|(name, _)| name)
     }
+}
+
+/// The nodes, pods and etcd clusters that have to stay healthy behind a wave, and how long.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SoakTerms {
+    /// Its seconds.
+    pub seconds: u64,
+    /// The namespaces in which no pod may crash again and again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<Arc<str>>,
+    /// The nodes of its wave, of which those have to be Ready that have come back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeName>,
+    /// How many members of etcd clusters have to be healthy.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub etcd: BTreeMap<ClusterName, usize>,
 }
 
 /// The handling of pods that a drain could not evict in time.

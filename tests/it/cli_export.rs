@@ -203,6 +203,15 @@ fn one_file_plans_all_sites_and_names_none_of_them() {
             "five fields of cron",
         ),
         (&["--all-sites", "--queue", "deploy=x"], "only `all=NAME`"),
+        (
+            &["--rollout", "fleet", "--queue", "deploy=x"],
+            "only `all=NAME`",
+        ),
+        (
+            &["--rollout", "fleet", "--all-sites"],
+            "cannot be used with",
+        ),
+        (&["--rollout", "../fleet"], "is no name of a rollout"),
     ] {
         export(more).with(64).saying(why);
     }

@@ -74,6 +74,7 @@ const BY_HAND: &[&str] = &[
     "resume",
     "resume-interrupted",
     "revoke",
+    "rollout",
     "rules",
     "run",
     "show-secrets",

@@ -1,9 +1,11 @@
 //! A revision on its way through the sites of a repository: `trueup rollout`.
 
 use std::path::Path;
+use std::process::Command;
 
 use super::fixture::{Ended, Fixture, copy_folder};
 use super::git::{Checkout, Origin};
+use super::skipped::skipped;
 
 const SITES: [&str; 4] = ["canary", "east", "north", "west"];
 
@@ -518,4 +520,173 @@ fn problems_of_a_document_are_shown_with_file_line_and_hint() {
         .telling("did you mean `fleet`?");
     fleet.rollout(&["next", "../fleet"]).with(64);
     fleet.rollout(&["next", "fleet", "--site", "east"]).with(64);
+}
+
+#[test]
+fn what_is_printed_as_json_is_valid_by_its_schema() {
+    let fleet = Fleet::new("  soak: 1h\n");
+    let schema = include_str!("../../schemas/rollout.json");
+    let schema = serde_json::from_str(schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let check = |command: &str| {
+        let shown = fleet.rollout(&[command, "fleet", "--format", "json"]);
+        let shown = shown.with(0).json();
+        let found: Vec<String> = validator
+            .iter_errors(&shown)
+            .map(|error| format!("{error} at {}", error.instance_path()))
+            .collect();
+        assert_eq!(found, Vec::<String>::new(), "{command}: {shown:#}");
+    };
+    check("plan");
+    fleet.rollout(&["next", "fleet"]).with(0);
+    check("status");
+    check("plan");
+    fleet
+        .rollout(&["abort", "fleet", "--reason", "another image"])
+        .with(0);
+    check("status");
+}
+
+/// As much of Airflow as the file of a rollout uses.
+const AIRFLOW: &str = "
+import logging
+class DAG:
+    def __init__(self, *named, **more): pass
+    def __enter__(self): return self
+    def __exit__(self, *more): return False
+class BaseOperator:
+    log = logging.getLogger('task')
+    def __init__(self, **more): self.arguments = more
+    def __rshift__(self, other): return other
+class BaseSensorOperator(BaseOperator): pass
+class Variable:
+    @staticmethod
+    def get(name, default=None): return default
+";
+const AIRFLOW_ERRORS: &str = "
+class AirflowException(Exception): pass
+class AirflowFailException(AirflowException): pass
+";
+
+/// Does what a scheduler does with that file: each look of its second task is an outcome, up to its end.
+const SCHEDULER: &str = "
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location('dag', sys.argv[1])
+dag = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(dag)
+revision = dag.revision.execute({})
+class Instance:
+    def xcom_pull(self, task_ids): return revision
+looks = []
+try:
+    while len(looks) < 9 and not (looks and looks[-1]):
+        looks.append(dag.following.poke({'ti': Instance()}))
+except dag.AirflowFailException as error:
+    looks.append(str(error))
+print(json.dumps([dag.DAG_ID, dag.following.arguments['mode'], looks]))
+";
+
+#[test]
+fn the_dag_of_a_rollout_continues_it_until_all_sites_are_proven() {
+    let (fleet, _origin) = Fleet::new("  soak: 1s\n").shared();
+    let outside = fleet.fixture.checkout.outside();
+    let write = |path: &str, text: &str| {
+        let path = outside.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    write("python/airflow/__init__.py", "");
+    write("python/airflow/sdk/__init__.py", AIRFLOW);
+    write("python/airflow/sdk/exceptions.py", AIRFLOW_ERRORS);
+    let scheduler = write("scheduler.py", SCHEDULER);
+    let dags = outside.join("dags");
+    let export = ["export", "airflow", "--rollout", "fleet", "-o"];
+    let export = [&export[..], &[dags.to_str().unwrap()]].concat();
+    fleet.fixture.run(&export).with(0);
+    let run = || {
+        let as_trueup = fleet.fixture.command(&[]);
+        let mut python = Command::new("python3");
+        let variables = as_trueup.get_envs();
+        python
+            .env_clear()
+            .envs(variables.filter_map(|(name, value)| Some((name, value?))))
+            .env("PYTHONPATH", outside.join("python"))
+            .env("TRUEUP_PROGRAM", as_trueup.get_program())
+            .env("TRUEUP_CHECKOUT", fleet.fixture.checkout.path())
+            .env("TRUEUP_REVISION", "origin/main")
+            .arg(&scheduler)
+            .arg(dags.join("trueup-rollout-fleet.py"));
+        let ended = python.output().ok()?;
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{errors}");
+        let told: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+        Some(told)
+    };
+    let Some(told) = run() else {
+        skipped("there is no python3");
+        return;
+    };
+    assert_eq!(told[0], "trueup.rollout.fleet");
+    assert_eq!(told[1], "reschedule");
+    let looks = told[2].as_array().unwrap();
+    assert!(looks.len() > 1, "{told}");
+    assert_eq!(looks.last(), Some(&true.into()), "{told}");
+    assert_eq!(fleet.results(), ALL_DONE);
+    // One that is complete is not begun again, and one that is stopped fails the task.
+    assert_eq!(run().unwrap()[2], serde_json::json!([true]));
+    fleet.faults("canary", "[{nodes: [edge-1], step: deploy, outcome: fail}]");
+    fleet
+        .fixture
+        .edit("sites/canary/nodes.yaml", "edge-3", "edge-4");
+    let git = |words: &[&str]| fleet.fixture.checkout.git(words);
+    fleet.fixture.checkout.commit("Another machine");
+    git(&["push", "--quiet", "origin", "main"]);
+    let head = git(&["rev-parse", "HEAD"]);
+    let told = run().unwrap();
+    assert!(!told[2].as_array().unwrap().is_empty(), "{told}");
+    let status = fleet.rollout(&["status", "fleet", "--format", "json"]);
+    assert_eq!(status.with(0).json()["revision"], head.trim());
+    // Its worktrees are gone.
+    assert_eq!(git(&["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn the_remote_is_asked_once_for_all_sites() {
+    let (fleet, origin) = Fleet::new("").shared();
+    fleet.rollout(&["next", "fleet"]).with(0);
+    let other = fleet.clone_of(&origin);
+    let outside = other.fixture.checkout.outside();
+    let (folder, log) = (outside.join("bin"), outside.join("git.log"));
+    std::fs::create_dir(&folder).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let own = format!("{}:{path}", folder.display());
+    let script = format!(
+        "#!/bin/sh\necho \"$*\" >> '{}'\nPATH='{path}' exec git \"$@\"\n",
+        log.display()
+    );
+    let file = folder.join("git");
+    std::fs::write(&file, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&file, mode).unwrap();
+    let mut plan = other
+        .fixture
+        .command(&["rollout", "plan", "fleet", "--format", "json"]);
+    let ended = plan.env("PATH", own).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let shown: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let sites = shown["sites"].as_array().unwrap();
+    assert!(
+        sites.iter().all(|site| site["state"] == "no-changes"),
+        "{shown:#}"
+    );
+    let log = std::fs::read_to_string(&log).unwrap();
+    let count = |word: &str| {
+        let lines = log
+            .lines()
+            .filter(|line| line.split(' ').any(|own| own == word));
+        lines.count()
+    };
+    // For the state of the rollout, before and after its fetch, and for the records of all sites.
+    assert_eq!((count("ls-remote"), count("fetch")), (3, 2), "{log}");
 }

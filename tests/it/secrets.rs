@@ -224,7 +224,12 @@ fn export(fixture: &Fixture) {
     let out = folder.to_str().unwrap();
     run(fixture, &["export", "airflow", "saved.plan", "-o", out]).with(0);
     run(fixture, &["export", "airflow", "--all-sites", "-o", out]).with(0);
-    assert_eq!(files_below(folder, &|_| false).len(), 3);
+    run(
+        fixture,
+        &["export", "airflow", "--rollout", "fleet", "-o", out],
+    )
+    .with(0);
+    assert_eq!(files_below(folder, &|_| false).len(), 4);
 }
 
 /// Signs the saved plan, by rules of another branch.

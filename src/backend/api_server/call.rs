@@ -249,6 +249,24 @@ impl Server {
             .await
     }
 
+    /// Changes the status of an object by a strategic merge patch, by which conditions that are not named stay.
+    pub(in crate::backend) async fn merge_status(
+        &self,
+        collection: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<(), ApiError> {
+        let parameters = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let patch = Patch::Strategic(patch);
+        let resource = Resource::new(collection);
+        let request = resource.patch_subresource("status", checked(name)?, &parameters, &patch);
+        let answer = self.object::<serde::de::IgnoredAny>(request).await;
+        answer.map(drop)
+    }
+
     /// Deletes an object; whether there was one.
     pub(in crate::backend) async fn delete(
         &self,

@@ -42,6 +42,14 @@ impl Cluster for Both {
         self.kubernetes.node(node)
     }
 
+    fn crashing<'a>(
+        &'a self,
+        namespaces: &'a [Arc<str>],
+        nodes: &'a BTreeSet<NodeName>,
+    ) -> Pending<'a, Result<Vec<String>, ActError>> {
+        self.kubernetes.crashing(namespaces, nodes)
+    }
+
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {
         Box::pin(async move {
             for actor in actors(self, order) {

@@ -182,6 +182,10 @@ fn of_others(command: &str) -> &'static [Example] {
                 "Write a DAG that plans all sites each hour",
                 "trueup export airflow --all-sites --out dags --schedule @hourly",
             ),
+            (
+                "Write a DAG that continues a rollout until its end",
+                "trueup export airflow --rollout fleet --out dags",
+            ),
         ],
         "accept" => &[
             (

@@ -15,6 +15,7 @@ use crate::report::rollout::{Outcome, View};
 use crate::report::sites::PlanState;
 use crate::report::{counted, plan::summary};
 use crate::repository::Repository;
+use crate::run::Connection;
 use crate::site::{At, Depth, Detail, Loader};
 use crate::workflow::{Scope, find_rollout, load_each, revisions, sites};
 
@@ -88,7 +89,7 @@ pub(super) fn planned(
     };
     let planning = Planning {
         client: OnceForAll::new(context),
-        connection: remote.lasting_connection(repository)?,
+        connection: listed(remote.lasting_connection(repository)?)?,
         request,
         plan_request: arguments.plan_request(context),
     };
@@ -121,6 +122,17 @@ pub(super) fn planned(
         },
     );
     Ok(outcomes)
+}
+
+/// The remote as it is at this instant, which is asked once for all sites.
+fn listed(connection: Connection<'_>) -> Result<Connection<'_>, Failure> {
+    Ok(match connection {
+        Connection::Shared { remote, publish } => Connection::Shared {
+            remote: remote.listed()?,
+            publish,
+        },
+        Connection::Alone | Connection::Offline => connection,
+    })
 }
 
 fn outcome(plan: &Plan) -> Outcome {

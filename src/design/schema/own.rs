@@ -121,10 +121,14 @@ pub(super) const PARTS: &str = include_str!("../../../schemas/parts.json");
 pub(super) const EXPLANATION: &str = include_str!("../../../schemas/explanation.json");
 
 /// The schemas of what commands print as JSON, by their file.
-pub(super) const OUTPUTS: [(&str, &str); 5] = [
+pub(super) const OUTPUTS: [(&str, &str); 6] = [
     ("diff.json", include_str!("../../../schemas/diff.json")),
     ("log.json", include_str!("../../../schemas/log.json")),
     ("nodes.json", include_str!("../../../schemas/nodes.json")),
+    (
+        "rollout.json",
+        include_str!("../../../schemas/rollout.json"),
+    ),
     ("show.json", include_str!("../../../schemas/show.json")),
     ("status.json", include_str!("../../../schemas/status.json")),
 ];

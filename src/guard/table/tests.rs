@@ -29,7 +29,7 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 25] = [
+const PAIRS: [(&str, &str, &str, &str); 28] = [
     (
         "expected_parts",
         kind::HARDWARE,
@@ -101,6 +101,24 @@ const PAIRS: [(&str, &str, &str, &str); 25] = [
         kind::POLICY,
         "{}",
         "max_unavailable: {total: 30}",
+    ),
+    (
+        "failure_domains",
+        kind::POLICY,
+        "failure_domains: [rack, label:feed]",
+        "failure_domains: [label:feed]",
+    ),
+    (
+        "failure_domains",
+        kind::POLICY,
+        "{}",
+        "failure_domains: [rack]",
+    ),
+    (
+        "soak",
+        kind::POLICY,
+        "soak: {time: 30m, namespaces: [web]}",
+        "soak: {time: 20m}",
     ),
     (
         "parallelism",

@@ -194,7 +194,7 @@ pub(in crate::plan) struct Exception {
 }
 
 /// All parameters that do not count.
-pub(in crate::plan) const EXCEPTIONS: [Exception; 11] = [
+pub(in crate::plan) const EXCEPTIONS: [Exception; 12] = [
     Exception {
         name: "reason",
         kind: None,
@@ -242,6 +242,12 @@ pub(in crate::plan) const EXCEPTIONS: [Exception; 11] = [
         kind: None,
         clear: |all| all.open.clear(),
         reason: "what no document fills, as its design and its record have it",
+    },
+    Exception {
+        name: "soak",
+        kind: None,
+        clear: |all| all.soak = None,
+        reason: "how long and what is watched behind a wave follows from the policy, of which it is a guard",
     },
     Exception {
         name: "deployed_at",

@@ -41,6 +41,7 @@ pub(super) fn together<'a>(
     let (guards, leaving) = (input.after.guards(), rules.leaving);
     let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
     let items = items.into_iter().map(|item| rules.prove(item)).collect();
+    let items = cluster::leave_to_maintainers(items);
     let items = cluster::keep_api_servers(items, facts, clusters, leaving);
     let (items, after) = clusters.settle(items, leaving, &rules.no_etcd_here);
     let items = terms.rules.joins.settle(items);
@@ -57,9 +58,14 @@ pub(super) fn together<'a>(
         .collect();
     let limits = WaveLimits::new(guards, most)
         .with_etcd(clusters.places(&after))
-        .with_groups(terms.groups.iter().map(PlannedGroup::size), &machines);
+        .with_groups(
+            terms.groups.iter().map(PlannedGroup::size),
+            &machines,
+            input.after,
+        );
     let (items, limits) = match is_remediation {
         true => {
+            let limits = limits.without_domains();
             let mut subjects = Subjects::of(input);
             let all = names.map(|name| subjects.get(name));
             (rules.remedy.breaker(items, all), limits)

@@ -90,7 +90,9 @@ impl<'p> Walk<'p> {
                 self.wave = id.wave;
                 self.barrier(PartKind::Start, PartKind::Start.as_str(), group)
             }
-            StepKind::GatePrepared => self.barrier(PartKind::Gate, id.kind.as_str(), group),
+            StepKind::GatePrepared | StepKind::Soak => {
+                self.barrier(PartKind::Gate, id.kind.as_str(), group)
+            }
             StepKind::GateDeployed | StepKind::CriticalCheck => {
                 self.wave = None;
                 self.barrier(PartKind::Gate, id.kind.as_str(), group)

@@ -81,8 +81,10 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
             .success(std::mem::take(&mut back_before))
             .done(std::mem::take(&mut ended));
         let wave = draft.add(start);
+        let mut last_of_wave = Vec::new();
         for item in nodes.iter().filter_map(|node| ground.items.get(&node.name)) {
             let last = rebuild(draft, ground, item, wave);
+            last_of_wave.push(last);
             let design = item.subject.after;
             let is_member = item
                 .work
@@ -95,6 +97,8 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
                 false => ended.push(last),
             }
         }
+        let number = number as usize - 1;
+        back_before.extend(draft.soak(ground, (None, number), &nodes, (Some(wave), last_of_wave)));
     }
     draft.sinks.extend(ended);
     draft.sinks.extend(back_before);

@@ -143,7 +143,7 @@ impl<'g> OpenGroup<'g> {
         let mut before: Vec<StepIndex> = progress.last_with_waves.into_iter().collect();
         let mut gates = Vec::with_capacity(waves.len().max(1));
         for number in 0..waves.len().max(1) {
-            let (mut opens, mut sent) = (None, Vec::new());
+            let (mut opens, mut opens_wave, mut sent) = (None, None, Vec::new());
             if let Some(nodes) = waves.get(number) {
                 let start = NewStep::new(StepKind::StartWave, Some(self.group), None)
                     .wave(Some(number as u32 + 1))
@@ -152,7 +152,7 @@ impl<'g> OpenGroup<'g> {
                     .done(std::mem::take(&mut before));
                 let wave = draft.add(start);
                 sent = self.tear_down_all(draft, nodes, wave);
-                opens = Some(wave);
+                (opens, opens_wave) = (Some(wave), Some(wave));
             }
             if number == 0 {
                 opens = Some(self.start);
@@ -172,7 +172,18 @@ impl<'g> OpenGroup<'g> {
             let gate = draft.add(gate);
             gates.push(gate);
             let (held_up, others) = self.deploy_all(draft, &sent, gate);
+            let soaked = waves.get(number).and_then(|nodes| {
+                let ended = held_up.iter().chain(&others).copied();
+                draft.soak(
+                    self.ground,
+                    (Some(self.group), number),
+                    nodes,
+                    (opens_wave, ended),
+                )
+            });
             draft.back_before.extend(held_up);
+            self.ends.extend(soaked);
+            draft.back_before.extend(soaked);
             // What the first, alone, does not survive is not done to the others.
             let is_canary = progress.canary && number == 0 && !waves.is_empty();
             match is_canary {

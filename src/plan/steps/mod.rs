@@ -21,7 +21,10 @@ use super::{Options, PlannedGroup};
 use crate::design::{GroupName, NodeDesign, NodeName, Section};
 use crate::document::Node;
 use crate::guard::{Guarded, WaveLimits, WaveSize};
-use crate::step::{CleanStep, Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
+use crate::step::{
+    CleanStep, Effect, Need, Parameters, SOAK_SLACK, SoakTerms, Step, StepId, StepIndex, StepKind,
+    Wait,
+};
 
 /// The inputs of the builders.
 pub(super) struct Ground<'a> {
@@ -180,6 +183,41 @@ impl StepList {
         let size = ground.limits.size(&waves);
         self.sizes.extend(size.map(|size| (group.cloned(), size)));
         waves
+    }
+
+    /// Adds the soak behind a wave, where the policy has one.
+    fn soak(
+        &mut self,
+        ground: &Ground<'_>,
+        (group, number): (Option<&GroupName>, usize),
+        nodes: &[&NodeDesign],
+        (wave, ended): (Option<StepIndex>, impl IntoIterator<Item = StepIndex>),
+    ) -> Option<StepIndex> {
+        let guards = ground.site.guards();
+        let policy = &guards.policy.soak;
+        if policy.seconds == 0 {
+            return None;
+        }
+        let clusters = guards.etcd_clusters.iter();
+        let terms = SoakTerms {
+            seconds: policy.seconds,
+            namespaces: policy.namespaces.iter().cloned().collect(),
+            nodes: nodes.iter().map(|node| node.name.clone()).collect(),
+            etcd: clusters
+                .map(|cluster| (cluster.name.clone(), cluster.minimum_healthy))
+                .collect(),
+        };
+        let parameters = Parameters {
+            soak: Some(Box::new(terms)),
+            ..Parameters::default()
+        };
+        let step = NewStep::new(StepKind::Soak, group, None)
+            .wave(Some(number as u32 + 1))
+            .timeout(policy.seconds.saturating_add(SOAK_SLACK))
+            .parameters(self.share(parameters))
+            .success(wave)
+            .done(ended);
+        Some(self.add(step))
     }
 
     /// Adds a step. Of two needs of one step, the stricter counts.

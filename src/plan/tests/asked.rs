@@ -165,6 +165,30 @@ fn what_was_taken_off_a_node_is_put_back_by_the_next_update_by_relabel_and_by_un
 }
 
 #[test]
+fn a_node_on_which_another_maintainer_is_at_work_is_not_taken_away() {
+    let mut fixture = clustered(&["n1", "n2"]);
+    cluster_node(&mut fixture, "n1").maintenance = Some(Arc::from("MaintenanceInProgress"));
+    for action in [Action::Drain, Action::Redeploy, Action::Decommission] {
+        fixture.request = Request::default();
+        let plan = asked(&mut fixture, action, &["n1", "n2"]);
+        let blocked = |node: &str| {
+            let mut changes = plan.changes.iter();
+            let change = changes.find(|change| change.node.as_str() == node).unwrap();
+            change
+                .blocked
+                .as_ref()
+                .map(|blocked| blocked.reason.to_string())
+        };
+        let why = blocked("n1").unwrap();
+        assert!(
+            why.contains("condition `MaintenanceInProgress`"),
+            "{action}: {why}"
+        );
+        assert_eq!(blocked("n2"), None, "{action}");
+    }
+}
+
+#[test]
 fn a_node_that_another_actor_cordoned_is_not_uncordoned() {
     let mut fixture = clustered(&["n1"]);
     cluster_node(&mut fixture, "n1").unschedulable = true;

@@ -175,10 +175,15 @@ const BROKEN: &[(&str, Breaks)] = &[
     ("check-limits", |_, plan| {
         plan.options.max_unavailable = Some(Share::Machines(1))
     }),
+    ("check-failure-domains", |site, plan| {
+        site.guards.policy.failure_domains.by = ["rack".parse().unwrap()].into();
+        waits_for(plan, "wave/control/2", &["start/control"])
+    }),
     ("check-back-before", |_, plan| {
         let needs = of(plan, "wave/control/2").needs.iter_mut();
         needs.for_each(|need| need.wait = Wait::Done);
     }),
+    ("check-soak", |site, _| site.guards.policy.soak.seconds = 60),
     ("check-protected", |site, _| {
         site.guards.policy.protected = named(&["w1"])
     }),

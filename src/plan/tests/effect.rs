@@ -1,6 +1,6 @@
 //! The effect of a plan covers everything about a node with steps, except what the tables of exceptions name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::asked::asked;
@@ -143,6 +143,12 @@ fn a_node_without_steps_is_not_covered() {
 fn everything() -> Parameters {
     let text = |text: &str| Some(Arc::from(text));
     Parameters {
+        soak: Some(Box::new(crate::step::SoakTerms {
+            seconds: 60,
+            namespaces: Vec::new(),
+            nodes: Vec::new(),
+            etcd: BTreeMap::new(),
+        })),
         settings: vec![HardwareSetting {
             name: Arc::from("bios.Turbo"),
             before: text("Disabled"),

@@ -283,6 +283,98 @@ fn redeployed(
     fixture
 }
 
+/// The machines of each wave of a plan.
+fn waves_of(plan: &Plan) -> Vec<String> {
+    let waves = crate::plan::waves_of_steps(&plan.steps);
+    let mut found: BTreeMap<u32, Vec<&str>> = BTreeMap::new();
+    for (step, wave) in plan.steps.iter().zip(waves) {
+        if let Some(wave) = wave.filter(|_| step.id.kind == StepKind::Destroy) {
+            let node = step.id.node.as_ref().unwrap();
+            found.entry(wave).or_default().push(node.as_str());
+        }
+    }
+    found.into_values().map(|nodes| nodes.join(" ")).collect()
+}
+
+#[test]
+fn machines_of_a_failure_domain_go_together_and_no_two_domains_at_once() {
+    let with = |domains: &[&str], flag: Option<Share>, canary: bool| {
+        let none = SuccessCriteria::default();
+        let mut fixture = redeployed(8, none, flag, None);
+        for number in 0..8 {
+            let node = fixture.designed(&format!("n{number:02}"));
+            node.rack = Some(Arc::from(["r1", "r2"][number % 2]));
+            let feed = ["a", "b"][usize::from(number >= 4)];
+            Arc::make_mut(&mut node.labels).insert("feed".into(), feed.into());
+        }
+        let domains = domains.iter().map(|domain| domain.parse().unwrap());
+        fixture.guards.policy.failure_domains.by = domains.collect();
+        fixture.options.canary = canary;
+        let plan = fixture.plan();
+        (waves_of(&plan).join(" | "), plan, fixture)
+    };
+    let flag = Some(Share::Machines(3));
+    let table = [
+        (
+            &["rack"][..],
+            None,
+            false,
+            "n00 n02 n04 n06 | n01 n03 n05 n07",
+        ),
+        (&["rack"], None, true, "n00 | n02 n04 n06 | n01 n03 n05 n07"),
+        // A number that was given holds beside them.
+        (
+            &["rack"],
+            flag,
+            false,
+            "n00 n02 n04 | n06 | n01 n03 n05 | n07",
+        ),
+        (
+            &["rack", "label:feed"],
+            None,
+            false,
+            "n00 n02 | n01 n03 | n04 n06 | n05 n07",
+        ),
+        // A machine without the label is in a domain of its own.
+        (
+            &["label:row"],
+            None,
+            false,
+            "n00 | n01 | n02 | n03 | n04 | n05 | n06 | n07",
+        ),
+    ];
+    for (domains, flag, canary, expected) in table {
+        let (waves, ..) = with(domains, flag, canary);
+        assert_eq!(waves, expected, "{domains:?}");
+    }
+    let (_, plan, fixture) = with(&["rack"], None, false);
+    let reason = WaveReason::FailureDomain;
+    assert_eq!(plan.summary.waves, Some(WaveSize { most: 4, reason }));
+    // The second rack before the first one is back: the checker alone finds it.
+    let mut forged = plan;
+    let waves: Vec<usize> = (0..forged.steps.len())
+        .filter(|index| forged.steps[*index].id.kind == StepKind::StartWave)
+        .collect();
+    let first = forged.steps[waves[0]].needs.clone();
+    forged.steps[waves[1]].needs = first;
+    let found = fixture.checked(&forged).join(" ");
+    assert!(found.contains("check-failure-domains"), "{found}");
+}
+
+#[test]
+fn a_group_in_one_failure_domain_never_goes_as_a_whole() {
+    let mut fixture = redeployed(8, SuccessCriteria::default(), None, None);
+    for number in 0..8 {
+        fixture.designed(&format!("n{number:02}")).rack = Some(Arc::from("r1"));
+    }
+    fixture.guards.policy.failure_domains.by = ["rack".parse().unwrap()].into();
+    let reason = WaveReason::Quarter;
+    assert_eq!(
+        fixture.plan().summary.waves,
+        Some(WaveSize { most: 2, reason })
+    );
+}
+
 #[test]
 fn a_plan_that_no_machine_can_make_succeed_says_so() {
     let wanted = |minimum| SuccessCriteria {

@@ -109,6 +109,9 @@ fn fixture(fates: &[usize], allow: bool, parallel: usize, limit: Option<usize>) 
         fixture.options.allow_destroy = all();
         fixture.options.adopt = all();
     }
+    if fates.len() % 2 == 1 {
+        fixture.guards.policy.failure_domains.by = ["rack".parse().unwrap()].into();
+    }
     fixture.options.parallel_groups = parallel;
     fixture.options.max_unavailable = limit.map(Share::Machines);
     fixture

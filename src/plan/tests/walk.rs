@@ -359,6 +359,7 @@ fn every_field_of_every_document_changes_the_effect_or_is_an_exception() {
             "diff",
             "log",
             "nodes",
+            "rollout",
             "show",
             "status",
         ]

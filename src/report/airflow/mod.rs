@@ -4,6 +4,7 @@
 //! or node is ever read as code, as a template or as markup. It holds no secret and no path of this machine.
 
 mod python;
+mod rollout;
 mod sites;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use crate::design::GroupName;
 use crate::plan::{Part, PartKind, Parts, Plan, PlanEffect, digest};
 use crate::report::short_id;
 use python::{Literal, text};
+pub use rollout::{RolloutOptions, rollout_dag};
 pub use sites::{SitesOptions, sites_dag};
 
 /// The program of a plan, and what all programs have in common.
@@ -112,6 +114,14 @@ fn assemble(
     constants(out)?;
     out.write_str("# fmt: on\n")?;
     out.write_str(&behind.replacen(WORKER_PLACE, WORKER, 1))
+}
+
+/// A pool or a queue, as arguments of a task.
+fn argument(key: &str, name: &Option<String>) -> String {
+    let name = name
+        .as_ref()
+        .map(|name| format!("{}: {}", text(key), text(name)));
+    format!("{{{}}}", name.unwrap_or_default())
 }
 
 fn constants(

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use super::assemble;
 use super::python::text;
+use super::{argument, assemble};
 
 /// The program.
 const PROGRAM: &str = include_str!("sites.py");
@@ -29,18 +29,12 @@ pub struct SitesOptions {
 ///
 /// Those of `out`.
 pub fn sites_dag(out: &mut dyn Write, options: &SitesOptions) -> fmt::Result {
-    let place = |key: &str, name: &Option<String>| {
-        let name = name
-            .as_ref()
-            .map(|name| format!("{}: {}", text(key), text(name)));
-        format!("{{{}}}", name.unwrap_or_default())
-    };
     assemble(out, PROGRAM, &mut |out| {
         writeln!(out, "DAG_ID = {}", text("trueup.sites"))?;
         writeln!(out, "SCHEDULE = {}", text(&options.schedule))?;
         writeln!(out, "MOST_SHARES = {}", options.shares.max(1))?;
         writeln!(out, "WORKERS = {}", options.workers.max(1))?;
-        writeln!(out, "POOL = {}", place("pool", &options.pool))?;
-        writeln!(out, "QUEUE = {}", place("queue", &options.queue))
+        writeln!(out, "POOL = {}", argument("pool", &options.pool))?;
+        writeln!(out, "QUEUE = {}", argument("queue", &options.queue))
     })
 }

@@ -266,6 +266,7 @@ pub(super) fn waves(size: WaveSize) -> (String, &'static str) {
         WaveReason::ControlPlane => "the control plane's limit",
         WaveReason::Ten => "the default limit",
         WaveReason::Quarter => "a quarter of the group",
+        WaveReason::FailureDomain => "one failure domain",
         WaveReason::Criteria => "what the success criteria leave",
         WaveReason::Etcd => "what etcd can lose",
     };

@@ -35,6 +35,7 @@ mod set_maintenance;
 mod set_out_of_service;
 mod set_retired;
 mod shutdown_kubelet;
+mod soak;
 mod start_group;
 mod start_wave;
 mod tag;
@@ -52,6 +53,7 @@ pub use deploy::{build, decided};
 pub use facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
+pub use soak::SOAK_SLACK;
 
 /// Writes the enum of kinds, and where the facts of each stand, from one list: file and kind.
 macro_rules! kinds {
@@ -119,6 +121,7 @@ kinds! {
     restore_node: RestoreNode,
     service: Service,
     rotate_bmc_password: RotateBmcPassword,
+    soak: Soak,
     critical_check: CriticalCheck,
     tag: Tag,
 }

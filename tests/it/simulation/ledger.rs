@@ -47,6 +47,11 @@ impl Ledger {
         Self { machines, entries }
     }
 
+    /// All that happened, in order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &(NodeName, LedgerEntry)> {
+        self.entries.iter()
+    }
+
     /// One line each, without numbers and identities that differ from run to run.
     pub(super) fn lines(&self) -> Vec<String> {
         let lines = self.entries.iter();

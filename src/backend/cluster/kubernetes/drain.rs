@@ -18,12 +18,13 @@ use tokio::time::Instant;
 
 use super::PODS;
 use super::allowance::{Allowances, Asked};
+use super::conditions::{self, Maintenance};
 use super::discovery;
 use super::endpoints::guard;
 use super::evict::{Answer, delay, evict, waits};
 use super::force::{abandon, force};
 use super::node::cordon;
-use super::node_step::{NAMED, NodeStep, Outage, PACE, PARALLEL, count};
+use super::node_step::{NAMED, NodeStep, Outage, PACE, PARALLEL, conflict, count};
 use super::object::Pod;
 use super::pods::{fate, name};
 use super::volumes::{attached, release};
@@ -148,9 +149,14 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
         return abandon(step, &node).await;
     }
     guard(step, &node).await?;
+    if let Some(condition) = conditions::of_others(&node.status) {
+        let why = format!("another maintainer is at work on it (condition `{condition}`)");
+        return Err(conflict(step, &why));
+    }
     cordon(step, &node)
         .await
         .map_err(|error| step.act_error(error))?;
+    conditions::set(step, &node, Maintenance::Draining).await;
     let version = discovery::eviction(&step.server).await;
     let mut drain = Drain {
         step,
@@ -201,7 +207,11 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
             }
         }
     }
-    release(step).await
+    release(step).await?;
+    if let Ok(Some(node)) = step.meant().await {
+        conditions::set(step, &node, Maintenance::Drained).await;
+    }
+    Ok(())
 }
 
 impl Drain<'_, '_> {

@@ -16,7 +16,7 @@ use super::labels::kept_labels;
 use super::names::Names;
 use super::object::{Budget, Node, Pod, VolumeAttachment};
 use super::{ATTACHMENTS, NODES, PODS, VOLUMES};
-use super::{discovery, rights, shutdown};
+use super::{conditions, discovery, rights, shutdown};
 use crate::backend::api_server::{ApiError, Connection, Server, again};
 use crate::backend::{Look, Sight};
 use crate::design::NodeName;
@@ -157,6 +157,7 @@ fn cluster_node(node: Node, api_servers: Option<&ApiServers>) -> ClusterNode {
         unschedulable: node.spec.unschedulable,
         kept_labels: kept_labels(&node).into(),
         uid: node.metadata.uid,
+        maintenance: conditions::of_others(&node.status),
         cordoned_by: node.metadata.annotations.cordoned_by,
         labels: node.metadata.labels.into_iter().collect(),
         attachments: Vec::new(),

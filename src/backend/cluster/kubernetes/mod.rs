@@ -21,6 +21,8 @@
 mod allowance;
 mod budget;
 mod clear;
+mod conditions;
+mod crash_loop;
 mod discovery;
 mod drain;
 mod endpoints;
@@ -112,6 +114,18 @@ impl Cluster for Kubernetes {
             let server = self.connection.server().await.map_err(error)?;
             let name = self.names.outside(node);
             remedy::live(&server, &name).await.map_err(error)
+        })
+    }
+
+    fn crashing<'a>(
+        &'a self,
+        namespaces: &'a [Arc<str>],
+        _: &'a BTreeSet<NodeName>,
+    ) -> Pending<'a, Result<Vec<String>, ActError>> {
+        Box::pin(async move {
+            let error = |error: ApiError| error.into_error("cannot list pods");
+            let server = self.connection.server().await.map_err(error)?;
+            crash_loop::of(&server, namespaces).await.map_err(error)
         })
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::conditions::{self, Maintenance};
 use super::labels::{CORDONED_BY, applied_labels, apply_labels};
 use super::node_step::NodeStep;
 use super::object::Node;
@@ -59,7 +60,9 @@ pub(super) async fn uncordon(step: &NodeStep<'_>) -> Result<(), ActError> {
         "spec": {"unschedulable": null},
     });
     let changed = step.change(&node, patch).await;
-    changed.map(drop).map_err(|error| step.act_error(error))
+    changed.map_err(|error| step.act_error(error))?;
+    conditions::set(step, &node, Maintenance::Over).await;
+    Ok(())
 }
 
 /// Whether the labels are as wanted.

@@ -150,6 +150,11 @@ impl<'a> NodeStep<'a> {
         self.server.merge(NODES, &self.node, &patch).await
     }
 
+    /// Changes the status of the node by a strategic merge patch: conditions that are not named stay.
+    pub(super) async fn patch_status(&self, patch: &Value) -> Result<(), ApiError> {
+        self.server.merge_status(NODES, &self.node, patch).await
+    }
+
     /// All pods of the node, as they are now, and the version of the list.
     pub(super) async fn pods(&self) -> Result<(Vec<Pod>, String), ApiError> {
         let take = |pods: &mut Vec<Pod>, pod| pods.push(pod);

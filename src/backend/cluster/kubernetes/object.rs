@@ -142,6 +142,8 @@ pub(super) struct Status {
     #[serde(deserialize_with = "or_empty")]
     pub(super) container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "or_empty")]
+    pub(super) init_container_statuses: Vec<ContainerStatus>,
+    #[serde(deserialize_with = "or_empty")]
     pub(super) addresses: Vec<Address>,
 }
 
@@ -186,6 +188,9 @@ pub(super) struct Condition {
     pub(super) status: Arc<str>,
     #[serde(deserialize_with = "or_empty")]
     pub(super) message: Arc<str>,
+    /// A word for why it is so; of trueup's own conditions [`super::conditions::OURS`].
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) reason: Arc<str>,
 }
 
 impl Status {

@@ -10,7 +10,7 @@ use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, S
 use crate::design::NodeName;
 use crate::observed::{ClusterFacts, ClusterNode, Fact, pods_by_node};
 use crate::remediation::Backup;
-use crate::step::Actor;
+use crate::step::{Actor, StepKind};
 
 /// The version that the simulated cluster says it has.
 const VERSION: &str = "v1.33.2";
@@ -145,6 +145,22 @@ impl Cluster for Simulator {
                 })),
             }
         })
+    }
+
+    fn crashing<'a>(
+        &'a self,
+        _: &'a [Arc<str>],
+        nodes: &'a BTreeSet<NodeName>,
+    ) -> Pending<'a, Result<Vec<String>, ActError>> {
+        let crashes = |node: &&NodeName| {
+            let mut faults = self.faults();
+            faults.any(|fault| {
+                fault.outcome == FaultOutcome::Fail && fault.is_about(node, Some(StepKind::Soak))
+            })
+        };
+        let pods = nodes.iter().filter(crashes);
+        let pods = pods.map(|node| format!("a pod of `{node}`")).collect();
+        Box::pin(std::future::ready(Ok(pods)))
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

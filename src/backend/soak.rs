@@ -1,0 +1,239 @@
+//! The soak behind a wave: the cluster is observed again and again, and has to be healthy each time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{ActError, Cluster, Look, Order, Sight};
+use crate::design::NodeName;
+use crate::observed::Fact;
+use crate::step::SoakTerms;
+
+/// How often it is looked.
+const INTERVAL: Duration = Duration::from_secs(15);
+/// How many looks in a row may be without an answer.
+const MISSES: usize = 4;
+
+/// Waits for the end of a soak. Without a cluster only time passes.
+pub(super) async fn hold(order: &Order, cluster: Option<&dyn Cluster>) -> Result<(), ActError> {
+    let parameters = order.step.parameters.as_deref();
+    let Some(terms) = parameters.and_then(|all| all.soak.as_deref()) else {
+        let text = "a soak has no time";
+        return Err(ActError::Permanent(Arc::from(text)));
+    };
+    let whole = Duration::from_secs(terms.seconds);
+    let began = Instant::now();
+    let mut misses = 0;
+    loop {
+        let looked = match cluster {
+            Some(cluster) => look(cluster, terms).await,
+            None => Ok(Vec::new()),
+        };
+        match looked {
+            Ok(problems) if problems.is_empty() => misses = 0,
+            Ok(problems) => {
+                let text = format!("not healthy in its soak: {}", problems.join("; "));
+                return Err(ActError::Permanent(text.into()));
+            }
+            Err(why) if misses + 1 == MISSES => {
+                let text = format!("whether it is healthy in its soak is not known: {why}");
+                return Err(ActError::Permanent(text.into()));
+            }
+            Err(_) => misses += 1,
+        }
+        let over = began.elapsed();
+        if over >= whole && misses == 0 {
+            return Ok(());
+        }
+        let left = whole.saturating_sub(over);
+        let text = format!("healthy, {} s of the soak are left", left.as_secs());
+        order.reporter.progress(text);
+        sleep(left.min(INTERVAL).max(Duration::from_secs(1))).await;
+    }
+}
+
+/// Returns the problems of a cluster.
+async fn look(cluster: &dyn Cluster, terms: &SoakTerms) -> Result<Vec<String>, Arc<str>> {
+    let named: BTreeSet<NodeName> = terms.nodes.iter().cloned().collect();
+    let what = Look {
+        etcd: !terms.etcd.is_empty(),
+        ..Look::default()
+    };
+    let sight = cluster.observe(&named, what).await;
+    let mut problems = Vec::new();
+    if cluster.knows_nodes() {
+        problems.extend(nodes(&sight, terms)?);
+        let crashing = cluster.crashing(&terms.namespaces, &named).await;
+        let crashing = crashing.map_err(|error| Arc::from(error.to_string()))?;
+        problems.extend(
+            crashing
+                .into_iter()
+                .map(|pod| format!("{pod} crashes again and again")),
+        );
+    }
+    for (name, wanted) in &terms.etcd {
+        let seen = sight.etcd.get(name);
+        let answers = seen.into_iter().flat_map(|seen| seen.answers.values());
+        let healthy = answers.filter_map(Fact::known).filter(|answer| {
+            answer.decides && answer.leader.is_some() && answer.errors.is_empty() && !answer.learner
+        });
+        let healthy = healthy.count();
+        if healthy < *wanted {
+            problems.push(format!(
+                "etcd cluster `{name}` has {healthy} healthy members, and {wanted} are wanted"
+            ));
+        }
+    }
+    Ok(problems)
+}
+
+/// The nodes that are not Ready.
+fn nodes(sight: &Sight, terms: &SoakTerms) -> Result<Vec<String>, Arc<str>> {
+    let known = match &sight.nodes {
+        Fact::Known(known) => known,
+        Fact::Unknown(why) => return Err(why.clone()),
+    };
+    let ready = |name: &&NodeName| known.get(*name).is_some_and(|node| node.ready);
+    let not_ready = terms.nodes.iter().filter(|name| !ready(name));
+    Ok(not_ready
+        .map(|name| format!("`{name}` is not Ready"))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::backend::{Pending, Probe, Reporter};
+    use crate::design::RunId;
+    use crate::observed::ClusterNode;
+    use crate::step::{Effect, Parameters, Step, StepId, StepKind};
+
+    /// A cluster whose looks were written down: whether its node is Ready; `None`: it does not answer. The last counts on.
+    struct Scripted {
+        looks: Mutex<Vec<Option<bool>>>,
+        crashes_after: Option<usize>,
+        looked: Mutex<usize>,
+    }
+
+    impl Cluster for Scripted {
+        fn observe<'a>(&'a self, _: &'a BTreeSet<NodeName>, _: Look) -> Pending<'a, Sight> {
+            Box::pin(async {
+                *self.looked.lock().unwrap() += 1;
+                let mut looks = self.looks.lock().unwrap();
+                let look = if looks.len() > 1 {
+                    looks.remove(0)
+                } else {
+                    looks[0]
+                };
+                let nodes = look.map(|ready| {
+                    let node = ClusterNode {
+                        ready,
+                        ..crate::backend::site::tests::node("uid")
+                    };
+                    BTreeMap::from([(NodeName::from("n1"), node)])
+                });
+                Sight {
+                    facts: None,
+                    nodes: nodes.map_or_else(|| Fact::Unknown(Arc::from("no answer")), Fact::Known),
+                    pods: BTreeMap::new(),
+                    etcd: BTreeMap::new(),
+                }
+            })
+        }
+
+        fn crashing<'a>(
+            &'a self,
+            _: &'a [Arc<str>],
+            _: &'a BTreeSet<NodeName>,
+        ) -> Pending<'a, Result<Vec<String>, ActError>> {
+            let looked = *self.looked.lock().unwrap();
+            let crashes = self.crashes_after.is_some_and(|after| looked > after);
+            let pods = crashes.then(|| "pod `web/front`".to_owned());
+            Box::pin(std::future::ready(Ok(pods.into_iter().collect())))
+        }
+
+        fn probe<'a>(&'a self, _: &'a Order) -> Pending<'a, Probe> {
+            Box::pin(std::future::ready(Probe::NotBegun))
+        }
+
+        fn act<'a>(&'a self, _: &'a Order) -> Pending<'a, Result<(), ActError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    fn order() -> Order {
+        let terms = SoakTerms {
+            seconds: 100,
+            namespaces: vec![Arc::from("web")],
+            nodes: vec![NodeName::from("n1")],
+            etcd: BTreeMap::new(),
+        };
+        let parameters = Parameters {
+            soak: Some(Box::new(terms)),
+            ..Parameters::default()
+        };
+        Order {
+            run: RunId::from("R1"),
+            step: Arc::new(Step {
+                id: StepId {
+                    kind: StepKind::Soak,
+                    group: None,
+                    node: None,
+                    wave: Some(1),
+                },
+                needs: Vec::new(),
+                timeout: 220,
+                effect: Effect::None,
+                standby: false,
+                parameters: Some(Arc::new(parameters)),
+            }),
+            node: None,
+            notes: Vec::new(),
+            leaving: Arc::default(),
+            reporter: Reporter::default(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_soak_lasts_its_time_and_ends_at_what_is_not_healthy() {
+        const YES: Option<bool> = Some(true);
+        type Case = (
+            &'static [Option<bool>],
+            Option<usize>,
+            Result<(), &'static str>,
+        );
+        let table: [Case; 5] = [
+            (&[YES], None, Ok(())),
+            // A look without an answer is made again.
+            (&[YES, None, None, None, YES], None, Ok(())),
+            (&[YES, None], None, Err("is not known: no answer")),
+            (&[YES, YES, Some(false)], None, Err("`n1` is not Ready")),
+            (&[YES], Some(3), Err("pod `web/front` crashes again")),
+        ];
+        for (looks, crashes_after, expected) in table {
+            let cluster = Scripted {
+                looks: Mutex::new(looks.to_vec()),
+                crashes_after,
+                looked: Mutex::new(0),
+            };
+            let began = Instant::now();
+            let ended = hold(&order(), Some(&cluster)).await;
+            match expected {
+                Ok(()) => {
+                    assert_eq!(ended, Ok(()));
+                    assert!(began.elapsed() >= Duration::from_secs(100));
+                }
+                Err(why) => {
+                    let error = ended.unwrap_err().to_string();
+                    assert!(error.contains(why), "{error}");
+                    assert!(began.elapsed() < Duration::from_secs(100));
+                }
+            }
+        }
+    }
+}
