@@ -198,11 +198,12 @@ fn next(context: &Context, command: &NextCommand) -> Result<u8, Failure> {
                 codes.insert(exit::code(&Failure::shown(FailureKind::Failed)));
             }
             // Whether sites have drifted could not be found out.
-            Decision::Prove(_) => {
+            Decision::Prove(_) if codes.is_empty() => {
                 codes.insert(exit::code(&Failure::shown(FailureKind::Error)));
             }
             Decision::Aborted(_)
             | Decision::Paused(_)
+            | Decision::Prove(_)
             | Decision::Begin(_)
             | Decision::Soak(_)
             | Decision::Wait(_)
