@@ -60,6 +60,18 @@ pub struct Decree {
     pub at: Instant,
 }
 
+impl Decree {
+    /// A word of an operator, with its texts as they may stand in a state.
+    #[must_use]
+    pub fn new(reason: &str, by: &str, at: Instant) -> Self {
+        Self {
+            reason: Arc::from(bounded(reason.trim())),
+            by: Arc::from(bounded(by)),
+            at,
+        }
+    }
+}
+
 /// How a site is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

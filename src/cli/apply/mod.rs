@@ -235,7 +235,7 @@ pub(in crate::cli) fn resume_interrupted(
     resume(context, &command, &checkout, &site).map(|_| ())
 }
 
-/// Applies what is committed of a site, as `trueup apply --yes` does without any other flag.
+/// Applies what is committed of a site, as `trueup apply --yes` does with arguments that allow nothing else.
 ///
 /// Returns how many machines are not known to be as designed, where there was nothing to do; the record of a run has its own.
 ///
@@ -244,9 +244,8 @@ pub(in crate::cli) fn resume_interrupted(
 /// Those of that command.
 pub(in crate::cli) fn unattended(
     context: &Context,
-    remote: &RemoteArguments,
+    arguments: PlanArguments,
 ) -> Result<Unproven, Failure> {
-    let arguments = PlanArguments::unattended(remote.clone());
     let command = ApplyCommand::of(Vec::new(), true, arguments);
     carry(context, &command)?;
     Ok(command.unproven.get())

@@ -7,7 +7,7 @@ use super::plan::ForPlans;
 use crate::cli::apply;
 use crate::cli::context::Context;
 use crate::cli::plan::detailed;
-use crate::cli::planning::RemoteArguments;
+use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Plan, RunState};
 use crate::record::Unproven;
@@ -21,11 +21,24 @@ use crate::workflow::{Checkout, Drift, FoundRollout, SiteRunner};
 pub(super) struct Runner<'c> {
     context: &'c Context,
     remote: &'c RemoteArguments,
+    /// Whether commits may lie between the last action of a site and the revision.
+    over_commits: bool,
 }
 
 impl<'c> Runner<'c> {
     pub(super) fn new(context: &'c Context, remote: &'c RemoteArguments) -> Self {
-        Self { context, remote }
+        Self {
+            context,
+            remote,
+            over_commits: false,
+        }
+    }
+
+    pub(super) fn over_commits(self, over_commits: bool) -> Self {
+        Self {
+            over_commits,
+            ..self
+        }
     }
 
     /// The context of a command about one site.
@@ -37,7 +50,8 @@ impl<'c> Runner<'c> {
 impl SiteRunner for Runner<'_> {
     fn apply(&self, site: &str) -> Result<Unproven, Failure> {
         let context = self.of(site);
-        let applied = apply::unattended(&context, self.remote);
+        let arguments = PlanArguments::unattended(self.remote.clone());
+        let applied = apply::unattended(&context, arguments.over_commits(self.over_commits));
         if let Err(failure) = &applied {
             context.printer.fail(failure);
         }

@@ -18,7 +18,7 @@ use crate::rollout::{
 use crate::run::{Committer, Connection};
 use crate::workflow::{Checkout, Client, Failure, FailureKind};
 
-pub use find::{FoundRollout, check_rollout_name, find_rollout};
+pub use find::{FoundRollout, check_rollout_name, find_rollout, rollout_problems};
 pub use state_ref::{ReadState, StateRef};
 
 /// How often a state is written anew that another caller has moved.
@@ -567,15 +567,7 @@ impl<'a> RolloutCall<'a> {
 
     fn decree(&self, reason: &str) -> Result<Decree, Failure> {
         let actor = self.client.actor(self.repository)?;
-        let plain = |text: &str| -> Arc<str> {
-            let text = text.chars().filter(|each| !each.is_control());
-            Arc::from(text.take(400).collect::<String>())
-        };
-        Ok(Decree {
-            reason: plain(reason),
-            by: plain(&actor.name),
-            at: Instant(self.now()),
-        })
+        Ok(Decree::new(reason, &actor.name, Instant(self.now())))
     }
 }
 
@@ -649,7 +641,10 @@ fn result(
         }
         (_, Err(failure)) => {
             let why = match failure.message.is_empty() {
-                true => "its documents have errors, or its plan was refused",
+                true => match failure.kind {
+                    FailureKind::Guard => "its plan was refused, as shown above",
+                    _ => "its documents have errors, which `trueup validate` shows",
+                },
                 false => &failure.message,
             };
             (judging.held(None, why), Some(failure))
