@@ -1,4 +1,4 @@
-//! What a plan leaves: machines that are not as designed once it is carried out, or are not known to be.
+//! Machines that are not as designed once a plan is carried out, or are not known to be.
 
 use super::{Change, ChangeKind, Plan};
 use crate::design::{NodeName, Section};

@@ -186,12 +186,12 @@ fn the_canary_comes_first_then_the_rest_and_a_second_call_does_nothing() {
 fn what_a_rollout_has_not_reached_goes_over_commits_where_that_is_allowed() {
     let fleet = Fleet::new("");
     fleet.rollout(&["next", "fleet"]).with(0);
-    for role in ["edge", "worker"] {
-        let path = "sites/canary/profiles.yaml";
-        let old = if role == "edge" { "worker" } else { "edge" };
-        let (old, new) = (format!("role: {old}}}"), format!("role: {role}}}"));
-        fleet.fixture.edit(path, &old, &new);
-        fleet.fixture.edit(path, "metadata:", "# \nmetadata:");
+    let path = "sites/canary/profiles.yaml";
+    for (old, new) in [
+        ("role: worker}", "role: edge}"),
+        ("role: edge}", "role: rim}"),
+    ] {
+        fleet.fixture.edit(path, old, new);
         fleet.fixture.checkout.commit("Other labels");
     }
     fleet

@@ -96,7 +96,7 @@ impl SiteRunner for Runner<'_> {
     }
 }
 
-/// What the plan of a site shows of it after its soak; `None`: it is as designed.
+/// The drift that the plan of a site shows of it after its soak; `None`: it is as designed.
 fn drift(plan: &Plan) -> Option<Drift> {
     if let Some(run) = &plan.unfinished {
         let kind = match run.state {
