@@ -251,6 +251,7 @@ mod tests {
     use crate::record::Unproven;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one site, judged in every state")]
     fn a_site_is_judged_by_its_records_and_never_done_without_them() {
         let me = Holder::this_process("ada", "fleet", "2026-01-01T00:00:00Z");
         let elsewhere = Holder {
