@@ -203,6 +203,14 @@ impl PlanArguments {
         }
     }
 
+    /// The same, and commits may lie between the last site action and the one that is applied.
+    pub(in crate::cli) fn over_commits(self, allow_intermediate_commits: bool) -> Self {
+        Self {
+            allow_intermediate_commits,
+            ..self
+        }
+    }
+
     /// The settings that documents are read with.
     pub(in crate::cli) fn settings(&self, depth: Depth, detail: Detail) -> Settings {
         self.read.settings(depth, detail)

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use clap::{Args, ValueEnum};
 
+use crate::diagnostic::Diagnostics;
 use crate::report::sites::{Validated, Validation};
 use crate::report::{self, counted};
 use crate::site::{Depth, Detail, Loader};
-use crate::workflow::{Scope, commit_of, load_each, problems_beside, revisions};
+use crate::workflow::{Scope, commit_of, load_each, problems_beside, revisions, rollout_problems};
 
 use super::context::Context;
 use super::revision::RevisionArguments;
@@ -60,6 +61,9 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
     let policy = &site.documented_guards.policy;
     let beside = problems_beside(&repository, commit_of(site.at), policy);
     site.diagnostics.extend(beside);
+    let rollouts = rollout_problems(&repository, site.at, loader.sources_mut())?;
+    site.diagnostics.extend(rollouts);
+    site.diagnostics.sort(loader.sources());
     let (problems, sources) = (&site.diagnostics, loader.sources());
     let mut out = String::new();
     match arguments.format {
@@ -112,12 +116,18 @@ fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> R
     let settings = read.settings(Depth::Checked, Detail::Warnings);
     let revisions = revisions(&sites, arguments.revision.word());
     let mut validation = Validation::new(sites.iter().map(sites::reported));
+    // They are about all sites.
+    let rollouts = match revisions.iter().flatten().next() {
+        Some((at, _)) => rollout_problems(&repository, *at, loader.sources_mut())?,
+        None => Diagnostics::new(),
+    };
     load_each(&mut loader, revisions, settings, &mut |at, loaded, _| {
         let (validated, problems) = match loaded {
             Ok(mut site) => {
                 let policy = &site.documented_guards.policy;
                 let beside = problems_beside(&repository, commit_of(site.at), policy);
                 site.diagnostics.extend(beside);
+                site.diagnostics.extend(rollouts.iter().cloned());
                 let validated = Validated {
                     documents: site.documents.len() + site.unexplained(),
                     nodes: site.design.nodes.len(),

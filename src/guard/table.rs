@@ -193,14 +193,11 @@ pub static TABLE: [Guard; 33] = [
         value: |subject| {
             let domains = &subject.guards.policy.failure_domains;
             let by: Vec<String> = domains.by.iter().map(ToString::to_string).collect();
-            match (by.is_empty(), domains.holds_default_width()) {
-                (true, true) => Value::Null,
-                (_, is_held) => json!({"domains": by, "wider_than_default": !is_held}),
-            }
+            json!({"domains": by, "default_width": domains.holds_default_width()})
         },
         order: Order::Fields(&[
             ("domains", Order::AtLeastThese),
-            ("wider_than_default", Order::Licence),
+            ("default_width", Order::Demand),
         ]),
     },
     Guard {

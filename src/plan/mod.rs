@@ -31,6 +31,7 @@ mod item;
 mod joining;
 mod leave;
 mod leaving;
+mod left;
 mod make;
 mod options;
 mod parts;
@@ -263,31 +264,6 @@ pub struct Change {
     /// an abort, which has the plan alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inventory: Option<SectionDigest>,
-}
-
-impl Change {
-    /// Whether the machine differs from its design or from what was applied, and still does once this is carried out.
-    fn leaves_differences(&self) -> bool {
-        match self.kind {
-            // What is repaired of it is the power or labels, and no field.
-            ChangeKind::Drift => self.shown_only || !self.fields.is_empty(),
-            // A deploy sets neither firmware nor settings.
-            ChangeKind::Create | ChangeKind::Redeploy => {
-                self.shown_only || self.open_sections().contains(&Section::Firmware)
-            }
-            ChangeKind::Relabel | ChangeKind::Service | ChangeKind::Destroy => self.shown_only,
-            ChangeKind::Adopt
-            | ChangeKind::Unknown
-            | ChangeKind::Record
-            | ChangeKind::AwaitReady
-            | ChangeKind::Rename
-            | ChangeKind::Retire
-            | ChangeKind::Unretire
-            | ChangeKind::Operation
-            | ChangeKind::Accept
-            | ChangeKind::None => false,
-        }
-    }
 }
 
 /// The standing of a node in the criteria of its groups before the plan.
@@ -759,18 +735,6 @@ impl Plan {
         };
         let changes = self.changes.iter().filter(is_carried_out);
         changes.map(|change| &change.node)
-    }
-
-    /// The machines that are not as designed or as applied, and still are not once it is carried out, sorted.
-    #[must_use]
-    pub fn left_differing(&self) -> Vec<NodeName> {
-        let left = self
-            .changes
-            .iter()
-            .filter(|change| change.leaves_differences());
-        let mut left: Vec<_> = left.map(|change| change.node.clone()).collect();
-        left.sort_unstable();
-        left
     }
 
     /// The changes that wait for a flag, or that nothing allows.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::plan::duration;
 use super::sites::PlanState;
 use super::table::{Cell, Table};
 use super::{Palette, Role, Visible, counted, json};
@@ -266,7 +267,7 @@ impl View<'_> {
         for (phase, sites) in self.phases.all.iter().enumerate() {
             let soak = match sites.soak {
                 0 => String::new(),
-                soak => format!(", then a soak of {soak} s"),
+                soak => format!(", then a soak of {}", duration(soak)),
             };
             let number = counted(sites.sites.len(), "site", "sites");
             let head = format!("Phase {}: {number}{soak}", phase + 1);
@@ -359,7 +360,7 @@ impl View<'_> {
                 self.name
             ),
             (SiteResult::Held, Some(known)) if known.run.is_some() => format!(
-                "the run ends, or an operator ends it; then `trueup rollout next {}` takes its result",
+                "where the run has ended, or an operator has ended it, `trueup rollout next {}` takes its result, or begins the site once more",
                 self.name
             ),
             (SiteResult::Held, _) => format!(

@@ -60,6 +60,18 @@ pub struct Decree {
     pub at: Instant,
 }
 
+impl Decree {
+    /// A word of an operator, with its texts as they may stand in a state.
+    #[must_use]
+    pub fn new(reason: &str, by: &str, at: Instant) -> Self {
+        Self {
+            reason: Arc::from(bounded(reason.trim())),
+            by: Arc::from(bounded(by)),
+            at,
+        }
+    }
+}
+
 /// How a site is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -119,6 +131,9 @@ pub struct SiteProgress {
     /// When it was found without drift after its soak.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soaked: Option<Instant>,
+    /// The run whose success does not count any more: the site was found otherwise after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outdated: Option<RunId>,
     /// How many nodes its run worked on.
     #[serde(default)]
     pub nodes: usize,
@@ -131,9 +146,13 @@ impl SiteProgress {
     /// A site of which nothing is known yet.
     #[must_use]
     pub fn new(result: SiteResult, revision: CommitId) -> Self {
+        Self::at(result, Arc::from(revision.to_string()))
+    }
+
+    fn at(result: SiteResult, revision: Arc<str>) -> Self {
         Self {
             result,
-            revision: Arc::from(revision.to_string()),
+            revision,
             run: None,
             why: None,
             begun: None,
@@ -141,6 +160,7 @@ impl SiteProgress {
             ended: None,
             soak_until: None,
             soaked: None,
+            outdated: None,
             nodes: 0,
             failed_nodes: 0,
         }
@@ -150,6 +170,19 @@ impl SiteProgress {
     #[must_use]
     pub fn is_proven(&self, soak: u64) -> bool {
         self.result == SiteResult::Succeeded && (soak == 0 || self.soaked.is_some())
+    }
+
+    /// The site, found otherwise than designed in its soak: the success that it had counts no more.
+    #[must_use]
+    pub fn drifted(self, what: &str, now: Instant) -> Self {
+        let outdated = self.run.clone().or_else(|| self.outdated.clone());
+        let drifted = Self {
+            result: SiteResult::Failed,
+            ended: Some(now),
+            outdated,
+            ..self
+        };
+        drifted.because(&format!("it has drifted in its soak: {what}"))
     }
 
     /// Adds a reason, cut to the length that one may have.
@@ -277,11 +310,8 @@ impl RolloutState {
                 ));
             }
             texts.extend(&site.why);
-            if site
-                .run
-                .as_ref()
-                .is_some_and(|run| name_problem(run.as_str()).is_some())
-            {
+            let mut runs = site.run.iter().chain(&site.outdated);
+            if runs.any(|run| name_problem(run.as_str()).is_some()) {
                 return Err(format!(
                     "the run of site `{name}` has no id that a run can have"
                 ));
@@ -305,6 +335,18 @@ impl RolloutState {
             rollout: self.rollout.to_string(),
             why: error.to_string(),
         })
+    }
+
+    /// Ends a pause, and lets failed sites be begun once more.
+    pub fn resume(&mut self) {
+        self.paused = None;
+        for site in self.sites.values_mut() {
+            if site.result == SiteResult::Failed {
+                let anew = SiteProgress::at(SiteResult::Pending, site.revision.clone());
+                let outdated = site.outdated.take();
+                *site = SiteProgress { outdated, ..anew };
+            }
+        }
     }
 
     /// How a site is.

@@ -215,6 +215,34 @@ fn a_soak_ends_by_time_and_by_a_proof() {
 }
 
 #[test]
+fn a_success_before_a_drift_counts_no_more() {
+    let mut state = state();
+    let done = SiteProgress {
+        run: Some(RunId::from("R1")),
+        ..progress(SiteResult::Succeeded)
+    };
+    // Begun once more with nothing to do, it has no run of its own.
+    let again = SiteProgress {
+        run: None,
+        outdated: Some(RunId::from("R0")),
+        ..done.clone()
+    };
+    for (name, site) in [("edge", done), ("east", again)] {
+        let drifted = site.drifted("2 to deploy", Instant(1));
+        assert_eq!(drifted.result, SiteResult::Failed);
+        state.sites.insert(Arc::from(name), drifted);
+    }
+    state.resume();
+    let outdated = |site: &str| {
+        let site = &state.sites[site];
+        assert_eq!((site.result, &site.why), (SiteResult::Pending, &None));
+        site.outdated.clone()
+    };
+    assert_eq!(outdated("edge"), Some(RunId::from("R1")));
+    assert_eq!(outdated("east"), Some(RunId::from("R0")));
+}
+
+#[test]
 fn a_state_is_read_as_it_was_written_and_a_hostile_one_is_refused() {
     let mut written = state();
     written.sites.insert(

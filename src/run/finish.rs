@@ -74,9 +74,11 @@ impl Session<'_> {
                 };
                 run.tag = tag::name(run, &self.before, facts).map(Arc::from);
                 if run.tag.is_some() {
+                    let recorded = Unproven::of(nodes.values());
                     run.unproven = Unproven {
-                        differing: self.approved.plan.left_differing().len(),
-                        ..Unproven::of(nodes.values())
+                        assumed: recorded.assumed,
+                        not_joined: recorded.not_joined,
+                        ..self.approved.plan.left_unproven()
                     };
                 }
                 run.annotation =

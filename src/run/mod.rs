@@ -91,6 +91,8 @@ pub use resume::{Resumption, resume};
 pub use session::{ApprovedPlan, Begun, Session};
 pub use site_repository::{Connection, SetAside, SiteRepository};
 pub use stop::{Stop, StopHandle};
+#[cfg(test)]
+pub(crate) use tag::tests::run as run_record;
 pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::{Timekeeper, time_of_id};
 pub use trial::{Trial, TrialPush, try_pushes};

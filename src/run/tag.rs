@@ -179,11 +179,11 @@ pub(super) fn is_no_op(plan: &Plan) -> bool {
 }
 
 #[cfg(test)]
-pub(in crate::run) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::record::{Counts, SiteAction, Unproven};
 
-    pub(in crate::run) fn run(outcome: Outcome, action: &str, partial: bool) -> RunRecord {
+    pub(crate) fn run(outcome: Outcome, action: &str, partial: bool) -> RunRecord {
         RunRecord {
             run: "R2".into(),
             site: "one".into(),

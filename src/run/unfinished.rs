@@ -86,14 +86,20 @@ fn unfinished_by(
     let known = store
         .run(&state, &run)
         .map_err(error::records("read the record of a run"))?;
-    Ok(known.is_none().then(|| UnfinishedRun {
-        run,
-        action: Arc::from("not in the records yet"),
-        state: state_of(&holder),
-        started: Arc::from(holder.since.as_str()),
-        actor: Some(Arc::from(holder.who.as_str())),
-        host: Some(Arc::from(holder.host.as_str())),
-    }))
+    let state = state_of(&holder);
+    // The first records are published before the first step: a process that is gone without any has begun nothing, and the
+    // next run releases its lock.
+    let has_begun_nothing = state == RunState::Interrupted && !site.is_offline();
+    Ok(
+        (known.is_none() && !has_begun_nothing).then(|| UnfinishedRun {
+            run,
+            action: Arc::from("not in the records yet"),
+            state,
+            started: Arc::from(holder.since.as_str()),
+            actor: Some(Arc::from(holder.who.as_str())),
+            host: Some(Arc::from(holder.host.as_str())),
+        }),
+    )
 }
 
 /// How a run ended, or stands. One that has ended elsewhere stands as these records say. A killed process cannot write that its run was interrupted: the lock that it left behind

@@ -124,6 +124,11 @@ impl<'a> Loader<'a> {
         &self.files.sources
     }
 
+    /// The same, to add texts of documents that are of no site.
+    pub fn sources_mut(&mut self) -> &mut Sources {
+        &mut self.files.sources
+    }
+
     /// Reads a site at a revision. Problems in its documents are in the result.
     ///
     /// # Errors

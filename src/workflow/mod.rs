@@ -87,7 +87,7 @@ pub use rendered::RenderedDesign;
 pub use resume::{ResumeRequest, resume};
 pub use rollout::{
     Called, Drift, FoundRollout, ReadState, RolloutCall, SiteRunner, StateRef, check_rollout_name,
-    find_rollout,
+    find_rollout, rollout_problems,
 };
 pub use rules::{judged, rules};
 pub use run_now::{record_now, report_now};

@@ -33,6 +33,28 @@ pub struct SiteOfMany<'a> {
     pub touched: Option<Touched>,
 }
 
+impl<'a> SiteOfMany<'a> {
+    /// A site that was found at a revision.
+    #[must_use]
+    pub fn of(repository: &'a Repository, found: &FoundSite, backends_from: Option<&str>) -> Self {
+        let located = found.location.as_ref();
+        let located = located.map_err(|error| Failure::error(error.to_string()));
+        let checkout = |location: &Location| {
+            Checkout::of(
+                repository,
+                location.clone(),
+                backends_from.map(str::to_owned),
+            )
+        };
+        Self {
+            name: found.name.clone(),
+            definition: found.definition.clone(),
+            checkout: located.map(checkout),
+            touched: None,
+        }
+    }
+}
+
 /// The files of a site that commits touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Touched {

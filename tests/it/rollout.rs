@@ -185,6 +185,118 @@ fn the_canary_comes_first_then_the_rest_and_a_second_call_does_nothing() {
 }
 
 #[test]
+fn what_a_rollout_has_not_reached_goes_over_commits_where_that_is_allowed() {
+    let fleet = Fleet::new("");
+    fleet.rollout(&["next", "fleet"]).with(0);
+    let path = "sites/canary/profiles.yaml";
+    for (old, new) in [
+        ("role: worker}", "role: edge}"),
+        ("role: edge}", "role: rim}"),
+    ] {
+        fleet.fixture.edit(path, old, new);
+        fleet.fixture.checkout.commit("Other labels");
+    }
+    fleet
+        .rollout(&["next", "fleet", "--rev", "HEAD"])
+        .with(4)
+        .telling("--allow-intermediate-commits");
+    assert_eq!(fleet.results()[0], "canary held");
+    fleet
+        .rollout(&["next", "fleet", "--allow-intermediate-commits"])
+        .with(0)
+        .telling("is complete");
+}
+
+#[test]
+fn a_success_before_a_later_run_does_not_count() {
+    let fleet = Fleet::new("");
+    let run = |words: &[&str]| fleet.fixture.run(words).with(0);
+    run(&["apply", "--site", "canary", "--yes"]);
+    run(&[
+        "apply", "power", "off", "edge-1", "--site", "canary", "--yes",
+    ]);
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(0)
+        .telling("canary: running")
+        .telling("is complete");
+    assert_eq!(fleet.tags("canary"), 2);
+}
+
+#[test]
+fn what_is_not_observed_is_held_and_never_counted_as_done() {
+    let fleet = Fleet::new("");
+    fleet.rollout(&["next", "fleet"]).with(0);
+    fleet.faults("canary", "[{nodes: ['edge-*'], outcome: unobservable}]");
+    fleet.fixture.checkout.commit("No answer");
+    for words in [&["next", "fleet", "--rev", "HEAD"][..], &["next", "fleet"]] {
+        fleet
+            .rollout(words)
+            .with(1)
+            .telling("not observed")
+            .telling("the phase waits for 1 site held (canary)");
+        assert_eq!(fleet.results()[..2], ["canary held", "east pending"]);
+    }
+}
+
+#[test]
+fn a_run_at_work_when_the_soak_ends_is_waited_for() {
+    let fleet = Fleet::new("  soak: 1s\n");
+    fleet.rollout(&["next", "fleet"]).with(0).telling("soak");
+    let folder = fleet.fixture.checkout.path().join(".git/trueup/canary");
+    let kill = r#"{"nodes": ["edge-2"], "step": "deploy"}"#;
+    std::fs::write(folder.join("simulated-site.json.kill"), kill).unwrap();
+    let by_hand = ["apply", "redeploy", "edge-2", "--site", "canary", "--yes"];
+    fleet.fixture.run(&by_hand).with(137);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(8)
+        .telling("is not known: run ");
+    assert_eq!(fleet.results()[..2], ["canary succeeded", "east pending"]);
+    let resume = ["apply", "--resume", "--site", "canary", "--yes"];
+    fleet.fixture.run(&resume).with(0);
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(0)
+        .telling("east: running");
+}
+
+#[test]
+fn an_end_that_the_remote_does_not_have_is_held() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (fleet, origin) = Fleet::new("").shared();
+    let hook = origin.path().join("hooks/pre-receive");
+    let refuse =
+        "#!/bin/sh\nwhile read old new ref; do case $ref in refs/tags/*) exit 1;; esac; done\n";
+    std::fs::write(&hook, refuse).unwrap();
+    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(9)
+        .telling("the phase waits for 1 site held (canary)");
+    assert_eq!(fleet.tags("east"), 0);
+    std::fs::remove_file(&hook).unwrap();
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(0)
+        .telling("is complete");
+    assert_eq!(fleet.tags("canary"), 1);
+}
+
+#[test]
+fn a_site_that_the_checkout_does_not_have_is_planned_all_the_same() {
+    let fleet = Fleet::new("  soak: 1h\n");
+    fleet.rollout(&["next", "fleet"]).with(0);
+    fleet.fixture.checkout.git(&["rm", "-rq", "sites/west"]);
+    fleet.fixture.checkout.commit("One site less");
+    fleet
+        .rollout(&["plan", "fleet"])
+        .with(0)
+        .telling("1 site (west), pending");
+}
+
+#[test]
 fn a_failing_canary_stops_and_a_repaired_one_lets_go_on() {
     let fleet = Fleet::new("");
     fleet.faults(
@@ -246,12 +358,16 @@ fn a_failing_canary_stops_and_a_repaired_one_lets_go_on() {
 fn a_paused_or_aborted_rollout_does_nothing() {
     let fleet = Fleet::new("  soak: 1h\n");
     fleet
+        .rollout(&["plan", "fleet"])
+        .with(0)
+        .telling("then a soak of 1 h");
+    fleet
         .rollout(&["next", "fleet"])
         .with(0)
         .telling("the soak of the phase ends at");
     fleet.rollout(&["pause", "fleet"]).with(64);
     fleet
-        .rollout(&["pause", "fleet", "--reason", "a storm"])
+        .rollout(&["pause", "fleet", "--reason", "a\nstorm"])
         .with(0);
     let state = fleet.state();
     fleet
@@ -310,12 +426,13 @@ fn what_drifts_in_its_soak_fails_and_what_does_not_lets_the_next_phase_begin() {
         .rollout(&["explain", "fleet", "east"])
         .with(0)
         .telling("it has drifted in its soak");
-    fleet
-        .fixture
-        .run(&["apply", "power", "on", "edge-1", "--site", "east", "--yes"])
-        .with(0);
+    // Begun once more, it gets a run of its own.
     fleet.rollout(&["resume", "fleet"]).with(0);
-    fleet.rollout(&["next", "fleet"]).with(0);
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(0)
+        .telling("east: running");
+    assert_eq!(fleet.tags("east"), 2);
     wait();
     fleet
         .rollout(&["next", "fleet"])
@@ -514,6 +631,17 @@ fn problems_of_a_document_are_shown_with_file_line_and_hint() {
     refused
         .telling("did you mean `east`?")
         .telling("rule-rollout-nothing");
+    for site in [&["--all-sites"][..], &["--site", "east"]] {
+        let refused = fleet.fixture.run(&[&["validate"], site].concat()).with(1);
+        refused
+            .telling("rule-rollout-nothing")
+            .telling("rollouts/fleet.yaml:6");
+    }
+    fleet
+        .fixture
+        .run(&["explain", "Rollout.phases.rest"])
+        .with(0)
+        .telling("boolean");
     fleet
         .rollout(&["next", "flet"])
         .with(1)

@@ -9,7 +9,7 @@ pub(in crate::cli) mod resume;
 pub(in crate::cli) mod saved;
 mod watch;
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::io::IsTerminal;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::value::duration;
 use crate::cli::{Failure, FailureKind};
 use crate::plan::{Action, Plan, Request};
-use crate::record::{RunRecord, Workers};
+use crate::record::{RunRecord, Unproven, Workers};
 use crate::report::airship::{self, Status};
 use crate::run::{self, Process, StopHandle};
 use crate::site::At;
@@ -81,6 +81,9 @@ pub(in crate::cli) struct ApplyCommand {
     /// The plan to apply, as soon as it is known.
     #[arg(skip)]
     asked: OnceCell<Action>,
+    /// How many machines are not known to be as designed, where there was nothing to do.
+    #[arg(skip)]
+    unproven: Cell<Unproven>,
     /// The workers that carry the plan out; `None`: this process does.
     #[arg(skip)]
     pub(in crate::cli) workers: Option<Workers>,
@@ -232,17 +235,20 @@ pub(in crate::cli) fn resume_interrupted(
     resume(context, &command, &checkout, &site).map(|_| ())
 }
 
-/// Applies what is committed of a site, as `trueup apply --yes` does without any other flag.
+/// Applies what is committed of a site, as `trueup apply --yes` does with arguments that allow nothing else.
+///
+/// Returns how many machines are not known to be as designed, where there was nothing to do; the record of a run has its own.
 ///
 /// # Errors
 ///
 /// Those of that command.
 pub(in crate::cli) fn unattended(
     context: &Context,
-    remote: &RemoteArguments,
-) -> Result<u8, Failure> {
-    let arguments = PlanArguments::unattended(remote.clone());
-    carry(context, &ApplyCommand::of(Vec::new(), true, arguments))
+    arguments: PlanArguments,
+) -> Result<Unproven, Failure> {
+    let command = ApplyCommand::of(Vec::new(), true, arguments);
+    carry(context, &command)?;
+    Ok(command.unproven.get())
 }
 
 impl ApplyCommand {
@@ -264,6 +270,7 @@ impl ApplyCommand {
             watching: Watching::default(),
             hooks: watch::Hooks::default(),
             asked: OnceCell::new(),
+            unproven: Cell::default(),
             workers: None,
             beginning: Beginning::default(),
         }
@@ -307,6 +314,7 @@ fn nothing(
     plan: &Plan,
 ) -> Result<u8, Failure> {
     context.printer.tell("Nothing to do.");
+    command.unproven.set(plan.left_unproven());
     if command.workers.is_some() {
         return nothing_begun(context, command);
     }

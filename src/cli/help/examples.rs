@@ -325,6 +325,10 @@ fn of_workers(command: &str) -> &'static [Example] {
                 "Begin the rollout of another revision after the last one",
                 "trueup rollout next fleet --rev HEAD",
             ),
+            (
+                "Begin sites that an aborted rollout has not reached",
+                "trueup rollout next fleet --allow-intermediate-commits",
+            ),
         ],
         "rollout status" => &[("Show how far each site is", "trueup rollout status fleet")],
         "rollout pause" => &[(

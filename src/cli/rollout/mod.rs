@@ -42,6 +42,9 @@ pub(super) struct NextCommand {
     /// The revision to begin, which is checked out [default: the one under way, else HEAD]
     #[arg(long, value_name = "R")]
     rev: Option<String>,
+    /// Begin sites although commits lie between their last site action and the revision
+    #[arg(long)]
+    allow_intermediate_commits: bool,
     #[command(flatten)]
     remote: RemoteArguments,
 }
@@ -145,15 +148,24 @@ fn with_call<T>(
     remote: &RemoteArguments,
     act: impl FnOnce(&RolloutCall<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    let runner = Runner::new(context, remote);
+    with_runner(context, name, (remote, &runner), act)
+}
+
+fn with_runner<T>(
+    context: &Context,
+    name: &str,
+    (remote, runner): (&RemoteArguments, &Runner<'_>),
+    act: impl FnOnce(&RolloutCall<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     check_rollout_name(name)?;
     let repository = context.repository()?;
     let connection = remote.lasting_connection(&repository)?;
-    let runner = Runner::new(context, remote);
     act(&RolloutCall {
         client: context,
         repository: &repository,
         connection: &connection,
-        runner: &runner,
+        runner,
         name,
     })
 }
@@ -174,7 +186,13 @@ fn decision(context: &Context, found: &FoundRollout, state: &RolloutState) -> De
 }
 
 fn next(context: &Context, command: &NextCommand) -> Result<u8, Failure> {
-    with_call(context, &command.name, &command.remote, |call| {
+    let remote = &command.remote;
+    let runner = Runner::new(context, remote).over_commits(command.allow_intermediate_commits);
+    with_runner(context, &command.name, (remote, &runner), |call| {
+        if let Connection::Offline = call.connection {
+            let text = "`--offline` does not ask the remote, and the state of a rollout is there";
+            return Err(Failure::new(FailureKind::Usage, text).hint("leave it out"));
+        }
         if let Connection::Shared { publish: false, .. } = call.connection {
             let text = "`--no-push` keeps the records of a site in this clone, and the other callers of a rollout rely on them";
             return Err(Failure::new(FailureKind::Usage, text).hint("leave it out"));
@@ -198,11 +216,12 @@ fn next(context: &Context, command: &NextCommand) -> Result<u8, Failure> {
                 codes.insert(exit::code(&Failure::shown(FailureKind::Failed)));
             }
             // Whether sites have drifted could not be found out.
-            Decision::Prove(_) => {
+            Decision::Prove(_) if codes.is_empty() => {
                 codes.insert(exit::code(&Failure::shown(FailureKind::Error)));
             }
             Decision::Aborted(_)
             | Decision::Paused(_)
+            | Decision::Prove(_)
             | Decision::Begin(_)
             | Decision::Soak(_)
             | Decision::Wait(_)

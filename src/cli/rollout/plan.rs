@@ -16,8 +16,8 @@ use crate::report::sites::PlanState;
 use crate::report::{counted, plan::summary};
 use crate::repository::Repository;
 use crate::run::Connection;
-use crate::site::{At, Depth, Detail, Loader};
-use crate::workflow::{Scope, find_rollout, load_each, revisions, sites};
+use crate::site::{Depth, Detail, Loader};
+use crate::workflow::{FoundRollout, SiteOfMany, find_rollout, load_each, revisions};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PlanCommand {
@@ -52,9 +52,21 @@ pub(super) fn run(context: &Context, command: &PlanCommand) -> Result<u8, Failur
         // Another revision is another rollout, which was not begun.
         let state = state.filter(|state| *state.revision == found.commit.to_string());
         let decision = state.as_ref().map(|state| decision(context, &found, state));
-        let at = At::Commit(found.commit);
+        let mut outcomes = BTreeMap::new();
+        let planning = ForPlans {
+            context,
+            remote: &command.remote,
+            repository,
+            found: &found,
+        };
         let is_meant = |name: &str| found.phases.of(name).is_some();
-        let outcomes = planned(context, &command.remote, repository, at, &is_meant)?;
+        planning.each(&is_meant, &mut |site, planned| {
+            let outcome = match planned {
+                Ok(plan) => outcome(plan),
+                Err(failure) => Outcome::failed(&failure.message),
+            };
+            outcomes.insert(Arc::from(site), outcome);
+        })?;
         let view = View {
             name: &found.name,
             phases: &found.phases,
@@ -75,53 +87,65 @@ pub(super) fn run(context: &Context, command: &PlanCommand) -> Result<u8, Failur
     })
 }
 
-/// The plans of sites at a revision, in a few words.
-pub(super) fn planned(
-    context: &Context,
-    remote: &RemoteArguments,
-    repository: &Repository,
-    at: At,
-    is_meant: &dyn Fn(&str) -> bool,
-) -> Result<BTreeMap<Arc<str>, Outcome>, Failure> {
-    let arguments = PlanArguments::unattended(remote.clone());
-    let Some(request) = &arguments.request(&[])? else {
-        return Err(Failure::new(FailureKind::Usage, "there is nothing to plan"));
-    };
-    let planning = Planning {
-        client: OnceForAll::new(context),
-        connection: listed(remote.lasting_connection(repository)?)?,
-        request,
-        plan_request: arguments.plan_request(context),
-    };
-    let mut found = sites(repository, &Scope::All, context.backends_from.as_deref())?;
-    found.retain(|site| is_meant(&site.name));
-    let word = match at {
-        At::Commit(commit) => commit.to_string(),
-        At::Worktree => "worktree".to_owned(),
-    };
-    let located = revisions(&found, &word);
-    let settings = arguments.settings(Depth::Checked, Detail::Designs);
-    let mut loader = Loader::new(repository);
-    let mut outcomes = BTreeMap::new();
-    load_each(
-        &mut loader,
-        located,
-        settings,
-        &mut |position, loaded, loader| {
-            let site = &found[position];
-            let outcome = match planning.one(loader, site, loaded) {
-                Ok((plan, _, _)) => outcome(&plan),
-                Err(Unplanned::Documents(problems)) => {
-                    let (errors, _) = problems.counts();
-                    let errors = counted(errors, "error", "errors");
-                    Outcome::failed(&format!("its documents have {errors}"))
+/// The sites of a rollout that are planned at its revision.
+pub(super) struct ForPlans<'a> {
+    pub(super) context: &'a Context,
+    pub(super) remote: &'a RemoteArguments,
+    pub(super) repository: &'a Repository,
+    pub(super) found: &'a FoundRollout,
+}
+
+impl ForPlans<'_> {
+    /// Plans sites, and hands each plan over, or why there is none.
+    pub(super) fn each(
+        &self,
+        is_meant: &dyn Fn(&str) -> bool,
+        take: &mut dyn FnMut(&str, Result<&Plan, Failure>),
+    ) -> Result<(), Failure> {
+        let Self {
+            context,
+            remote,
+            repository,
+            found,
+        } = *self;
+        let arguments = PlanArguments::unattended(remote.clone());
+        let Some(request) = &arguments.request(&[])? else {
+            return Err(Failure::new(FailureKind::Usage, "there is nothing to plan"));
+        };
+        let planning = Planning {
+            client: OnceForAll::new(context),
+            connection: listed(remote.lasting_connection(repository)?)?,
+            request,
+            plan_request: arguments.plan_request(context),
+        };
+        // Those of the revision: the checkout may have others.
+        let meant = found.sites.iter().filter(|site| is_meant(&site.name));
+        let sites: Vec<SiteOfMany<'_>> = meant
+            .map(|site| SiteOfMany::of(repository, site, context.backends_from.as_deref()))
+            .collect();
+        let located = revisions(&sites, &found.commit.to_string());
+        let settings = arguments.settings(Depth::Checked, Detail::Designs);
+        let mut loader = Loader::new(repository);
+        load_each(
+            &mut loader,
+            located,
+            settings,
+            &mut |position, loaded, loader| {
+                let site = &sites[position];
+                match planning.one(loader, site, loaded) {
+                    Ok((plan, _, _)) => take(&site.name, Ok(&plan)),
+                    Err(Unplanned::Documents(problems)) => {
+                        let (errors, _) = problems.counts();
+                        let errors = counted(errors, "error", "errors");
+                        let text = format!("its documents have {errors}");
+                        take(&site.name, Err(Failure::error(text)));
+                    }
+                    Err(Unplanned::Failure(failure)) => take(&site.name, Err(failure)),
                 }
-                Err(Unplanned::Failure(failure)) => Outcome::failed(&failure.message),
-            };
-            outcomes.insert(Arc::from(site.name.as_str()), outcome);
-        },
-    );
-    Ok(outcomes)
+            },
+        );
+        Ok(())
+    }
 }
 
 /// The remote as it is at this instant, which is asked once for all sites.

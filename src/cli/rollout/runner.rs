@@ -3,27 +3,42 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::plan::planned;
-use crate::cli::Failure;
+use super::plan::ForPlans;
 use crate::cli::apply;
 use crate::cli::context::Context;
-use crate::cli::planning::RemoteArguments;
+use crate::cli::plan::detailed;
+use crate::cli::planning::{PlanArguments, RemoteArguments};
+use crate::cli::{Failure, FailureKind};
+use crate::plan::{Plan, RunState};
+use crate::record::Unproven;
+use crate::report::plan::summary;
 use crate::report::rollout::line;
-use crate::report::sites::PlanState;
 use crate::repository::Repository;
 use crate::rollout::SiteProgress;
-use crate::site::At;
-use crate::workflow::{Checkout, Drift, SiteRunner};
+use crate::workflow::{Checkout, Drift, FoundRollout, SiteRunner};
 
 /// This process, as it carries a rollout out.
 pub(super) struct Runner<'c> {
     context: &'c Context,
     remote: &'c RemoteArguments,
+    /// Whether commits may lie between the last action of a site and the revision.
+    over_commits: bool,
 }
 
 impl<'c> Runner<'c> {
     pub(super) fn new(context: &'c Context, remote: &'c RemoteArguments) -> Self {
-        Self { context, remote }
+        Self {
+            context,
+            remote,
+            over_commits: false,
+        }
+    }
+
+    pub(super) fn over_commits(self, over_commits: bool) -> Self {
+        Self {
+            over_commits,
+            ..self
+        }
     }
 
     /// The context of a command about one site.
@@ -33,40 +48,39 @@ impl<'c> Runner<'c> {
 }
 
 impl SiteRunner for Runner<'_> {
-    fn apply(&self, site: &str) -> Result<u8, Failure> {
+    fn apply(&self, site: &str) -> Result<Unproven, Failure> {
         let context = self.of(site);
-        let applied = apply::unattended(&context, self.remote);
+        let arguments = PlanArguments::unattended(self.remote.clone());
+        let applied = apply::unattended(&context, arguments.over_commits(self.over_commits));
         if let Err(failure) = &applied {
             context.printer.fail(failure);
         }
         applied
     }
 
-    fn drifted(&self, sites: &[Arc<str>]) -> Result<BTreeMap<Arc<str>, Drift>, Failure> {
+    fn drifted(
+        &self,
+        found: &FoundRollout,
+        sites: &[Arc<str>],
+    ) -> Result<BTreeMap<Arc<str>, Drift>, Failure> {
         let repository = self.context.repository()?;
-        let head = repository.resolve("HEAD")?;
+        let unknown = || Drift::Unknown(Failure::error("it cannot be planned"));
+        let mut drifted: BTreeMap<Arc<str>, Drift> =
+            sites.iter().map(|site| (site.clone(), unknown())).collect();
+        let planning = ForPlans {
+            context: self.context,
+            remote: self.remote,
+            repository: &repository,
+            found,
+        };
         let is_meant = |name: &str| sites.iter().any(|site| **site == *name);
-        let outcomes = planned(
-            self.context,
-            self.remote,
-            &repository,
-            At::Commit(head),
-            &is_meant,
-        )?;
-        let drifted = sites.iter().filter_map(|site| {
-            let drift = match outcomes.get(site) {
-                None => Drift::Unknown("the site was not found".to_owned()),
-                Some(outcome) => match outcome.state {
-                    PlanState::NoChanges => return None,
-                    PlanState::Failed => Drift::Unknown(outcome.changes.clone()),
-                    PlanState::Blocked | PlanState::Destructive | PlanState::Changes => {
-                        Drift::Changes(outcome.changes.clone())
-                    }
-                },
+        planning.each(&is_meant, &mut |site, planned| {
+            match planned.map_or_else(|failure| Some(Drift::Unknown(failure)), drift) {
+                Some(drift) => drifted.insert(Arc::from(site), drift),
+                None => drifted.remove(site),
             };
-            Some((site.clone(), drift))
-        });
-        Ok(drifted.collect())
+        })?;
+        Ok(drifted)
     }
 
     fn checkout<'a>(
@@ -80,4 +94,38 @@ impl SiteRunner for Runner<'_> {
     fn tell(&self, site: &str, progress: &SiteProgress) {
         self.context.printer.tell(&line(site, progress));
     }
+}
+
+/// The drift that the plan of a site shows of it after its soak; `None`: it is as designed.
+fn drift(plan: &Plan) -> Option<Drift> {
+    if let Some(run) = &plan.unfinished {
+        let kind = match run.state {
+            RunState::Interrupted => FailureKind::Interrupted,
+            RunState::Running | RunState::EndedElsewhere => FailureKind::Locked,
+        };
+        let text = format!("run {} {}", run.run, run.state.words());
+        return Some(Drift::Unknown(Failure::new(kind, text)));
+    }
+    if plan.is_blocked() || detailed(plan) != 0 {
+        return Some(Drift::Changes(changes(plan)));
+    }
+    let open = plan.summary.unproven.open();
+    let words: Vec<String> = open.words().collect();
+    (!open.is_none()).then(|| Drift::Unknown(Failure::error(words.join(", "))))
+}
+
+/// The changes of a plan in a few words, with the reason of the first that is blocked.
+fn changes(plan: &Plan) -> String {
+    let changes = summary(plan).into_iter().next().unwrap_or_default();
+    let mut blocked = plan.blocked();
+    let first = blocked.next();
+    let first = first.and_then(|change| Some((&change.node, &change.blocked.as_ref()?.reason)));
+    let Some((node, reason)) = first else {
+        return changes;
+    };
+    let more = match blocked.count() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{changes} Blocked: {node}{more}: {reason}")
 }

@@ -319,10 +319,13 @@ impl<'s> Place<'s> {
                     let list = list.iter().filter_map(Json::as_str);
                     list.for_each(|name| add(self.phrase(name)));
                 }
-                _ if node.get("enum").is_some() || node.get("const").is_some() => {
-                    add("string".to_owned());
-                }
-                _ => {}
+                _ if node.get("enum").is_some() => add("string".to_owned()),
+                _ => match node.get("const") {
+                    Some(Json::Bool(_)) => add("boolean".to_owned()),
+                    Some(Json::Number(_)) => add("number".to_owned()),
+                    Some(_) => add("string".to_owned()),
+                    None => {}
+                },
             }
         }
         match names.is_empty() {

@@ -44,9 +44,13 @@ pub fn check_rollout_name(name: &str) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::Usage, message).hint(hint))
 }
 
-/// The documents of rollouts at a commit: name and file.
-fn documents(repository: &Repository, commit: CommitId) -> Result<Vec<(String, Entry)>, Failure> {
-    let tree = repository.tree_at(commit, &Selection::everything())?;
+/// The documents of rollouts at a revision: name and file.
+fn documents(repository: &Repository, at: At) -> Result<Vec<(String, Entry)>, Failure> {
+    let selection = Selection::everything();
+    let tree = match at {
+        At::Commit(commit) => repository.tree_at(commit, &selection)?,
+        At::Worktree => repository.worktree(&selection)?,
+    };
     let named = tree.entries.into_iter().filter_map(|entry| {
         let (folder, file) = entry.path.rsplit_once('/')?;
         let last = folder.rsplit_once('/').map_or(folder, |(_, last)| last);
@@ -68,7 +72,7 @@ pub fn find_rollout(
     commit: CommitId,
 ) -> Result<FoundRollout, Failure> {
     check_rollout_name(name)?;
-    let all = documents(repository, commit)?;
+    let all = documents(repository, At::Commit(commit))?;
     let mut own = all.iter().filter(|(each, _)| each == name);
     let Some((_, entry)) = own.next() else {
         let message = format!("there is no rollout `{name}` at {}", commit.short());
@@ -91,11 +95,7 @@ pub fn find_rollout(
         let message = "a site is called `rollouts`, and its refs would be among those of rollouts";
         return Err(Failure::error(message).hint("rename the site"));
     }
-    let selected = sites.iter().map(|site| RolloutSite {
-        name: Arc::from(site.name.as_str()),
-        labels: site.labels.clone(),
-    });
-    let selected: Vec<RolloutSite> = selected.collect();
+    let selected = selected(&sites);
     let mut sources = Sources::new();
     let read = read(repository, entry, name, &mut sources)
         .and_then(|rollout| Ok((rollout.phases(&selected)?, rollout)));
@@ -114,6 +114,39 @@ pub fn find_rollout(
             Err(Failure::shown(FailureKind::Error))
         }
     }
+}
+
+fn selected(sites: &[FoundSite]) -> Vec<RolloutSite> {
+    let selected = sites.iter().map(|site| RolloutSite {
+        name: Arc::from(site.name.as_str()),
+        labels: site.labels.clone(),
+    });
+    selected.collect()
+}
+
+/// All that is wrong with the documents of rollouts at a revision, with which none of them begins.
+///
+/// # Errors
+///
+/// The files of the repository cannot be listed.
+pub fn rollout_problems(
+    repository: &Repository,
+    at: At,
+    sources: &mut Sources,
+) -> Result<Diagnostics, Failure> {
+    let mut found = Diagnostics::new();
+    let all = documents(repository, at)?;
+    if all.is_empty() {
+        return Ok(found);
+    }
+    let sites = selected(&locate_all(repository, at)?);
+    for (name, entry) in &all {
+        let read = read(repository, entry, name, sources);
+        if let Err(problems) = read.and_then(|rollout| rollout.phases(&sites)) {
+            found.extend(problems);
+        }
+    }
+    Ok(found)
 }
 
 /// Reads the document of a rollout, the only one of its file.

@@ -5,7 +5,7 @@ use crate::plan::{RunState, UnfinishedRun};
 use crate::record::{Outcome, RunRecord};
 use crate::repository::{CommitId, Holder};
 use crate::rollout::{Instant, SiteProgress, SiteResult};
-use crate::run::{self, Connection};
+use crate::run::{self, Connection, Process};
 use crate::workflow::{Checkout, Client, Failure, follow};
 
 /// How long a site that another process began counts as begun, where it is not known whether that process is gone.
@@ -24,10 +24,12 @@ pub(super) enum Look {
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownSite {
     pub(super) unfinished: Option<UnfinishedRun>,
-    /// The run of its last success, with its commit and its record.
-    pub(super) success: Option<(RunId, String, Option<RunRecord>)>,
+    /// A run that has ended in this clone, and whose end the remote does not have.
+    pub(super) unpublished: Option<RunId>,
     /// The newest run.
     pub(super) last: Option<RunRecord>,
+    /// Whether that is the last success of the site.
+    pub(super) is_success: bool,
 }
 
 /// Reads the lock and the records of a site.
@@ -46,24 +48,22 @@ fn known(
 ) -> Result<Look, Failure> {
     let store = follow(client, checkout, connection)?;
     let state = store.read()?;
-    let unfinished = run::unfinished_run(&checkout.site(connection.clone())?)?;
-    let record = |run: &RunId| store.run(&state, run);
-    let success = match &state.site.last_success {
-        Some(action) => Some((
-            action.run.clone(),
-            action.revision.to_string(),
-            record(&action.run)?,
-        )),
-        None => None,
-    };
+    let site = checkout.site(connection.clone())?;
+    let unfinished = run::unfinished_run(&site)?;
+    let (actor, clock) = (client.actor(site.repository)?, client.clock());
+    let unpublished = run::unpublished(Process::new(&site, &actor, &*clock))?;
     let last = match &state.site.last_run {
-        Some(run) => record(run)?,
+        Some(run) => store.run(&state, run)?,
         None => None,
     };
+    let success = state.site.last_success.as_ref();
+    let is_success =
+        success.is_some_and(|success| Some(&success.run) == state.site.last_run.as_ref());
     Ok(Look::Known(Box::new(KnownSite {
         unfinished,
-        success,
+        unpublished: unpublished.map(|left| left.run),
         last,
+        is_success,
     })))
 }
 
@@ -84,29 +84,27 @@ impl Judging<'_> {
     }
 
     /// A site that got the revision, by a run where there was something to do.
-    pub(super) fn succeeded(&self, run: Option<(&RunId, Option<&RunRecord>)>) -> SiteProgress {
-        let record = run.and_then(|(_, record)| record);
+    pub(super) fn succeeded(&self, run: Option<&RunRecord>) -> SiteProgress {
         let soak = i64::try_from(self.soak).unwrap_or(i64::MAX);
         SiteProgress {
-            run: run.map(|(run, _)| run.clone()),
+            run: run.map(|run| run.run.clone()),
             ended: Some(Instant(self.now)),
             soak_until: (soak > 0).then(|| Instant(self.now.saturating_add(soak))),
-            ..counted(self.progress(SiteResult::Succeeded), record)
+            ..counted(self.progress(SiteResult::Succeeded), run)
         }
     }
 
     fn failed(&self, record: &RunRecord) -> SiteProgress {
-        let how = match record.outcome {
-            Outcome::Abandoned => "was aborted",
-            Outcome::Running
-            | Outcome::Interrupted
-            | Outcome::Succeeded
-            | Outcome::SucceededWithFailures
-            | Outcome::Failed => "made no success of the site",
+        let run = &record.run;
+        let why = match record.outcome {
+            Outcome::Abandoned => format!("run {run} was aborted"),
+            Outcome::SucceededWithFailures => format!("run {run} succeeded with failures"),
+            Outcome::Running | Outcome::Interrupted | Outcome::Succeeded | Outcome::Failed => {
+                format!("run {run} made no success of the site")
+            }
         };
-        let why = format!("run {} {how}", record.run);
         let progress = SiteProgress {
-            run: Some(record.run.clone()),
+            run: Some(run.clone()),
             ended: Some(Instant(self.now)),
             ..counted(self.progress(SiteResult::Failed), Some(record))
         };
@@ -124,8 +122,15 @@ impl Judging<'_> {
 
     /// The progress of a site that is known so far as `entry`, by how it is.
     pub(super) fn judge(&self, entry: Option<&SiteProgress>, look: &Look) -> SiteProgress {
+        SiteProgress {
+            outdated: entry.and_then(|entry| entry.outdated.clone()),
+            ..self.judged(entry, look)
+        }
+    }
+
+    fn judged(&self, entry: Option<&SiteProgress>, look: &Look) -> SiteProgress {
         let result = entry.map_or(SiteResult::Pending, |entry| entry.result);
-        let (unfinished, success, last) = match look {
+        let known = match look {
             // The process that is at work knows better.
             Look::Unknown(_) if result == SiteResult::Running && !self.is_gone(entry) => {
                 return entry.cloned().unwrap_or_else(|| self.progress(result));
@@ -134,28 +139,47 @@ impl Judging<'_> {
                 let run = entry.and_then(|entry| entry.run.as_ref());
                 return self.held(run, why);
             }
-            Look::Known(known) => (&known.unfinished, &known.success, &known.last),
+            Look::Known(known) => known,
         };
-        if let Some(unfinished) = unfinished {
+        if let Some(run) = &known.unpublished {
+            return self.held(Some(run), &format!("run {run} has ended, and its end is not published: the next command of this clone that asks the remote publishes it, such as `trueup log --site {}`", self.site));
+        }
+        if let Some(unfinished) = &known.unfinished {
             return self.in_the_way(entry, unfinished);
         }
+        // A site is what its newest run has made of it, whatever succeeded before.
         let revision = self.revision.to_string();
-        let own_run = entry.and_then(|entry| entry.run.as_ref());
-        if let Some((run, commit, record)) = success
-            && *commit == revision
-            && !(result == SiteResult::Failed && own_run == Some(run))
-        {
-            return self.succeeded(Some((run, record.as_ref())));
-        }
-        let last = last.as_ref().filter(|last| *last.revision == *revision);
-        let begun = entry.and_then(|entry| entry.begun);
-        let is_own = |last: &&RunRecord| match result {
-            SiteResult::Running => begun.is_some_and(|begun| started(last) >= begun.0),
-            SiteResult::Held => own_run == Some(&last.run),
-            SiteResult::Pending | SiteResult::Succeeded | SiteResult::Failed => false,
+        let last = known.last.as_ref();
+        let newest = last.filter(|last| *last.revision == *revision);
+        let is_own = |last: &&RunRecord| {
+            let begun = entry.and_then(|entry| entry.begun);
+            match result {
+                SiteResult::Running => begun.is_some_and(|begun| started(last) >= begun.0),
+                SiteResult::Held => entry.and_then(|entry| entry.run.as_ref()) == Some(&last.run),
+                SiteResult::Pending | SiteResult::Succeeded | SiteResult::Failed => false,
+            }
         };
-        if let Some(last) = last.filter(is_own) {
-            return self.failed(last);
+        let is_outdated =
+            |last: &RunRecord| entry.and_then(|entry| entry.outdated.as_ref()) == Some(&last.run);
+        let success = newest.filter(|last| {
+            known.is_success && last.outcome == Outcome::Succeeded && !is_outdated(last)
+        });
+        match (success, newest.filter(is_own)) {
+            (Some(success), own) => {
+                let open = success.unproven.open();
+                if open.is_none() {
+                    return self.succeeded(Some(success));
+                }
+                // Once it was told, an ordinary run finds out.
+                if own.is_some() && result == SiteResult::Running {
+                    let words: Vec<String> = open.words().collect();
+                    let run = &success.run;
+                    let why = format!("run {run} succeeded, and left {}", words.join(", "));
+                    return self.held(Some(run), &why);
+                }
+            }
+            (None, Some(own)) => return self.failed(own),
+            (None, None) => {}
         }
         match (result, entry) {
             (SiteResult::Failed | SiteResult::Succeeded, Some(entry)) => entry.clone(),
@@ -222,8 +246,12 @@ fn counted(progress: SiteProgress, record: Option<&RunRecord>) -> SiteProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use crate::record::Unproven;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "one site, judged in every state")]
     fn a_site_is_judged_by_its_records_and_never_done_without_them() {
         let me = Holder::this_process("ada", "fleet", "2026-01-01T00:00:00Z");
         let elsewhere = Holder {
@@ -238,12 +266,23 @@ mod tests {
             now,
             me: &me,
         };
-        let known = |success: Option<(&str, CommitId)>| {
-            let success = success.map(|(run, commit)| (RunId::from(run), commit.to_string(), None));
+        let ended = |outcome, id: &str, revision: CommitId| RunRecord {
+            run: RunId::from(id),
+            revision: Arc::from(revision.to_string()),
+            ..run::run_record(outcome, "update", false)
+        };
+        let look_of = |last: Option<RunRecord>| {
+            let is_success = last
+                .as_ref()
+                .is_some_and(|last| last.outcome != Outcome::Failed);
             Look::Known(Box::new(KnownSite {
-                success,
+                last,
+                is_success,
                 ..KnownSite::default()
             }))
+        };
+        let known = |success: Option<(&str, CommitId)>| {
+            look_of(success.map(|(run, commit)| ended(Outcome::Succeeded, run, commit)))
         };
         let unknown = Look::Unknown("no answer".to_owned());
         let running = SiteProgress {
@@ -269,12 +308,58 @@ mod tests {
         assert_eq!(judged(0, None, &success), SiteResult::Succeeded);
         let elsewhen = known(Some(("R1", other)));
         assert_eq!(judged(0, None, &elsewhen), SiteResult::Pending);
-        let drifted = SiteProgress {
-            run: Some(RunId::from("R1")),
-            ..SiteProgress::new(SiteResult::Failed, revision)
-        };
+        let drifted = at(0).succeeded(Some(&ended(Outcome::Succeeded, "R1", revision)));
+        let drifted = drifted.drifted("2 to deploy", Instant(0));
         assert_eq!(judged(0, Some(&drifted), &success), SiteResult::Failed);
         let again = known(Some(("R2", revision)));
         assert_eq!(judged(0, Some(&drifted), &again), SiteResult::Succeeded);
+        // Begun once more, it is begun indeed, and the old success does not count in the meantime.
+        let anew = SiteProgress {
+            outdated: drifted.outdated.clone(),
+            ..SiteProgress::new(SiteResult::Pending, revision)
+        };
+        let begun = at(0).judge(Some(&anew), &success);
+        assert_eq!(
+            (begun.result, &begun.outdated),
+            (SiteResult::Pending, &drifted.outdated)
+        );
+        assert_eq!(judged(0, Some(&anew), &again), SiteResult::Succeeded);
+
+        // A failure after the success is what counts, and is none of this rollout.
+        let later = look_of(Some(ended(Outcome::Failed, "R3", revision)));
+        assert_eq!(judged(0, None, &later), SiteResult::Pending);
+        let mine = SiteProgress {
+            begun: Some(Instant(0)),
+            holder: Some(Box::new(me.clone())),
+            ..running.clone()
+        };
+        assert_eq!(judged(0, Some(&mine), &later), SiteResult::Failed);
+        let criteria = look_of(Some(ended(Outcome::SucceededWithFailures, "R3", revision)));
+        assert_eq!(judged(0, None, &criteria), SiteResult::Pending);
+        assert_eq!(judged(0, Some(&mine), &criteria), SiteResult::Failed);
+        // What was not observed is held, and found out by the next call.
+        let blind = look_of(Some(RunRecord {
+            unproven: Unproven {
+                unobserved: 2,
+                ..Unproven::default()
+            },
+            ..ended(Outcome::Succeeded, "R3", revision)
+        }));
+        let held = at(0).judge(Some(&mine), &blind);
+        assert_eq!(held.result, SiteResult::Held);
+        assert!(
+            held.why
+                .as_deref()
+                .is_some_and(|why| why.contains("2 not observed"))
+        );
+        assert_eq!(judged(0, Some(&held), &blind), SiteResult::Pending);
+        // An end that is in this clone alone proves nothing.
+        let unpublished = Look::Known(Box::new(KnownSite {
+            unpublished: Some(RunId::from("R3")),
+            last: Some(ended(Outcome::Succeeded, "R3", revision)),
+            is_success: true,
+            ..KnownSite::default()
+        }));
+        assert_eq!(judged(0, Some(&mine), &unpublished), SiteResult::Held);
     }
 }

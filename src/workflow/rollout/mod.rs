@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::look::{Judging, Look, look};
+use crate::design::RunId;
 use crate::plan::RunState;
+use crate::record::Unproven;
 use crate::repository::{CommitId, Holder, Repository};
 use crate::rollout::{
     Decision, Decree, Instant, Phases, RolloutState, SiteProgress, SiteResult, decide,
@@ -16,7 +18,7 @@ use crate::rollout::{
 use crate::run::{Committer, Connection};
 use crate::workflow::{Checkout, Client, Failure, FailureKind};
 
-pub use find::{FoundRollout, check_rollout_name, find_rollout};
+pub use find::{FoundRollout, check_rollout_name, find_rollout, rollout_problems};
 pub use state_ref::{ReadState, StateRef};
 
 /// How often a state is written anew that another caller has moved.
@@ -24,19 +26,24 @@ const TRIES: usize = 20;
 
 /// Applies and plans the sites of a rollout.
 pub trait SiteRunner {
-    /// Applies the checked-out revision of a site, as `trueup apply` does: with its lock, guards and approvals.
+    /// Applies the checked-out revision of a site, as `trueup apply` does: with its lock, guards and approvals. Returns how
+    /// many machines are not known to be as designed, where there was nothing to do.
     ///
     /// # Errors
     ///
     /// Those of that command.
-    fn apply(&self, site: &str) -> Result<u8, Failure>;
+    fn apply(&self, site: &str) -> Result<Unproven, Failure>;
 
-    /// Plans sites from their observed state: those that are not as designed, and why.
+    /// Plans sites of a rollout from their observed state: those that are not found as designed, and why.
     ///
     /// # Errors
     ///
     /// Nothing can be planned.
-    fn drifted(&self, sites: &[Arc<str>]) -> Result<BTreeMap<Arc<str>, Drift>, Failure>;
+    fn drifted(
+        &self,
+        found: &FoundRollout,
+        sites: &[Arc<str>],
+    ) -> Result<BTreeMap<Arc<str>, Drift>, Failure>;
 
     /// A site of the checkout.
     ///
@@ -55,8 +62,8 @@ pub trait SiteRunner {
 pub enum Drift {
     /// Its plan has changes.
     Changes(String),
-    /// It cannot be planned, or a run is at work.
-    Unknown(String),
+    /// It cannot be planned, a run is at work, or machines are not observed.
+    Unknown(Failure),
 }
 
 /// A rollout in the hands of a caller.
@@ -173,7 +180,7 @@ impl<'a> RolloutCall<'a> {
                 }
                 Decision::Prove(sites) if !sites.iter().all(|site| asked.contains(site)) => {
                     self.need_checkout(&found)?;
-                    self.prove(&found, sites)?;
+                    failures.extend(self.prove(&found, sites)?);
                     // One that cannot be proven now is not asked again in this call.
                     asked.extend(sites.iter().cloned());
                 }
@@ -412,9 +419,10 @@ impl<'a> RolloutCall<'a> {
         let begins = progress.result == SiteResult::Pending;
         if begins {
             progress = SiteProgress {
+                result: SiteResult::Running,
                 begun: Some(Instant(self.now())),
                 holder: Some(Box::new(me.clone())),
-                ..SiteProgress::new(SiteResult::Running, found.commit)
+                ..progress
             };
         }
         let failure = (progress.result == SiteResult::Held).then(|| {
@@ -439,7 +447,9 @@ impl<'a> RolloutCall<'a> {
         self.runner.tell(site, &progress);
         let applied = self.runner.apply(site);
         let judging = self.judging(found, site, &me);
-        let (ended, failure) = result(&judging, &progress, &self.look(site), applied);
+        let now = self.look(site);
+        let is_begun = last_run(&now) != last_run(&look);
+        let (ended, failure) = result((&judging, &progress), (&now, is_begun), applied);
         self.runner.tell(site, &ended);
         self.change(|state| {
             state.sites.insert(site.clone(), ended.clone());
@@ -454,9 +464,9 @@ impl<'a> RolloutCall<'a> {
         })
     }
 
-    /// Looks for drift of sites whose soak is over.
-    fn prove(&self, found: &FoundRollout, sites: &[Arc<str>]) -> Result<(), Failure> {
-        let drifted = self.runner.drifted(sites)?;
+    /// Looks for drift of sites whose soak is over. Gives why it is not known of some.
+    fn prove(&self, found: &FoundRollout, sites: &[Arc<str>]) -> Result<Vec<Failure>, Failure> {
+        let drifted = self.runner.drifted(found, sites)?;
         let now = Instant(self.now());
         self.change(|state| {
             for site in sites {
@@ -471,16 +481,11 @@ impl<'a> RolloutCall<'a> {
                         entry.soaked = Some(now);
                         entry.why = None;
                     }
-                    Some(Drift::Changes(what)) => {
-                        entry.result = SiteResult::Failed;
-                        entry.ended = Some(now);
-                        *entry = entry
-                            .clone()
-                            .because(&format!("it has drifted in its soak: {what}"));
-                    }
-                    Some(Drift::Unknown(why)) => {
+                    Some(Drift::Changes(what)) => *entry = entry.clone().drifted(what, now),
+                    Some(Drift::Unknown(failure)) => {
                         *entry = entry.clone().because(&format!(
-                            "whether it has drifted in its soak is not known: {why}"
+                            "whether it has drifted in its soak is not known: {}",
+                            failure.message
                         ));
                     }
                 }
@@ -494,6 +499,11 @@ impl<'a> RolloutCall<'a> {
                     self.runner.tell(site, entry);
                 }
             }
+            let unknown = drifted.into_values().filter_map(|drift| match drift {
+                Drift::Unknown(failure) => Some(failure),
+                Drift::Changes(_) => None,
+            });
+            unknown.collect()
         })
     }
 
@@ -520,10 +530,7 @@ impl<'a> RolloutCall<'a> {
         self.change(|state| {
             self.refuse_aborted(state)?;
             let before = state.clone();
-            state.paused = None;
-            state
-                .sites
-                .retain(|_, site| site.result != SiteResult::Failed);
+            state.resume();
             Ok((before != *state).then(|| "resume".to_owned()))
         })
     }
@@ -560,15 +567,7 @@ impl<'a> RolloutCall<'a> {
 
     fn decree(&self, reason: &str) -> Result<Decree, Failure> {
         let actor = self.client.actor(self.repository)?;
-        let plain = |text: &str| -> Arc<str> {
-            let text = text.chars().filter(|each| !each.is_control());
-            Arc::from(text.take(400).collect::<String>())
-        };
-        Ok(Decree {
-            reason: plain(reason),
-            by: plain(&actor.name),
-            at: Instant(self.now()),
-        })
+        Ok(Decree::new(reason, &actor.name, Instant(self.now())))
     }
 }
 
@@ -589,43 +588,72 @@ fn soak(phases: &Phases, site: &str) -> u64 {
 
 /// The kind of the failure of a site that is held before anything was begun.
 fn held_kind(look: &Look) -> FailureKind {
-    let run = match look {
-        Look::Known(known) => known.unfinished.as_ref(),
-        Look::Unknown(_) => None,
+    let Look::Known(known) = look else {
+        return FailureKind::Error;
     };
-    match run.map(|run| run.state) {
+    match known.unfinished.as_ref().map(|run| run.state) {
+        _ if known.unpublished.is_some() => FailureKind::Unpublished,
         Some(RunState::Interrupted) => FailureKind::Interrupted,
         Some(RunState::Running | RunState::EndedElsewhere) => FailureKind::Locked,
         None => FailureKind::Error,
     }
 }
 
-/// The progress of a site whose run this process has carried out, or was refused.
+fn last_run(look: &Look) -> Option<&RunId> {
+    match look {
+        Look::Known(known) => known.last.as_ref().map(|last| &last.run),
+        Look::Unknown(_) => None,
+    }
+}
+
+/// The progress of a site whose run this process has carried out, or was refused. `look`: how it is now, and whether it has
+/// a run that it had not before.
 fn result(
-    judging: &Judging<'_>,
-    begun: &SiteProgress,
-    look: &Look,
-    applied: Result<u8, Failure>,
+    (judging, begun): (&Judging<'_>, &SiteProgress),
+    (look, has_run): (&Look, bool),
+    applied: Result<Unproven, Failure>,
 ) -> (SiteProgress, Option<Failure>) {
     let by_records = judging.judge(Some(begun), look);
-    match (by_records.result, applied) {
-        (SiteResult::Succeeded | SiteResult::Failed, _) => (by_records, None),
-        (SiteResult::Pending | SiteResult::Running, Ok(_)) => {
-            let done = judging.succeeded(None);
-            (done.because("there was nothing to do"), None)
-        }
+    // Of a run that is not its own, it is not the result.
+    let is_own = by_records.result == SiteResult::Held || has_run;
+    let (progress, failure) = match (by_records.result, applied) {
         (SiteResult::Held, Ok(_)) => {
             let why = by_records.why.clone().unwrap_or_default();
             let failure = Failure::new(held_kind(look), format!("site `{}`: {why}", judging.site));
             (by_records, Some(failure))
         }
         (SiteResult::Held, Err(failure)) => (by_records, Some(failure)),
-        (SiteResult::Pending | SiteResult::Running, Err(failure)) => {
+        // The remote does not have all of it.
+        (_, Err(failure)) if failure.kind == FailureKind::Unpublished => {
+            let held = judging.held(last_run(look), &failure.message);
+            (held, Some(failure))
+        }
+        (SiteResult::Succeeded | SiteResult::Failed, _) if is_own => (by_records, None),
+        (_, Ok(unproven)) if !unproven.open().is_none() => {
+            let words: Vec<String> = unproven.open().words().collect();
+            let why = format!("there is nothing to do, and {}", words.join(", "));
+            let failure = Failure::error(format!("site `{}`: {why}", judging.site));
+            (judging.held(None, &why), Some(failure))
+        }
+        (_, Ok(_)) => {
+            let done = judging.succeeded(None);
+            (done.because("there was nothing to do"), None)
+        }
+        (_, Err(failure)) => {
             let why = match failure.message.is_empty() {
-                true => "its documents have errors, or its plan was refused",
+                true => match failure.kind {
+                    FailureKind::Guard => "its plan was refused, as shown above",
+                    _ => "its documents have errors, which `trueup validate` shows",
+                },
                 false => &failure.message,
             };
             (judging.held(None, why), Some(failure))
         }
-    }
+    };
+    let outdated = begun.outdated.clone();
+    let progress = SiteProgress {
+        outdated,
+        ..progress
+    };
+    (progress, failure)
 }
