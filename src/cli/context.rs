@@ -270,16 +270,16 @@ pub(super) fn clock_failure(now: SystemTime) -> Option<Failure> {
 }
 
 impl Context {
-    pub(super) fn new(global: &GlobalArguments) -> Result<Self, (Printer, Failure)> {
+    pub(super) fn new(global: &GlobalArguments) -> Result<Self, Box<(Printer, Failure)>> {
         let printer = Printer {
             site: global.site.as_deref().map(kept),
             ..Printer::new(global.color)
         };
         let here = std::env::current_dir().map_err(|error| {
-            (
+            Box::new((
                 printer,
                 Failure::error(format!("there is no current folder: {error}")),
-            )
+            ))
         })?;
         let directory = match &global.directory {
             Some(directory) => here.join(directory),
@@ -287,7 +287,10 @@ impl Context {
         };
         if !directory.is_dir() {
             let message = format!("there is no folder `{}`", directory.display());
-            return Err((printer, Failure::new(FailureKind::Usage, message)));
+            return Err(Box::new((
+                printer,
+                Failure::new(FailureKind::Usage, message),
+            )));
         }
         Ok(Self {
             printer,

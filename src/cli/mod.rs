@@ -405,7 +405,8 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let mut context = match Context::new(&parsed.global) {
         Ok(context) => context,
-        Err((printer, failure)) => {
+        Err(failed) => {
+            let (printer, failure) = *failed;
             refuse(&arguments, &failure);
             return printer.fail(&failure);
         }

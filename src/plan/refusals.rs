@@ -126,25 +126,41 @@ impl Plan {
             let (who, command) = self.by_flag("allow-loosening", "trueup plan --allow-loosening");
             add(reason, who, command);
         }
-        if let Some(reason) = self.reach() {
-            let who = "the operator: narrow it by `--target`, part by part";
-            add(reason, who, None);
-        }
-        if self.is_refused_for_ticket() {
-            let reason =
-                "the policy asks for the ticket of the work (`ticket: required`)".to_owned();
-            let who = "the operator, by a flag";
-            add(reason, who, Some("trueup plan --ticket ID"));
-        }
-        if let Some(reason) = self.denials() {
-            let who = "the author of the change or of the rule, by a commit";
-            add(reason, who, None);
-        }
-        if let Some(reason) = self.missing_approvals() {
-            let who = "those who may approve: `trueup approve PLAN`, of the saved plan";
-            add(reason, who, None);
-        }
+        found.extend(self.refused_by_policy());
         found
+    }
+
+    /// The reasons that the policy and the rules of the site give.
+    fn refused_by_policy(&self) -> impl Iterator<Item = PlanRefusal> {
+        let reasons = [
+            (
+                self.reach(),
+                "the operator: narrow it by `--target`, part by part",
+                None,
+            ),
+            (
+                self.no_ticket(),
+                "the operator, by a flag",
+                Some("trueup plan --ticket ID"),
+            ),
+            (
+                self.denials(),
+                "the author of the change or of the rule, by a commit",
+                None,
+            ),
+            (
+                self.missing_approvals(),
+                "those who may approve: `trueup approve PLAN`, of the saved plan",
+                None,
+            ),
+        ];
+        reasons.into_iter().filter_map(|(reason, who, command)| {
+            Some(PlanRefusal {
+                reason: reason?,
+                who,
+                command: command.map(str::to_owned),
+            })
+        })
     }
 
     fn not_committed(&self) -> Option<String> {
@@ -179,6 +195,11 @@ impl Plan {
                 exceeded.join("; ")
             )
         })
+    }
+
+    fn no_ticket(&self) -> Option<String> {
+        let text = "the policy asks for the ticket of the work (`ticket: required`)";
+        self.is_refused_for_ticket().then(|| text.to_owned())
     }
 
     fn denials(&self) -> Option<String> {

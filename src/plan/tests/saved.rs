@@ -242,6 +242,14 @@ fn describe_machine(change: &mut crate::plan::Change) {
     change.inventory = Some(crate::design::SectionDigest([8; 32]));
 }
 
+fn first_place() -> crate::diagnostic::Place {
+    crate::diagnostic::Place {
+        path: Arc::from("site.yaml"),
+        line: 1,
+        column: 2,
+    }
+}
+
 /// A plan in which every field has a value.
 pub(crate) fn full() -> Plan {
     let mut plan = rich();
@@ -287,11 +295,7 @@ pub(crate) fn full() -> Plan {
     (plan.options.allow_loosening, plan.options.outside_windows) = (true, true);
     plan.options.break_glass = Some(Arc::from("the site is down"));
     plan.options.ticket = Some("OPS-1".parse().unwrap());
-    let place = crate::diagnostic::Place {
-        path: Arc::from("site.yaml"),
-        line: 1,
-        column: 2,
-    };
+    let place = first_place();
     plan.changes[0].fields.push(crate::plan::FieldChange {
         section: Section::Network,
         path: Arc::from("mtu"),
