@@ -26,6 +26,7 @@ pub(super) async fn hold(order: &Order, cluster: Option<&dyn Cluster>) -> Result
     let whole = Duration::from_secs(terms.seconds);
     let began = Instant::now();
     let mut misses = 0;
+    let mut told: Option<(Duration, bool)> = None;
     loop {
         let looked = match cluster {
             Some(cluster) => look(cluster, terms).await,
@@ -48,8 +49,19 @@ pub(super) async fn hold(order: &Order, cluster: Option<&dyn Cluster>) -> Result
             return Ok(());
         }
         let left = whole.saturating_sub(over);
-        let text = format!("healthy, {} s of the soak are left", left.as_secs());
-        order.reporter.progress(text);
+        // What changes, and else as the time that is left halves: a soak of a day has no thousand lines.
+        let is_answered = misses == 0;
+        let is_news =
+            told.is_none_or(|(last, was_answered)| was_answered != is_answered || left <= last / 2);
+        if is_news {
+            let state = match is_answered {
+                true => "healthy",
+                false => "no answer of its cluster",
+            };
+            let text = format!("{state}, {} s of the soak are left", left.as_secs());
+            order.reporter.progress(text);
+            told = Some((left, is_answered));
+        }
         sleep(left.min(INTERVAL).max(Duration::from_secs(1))).await;
     }
 }

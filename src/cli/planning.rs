@@ -211,6 +211,11 @@ impl PlanArguments {
         }
     }
 
+    /// The same, for the work of a ticket.
+    pub(in crate::cli) fn of_ticket(self, ticket: Option<Ticket>) -> Self {
+        Self { ticket, ..self }
+    }
+
     /// The settings that documents are read with.
     pub(in crate::cli) fn settings(&self, depth: Depth, detail: Detail) -> Settings {
         self.read.settings(depth, detail)

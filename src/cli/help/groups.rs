@@ -78,6 +78,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "queue",
             "resume",
             "resume-interrupted",
+            "rollout",
             "run",
             "schedule",
             "stop-after",

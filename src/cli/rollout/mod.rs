@@ -11,6 +11,7 @@ use self::runner::Runner;
 use super::context::Context;
 use super::planning::RemoteArguments;
 use super::{Failure, FailureKind, exit};
+use crate::design::Ticket;
 use crate::report::rollout::View;
 use crate::rollout::{Decision, RolloutState, decide};
 use crate::run::Connection;
@@ -45,6 +46,9 @@ pub(super) struct NextCommand {
     /// Begin sites although commits lie between their last site action and the revision
     #[arg(long)]
     allow_intermediate_commits: bool,
+    /// The ticket of this work in another system, for the runs of its sites
+    #[arg(long, value_name = "ID")]
+    ticket: Option<Ticket>,
     #[command(flatten)]
     remote: RemoteArguments,
 }
@@ -187,7 +191,9 @@ fn decision(context: &Context, found: &FoundRollout, state: &RolloutState) -> De
 
 fn next(context: &Context, command: &NextCommand) -> Result<u8, Failure> {
     let remote = &command.remote;
-    let runner = Runner::new(context, remote).over_commits(command.allow_intermediate_commits);
+    let runner = Runner::new(context, remote)
+        .over_commits(command.allow_intermediate_commits)
+        .of_ticket(command.ticket.clone());
     with_runner(context, &command.name, (remote, &runner), |call| {
         if let Connection::Offline = call.connection {
             let text = "`--offline` does not ask the remote, and the state of a rollout is there";

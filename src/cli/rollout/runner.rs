@@ -9,6 +9,7 @@ use crate::cli::context::Context;
 use crate::cli::plan::detailed;
 use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::{Failure, FailureKind};
+use crate::design::Ticket;
 use crate::plan::{Plan, RunState};
 use crate::record::Unproven;
 use crate::report::plan::summary;
@@ -23,6 +24,8 @@ pub(super) struct Runner<'c> {
     remote: &'c RemoteArguments,
     /// Whether commits may lie between the last action of a site and the revision.
     over_commits: bool,
+    /// The ticket of the work.
+    ticket: Option<Ticket>,
 }
 
 impl<'c> Runner<'c> {
@@ -31,6 +34,7 @@ impl<'c> Runner<'c> {
             context,
             remote,
             over_commits: false,
+            ticket: None,
         }
     }
 
@@ -39,6 +43,10 @@ impl<'c> Runner<'c> {
             over_commits,
             ..self
         }
+    }
+
+    pub(super) fn of_ticket(self, ticket: Option<Ticket>) -> Self {
+        Self { ticket, ..self }
     }
 
     /// The context of a command about one site.
@@ -51,7 +59,10 @@ impl SiteRunner for Runner<'_> {
     fn apply(&self, site: &str) -> Result<Unproven, Failure> {
         let context = self.of(site);
         let arguments = PlanArguments::unattended(self.remote.clone());
-        let applied = apply::unattended(&context, arguments.over_commits(self.over_commits));
+        let arguments = arguments
+            .over_commits(self.over_commits)
+            .of_ticket(self.ticket.clone());
+        let applied = apply::unattended(&context, arguments);
         if let Err(failure) = &applied {
             context.printer.fail(failure);
         }

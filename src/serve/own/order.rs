@@ -78,6 +78,7 @@ impl Asked {
                 parallelism: order.parallelism.map_or(0, |most| usize::from(most.get())),
                 max_unavailable: order.max_unavailable,
                 canary: order.canary,
+                ticket: order.ticket.clone(),
                 max_failures: order.max_failures.map(u64::from),
                 ..base.options
             },

@@ -224,6 +224,9 @@ pub(in crate::serve) struct PlanOrder {
     pub(in crate::serve) canary: bool,
     /// Halts when more nodes than this have failed.
     pub(in crate::serve) max_failures: Option<u32>,
+    /// The ticket of the work in another system.
+    #[schema(value_type = Option<String>, pattern = r"^[A-Za-z0-9#./:_-]{1,100}$")]
+    pub(in crate::serve) ticket: Option<crate::design::Ticket>,
 }
 
 /// Where the state of machines comes from.

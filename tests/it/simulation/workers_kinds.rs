@@ -58,8 +58,12 @@ fn disturbed_workers_carry_every_kind_of_step_out_once() {
         &[(Action::Update, &[])],
         &mut kinds,
     );
+    let mut soaked = text();
+    soaked.more.push_str(
+        "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {soak: {time: 5m}}\n",
+    );
     tell(
-        deployed(),
+        deployed_on(Stage::shared(), &soaked),
         &[(Action::Redeploy, &["c1"]), (Action::Remediate, &["w1"])],
         &mut kinds,
     );
