@@ -90,7 +90,7 @@ fn other_name(definition: &Document, wanted: &Wanted<'_>) -> Option<Diagnostic> 
     let (name, site) = (&*definition.id.name, wanted.location.site.as_str());
     let message = format!("the definition of site `{site}` has the name `{name}`");
     (name != site).then(|| {
-        Diagnostic::warning("site-other-name", definition.name_mark, message).hint(format!(
+        Diagnostic::warning("reference-site-name", definition.name_mark, message).hint(format!(
             "the site is called as its folder, and so are its records: what was applied as `{name}` is not known of `{site}`"
         ))
     })

@@ -178,7 +178,7 @@ fn a_site_whose_definition_has_another_name_is_told_so() {
     fixture.run(&["validate", "--site", "south"]).with(0);
     fixture.checkout.git(&["mv", "site/south", "site/west"]);
     let told = fixture.run(&["validate", "--site", "west"]).with(0);
-    let warning = "[site-other-name]: the definition of site `west` has the name `south`";
+    let warning = "[reference-site-name]: the definition of site `west` has the name `south`";
     assert!(told.stdout.contains(warning), "{}", told.stdout);
 }
 
