@@ -51,7 +51,7 @@ impl OpenField {
     ];
 
     /// Those that no machine is deployed without: where a machine is adopted whose documents have no value of theirs, they
-    /// are open, whether a document says so or not.
+    /// are open, with or without a document that lists them.
     pub const NEEDED: [Self; 3] = [Self::Image, Self::Storage, Self::Interfaces];
 
     /// Its name in documents.

@@ -42,7 +42,7 @@ pub struct PastRevision {
     run: Option<RunId>,
 }
 
-/// What takes the files of a site back to a revision.
+/// The change of files that takes a site back to a revision.
 pub struct FilesBack {
     /// The files that differ: as they are at `HEAD`, and as they were.
     files: BTreeMap<Arc<str>, [Option<BlobId>; 2]>,

@@ -13,7 +13,7 @@ use crate::diagnostic::nearest;
 pub(super) const MOST_REFERENCES: usize = 16;
 /// The word for the envelope of every document.
 pub const ENVELOPE: &str = "document";
-/// What the fields of a kind stand in, in a document.
+/// The map of a document that holds the fields of its kind.
 const DATA: &str = "data";
 /// The place of an entry in a map whose keys are names.
 const ANY_NAME: &str = "NAME";
