@@ -89,7 +89,8 @@ impl Service {
     /// Waits until an action is at a point of its life.
     #[track_caller]
     pub(super) fn wait_for(&self, id: &str, lifecycle: &str) -> Value {
-        for _ in 0..600 {
+        // An action in real time takes half a minute.
+        for _ in 0..2_400 {
             let found = self.described(id);
             if found["action_lifecycle"] == lifecycle {
                 return found;
