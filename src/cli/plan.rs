@@ -306,6 +306,10 @@ fn back(
             ),
         };
         Client::tell(context, &hint);
+        if command.with_guards && !is_as_then {
+            let text = "Until it is committed, the guards of HEAD hold beside those of that revision: the plan of the commit may do more than this one.";
+            Client::tell(context, text);
+        }
         return conclude(context, command, (checkout, connection), planned);
     }
     let actor = actor(checkout.repository)?;

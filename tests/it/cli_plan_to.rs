@@ -247,7 +247,8 @@ fn a_file_with_guards_beside_designs_is_not_left_behind_in_silence() {
         .saying("add `--write`");
     back(&["--with-guards"])
         .with(0)
-        .saying("`trueup plan --to successful-site-action~1 --write --with-guards` commits it");
+        .saying("`trueup plan --to successful-site-action~1 --write --with-guards` commits it")
+        .saying("Until it is committed, the guards of HEAD hold beside those of that revision");
     back(&["--with-guards", "--write"]).with(0);
     assert_eq!(fixture.read("profiles.yaml"), mixed);
     // What stays is named.
