@@ -203,17 +203,18 @@ impl PlanArguments {
         }
     }
 
-    /// The same, and commits may lie between the last site action and the one that is applied.
-    pub(in crate::cli) fn over_commits(self, allow_intermediate_commits: bool) -> Self {
+    /// The arguments for the sites of a rollout: commits may lie between the last site action of each and the revision, where
+    /// that is allowed, and the work may have a ticket.
+    pub(in crate::cli) fn of_rollout(
+        remote: RemoteArguments,
+        allow_intermediate_commits: bool,
+        ticket: Option<Ticket>,
+    ) -> Self {
         Self {
             allow_intermediate_commits,
-            ..self
+            ticket,
+            ..Self::unattended(remote)
         }
-    }
-
-    /// The same, for the work of a ticket.
-    pub(in crate::cli) fn of_ticket(self, ticket: Option<Ticket>) -> Self {
-        Self { ticket, ..self }
     }
 
     /// The settings that documents are read with.

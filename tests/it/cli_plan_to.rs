@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::accepted::example;
 use super::dice::Dice;
 use super::fixture::{Ended, Fixture, copy_folder};
 use super::git::Checkout;
@@ -261,12 +262,7 @@ fn a_file_with_guards_beside_designs_is_not_left_behind_in_silence() {
 
 #[test]
 fn other_sites_whose_files_go_back_are_named() {
-    let fixture = Fixture::of(Checkout::new(), "south");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    copy_folder(
-        &root.join("site-examples/multi-site"),
-        fixture.checkout.path(),
-    );
+    let fixture = example("multi-site");
     fixture.checkout.commit("Sites");
     let profiles = fixture.read("global/profiles.yaml");
     let edited = profiles.replace("ubuntu-24.04", "ubuntu-26.04");

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::accepted::example;
 use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
 
@@ -168,12 +169,7 @@ fn a_name_that_a_broken_file_may_hold_is_not_reported_and_any_other_is() {
 
 #[test]
 fn a_site_whose_definition_has_another_name_is_told_so() {
-    let fixture = Fixture::of(Checkout::new(), "south");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    copy_folder(
-        &root.join("site-examples/multi-site"),
-        fixture.checkout.path(),
-    );
+    let fixture = example("multi-site");
     fixture.checkout.commit("Sites");
     fixture.run(&["validate", "--site", "south"]).with(0);
     fixture.checkout.git(&["mv", "site/south", "site/west"]);

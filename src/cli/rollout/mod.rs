@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use self::runner::Runner;
 use super::context::Context;
-use super::planning::RemoteArguments;
+use super::planning::{PlanArguments, RemoteArguments};
 use super::{Failure, FailureKind, exit};
 use crate::design::Ticket;
 use crate::report::rollout::View;
@@ -191,9 +191,9 @@ fn decision(context: &Context, found: &FoundRollout, state: &RolloutState) -> De
 
 fn next(context: &Context, command: &NextCommand) -> Result<u8, Failure> {
     let remote = &command.remote;
-    let runner = Runner::new(context, remote)
-        .over_commits(command.allow_intermediate_commits)
-        .of_ticket(command.ticket.clone());
+    let (over_commits, ticket) = (command.allow_intermediate_commits, command.ticket.clone());
+    let arguments = PlanArguments::of_rollout(remote.clone(), over_commits, ticket);
+    let runner = Runner::with(context, remote, arguments);
     with_runner(context, &command.name, (remote, &runner), |call| {
         if let Connection::Offline = call.connection {
             let text = "`--offline` does not ask the remote, and the state of a rollout is there";

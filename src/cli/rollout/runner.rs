@@ -9,7 +9,6 @@ use crate::cli::context::Context;
 use crate::cli::plan::detailed;
 use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::{Failure, FailureKind};
-use crate::design::Ticket;
 use crate::plan::{Plan, RunState};
 use crate::record::Unproven;
 use crate::report::plan::summary;
@@ -22,31 +21,27 @@ use crate::workflow::{Checkout, Drift, FoundRollout, SiteRunner};
 pub(super) struct Runner<'c> {
     context: &'c Context,
     remote: &'c RemoteArguments,
-    /// Whether commits may lie between the last action of a site and the revision.
-    over_commits: bool,
-    /// The ticket of the work.
-    ticket: Option<Ticket>,
+    /// The arguments of the plan of each site.
+    arguments: PlanArguments,
 }
 
 impl<'c> Runner<'c> {
+    /// One that allows nothing.
     pub(super) fn new(context: &'c Context, remote: &'c RemoteArguments) -> Self {
+        Self::with(context, remote, PlanArguments::unattended(remote.clone()))
+    }
+
+    /// One whose sites are planned with these arguments.
+    pub(super) fn with(
+        context: &'c Context,
+        remote: &'c RemoteArguments,
+        arguments: PlanArguments,
+    ) -> Self {
         Self {
             context,
             remote,
-            over_commits: false,
-            ticket: None,
+            arguments,
         }
-    }
-
-    pub(super) fn over_commits(self, over_commits: bool) -> Self {
-        Self {
-            over_commits,
-            ..self
-        }
-    }
-
-    pub(super) fn of_ticket(self, ticket: Option<Ticket>) -> Self {
-        Self { ticket, ..self }
     }
 
     /// The context of a command about one site.
@@ -58,11 +53,7 @@ impl<'c> Runner<'c> {
 impl SiteRunner for Runner<'_> {
     fn apply(&self, site: &str) -> Result<Unproven, Failure> {
         let context = self.of(site);
-        let arguments = PlanArguments::unattended(self.remote.clone());
-        let arguments = arguments
-            .over_commits(self.over_commits)
-            .of_ticket(self.ticket.clone());
-        let applied = apply::unattended(&context, arguments);
+        let applied = apply::unattended(&context, self.arguments.clone());
         if let Err(failure) = &applied {
             context.printer.fail(failure);
         }

@@ -41,15 +41,7 @@ class Revision(InCheckout):
     def execute(self, context) -> str:
         with self.checkout() as (folder, _):
             self.fetch(folder)
-            wanted = setting("TRUEUP_REVISION", "origin/HEAD")
-            asked = ["git", "-C", folder, "rev-parse", "--verify", "--quiet"]
-            asked += ["--end-of-options", wanted + "^{commit}"]
-            found = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if found.returncode:
-            raise AirflowFailException(
-                f"TRUEUP_REVISION: there is no commit `{wanted}` in `{folder}`"
-            )
-        return found.stdout.strip()
+            return self.revision(folder)
 
 
 class Next(InCheckout, BaseSensorOperator):

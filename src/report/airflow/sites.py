@@ -65,17 +65,6 @@ class ListSites(InCheckout):
             for at in range(0, len(names), size)
         ]
 
-    def revision(self, folder: str) -> str:
-        wanted = setting("TRUEUP_REVISION", "origin/HEAD")
-        asked = ["git", "-C", folder, "rev-parse", "--verify", "--quiet"]
-        asked += ["--end-of-options", wanted + "^{commit}"]
-        found = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if found.returncode:
-            raise AirflowFailException(
-                f"TRUEUP_REVISION: there is no commit `{wanted}` in `{folder}`"
-            )
-        return found.stdout.strip()
-
 
 class PlanSites(InCheckout):
     """The plans of a share of the sites, one after the other: one that fails keeps none of the others back."""

@@ -50,6 +50,18 @@ class InCheckout(BaseOperator):
             )
         return found.stdout.rstrip("\n")
 
+    def revision(self, folder: str) -> str:
+        """The commit that the operator wants, of what the checkout has fetched."""
+        wanted = setting("TRUEUP_REVISION", "origin/HEAD")
+        asked = ["git", "-C", folder, "rev-parse", "--verify", "--quiet"]
+        asked += ["--end-of-options", wanted + "^{commit}"]
+        found = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if found.returncode:
+            raise AirflowFailException(
+                f"TRUEUP_REVISION: there is no commit `{wanted}` in `{folder}`"
+            )
+        return found.stdout.strip()
+
     def fetch(self, folder: str) -> None:
         environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
         asked = ["git", "-C", folder, "fetch", "--quiet"]
