@@ -17,7 +17,10 @@ const INTERVAL: Duration = Duration::from_secs(15);
 const MISSES: usize = 4;
 
 /// Waits for the end of a soak. Without a cluster only time passes.
-pub(super) async fn hold(order: &Order, cluster: Option<&dyn Cluster>) -> Result<(), ActError> {
+pub(super) async fn await_end(
+    order: &Order,
+    cluster: Option<&dyn Cluster>,
+) -> Result<(), ActError> {
     let parameters = order.step.parameters.as_deref();
     let Some(terms) = parameters.and_then(|all| all.soak.as_deref()) else {
         let text = "a soak has no time";
@@ -234,7 +237,7 @@ mod tests {
                 looked: Mutex::new(0),
             };
             let began = Instant::now();
-            let ended = hold(&order(), Some(&cluster)).await;
+            let ended = await_end(&order(), Some(&cluster)).await;
             match expected {
                 Ok(()) => {
                     assert_eq!(ended, Ok(()));

@@ -291,7 +291,7 @@ fn back(
     let site = checkout.site(connection.clone())?;
     let of_plan = (&planned.plan, &planned.guarded);
     let way = workflow::way_back(&site, (&store, &state), &past, of_plan)?;
-    let told = told_of(&way, &files);
+    let told = list_losses(&way, &files);
     Client::tell(context, &told);
     if !command.write {
         let guards = if command.with_guards {
@@ -344,7 +344,7 @@ fn as_then(files: &FilesBack) -> &'static str {
 }
 
 /// The losses, and the files that stay, for people and for the message of the commit.
-fn told_of(way: &WayBack, files: &FilesBack) -> String {
+fn list_losses(way: &WayBack, files: &FilesBack) -> String {
     let mut lines = vec![match (way.was_applied, way.undone.len()) {
         (true, 0) => format!("{} is what was applied last.", way.target.short()),
         (true, count) => {

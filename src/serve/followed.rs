@@ -69,7 +69,7 @@ impl Followed {
     fn ask(&self, host: &dyn Host) {
         // Also where it panics.
         let asking = Asking(self);
-        match holder_at_remote(host) {
+        match follow_holder(host) {
             Ok(holder) => lock(&self.known).holder = holder,
             // What is here can be told all the same.
             Err(failure) => log::warn!("the records were not followed: {failure}"),
@@ -104,7 +104,7 @@ impl Drop for Asking<'_> {
 }
 
 /// Follows the records of the remote; the holder of its lock.
-fn holder_at_remote(host: &dyn Host) -> Result<Option<Holder>, Failure> {
+fn follow_holder(host: &dyn Host) -> Result<Option<Holder>, Failure> {
     let repository = host.repository()?;
     let checkout = host.checkout(&repository)?;
     let connection = host.connection(&repository)?;
