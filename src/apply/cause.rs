@@ -161,6 +161,7 @@ impl<'a> RunProgress<'a> {
         let standing = self.standing(index);
         let mut explained = StepExplanation {
             step: self.plan().steps[index].id.clone(),
+            watches: self.plan().steps[index].soaked().cloned().collect(),
             standing,
             message: self.message(index),
             causes: Vec::new(),

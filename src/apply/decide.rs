@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::schedule::Schedule;
 use crate::journal::StepOutcome;
-use crate::run::{EventKind, GateStage, Kinds};
+use crate::run::{EventKind, GateStage, TAKE_OUT};
 use crate::step::{Actor, StepIndex, StepKind, Wait};
 
 /// The decision about a step.
@@ -95,14 +95,22 @@ impl Schedule<'_> {
             return failed(reason.clone());
         }
         // Where other groups have sent all of its nodes, how these stand is for the group's criteria.
-        let is_to_send = |first| self.node_of(first).is_some() && !self.was_sent(first);
+        let is_to_send = |first: &usize| self.node_of(*first).is_some() && !self.was_sent(*first);
+        let to_send = || self.graph.dependents(index).filter(is_to_send);
         if let Some(step) = not_back
-            && self.graph.dependents(index).any(is_to_send)
+            && to_send().next().is_some()
         {
             let step = &self.plan.steps[step].id;
             return failed(format!(
                 "the wave before did not come back: `{step}` did not succeed"
             ));
+        }
+        let of_wave = to_send().filter_map(|step| self.node_of(step));
+        let no_place = self
+            .places
+            .no_place_for_any(of_wave, self.plan, &self.tally);
+        if let Some(reason) = no_place {
+            return failed(reason);
         }
         if self.halted {
             return skipped(self.halt_reason());
@@ -116,12 +124,9 @@ impl Schedule<'_> {
     /// Whether the node of a step is out of its clusters, in whichever of its groups this run took it out, or
     /// since an earlier run did, and has not come back. A node that was never sent is still what it was.
     fn is_away(&self, index: usize) -> bool {
-        let kinds = [StepKind::Drain, StepKind::RemoveEtcd, StepKind::Destroy];
         self.node_of(index).is_some_and(|node| {
-            let node = &self.tally.nodes[node];
-            let is_one_of = |set: Kinds| kinds.into_iter().any(|kind| set.has(kind));
-            let was_out = !is_one_of(node.view.planned);
-            (was_out || is_one_of(node.view.begun)) && !node.view.achieved.has(StepKind::AwaitReady)
+            let view = &self.tally.nodes[node].view;
+            view.is_out_of_service(!view.is_to_be_taken_out())
         })
     }
 
@@ -186,8 +191,8 @@ impl Schedule<'_> {
         if let Some(reason) = parameters.and_then(|parameters| parameters.refused.clone()) {
             return failed(reason);
         }
-        if self.halted {
-            return skipped(self.halt_reason());
+        if let Some(outcome) = self.held_back(index) {
+            return Choice::End(outcome);
         }
         if let (Some(gate), Some(group)) = (self.gate_of[index], self.group_of(index)) {
             match self.ended[gate as usize] {
@@ -202,6 +207,19 @@ impl Schedule<'_> {
             }
         }
         Choice::Run
+    }
+
+    /// How a step ends that must not be begun any more: too many nodes failed, or its node has no place among those out of service.
+    pub(super) fn held_back(&self, index: usize) -> Option<StepOutcome> {
+        if self.halted {
+            let reason = self.halt_reason();
+            return Some(StepOutcome::Skipped { reason });
+        }
+        let takes_out = TAKE_OUT.contains(&self.plan.steps[index].id.kind);
+        let node = self.node_of(index).filter(|_| takes_out)?;
+        let no_place = self.places.no_place_for(node, self.plan, &self.tally)?;
+        let message = no_place.into();
+        Some(StepOutcome::Failed { message })
     }
 
     /// Whether the step is not to be sent, because another group has sent its node already ("the

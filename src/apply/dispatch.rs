@@ -103,6 +103,7 @@ impl<'a> Dispatcher<'a> {
         // What they have opened is closed as they are dropped, and has to be before the backends are left.
         runners.tasks.shutdown().await;
         self.work.log.commit()?;
+        self.leave_cordoned().await;
         self.finish(listener)
     }
 

@@ -39,6 +39,7 @@ impl Schedule<'_> {
                     if is_own {
                         self.tally.nodes[node].open = Some(index);
                     }
+                    self.places.take_in(node, &self.tally);
                 }
             }
             Entry::Ended {

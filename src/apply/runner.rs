@@ -130,6 +130,8 @@ pub(super) struct Runner {
     pub(super) listener: Arc<StepListener>,
     /// An earlier process of the run may have begun it: it is probed first.
     pub(super) probe_first: bool,
+    /// How it ends unless it was begun.
+    pub(super) held_back: Option<StepOutcome>,
     /// From its start to its end, all attempts together.
     pub(super) timeout: Option<Duration>,
     pub(super) hardware: Arc<dyn Hardware>,
@@ -279,6 +281,9 @@ impl Runner {
     /// Attempts the step once; an error that may pass, or how it ended.
     async fn attempt(&mut self, begun: bool) -> Result<Arc<str>, End> {
         let step = StepIndex::from_position(self.index);
+        if let Some(outcome) = self.held_back.take().filter(|_| !begun) {
+            return Err(End::Outcome(outcome, false));
+        }
         if !begun && let Err(message) = self.preconditions.check(step, &self.order).await {
             let failed = StepOutcome::Failed { message };
             return Err(End::Outcome(failed, self.attempted));

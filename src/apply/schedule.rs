@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Error;
 use super::graph::Graph;
+use super::places::Places;
 use super::request::parallelism;
 use super::tally::Tally;
 use crate::plan::{self, Plan, PlannedGroup};
@@ -31,6 +32,7 @@ pub(super) struct Schedule<'a> {
     pub(super) plan: &'a Plan,
     pub(super) graph: Graph,
     pub(super) tally: Tally<'a>,
+    pub(super) places: Places,
     /// For each step, its group and its node.
     group_of: Arc<[Option<u32>]>,
     node_of: Arc<[Option<u32>]>,
@@ -84,6 +86,7 @@ impl<'a> Schedule<'a> {
         Ok(Self {
             plan,
             graph: Graph::new(&plan.steps, &gate_of)?,
+            places: Places::new(plan, &tally, &wave_of),
             tally,
             group_of: group_of.into(),
             node_of: node_of.into(),
@@ -182,6 +185,7 @@ impl<'a> Schedule<'a> {
             let kind = self.plan.steps[index].id.kind;
             self.tally.nodes[node].busy = true;
             self.tally.nodes[node].view.begun.add(kind);
+            self.places.take_in(node, &self.tally);
         }
         let lane = self.lane_of(index);
         self.lanes[lane].running += 1;

@@ -120,9 +120,8 @@ impl Dispatcher<'_> {
             });
         }
         let notes = self.notes.get(&index).map_or(&[][..], |notes| notes);
-        if let Some(node) = NodeOutcome::of(&step.id, &outcome, attempted, notes) {
-            self.messages.push(Message::Node(node));
-        }
+        let nodes = NodeOutcome::each(step, &outcome, attempted, notes);
+        self.messages.extend(nodes.map(Message::Node));
         self.say(EventKind::StepFinished {
             step: step.id.clone(),
             kind: step.id.kind,

@@ -13,7 +13,7 @@ use super::schedule::Schedule;
 use crate::backend::{NOT_BEGUN, Order, Reporter};
 use crate::design::{NodeDesign, NodeName, Section};
 use crate::journal::{Decision, Entry, StepOutcome};
-use crate::step::{DECIDED_DONE, Step, StepId, StepKind};
+use crate::step::{DECIDED_DONE, SoakTerms, Step, StepId, StepKind};
 
 /// The seconds that one look takes at most: a request and its answer, beside the time that a step keeps to report why.
 const LOOK: u64 = 10;
@@ -41,6 +41,12 @@ impl<'a> Driver<'a> for Dispatcher<'a> {
             // What it noted before counts no more.
             self.note(index, NOT_BEGUN)?;
         }
+        // Where it is not known whether it was begun, that is found out first.
+        let is_known = !self.schedule.only_possibly_begun[index];
+        let held_back = match is_known {
+            true => None,
+            false => self.schedule.held_back(index),
+        };
         self.work.log.append(&Entry::Intent {
             step: step.id.clone(),
         })?;
@@ -48,7 +54,8 @@ impl<'a> Driver<'a> for Dispatcher<'a> {
         self.running.insert(index, Instant::now());
         self.say_started(index, 1);
         let probe_first = self.schedule.begun[index] && decision.is_none();
-        let runner = self.runner(index, probe_first);
+        let mut runner = self.runner(index, probe_first);
+        runner.held_back = held_back;
         self.starting.push(runner);
         Ok(())
     }
@@ -108,6 +115,7 @@ impl Dispatcher<'_> {
                 step: Arc::new(step),
             },
             probe_first,
+            held_back: None,
             timeout: (timeout > 0).then(|| Duration::from_secs(timeout)),
             hardware: self.work.hardware.clone(),
             preconditions: self.work.preconditions.clone(),
@@ -132,7 +140,8 @@ impl Dispatcher<'_> {
         let back = nodes.filter(|node| node.view.achieved.has(StepKind::AwaitReady));
         let back: BTreeSet<&NodeName> = back.map(|node| &node.name).collect();
         if let Some(soak) = &mut Arc::make_mut(parameters).soak {
-            soak.nodes.retain(|node| back.contains(node));
+            let SoakTerms { nodes, joined, .. } = &mut **soak;
+            nodes.retain(|node| back.contains(node) || joined.contains(node));
         }
     }
 

@@ -44,10 +44,11 @@ impl Schedule<'_> {
                 self.tally
                     .node_step_ended(node, step, outcome, attempted, open);
             }
-            let node = &mut self.tally.nodes[node];
             if failed && !attempted {
-                node.view.refused.add(kind);
+                self.tally.nodes[node].view.refused.add(kind);
             }
+            self.places.take_in(node, &self.tally);
+            let node = &mut self.tally.nodes[node];
             node.view.duration_ms += duration_ms;
             if node.open == Some(index) {
                 node.open = None;

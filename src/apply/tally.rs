@@ -167,6 +167,12 @@ impl<'a> Tally<'a> {
     }
 
     /// The node of a step.
+    pub(super) fn index_of(&self, node: &NodeName) -> Option<usize> {
+        self.node_index
+            .get(node.as_str())
+            .map(|node| *node as usize)
+    }
+
     pub(super) fn node_of(&self, step: &Step) -> Option<u32> {
         let name = step.id.node.as_ref()?;
         self.node_index.get(name.as_str()).copied()

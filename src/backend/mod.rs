@@ -15,6 +15,7 @@ pub mod hardware;
 pub mod http;
 mod looks;
 mod masked;
+pub mod notify;
 mod order;
 mod pages;
 mod reach;
@@ -46,6 +47,7 @@ pub use hardware::{
     LeaseSettings, WatchListener, Watched, Watcher, clock, declared_duration, longest_request,
 };
 pub use looks::Looks;
+pub use notify::Notifier;
 pub use order::{Listener, NOT_BEGUN, Order, Reporter};
 pub use reach::{EveryReach, Gate, Reach, ReachEntry, Untrusted, digest as reach_digest};
 pub use remediation::{Holder, HostSeen, LiveNode};
@@ -139,6 +141,12 @@ pub trait Hardware: Send + Sync {
     /// Something stays that was to be taken back.
     fn take_back<'a>(&'a self, _order: &'a Order) -> Pending<'a, Result<Probe, ActError>> {
         Box::pin(std::future::ready(Ok(Probe::NotBegun)))
+    }
+
+    /// Leaves a node to others that was drained and stays cordoned when its run ends: nothing tells any more that it is worked on.
+    /// `order`: its drain. What cannot be written is left out.
+    fn leave_cordoned<'a>(&'a self, _order: &'a Order) -> Pending<'a, ()> {
+        Box::pin(std::future::ready(()))
     }
 
     /// Waits for what cancelled steps left to be ended, such as the sessions at controllers; a few seconds at most.
@@ -253,7 +261,7 @@ pub trait Cluster: Send + Sync {
         Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
     }
 
-    /// The pods of namespaces that crash again and again, in words; of a simulated cluster those of some nodes.
+    /// The pods of namespaces that crash again and again, in words, whichever node they run on.
     ///
     /// # Errors
     ///
@@ -261,9 +269,13 @@ pub trait Cluster: Send + Sync {
     fn crashing<'a>(
         &'a self,
         _namespaces: &'a [Arc<str>],
-        _nodes: &'a BTreeSet<NodeName>,
     ) -> Pending<'a, Result<Vec<String>, ActError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// As [`Hardware::leave_cordoned`].
+    fn leave_cordoned<'a>(&'a self, _order: &'a Order) -> Pending<'a, ()> {
+        Box::pin(std::future::ready(()))
     }
 
     /// Tells from outside how far a step is.

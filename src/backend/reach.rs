@@ -86,6 +86,9 @@ impl Reach {
         if is_real(guards) {
             reach.etcd(guards);
         }
+        if let Some(notify) = backends.data.as_ref().and_then(|data| data.get("notify")) {
+            reach.leaves("notify", notify);
+        }
         if reach.entries.is_empty() {
             return reach;
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::BackendContext;
 use super::hardware::sim::{Simulators, SiteClock, taking_part};
 use super::{
-    ActError, Clock, Cluster, Error, Hardware, Look, Order, Pending, Probe, cluster, hardware,
-    remediation, soak,
+    ActError, Clock, Cluster, Error, Hardware, Look, Notifier, Order, Pending, Probe, cluster,
+    hardware, remediation, soak,
 };
 use crate::design::{NodeDesign, NodeName, name_problem};
 use crate::guard::Guarded;
@@ -30,6 +30,7 @@ pub fn choose(site: &Guarded, context: &BackendContext) -> Result<Arc<Backends>,
     context.admit(guards)?;
     let mut simulators = Simulators::new(guards, context)?;
     Ok(Arc::new(Backends {
+        notifier: Notifier::open(guards, context)?,
         hardware: hardware::choose(site, context, &mut simulators)?,
         cluster: cluster::choose(guards, context, &mut simulators)?,
         identities: context.identities.clone(),
@@ -44,6 +45,8 @@ pub struct Backends {
     identities: Arc<Registry>,
     /// The time of the site where it is simulated; else it is the real one.
     simulated: Option<Arc<SiteClock>>,
+    /// The destinations that are told of its runs.
+    notifier: Option<Notifier>,
 }
 
 /// The reason for a machine that is in neither design.
@@ -61,7 +64,14 @@ impl Backends {
             cluster,
             identities: Arc::default(),
             simulated: None,
+            notifier: None,
         }
+    }
+
+    /// The destinations that are told of the runs of the site, where the documents name destinations.
+    #[must_use]
+    pub fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.as_ref()
     }
 
     /// How time passes for them.
@@ -300,6 +310,13 @@ impl Hardware for Backends {
         }
     }
 
+    fn leave_cordoned<'a>(&'a self, order: &'a Order) -> Pending<'a, ()> {
+        match &self.cluster {
+            Some(cluster) => cluster.leave_cordoned(order),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+
     fn leave(&self) -> Pending<'_, ()> {
         self.hardware.leave()
     }
@@ -336,6 +353,7 @@ pub(super) mod tests {
             unschedulable: false,
             maintenance: None,
             cordoned_by: None,
+            has_own_conditions: false,
             labels: crate::observed::Labels::default(),
             kept_labels: Arc::default(),
             api_servers: 0,

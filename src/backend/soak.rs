@@ -80,7 +80,7 @@ async fn look(cluster: &dyn Cluster, terms: &SoakTerms) -> Result<Vec<String>, A
     let mut problems = Vec::new();
     if cluster.knows_nodes() {
         problems.extend(nodes(&sight, terms)?);
-        let crashing = cluster.crashing(&terms.namespaces, &named).await;
+        let crashing = cluster.crashing(&terms.namespaces).await;
         let crashing = crashing.map_err(|error| Arc::from(error.to_string()))?;
         problems.extend(
             crashing
@@ -161,11 +161,7 @@ mod tests {
             })
         }
 
-        fn crashing<'a>(
-            &'a self,
-            _: &'a [Arc<str>],
-            _: &'a BTreeSet<NodeName>,
-        ) -> Pending<'a, Result<Vec<String>, ActError>> {
+        fn crashing<'a>(&'a self, _: &'a [Arc<str>]) -> Pending<'a, Result<Vec<String>, ActError>> {
             let looked = *self.looked.lock().unwrap();
             let crashes = self.crashes_after.is_some_and(|after| looked > after);
             let pods = crashes.then(|| "pod `web/front`".to_owned());
@@ -186,6 +182,7 @@ mod tests {
             seconds: 100,
             namespaces: vec![Arc::from("web")],
             nodes: vec![NodeName::from("n1")],
+            joined: Vec::new(),
             etcd: BTreeMap::new(),
         };
         let parameters = Parameters {

@@ -10,9 +10,21 @@ use rustc_hash::FxHashMap;
 
 use super::interval::Away;
 use super::kinds::{Place, facts_of};
+use super::limits;
 use super::view::View;
 use crate::plan::{Action, ChangeKind};
 use crate::step::StepKind;
+
+/// Kinds of step that bring a machine back.
+const BUILD: [StepKind; 3] = [StepKind::Deploy, StepKind::Service, StepKind::Remediate];
+/// Kinds of step that leave a machine down, where no other follows.
+const GO_DOWN: [StepKind; 3] = [
+    StepKind::PowerOff,
+    StepKind::Drain,
+    StepKind::ShutdownKubelet,
+];
+/// Kinds of step that take a machine away for good.
+const LEAVE: [StepKind; 2] = [StepKind::Destroy, StepKind::RemoveFromCluster];
 
 /// Where in the series of barriers each step stands.
 struct Series {
@@ -55,13 +67,27 @@ impl Series {
 
 /// All machines that are away at some time, each with when.
 pub(super) fn of<'v, 'a>(view: &'v View<'a>) -> &'v [Away<'a>] {
-    view.away.get_or_init(|| all(view))
+    view.away.get_or_init(|| all(view, |_| false))
 }
 
-fn all<'a>(view: &View<'a>) -> Vec<Away<'a>> {
-    let takes_any = view
-        .steps()
-        .any(|(_, step)| facts_of(step.id.kind).takes_away);
+/// The same as limits count them: what was down before is away from the begin on, also where it is only built, and what leaves for
+/// good is not missed, unless it stays down.
+pub(super) fn with_down<'a>(view: &View<'a>) -> Vec<Away<'a>> {
+    let mut result = all(view, |node| limits::is_down(view, node));
+    let retired = limits::Retired::of(view);
+    for away in &mut result {
+        // What was never deployed is not missed, nor what is retired. Where neither is known, it is held to its wave.
+        let is_missed =
+            limits::is_deployed(view, away.node.as_str()) && !retired.contains(away.node);
+        away.has_left |= away.goes_down && !is_missed && view.world.is_some();
+        away.comes_back = !(away.goes_down && is_missed);
+    }
+    result
+}
+
+fn all<'a>(view: &View<'a>, is_down: impl Fn(&str) -> bool) -> Vec<Away<'a>> {
+    let takes = |kind: StepKind| facts_of(kind).takes_away || kind == StepKind::Deploy;
+    let takes_any = view.steps().any(|(_, step)| takes(step.id.kind));
     if !takes_any {
         return Vec::new();
     }
@@ -76,8 +102,20 @@ fn all<'a>(view: &View<'a>) -> Vec<Away<'a>> {
         }
         let mut lists: Vec<Vec<usize>> = by_group.into_values().collect();
         lists.sort_unstable();
+        let has = |kinds: &[StepKind]| {
+            let mut kinds = kinds.iter();
+            kinds.any(|kind| view.has(change.node.as_str(), *kind))
+        };
+        let was_down = is_down(change.node.as_str());
+        if was_down {
+            // It is away from the begin on, and its first group brings it back, if any does.
+            lists.truncate(1);
+        }
         for own in lists {
-            let takes = |position: &usize| facts_of(view.kind(*position)).takes_away;
+            let takes = |position: &usize| {
+                let kind = view.kind(*position);
+                facts_of(kind).takes_away || was_down && kind == StepKind::Deploy
+            };
             let Some(first) = own.iter().position(takes) else {
                 continue;
             };
@@ -86,18 +124,14 @@ fn all<'a>(view: &View<'a>) -> Vec<Away<'a>> {
                 let mut needs = view.step(position).needs.iter();
                 needs.any(|need| own.contains(&(need.step.0 as usize)))
             };
-            let firsts: Vec<usize> = own
-                .iter()
-                .copied()
-                .filter(|at| !waits_for_own(*at))
-                .collect();
+            let firsts = own.iter().copied().filter(|at| !waits_for_own(*at));
+            let firsts: Vec<usize> = firsts.filter(|_| !was_down).collect();
             let is_last = |at: &usize| {
                 !own.iter()
                     .any(|other| view.waits(*other, *at, crate::step::Wait::Done))
             };
             let lasts: Vec<usize> = own.iter().copied().filter(is_last).collect();
-            let has_left =
-                view.plan.request.action == Action::Update && change.kind == ChangeKind::Destroy;
+            let comes_back = own.iter().any(|at| BUILD.contains(&view.kind(*at)));
             result.push(Away {
                 node: &change.node,
                 from: firsts
@@ -110,15 +144,13 @@ fn all<'a>(view: &View<'a>) -> Vec<Away<'a>> {
                     .map(|at| series.before[*at])
                     .max()
                     .unwrap_or(usize::MAX),
-                comes_back: own.iter().any(|at| {
-                    matches!(
-                        view.kind(*at),
-                        StepKind::Deploy | StepKind::Service | StepKind::Remediate
-                    )
-                }),
+                comes_back,
                 firsts,
                 lasts,
-                has_left,
+                was_down,
+                goes_down: !comes_back && has(&GO_DOWN) && !has(&LEAVE),
+                has_left: view.plan.request.action == Action::Update
+                    && change.kind == ChangeKind::Destroy,
             });
         }
     }

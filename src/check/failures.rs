@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use super::away;
 use super::interval::Away;
-use super::limits::is_control_plane;
+use super::kinds::facts_of;
+use super::limits::{Retired, is_control_plane};
 use super::rule::Found;
 use super::view::View;
 use crate::plan::Action;
+use crate::record::Phase;
 use crate::step::{StepKind, Wait};
 
 /// The wave for whose success a step waits: by itself, or by the steps of its node before it.
@@ -95,6 +97,56 @@ pub(super) fn soaks(view: &View<'_>, found: &mut Found<'_, '_>) {
         && !soaks.iter().any(|soak| soak > last)
     {
         found.add([*last], "has no soak behind it");
+    }
+}
+
+/// A machine that came back in a wave whose soak has not succeeded since has it before the next wave, or behind what brings it back.
+pub(super) fn owed_soaks(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let (Some(guards), Some(world)) = (view.guards(), view.world) else {
+        return;
+    };
+    let is_about = matches!(view.plan.request.action, Action::Update | Action::Redeploy);
+    if guards.policy.soak.seconds == 0 || !is_about {
+        return;
+    }
+    let retired = Retired::of(view);
+    let first_wave = view.of_kind(StepKind::StartWave).next();
+    for record in world.records.values() {
+        let name = record.node.as_str();
+        let is_aside = record.maintenance.is_some() || retired.contains(&record.node);
+        if record.soaking.is_none() || is_aside || view.designed(name).is_none() {
+            continue;
+        }
+        let steps = view.of_node(name);
+        let is_new = |at: &usize| {
+            let kind = view.kind(*at);
+            facts_of(kind).takes_away || matches!(kind, StepKind::Prepare | StepKind::Deploy)
+        };
+        let comes_back = |at: &usize| {
+            let kind = view.kind(*at);
+            let is_in_a_group = view.step(*at).id.group.is_some();
+            is_in_a_group && matches!(kind, StepKind::AwaitReady | StepKind::PowerOn)
+        };
+        let backs: Vec<usize> = steps.iter().copied().filter(comes_back).collect();
+        if steps.iter().any(is_new) || record.phase != Phase::Deployed && backs.is_empty() {
+            continue;
+        }
+        let soaks = view.of_kind(StepKind::Soak);
+        let mut soaks =
+            soaks.filter(|soak| view.step(*soak).soaked().any(|node| *node == record.node));
+        let is_soaked = soaks.any(|soak| match (backs.is_empty(), first_wave) {
+            (false, _) => backs
+                .iter()
+                .any(|back| view.is_after(soak, *back, Wait::Done)),
+            (true, Some(wave)) => view.is_after(wave, soak, Wait::Success),
+            (true, None) => true,
+        });
+        if !is_soaked {
+            found.add(
+                backs,
+                format!("`{name}` has no soak, which an earlier run owes it"),
+            );
+        }
     }
 }
 

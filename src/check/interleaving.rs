@@ -1,11 +1,14 @@
 //! Every interleaving in which steps succeed keeps the limits on machines that are away together.
 
+use rustc_hash::FxHashSet;
+
 use super::antichain::{self, MOST, Pair};
 use super::away::{self, most_by_series};
 use super::interval::Away;
 use super::limits::{self, Limit};
 use super::rule::Found;
 use super::view::View;
+use crate::design::NodeName;
 use crate::plan::Action;
 
 /// One machine of the control plane at a time, where no number is given for the site.
@@ -93,27 +96,65 @@ fn are_apart_by_series<D: PartialEq>(machines: &[(&Away<'_>, D)]) -> bool {
     true
 }
 
+/// Whether the run of a plan holds a limit too, under which not all of its machines have a place.
+fn is_held_in_run(view: &View<'_>, limit: &Limit<'_, '_>, held: usize, found: &mut Found<'_, '_>) {
+    let come_and_go = limit.machines.iter().filter(|away| !away.goes_down);
+    let machines: FxHashSet<&NodeName> = come_and_go.map(|away| away.node).collect();
+    let left = limit.left(held, view.world.is_some());
+    let is_remediation = view.plan.request.action == Action::Remediate;
+    if limit.is_at_least_one || is_remediation || machines.len() <= left {
+        return;
+    }
+    let mut places = view.plan.guards.places.iter();
+    let of_run = places.find(|places| *places.of == *limit.what);
+    let is_held = of_run.is_some_and(|of_run| {
+        let nodes: FxHashSet<&NodeName> = of_run.nodes.iter().collect();
+        let is_default = limit.is_control_plane || limit.is_parallelism;
+        (of_run.is_given || is_default) && of_run.places <= left && machines.is_subset(&nodes)
+    });
+    if !is_held {
+        let what = format!(
+            "a machine {} that does not come back keeps no place in the run",
+            limit.what
+        );
+        found.add([], what);
+    }
+}
+
 fn each(view: &View<'_>, found: &mut Found<'_, '_>, is_meant: impl Fn(&Limit<'_, '_>) -> bool) {
     let Some(guards) = view.guards() else { return };
-    let away = away::of(view);
+    let away = away::with_down(view);
     if away.is_empty() {
         return;
     }
-    let held = limits::held(view, away);
-    for limit in limits::all(view, guards, away)
+    let held = limits::held(view, &away);
+    for limit in limits::all(view, guards, &away)
         .iter()
         .filter(|limit| is_meant(limit))
     {
         let held = limits::holding(view, guards, limit, &held);
+        is_held_in_run(view, limit, held, found);
         let exceeds = |set: &[&Away<'_>]| set.len() > limit.left(held, view.world.is_some());
-        // What is down already takes no place that it does not have.
-        let is_up = |away: &&&Away<'_>| !limits::is_down(view, away.node.as_str());
-        let up: Vec<&Away<'_>> = limit.machines.iter().filter(is_up).copied().collect();
-        if up.is_empty() || !exceeds(&most_by_series(&limit.machines, false)) {
+        // What is down already takes no place that it does not have, and what is back before all others takes none from them.
+        let is_up = |away: &&Away<'_>| !away.was_down;
+        let up = limit.machines.iter().copied().filter(is_up);
+        let Some(first) = up.map(|away| away.from).min() else {
+            continue;
+        };
+        let is_beside = |away: &&Away<'_>| !away.was_down || away.to > first;
+        let machines: Vec<&Away<'_>> = limit.machines.iter().copied().filter(is_beside).collect();
+        let for_good = !limit.is_at_least_one;
+        if !exceeds(&most_by_series(&machines, for_good)) {
             continue;
         }
         let what = &limit.what;
-        match antichain::most(view, &limit.machines, false) {
+        // Where no document gives the number, one may go though others are down.
+        let is_alone = || {
+            let up: Vec<&Away<'_>> = machines.iter().copied().filter(is_up).collect();
+            antichain::most(view, &up, for_good).is_some_and(|up| up.len() < 2)
+        };
+        match antichain::most(view, &machines, for_good) {
+            Some(_) if limit.is_at_least_one && is_alone() => {}
             None => {
                 let what = format!("more than {MOST} machines {what} are away: not proven");
                 found.add([], what);

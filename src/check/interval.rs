@@ -15,6 +15,10 @@ pub(super) struct Away<'a> {
     pub(super) to: usize,
     /// It is built again; else it is gone for good.
     pub(super) comes_back: bool,
+    /// It was out of service before.
+    pub(super) was_down: bool,
+    /// It is taken out of service, and is still down when all is done.
+    pub(super) goes_down: bool,
     /// It left the design, and is not missed.
     pub(super) has_left: bool,
 }

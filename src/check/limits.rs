@@ -16,7 +16,7 @@ use crate::design::{FailureDomain, Guards, NodeDesign, NodeName, Share, SuccessC
 use crate::guard::{CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, PARALLELISM, REMEDIATIONS};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
-use crate::plan::Action;
+use crate::plan::{Action, FactName};
 use crate::record::Phase;
 
 /// A limit, and the machines that it is about.
@@ -25,6 +25,8 @@ pub(super) struct Limit<'s, 'a> {
     pub(super) most: usize,
     pub(super) machines: Vec<&'s Away<'a>>,
     pub(super) is_control_plane: bool,
+    /// It is the default for machines outside the control plane.
+    pub(super) is_parallelism: bool,
     /// No document gives the number: it makes waves smaller, and lets at least one machine go beside those that are down.
     pub(super) is_at_least_one: bool,
 }
@@ -84,6 +86,7 @@ pub(super) fn domains_of(guards: &Guards, node: &NodeDesign) -> Vec<BTreeSet<Str
 enum Kind {
     Number,
     ControlPlane,
+    Parallelism,
     GroupDefault,
 }
 
@@ -180,6 +183,7 @@ pub(super) fn all<'s, 'a>(
             most,
             machines: Vec::new(),
             is_control_plane: kind == Kind::ControlPlane,
+            is_parallelism: kind == Kind::Parallelism,
             is_at_least_one: kind == Kind::GroupDefault,
         });
         limit.machines.push(machine);
@@ -206,7 +210,7 @@ pub(super) fn all<'s, 'a>(
                     "outside the control plane".to_owned(),
                     PARALLELISM,
                     machine,
-                    Kind::Number,
+                    Kind::Parallelism,
                 );
             }
             _ => {}
@@ -289,14 +293,14 @@ fn by_group<'s, 'a>(
 }
 
 /// The nodes that are retired, and not among those of any group.
-struct Retired<'a> {
+pub(super) struct Retired<'a> {
     by_entry: FxHashSet<&'a NodeName>,
     /// By a flag, or a record, which an entry that is gone may have left.
     flagged: FxHashSet<&'a NodeName>,
 }
 
 impl<'a> Retired<'a> {
-    fn of(view: &View<'a>) -> Self {
+    pub(super) fn of(view: &View<'a>) -> Self {
         let (mut by_entry, mut flagged) = (FxHashSet::default(), FxHashSet::default());
         let site = view.site.into_iter();
         for entry in site.clone().flat_map(|site| &site.guards().retirements) {
@@ -316,8 +320,18 @@ impl<'a> Retired<'a> {
                 .filter(|record| record.retired.is_some());
             flagged.extend(observed.map(|(name, _)| name));
             flagged.extend(recorded.map(|record| &record.node));
+        } else {
+            // What was observed when the plan was made, and is observed again before its steps act.
+            let relied_on = view.plan.relies_on.iter();
+            let flags = relied_on
+                .filter(|one| one.what.fact == FactName::Retired && &*one.what.expected != "null");
+            flagged.extend(flags.filter_map(|one| one.subject.node()));
         }
         Self { by_entry, flagged }
+    }
+
+    pub(super) fn contains(&self, node: &NodeName) -> bool {
+        self.by_entry.contains(node) || self.is_flagged(node)
     }
 
     fn is_flagged(&self, node: &NodeName) -> bool {
@@ -325,14 +339,33 @@ impl<'a> Retired<'a> {
     }
 }
 
-/// Whether a machine is down: off, not Ready, or cordoned.
+/// Whether a machine carries a system by its record.
+pub(super) fn is_deployed(view: &View<'_>, node: &str) -> bool {
+    let record = view.record(node);
+    record.is_some_and(|record| match record.phase {
+        Phase::Deployed => true,
+        Phase::Failed | Phase::Unknown => !record.digests.is_empty(),
+        Phase::NotStarted | Phase::Prepared => false,
+    })
+}
+
+/// Whether a machine is down that was in service: off, not Ready, cordoned, or not built to the end.
 pub(super) fn is_down(view: &View<'_>, node: &str) -> bool {
-    let Some(seen) = view.observed(node) else {
+    let Some(record) = view.record(node) else {
+        return false;
+    };
+    let was_begun = matches!(record.phase, Phase::Failed | Phase::Unknown);
+    if was_begun && record.digests.is_empty() {
+        return true;
+    }
+    let seen = view.observed(node).filter(|_| is_deployed(view, node));
+    let Some(seen) = seen else {
         return false;
     };
     let in_cluster = match &seen.cluster {
         Fact::Known(Some(node)) => !node.ready || node.unschedulable,
-        Fact::Known(None) | Fact::Unknown(_) => false,
+        Fact::Known(None) => record.awaited_since().is_some(),
+        Fact::Unknown(_) => false,
     };
     seen.power == Fact::Known(PowerState::Off) || in_cluster
 }
@@ -349,11 +382,11 @@ pub(super) fn held<'a>(view: &View<'a>, away: &[Away<'_>]) -> Vec<&'a NodeDesign
     if view.plan.request.action == Action::Remediate {
         return Vec::new();
     }
+    let retired = Retired::of(view);
     let taken: FxHashSet<&str> = away.iter().map(|away| away.node.as_str()).collect();
-    let down = seen.nodes.keys().filter(|name| {
-        let name = name.as_str();
-        let record = view.record(name).map(|record| record.phase);
-        record == Some(Phase::Deployed) && !taken.contains(name) && is_down(view, name)
+    let down = seen.nodes.keys().filter(|node| {
+        let name = node.as_str();
+        !taken.contains(name) && is_down(view, name) && !retired.contains(node)
     });
     down.filter_map(|name| site.nodes.get(name).map(|node| &**node))
         .collect()

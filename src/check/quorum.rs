@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use super::antichain;
 use super::away::{self, most_by_series};
 use super::interval::Away;
 use super::rule::Found;
 use super::view::View;
 use crate::design::{EtcdCluster, NodeName};
+use crate::lifecycle::ProvisionState;
 use crate::observed::{EtcdAnswer, EtcdSeen, Fact};
+use crate::plan::{FactName, FactSubject, Precondition, Relation};
 use crate::step::StepKind;
 
 /// The voters of a cluster, and how many of them are healthy without any that is away.
@@ -17,18 +21,15 @@ struct Voters<'a> {
     count: usize,
     /// The nodes of healthy ones.
     healthy: BTreeSet<&'a str>,
+    /// How many members of the design had left when the plan was made: nothing is to be removed of them.
+    had_left: usize,
     are_observed: bool,
 }
 
 impl<'a> Voters<'a> {
-    fn of(cluster: &'a EtcdCluster, seen: Option<&EtcdSeen>) -> Self {
-        let designed = || cluster.members.iter().map(|member| member.node.as_str());
+    fn of(view: &View<'_>, cluster: &'a EtcdCluster, seen: Option<&EtcdSeen>) -> Self {
         let Some(seen) = seen else {
-            return Self {
-                count: cluster.members.len(),
-                healthy: designed().collect(),
-                are_observed: false,
-            };
+            return Self::relied_on(view, cluster);
         };
         let answers = seen.answers.values().filter_map(Fact::known);
         let answers = answers.filter(|answer| !answer.learner);
@@ -54,9 +55,45 @@ impl<'a> Voters<'a> {
         Self {
             count: members.iter().filter(|live| !live.learner).count(),
             healthy: healthy.map(|member| member.node.as_str()).collect(),
+            had_left: 0,
             are_observed: true,
         }
     }
+
+    /// Those that were there when the plan was made, and have to be there when its steps act, with members that leave the
+    /// design; those of the design where the plan relies on none.
+    fn relied_on(view: &View<'_>, cluster: &'a EtcdCluster) -> Self {
+        let is_own = |one: &&Precondition| {
+            one.what.fact == FactName::Voters
+                && matches!(&one.subject, FactSubject::Etcd(name) if *name == cluster.name)
+        };
+        let relied_on = view.plan.relies_on.iter().find(is_own);
+        let voters = relied_on.and_then(|one| {
+            let voters: Vec<serde::de::IgnoredAny> =
+                serde_json::from_str(&one.what.expected).ok()?;
+            Some(voters.len())
+        });
+        let undeployed: FxHashSet<&NodeName> = relied_on_undeployed(view).collect();
+        let designed = cluster.members.iter().map(|member| &member.node);
+        let running = designed.filter(|node| !undeployed.contains(node));
+        Self {
+            count: voters.unwrap_or_default().max(cluster.members.len()),
+            healthy: running.map(NodeName::as_str).collect(),
+            had_left: voters.map_or(0, |voters| cluster.members.len().saturating_sub(voters)),
+            are_observed: false,
+        }
+    }
+}
+
+/// The machines that run nothing while the plan may act.
+fn relied_on_undeployed<'a>(view: &View<'a>) -> impl Iterator<Item = &'a NodeName> {
+    let relied_on = view.plan.relies_on.iter().filter(move |one| {
+        let expected = || serde_json::from_str(&one.what.expected).ok();
+        one.what.fact == FactName::Provision
+            && one.what.relation == Relation::Equal
+            && expected() == Some(ProvisionState::Available)
+    });
+    relied_on.filter_map(|one| one.subject.node())
 }
 
 /// A majority.
@@ -128,7 +165,7 @@ pub(super) fn quorum(view: &View<'_>, found: &mut Found<'_, '_>) {
             );
             continue;
         }
-        let voters = Voters::of(cluster, seen);
+        let voters = Voters::of(view, cluster, seen);
         let lost = |set: &[&Away<'_>]| lost(view, cluster, &voters, set);
         if lost(&most_by_series(&members, true)).is_none() {
             continue;
@@ -157,11 +194,19 @@ fn lost(
     voters: &Voters<'_>,
     set: &[&Away<'_>],
 ) -> Option<String> {
-    let nodes: BTreeSet<&str> = set.iter().map(|away| away.node.as_str()).collect();
-    let gone = nodes
-        .iter()
-        .filter(|node| voters.healthy.contains(**node))
-        .count();
+    let nodes = |is_meant: &dyn Fn(&Away<'_>) -> bool| {
+        let meant = set.iter().filter(|away| is_meant(away));
+        meant.map(|away| away.node).collect::<BTreeSet<_>>().len()
+    };
+    let is_healthy = |away: &Away<'_>| voters.healthy.contains(away.node.as_str());
+    let gone = match voters.are_observed {
+        true => nodes(&is_healthy),
+        false => {
+            let removed = nodes(&|away| removes(view, away, cluster));
+            let others = nodes(&|away| is_healthy(away) && !removes(view, away, cluster));
+            removed + others.saturating_sub(voters.had_left)
+        }
+    };
     if gone == 0 {
         // Nothing healthy is taken away.
         return None;
@@ -171,12 +216,15 @@ fn lost(
         .filter(|away| removes(view, away, cluster))
         .map(|away| away.node.as_str())
         .collect();
-    let left = voters.healthy.len() - gone;
     // Which of them were healthy when a run began is not known: a majority of all has to be there.
-    let wanted = match voters.are_observed {
-        true => majority(voters.count.saturating_sub(removed.len())).max(cluster.minimum_healthy),
-        false => majority(voters.count),
+    let (healthy, wanted) = match voters.are_observed {
+        true => {
+            let majority = majority(voters.count.saturating_sub(removed.len()));
+            (voters.healthy.len(), majority.max(cluster.minimum_healthy))
+        }
+        false => (voters.count, majority(voters.count)),
     };
+    let left = healthy.saturating_sub(gone);
     (left < wanted).then(|| {
         format!(
             "etcd cluster `{}` has {left} healthy members while these machines are away together, and needs {wanted}",

@@ -26,7 +26,12 @@ pub(super) fn ids(view: &View<'_>, found: &mut Found<'_, '_>) {
                 let may_have_wave = id.kind == StepKind::GatePrepared || id.wave.is_none();
                 id.group.is_some() && id.node.is_none() && may_have_wave
             }
-            Place::Wave => id.node.is_none() && id.wave.is_some_and(|wave| wave > 0),
+            Place::Wave => {
+                // Before the first wave stands the soak that earlier runs owe.
+                let is_owed = id.kind == StepKind::Soak && id.group.is_none();
+                let least = u32::from(!is_owed);
+                id.node.is_none() && id.wave.is_some_and(|wave| wave >= least)
+            }
             Place::Node => id.node.is_some() && id.wave.is_none(),
             Place::NodeOrSite => id.wave.is_none() && (id.node.is_some() || id.group.is_none()),
         };

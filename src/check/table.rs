@@ -48,7 +48,7 @@ rules! {
     claims::waves: "check-wave-size", Claims, Plan, "no wave is larger than the plan says";
     quorum::quorum: "check-quorum", Interleaving, Site, "whichever members are away together, each etcd cluster keeps its quorum and its threshold";
     interleaving::control_plane: "check-control-plane", Interleaving, Site, "one machine of the control plane is away at a time";
-    interleaving::within_limits: "check-limits", Interleaving, Site, "no more machines of a site, group, rack or tag are away together than the guards allow";
+    interleaving::within_limits: "check-limits", Interleaving, Site, "no more machines of a site, group, rack or tag are away together than the guards allow, and those that do not come back keep their places in the run";
     interleaving::in_one_domain: "check-failure-domains", Interleaving, Site, "machines that are away together are in one failure domain of each kind";
     failures::back_before: "check-back-before", Failures, Site, "no wave starts before what a cluster stands on is back";
     failures::soaks: "check-soak", Failures, Site, "each wave stands behind the soak of the one before it";
@@ -73,6 +73,7 @@ rules! {
     teardown::observed: "check-leaves", World, World, "a machine that is in a cluster leaves it before it is destroyed";
     world::relied_on: "check-relies-on", World, World, "what a step relies on is in `relies_on`, with the value observed";
     world::ids: "check-observed-ids", World, World, "node UID, member id and cluster id are those observed";
+    failures::owed_soaks: "check-soak-owed", World, World, "what came back in a wave whose soak did not succeed is soaked before the next wave";
     design::renamed: "check-renamed", Reach, World, "a record gets another name from a node that left";
     world::unchanged: "check-unchanged", Claims, World, "nothing is said to be unchanged that differs from its record";
 }

@@ -172,7 +172,7 @@ pub(super) struct Names<'a> {
 
 impl<'a> Names<'a> {
     pub(super) fn of(allowance: &'a Allowance) -> Self {
-        let is_glob = |name: &&Arc<str>| name.contains(['*', '?', '[']);
+        let is_glob = |name: &&Arc<str>| name.contains(['*', '?', '[', '{']);
         let globs = allowance.nodes.iter().filter(is_glob);
         let globs = globs.filter_map(|glob| GlobBuilder::new(glob).build().ok());
         Self {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use crate::diagnostic::nearest;
-use crate::guard;
+use crate::guard::{self, split_words};
 use crate::plan::{Action, Leaving, Remediation, Request};
 use crate::remediation::{Release, Share};
 use crate::step::{CleanStep, OnDrainTimeout};
@@ -50,10 +50,10 @@ pub(super) struct ActionArguments {
     #[arg(long, value_name = "CLUSTER", value_delimiter = ',')]
     destroy_etcd: Vec<String>,
     /// This node runs no etcd, though it looks as if it did
-    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE")]
     no_etcd_here: Vec<String>,
     /// This machine is gone for good: nothing of it is waited for
-    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE")]
     node_is_gone: Vec<String>,
     /// With --node-is-gone: you have checked that the machine is off, which could not be observed
     #[arg(long)]
@@ -282,9 +282,9 @@ impl ActionArguments {
         let clean_steps = self.step.iter().map(|step| clean_step(step));
         Ok(Request {
             action,
-            nodes: nodes
-                .iter()
-                .map(|node| Arc::from(node.as_str()))
+            nodes: split_words(nodes)
+                .into_iter()
+                .map(Arc::from)
                 .chain(everything)
                 .collect(),
             reason: self.reason.as_deref().map(Arc::from),
@@ -321,8 +321,8 @@ impl ActionArguments {
             etcd_ready_timeout: self.etcd_ready_timeout,
             preserve_local_storage: self.preserve_local_storage,
             destroy_etcd: set(&self.destroy_etcd),
-            no_etcd_here: set(&self.no_etcd_here),
-            gone: set(&self.node_is_gone),
+            no_etcd_here: set(&split_words(&self.no_etcd_here)),
+            gone: set(&split_words(&self.node_is_gone)),
             checked_gone: self.i_have_checked,
             forget: self.forget,
         }

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use ipnet::IpNet;
 
 use super::context::Context;
 use super::init::outside_of_sites;
-use super::{Failure, FailureKind};
+use super::{Failure, FailureKind, value};
 use crate::adopt::{AdoptInput, Adopted, Notes, adopt};
 use crate::design::{ClusterName, Reference, name_problem};
 use crate::document::inline_text;
@@ -40,8 +41,8 @@ pub(super) struct AdoptCommand {
     #[arg(long, value_name = "URL", requires = "from")]
     url: Option<String>,
     /// Address range in which controllers are looked for
-    #[arg(long, value_name = "CIDR", requires = "from")]
-    range: Vec<String>,
+    #[arg(long, value_name = "CIDR", requires = "from", value_parser = value::network)]
+    range: Vec<IpNet>,
     /// Account of the controllers, or of Ironic
     #[arg(long, value_name = "NAME", requires = "credentials")]
     username: Option<String>,
@@ -269,6 +270,17 @@ fn backends(command: &AdoptCommand, source: Source) -> Result<String, Failure> {
         format!("{{username: {username}, password: {}}}", by(reference))
     });
     let url = || command.url.as_deref().ok_or_else(|| needs("--url URL"));
+    let given = [
+        ("--url", command.url.is_some()),
+        ("--range", !command.range.is_empty()),
+        ("--username", command.username.is_some()),
+        ("--credentials", credentials.is_some()),
+    ];
+    let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
+    if let Some((flag, _)) = given.find(|(flag, _)| !takes(source).contains(flag)) {
+        let message = format!("`--from {}` takes no `{flag}`", name_of(source));
+        return Err(Failure::new(FailureKind::Usage, message));
+    }
     match source {
         Source::Sim => settings.push(("clock", "virtual".to_owned())),
         Source::Redfish => {
@@ -278,8 +290,10 @@ fn backends(command: &AdoptCommand, source: Source) -> Result<String, Failure> {
             if command.username.is_none() {
                 return Err(needs("--username NAME --credentials REF"));
             }
-            let ranges = command.range.iter().map(|range| inline_text(range));
-            let ranges: Vec<String> = ranges.collect();
+            let ranges = command.range.iter();
+            let ranges: Vec<String> = ranges
+                .map(|range| inline_text(&range.to_string()))
+                .collect();
             settings.push(("networks", format!("[{}]", ranges.join(", "))));
             settings.extend(account.map(|account| ("credentials", account)));
         }
@@ -324,6 +338,16 @@ fn backends(command: &AdoptCommand, source: Source) -> Result<String, Failure> {
         );
     }
     Ok(text)
+}
+
+/// The flags of an endpoint that a source takes.
+fn takes(source: Source) -> &'static [&'static str] {
+    match source {
+        Source::Sim | Source::Metal3 => &[],
+        Source::Redfish => &["--range", "--username", "--credentials"],
+        Source::Ironic => &["--url", "--username", "--credentials"],
+        Source::Maas => &["--url", "--credentials"],
+    }
 }
 
 fn name_of(source: Source) -> &'static str {

@@ -195,7 +195,16 @@ fn unusable(file: &Path, error: &dyn std::fmt::Display) -> Failure {
 
 fn read(file: &Path, bytes: &[u8]) -> Result<Checked, Failure> {
     let unusable = |error: &dyn std::fmt::Display| unusable(file, error);
-    let bundle: Bundle = serde_json::from_slice(bytes).map_err(|error| unusable(&error))?;
+    let bundle: Bundle = serde_json::from_slice(bytes).map_err(|error| {
+        let failure = unusable(&error);
+        match saved::read(bytes) {
+            Ok(_) => failure.hint(format!(
+                "it is a saved plan: `trueup show {0}` shows it, and `trueup apply {0}` applies it",
+                file.display()
+            )),
+            Err(_) => failure,
+        }
+    })?;
     if bundle.format_version != FORMAT_VERSION {
         let found = bundle.format_version;
         return Err(unusable(&format!(

@@ -20,6 +20,7 @@ use clap_complete::engine::{
 use super::action;
 use super::context::Context;
 use crate::guard::{WordKind, is_by_name};
+use crate::guard::{in_list, start_of_last_word};
 use crate::record::Store;
 use crate::repository::Repository;
 use crate::site::{Accept, At, Depth, Detail, Loader, Names, Settings, site_names};
@@ -88,6 +89,16 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// Whether a flag of it takes several, which commas divide.
+    fn is_list(self) -> bool {
+        matches!(
+            self,
+            Self::Words | Self::WordsOrAll | Self::Groups | Self::Racks | Self::Tags
+        )
+    }
+}
+
 /// Answers a shell that asks for candidates; `None`: no shell does.
 pub(super) fn answer(arguments: &[OsString]) -> Option<u8> {
     // The script puts `--` before the words. Without it, a variable that is left set must not keep a command from
@@ -110,10 +121,15 @@ fn with_completers(command: clap::Command, line: &Arc<Line>) -> clap::Command {
     command
         .mut_args(|argument| match Kind::of(&name, &argument) {
             Some(kind) => {
+                let is_list = match argument.is_positional() {
+                    true => matches!(&*name, "accept" | "apply" | "nodes" | "plan" | "status"),
+                    false => kind.is_list(),
+                };
                 let takes_file = matches!(name.as_str(), "apply" | "show" | "explain");
                 let completer = Completer {
                     kind,
                     takes_file: takes_file && argument.is_positional(),
+                    is_list,
                     line: Arc::clone(line),
                 };
                 argument.add(ArgValueCompleter::new(completer))
@@ -133,14 +149,21 @@ fn with_completers(command: clap::Command, line: &Arc<Line>) -> clap::Command {
 struct Completer {
     kind: Kind,
     takes_file: bool,
+    /// Commas divide its value.
+    is_list: bool,
     line: Arc<Line>,
 }
 
 impl ValueCompleter for Completer {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
-        let Some(beginning) = current.to_str() else {
+        let Some(current_text) = current.to_str() else {
             return Vec::new();
         };
+        let start = match self.is_list {
+            true => start_of_last_word(current_text),
+            false => 0,
+        };
+        let (before, beginning) = current_text.split_at(start);
         let mut candidates = if self.kind == Kind::ActionAndNodes && !self.line.has_action() {
             actions(beginning)
         } else {
@@ -149,9 +172,14 @@ impl ValueCompleter for Completer {
             let is_meant = |name: &String| {
                 name.starts_with(beginning) && (!beginning.is_empty() || is_by_name(name))
             };
-            let names = names.into_iter().filter(is_meant);
+            let written = |name: String| match self.is_list {
+                true => in_list(&name),
+                false => name,
+            };
+            let names = names.into_iter().map(written).filter(is_meant);
             let folded = folded(names.collect(), beginning.chars().count());
-            folded.into_iter().map(CompletionCandidate::new).collect()
+            let whole = folded.into_iter().map(|name| format!("{before}{name}"));
+            whole.map(CompletionCandidate::new).collect()
         };
         if self.takes_file && !self.line.has_action() {
             candidates.extend(PathCompleter::file().complete(current));

@@ -19,7 +19,7 @@ use crate::report::airflow::{
     rollout_dag, sites_dag,
 };
 use crate::repository::{Repository, replace_file};
-use crate::workflow::{check_rollout_name, saved_plan_with_file};
+use crate::workflow::{check_rollout_name, rollout_names, saved_plan_with_file};
 
 /// The file of the DAG of all sites.
 const SITES_FILE: &str = "trueup-sites.py";
@@ -119,6 +119,14 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
     let mut text = String::new();
     if let Some(name) = &command.rollout {
         check_rollout_name(name)?;
+        if let Some(repository) = &files.repository {
+            let named = rollout_names(repository)?;
+            if !named.iter().any(|each| each == name) {
+                context.printer.tell(&format!(
+                    "warning: `HEAD` of this repository has no rollout `{name}`: the DAG fails where its workers find none either"
+                ));
+            }
+        }
         let options = RolloutOptions {
             name: name.clone(),
             schedule: command.schedule.clone(),

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 
 use clap::Args;
 
-use crate::design::RunId;
+use crate::design::{NodeName, RunId};
 use crate::plan::UnfinishedRun;
 use crate::report::{self, Visible};
 use crate::run::{self, Connection, HalfDone, Process, Trace, Unlock, unlock};
@@ -167,6 +167,19 @@ pub(super) fn aborted_text(context: &Context, aborted: &run::Aborted) -> Result<
     }
     for (node, left) in &aborted.left {
         writeln!(text, "next: {}", Visible(&left.next(node)))?;
+    }
+    if !aborted.owes_soak.is_empty() {
+        let names = report::named(aborted.owes_soak.iter().map(NodeName::as_str));
+        let owe = if aborted.owes_soak.len() == 1 {
+            "owes"
+        } else {
+            "owe"
+        };
+        let names = Visible(&names);
+        writeln!(
+            text,
+            "next: {names} {owe} a soak, which the next update or redeploy has first."
+        )?;
     }
     Ok(text)
 }

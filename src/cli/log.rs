@@ -8,7 +8,7 @@ use crate::design::{NodeName, SiteName};
 use crate::diagnostic::nearest;
 use crate::observed;
 use crate::plan::saved;
-use crate::record::{NodeRecord, RunRecord, State, Store};
+use crate::record::{NodeRecord, Outcome, RunRecord, State, Store};
 use crate::report::run::{NodeRun, RunRow};
 use crate::report::{self, Visible};
 use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
@@ -300,6 +300,22 @@ pub(super) struct ShowCommand {
     view: ViewArguments,
 }
 
+/// The run that a word means; without one, the newest.
+fn recorded(
+    store: &Store<'_>,
+    state: &State,
+    what: Option<&str>,
+) -> Result<Option<RunRecord>, Failure> {
+    let run = match what {
+        Some(what) => by_word(store, state, what)?,
+        None => store.runs(state)?.into_iter().max(),
+    };
+    match run {
+        Some(run) => Ok(store.run(state, &run)?),
+        None => Ok(None),
+    }
+}
+
 pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, Failure> {
     let what = command.what.as_deref();
     let file = what.map(|what| (what, context.directory().join(what)));
@@ -316,34 +332,42 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let mut store = Store::open(&repository, &checkout.location.site)?;
+    let mut here = checkout.site_here()?;
+    let mut store = here.store()?;
     let mut state = store.read()?;
-    let is_known = match what {
-        Some(what) => by_word(&store, &state, what)?.is_some(),
-        None => state.tip.is_some(),
+    let mut found = recorded(&store, &state, what)?;
+    let is_final = |found: &Option<RunRecord>| {
+        let outcome = found.as_ref().map(|record| record.outcome);
+        outcome.is_some_and(Outcome::has_ended)
     };
-    if !is_known {
-        // A new clone has them at its remote.
+    if !is_final(&found) {
+        // A new clone has them at its remote, and what other clones do is known there.
         let connection = RemoteArguments::default().connection(&repository)?;
-        store = follow(context, &checkout, &connection)?;
-        state = store.read()?;
+        match follow(context, &checkout, &connection) {
+            Ok(followed) => {
+                (here, store) = (checkout.site(connection)?, followed);
+                state = store.read()?;
+                found = recorded(&store, &state, what)?;
+            }
+            Err(failure) if found.is_some() => context.printer.tell(&format!(
+                "warning: {}: the run is shown as it is known here",
+                failure.message
+            )),
+            Err(failure) => return Err(failure),
+        }
     }
     let site = &checkout.location.site;
-    let run = match what {
-        Some(what) => by_word(&store, &state, what)?.ok_or_else(|| {
-            Failure::error(format!(
-                "`{what}` is neither a file nor a run of site `{site}`"
-            ))
-            .hint("`trueup log` lists the runs")
-        })?,
-        None => store.runs(&state)?.into_iter().max().ok_or_else(|| {
+    let mut record = found.ok_or_else(|| match what {
+        Some(what) => {
+            let text = format!("`{what}` is neither a file nor a run of site `{site}`");
+            Failure::error(text).hint("`trueup log` lists the runs")
+        }
+        None => {
             let message = format!("nothing was applied to site `{site}` yet");
             Failure::new(FailureKind::NotFound, message)
-        })?,
-    };
-    let Some(mut record) = store.run(&state, &run)? else {
-        return Err(Failure::error(format!("run {run} has no record")));
-    };
+        }
+    })?;
+    let run = record.run.clone();
     if !command.plan && !command.view.shows_runs() {
         let message = "the report of a run is printed as text, Markdown, JSON or HTML";
         let hint = format!("`trueup show {run} --plan` prints its plan in any format");
@@ -354,7 +378,6 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
         print(context, &plan()?, &command.view)?;
         return Ok(0);
     }
-    let here = checkout.site_here()?;
     let unfinished = unfinished_run(&here)?;
     let ending = report_now(&here, (&store, &state), &mut record, unfinished.as_ref())?;
     let signature = signature_of(&checkout, &store, &state, &run)?;

@@ -279,9 +279,10 @@ fn back(
         );
         return Err(Failure::new(FailureKind::Usage, text).hint("add `--write`"));
     }
+    let previewed = checkout.previewing(preview);
     let planner = Planner {
         client: context,
-        checkout,
+        checkout: &previewed,
         at: At::Commit(preview),
         connection,
         request,
@@ -306,10 +307,6 @@ fn back(
             ),
         };
         Client::tell(context, &hint);
-        if command.with_guards && !is_as_then {
-            let text = "Until it is committed, the guards of HEAD hold beside those of that revision: the plan of the commit may do more than this one.";
-            Client::tell(context, text);
-        }
         return conclude(context, command, (checkout, connection), planned);
     }
     let actor = actor(checkout.repository)?;
@@ -328,6 +325,7 @@ fn back(
     let text = format!("Committed {}: {}.", commit.short(), paths.join(", "));
     Client::tell(context, &text);
     let planner = Planner {
+        checkout,
         at: At::Commit(commit),
         ..planner
     };
@@ -456,7 +454,10 @@ pub(super) fn detailed(plan: &Plan) -> u8 {
         .any(|change| change.is_disruptive() && !change.excluded)
     {
         3
-    } else if shown.any(|change| !change.excluded) || plan.unfinished.is_some() {
+    } else if shown.any(|change| !change.excluded)
+        || plan.unfinished.is_some()
+        || plan.repeats_soak()
+    {
         2
     } else {
         0

@@ -12,6 +12,7 @@ use crate::cli::action::{self, ActionArguments};
 use crate::cli::context::Context;
 use crate::cli::value::{at_least_one, day, number, share_of_at_least_one};
 use crate::design::{Rung, Share, Ticket};
+use crate::guard::{split_words, words_of};
 use crate::plan::{Allowance, Options, Request};
 use crate::repository::{ProgramTimeout, Repository};
 use crate::run::Connection;
@@ -22,31 +23,31 @@ use crate::workflow::{AS_APPLIED, Checkout, Failure, FailureKind, Observed, Plan
 #[derive(Debug, Clone, Default, Args)]
 pub(in crate::cli) struct PlanArguments {
     /// Only these: names or globs of nodes, group:NAME, rack:NAME, tag:NAME or label:KEY=VALUE
-    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE")]
     target: Vec<String>,
     /// Not these
-    #[arg(long, value_name = "NODE", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE")]
     exclude: Vec<String>,
     /// Change machines as far as a rung: restart, reinstall or wipe, all or these nodes (wipe: --allow-redeploy)
     #[arg(long, value_name = "RUNG[=NODE,…]", value_parser = rung_of_nodes)]
     allow: Vec<(Rung, Vec<String>)>,
     /// Restart these nodes where the design asks for it, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE|all")]
     allow_restart: Vec<String>,
     /// Install the system of these nodes again and keep their other disks, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE|all")]
     allow_reinstall: Vec<String>,
     /// Redeploy these nodes where the design asks for it, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE|all")]
     allow_redeploy: Vec<String>,
     /// Tear these nodes down where they have left the design, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE|all")]
     allow_destroy: Vec<String>,
     /// Adopt these machines as they are, by writing their records, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE|all")]
     adopt: Vec<String>,
     /// Change these machines without a proof of their identity, or `all`
-    #[arg(long, value_name = "NODE|all", value_delimiter = ',')]
+    #[arg(long, value_name = "NODE|all")]
     allow_unverified: Vec<String>,
     /// Allow guards to become weaker than those in force
     #[arg(long)]
@@ -296,6 +297,10 @@ impl PlanArguments {
                 self.max_failures.is_some() && given.max_failures != made.max_failures,
             ),
             ("--observed", self.observed.is_some()),
+            (
+                "--ticket",
+                self.ticket.is_some() && given.ticket != made.ticket,
+            ),
         ];
         let shaping = shaping.into_iter().filter(|(_, shapes)| *shapes);
         let mut shaping = shaping.map(|(flag, _)| flag).chain(self.action.given());
@@ -374,8 +379,8 @@ impl PlanArguments {
     /// The nodes on which a rung is allowed, by its own flag and by `--allow`.
     fn up_to(&self, rung: Rung, own: &[String]) -> Allowance {
         let by_rung = self.allow.iter().filter(|(of, _)| *of == rung);
-        let words = by_rung.flat_map(|(_, words)| words).chain(own);
-        allowance(&words.cloned().collect::<Vec<String>>())
+        let by_rung = by_rung.flat_map(|(_, words)| words).cloned();
+        allowance(&by_rung.chain(split_words(own)).collect::<Vec<String>>())
     }
 
     fn given(&self) -> Options {
@@ -383,14 +388,14 @@ impl PlanArguments {
         Options {
             as_of_given: day.is_some(),
             as_of: day.unwrap_or_default(),
-            targets: set(&self.target),
-            excludes: set(&self.exclude),
+            targets: set(&split_words(&self.target)),
+            excludes: set(&split_words(&self.exclude)),
             allow_restart: self.up_to(Rung::Restart, &self.allow_restart),
             allow_reinstall: self.up_to(Rung::Reinstall, &self.allow_reinstall),
             allow_redeploy: self.up_to(Rung::Wipe, &self.allow_redeploy),
-            allow_destroy: allowance(&self.allow_destroy),
-            adopt: allowance(&self.adopt),
-            allow_unverified: allowance(&self.allow_unverified),
+            allow_destroy: allowance(&split_words(&self.allow_destroy)),
+            adopt: allowance(&split_words(&self.adopt)),
+            allow_unverified: allowance(&split_words(&self.allow_unverified)),
             allow_loosening: self.allow_loosening,
             break_glass: self.break_glass.as_deref().map(Arc::from),
             ticket: self.ticket.clone(),
@@ -426,7 +431,7 @@ fn rung_of_nodes(text: &str) -> Result<(Rung, Vec<String>), String> {
             ));
         }
     };
-    let words: Vec<String> = nodes.split(',').map(str::to_owned).collect();
+    let words: Vec<String> = words_of(nodes);
     match words.iter().any(String::is_empty) {
         true => Err("a name of a node is empty".to_owned()),
         false => Ok((rung, words)),

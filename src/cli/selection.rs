@@ -6,7 +6,7 @@ use clap::Args;
 use rustc_hash::FxHashSet;
 
 use crate::design::NodeName;
-use crate::guard::{Guarded, Machines, WordError, WordKind};
+use crate::guard::{Guarded, Machines, WordError, WordKind, split_words};
 use crate::record::NodeRecord;
 use crate::report::run::{NodeRow, node_rows};
 
@@ -19,16 +19,16 @@ pub(super) struct SelectionArguments {
     #[arg(value_name = "NODE")]
     pub(super) names: Vec<String>,
     /// In one of these groups
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME")]
     group: Vec<String>,
     /// With one of these tags
-    #[arg(long, value_name = "TAG", value_delimiter = ',')]
+    #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
     /// In one of these racks
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME")]
     rack: Vec<String>,
     /// With one of these labels
-    #[arg(long, value_name = "KEY=VALUE", value_delimiter = ',')]
+    #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<String>,
     /// Only those that are retired
     #[arg(long)]
@@ -79,7 +79,7 @@ impl SelectionArguments {
     fn lists<'a>(&self, machines: Machines<'a>) -> Result<Vec<FxHashSet<&'a NodeName>>, WordError> {
         let mut lists = Vec::new();
         if !self.names.is_empty() {
-            lists.push(machines.select(&self.names)?);
+            lists.push(machines.select(split_words(&self.names))?);
         }
         let of_kinds = [
             (WordKind::Group, &self.group),
@@ -88,7 +88,7 @@ impl SelectionArguments {
             (WordKind::Label, &self.label),
         ];
         for (kind, names) in of_kinds.into_iter().filter(|(_, names)| !names.is_empty()) {
-            lists.push(machines.select(names.iter().map(|name| kind.word(name)))?);
+            lists.push(machines.select(split_words(names).iter().map(|name| kind.word(name)))?);
         }
         Ok(lists)
     }

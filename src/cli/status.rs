@@ -2,7 +2,7 @@
 //!
 //! The differences are the changes of a plan of this moment, so that status and plan never disagree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 
@@ -166,7 +166,9 @@ fn rows<'p>(
         let step = record.last_error.as_deref().filter(|_| is_open)?;
         Some(format!("{step} in run {}, which has not ended", run.run))
     };
+    let owing: BTreeSet<&NodeName> = planned.plan.owing_soak().collect();
     let row = |(node, designed): (&'p NodeName, bool)| StatusRow {
+        owes_soak: owing.contains(node),
         node,
         designed,
         record: records.get(node.as_str()),

@@ -1,8 +1,10 @@
 //! The values of flags, with errors in the words of the command line.
 
 use std::fmt::Display;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+use ipnet::IpNet;
 use jiff::civil::Date;
 
 use crate::design::Share;
@@ -47,6 +49,21 @@ pub(super) fn within<N: TryFrom<u64>>(
         true => N::try_from(number).map_err(|_| outside()),
         false => Err(outside()),
     }
+}
+
+/// The digest of a plan, whole: a part of it would vouch for other plans, too.
+pub(super) fn digest(text: &str) -> Result<String, String> {
+    let is_whole = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_whole
+        .then(|| text.to_ascii_lowercase())
+        .ok_or_else(|| "the digest of a plan has 64 hexadecimal digits".to_owned())
+}
+
+/// A range of addresses, or one address.
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse().map(|address: IpAddr| IpNet::from(address));
+    let network = text.parse().or_else(|_| address());
+    network.map_err(|_| "not an address range, such as `10.23.0.0/16` or `fd00:23::/64`".to_owned())
 }
 
 /// A duration in whole seconds.

@@ -12,6 +12,7 @@ mod catalog;
 mod cluster;
 mod digests;
 mod disruption;
+mod drain_rules;
 mod exposed;
 mod failure_domain;
 #[cfg(test)]
@@ -61,6 +62,7 @@ pub use catalog::Input;
 pub use cluster::quorum;
 pub use digests::{Acceptance, AcceptedDesign, DesignDifference, Digests, NoDigest, SectionDigest};
 pub use disruption::{BlastRadius, DisruptionPolicy};
+pub use drain_rules::{DrainBehavior, DrainRule, DrainRules};
 pub use failure_domain::{FailureDomain, FailureDomains};
 pub use guards::{Documented, GuardOrigin, Guards};
 pub use hardware::{FirmwareTerms, HardwareSetting, HardwareValue};
@@ -503,6 +505,8 @@ pub struct Policy {
     pub failure_domains: FailureDomains,
     /// The soak behind each wave.
     pub soak: SoakPolicy,
+    /// The rules of drains for pods.
+    pub drain_rules: DrainRules,
     /// The time zone of its windows and days.
     pub time_zone: SiteTimeZone,
     /// When changes may be made: in a window of each list, one for each revision that has a say; none: always.

@@ -8,9 +8,9 @@ use super::catalog::Catalog;
 use super::read::{Findings, items, number, text, texts};
 use super::{
     BackendKind, Backends, BlastRadius, CleaningPolicy, DefaultLimits, DisruptionPolicy,
-    FailureDomains, Guards, HardwareBackend, IgnoredChanges, JoinMode, MaintenanceWindow,
-    MaxUnavailable, NodeName, RedeployPolicy, RemediationPolicy, Retirement, Selector, Share,
-    SiteTimeZone, SoakPolicy, WindowList, WipePolicy, kind,
+    DrainRules, FailureDomains, Guards, HardwareBackend, IgnoredChanges, JoinMode,
+    MaintenanceWindow, MaxUnavailable, NodeName, RedeployPolicy, RemediationPolicy, Retirement,
+    Selector, Share, SiteTimeZone, SoakPolicy, WindowList, WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
 use crate::document::{Map, Node, Seconds};
@@ -115,6 +115,7 @@ fn read_policy(data: &Node, guards: &mut Guards) {
     }
     policy.failure_domains = FailureDomains::read(data);
     policy.soak = SoakPolicy::read(data);
+    policy.drain_rules = DrainRules::read(data);
     let windows: Vec<_> = items(data, "maintenance_windows")
         .iter()
         .filter_map(|window| {

@@ -7,6 +7,7 @@
 
 mod chain;
 mod credential;
+mod shell;
 mod sources;
 
 use std::borrow::Cow;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 pub use chain::{chain, json_problem, without_code};
 pub use credential::is_credential;
+pub use shell::in_shell;
 pub use sources::{Mark, Place, SourceId, SourceLine, Sources};
 
 /// `1 error`, `2 errors`: a number and its noun.

@@ -117,6 +117,12 @@ pub(super) fn soak(guards: &mut Guards, _: &Design, other: &Documented) {
     own.namespaces.extend(other.namespaces.iter().cloned());
 }
 
+/// The stricter behavior for each pod.
+pub(super) fn drain_rules(guards: &mut Guards, _: &Design, other: &Documented) {
+    let other = &other.guards.policy.drain_rules;
+    guards.policy.drain_rules.and(other);
+}
+
 pub(super) fn parallelism(guards: &mut Guards, _: &Design, other: &Documented) {
     let (own, other) = (guards.policy.parallelism, other.guards.policy.parallelism);
     guards.policy.parallelism = least_with(own, other, super::PARALLELISM);

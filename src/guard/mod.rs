@@ -12,6 +12,7 @@ mod selection;
 mod table;
 mod waves;
 pub mod windows;
+mod word_list;
 
 pub use criteria::{Verdict, can_still_hold, evaluate, is_certain, may_fail};
 pub use expected::{Unexpected, unexpected};
@@ -22,9 +23,10 @@ pub use table::{
     Guard, GuardFiles, SignerTime, Subject, TABLE, about, is_weaker_at_once, values, weaker,
 };
 pub use waves::{
-    CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, GroupSize, WaveLimits, WaveReason, WaveSize,
-    has_control_plane_label, is_control_plane,
+    CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, GroupSize, PlaceLimit, WaveLimits, WaveReason,
+    WaveSize, has_control_plane_label, is_control_plane,
 };
+pub use word_list::{in_list, split_words, start_of_last_word, words_of};
 
 /// Nodes worked on at the same time, where neither flag nor policy says otherwise: as many as a wave has.
 pub const PARALLELISM: usize = 10;

@@ -14,6 +14,8 @@ use crate::design::{Design, Group, NodeName, Selector};
 use crate::diagnostic::nearest;
 use crate::record::NodeRecord;
 
+use super::word_list::in_list;
+
 /// The word for all machines.
 pub const ALL: &str = "*";
 
@@ -133,7 +135,7 @@ pub enum WordError {
 fn hint(near: Option<&Arc<str>>, wider: &[Arc<str>]) -> String {
     match (wider, near) {
         ([], None) => String::new(),
-        ([], Some(near)) => format!("; did you mean `{near}`?"),
+        ([], Some(near)) => format!("; did you mean `{}`?", in_list(near)),
         (wider, _) => {
             let words: Vec<String> = wider.iter().map(|word| format!("`{word}`")).collect();
             format!("; for more than a node, pass {}", words.join(" or "))
@@ -235,7 +237,8 @@ impl<'a> Machines<'a> {
             return Ok(vec![node]);
         }
         if let Some((kind, name)) = prefixed(word) {
-            return self.of_kind(kind, name);
+            // As it stands in a list, too.
+            return self.of_kind(kind, &name.replace("\\,", ","));
         }
         if is_glob(word) {
             let glob = glob(word)?;

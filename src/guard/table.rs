@@ -137,7 +137,7 @@ fn expected_parts(subject: &Subject<'_>) -> Value {
 }
 
 /// All guards.
-pub static TABLE: [Guard; 33] = [
+pub static TABLE: [Guard; 34] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -214,6 +214,17 @@ pub static TABLE: [Guard; 33] = [
         order: Order::Fields(&[
             ("seconds", Order::AtLeast),
             ("namespaces", Order::AtLeastThese),
+        ]),
+    },
+    Guard {
+        name: "drain_rules",
+        fields: &[(kind::POLICY, "drain_rules")],
+        join: Join::Both(join::drain_rules),
+        value: |subject| subject.guards.policy.drain_rules.as_value(),
+        order: Order::Fields(&[
+            ("skip", Order::AtMostThese),
+            ("drain", Order::AtLeastThese),
+            ("wait_completed", Order::AtLeastThese),
         ]),
     },
     Guard {
@@ -533,6 +544,7 @@ pub static TABLE: [Guard; 33] = [
             (kind::BACKENDS, "overrides"),
             (kind::BACKENDS, "clusters"),
             (kind::BACKENDS, "names"),
+            (kind::BACKENDS, "notify"),
             (kind::BACKENDS, "exec_environment"),
             (kind::ETCD_CLUSTERS, "clusters[].credentials"),
         ],

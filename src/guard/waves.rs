@@ -5,7 +5,8 @@
 //! links that are shortened as they are followed, so thousands of machines under a limit of one cost
 //! little more than thousands of machines under none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::criteria;
 use crate::design::{DefaultLimits, Design, Guards, NodeDesign, NodeName, Share, SuccessCriteria};
+use crate::diagnostic::counted;
 
 /// Labels by which a machine is one of the control plane, whatever their value but `disabled` and `false`.
 pub const CONTROL_PLANE_LABELS: [&str; 5] = [
@@ -90,6 +92,39 @@ pub enum WaveReason {
     Etcd,
 }
 
+impl WaveReason {
+    /// Whether a machine that finds no place stays as it is. Etcd is judged by itself; a default for a group makes its waves
+    /// smaller and refuses nothing.
+    const fn refuses(self) -> bool {
+        match self {
+            Self::Flag | Self::Policy | Self::ControlPlane | Self::Ten => true,
+            Self::Quarter | Self::FailureDomain | Self::Criteria | Self::Etcd => false,
+        }
+    }
+}
+
+/// A limit on machines out of service together, over the machines of a plan. A run holds it, too: a machine that does not
+/// come back keeps its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlaceLimit {
+    /// The machines that it is about, such as `of rack `r1``.
+    pub of: Arc<str>,
+    /// How many may be out of service.
+    pub most: usize,
+    /// How many of these are left to the plan.
+    pub places: usize,
+    /// A document or a flag gives the number, and it is never exceeded. A default lets a whole wave begin while fewer
+    /// machines did not come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_given: bool,
+    /// The machines of the plan that it is about.
+    pub nodes: Vec<NodeName>,
+    /// Those of them that are out of service before it begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub down: Vec<NodeName>,
+}
+
 /// The most machines of a wave, and why no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -120,7 +155,7 @@ pub struct GroupSize<'a> {
 /// place of a number is of each group. The policy's limits by rack and tag hold beside any of these, and so does the
 /// number of healthy members of each etcd cluster. Machines that go together are in one failure domain of each kind, where the
 /// policy names some; these replace the ten, and the quarter of a group that is in several.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct WaveLimits<'a> {
     guards: &'a Guards,
     /// In the whole site.
@@ -137,10 +172,10 @@ pub struct WaveLimits<'a> {
     clusters: FxHashMap<&'a str, Vec<(&'a str, usize)>>,
     /// By node, the groups that hold it, each with the machines that it can lose.
     groups: FxHashMap<&'a str, Vec<(&'a str, WaveSize)>>,
-    /// By limit, the machines that take a place already.
-    held: FxHashMap<(u8, String), Vec<String>>,
-    /// How many machines take a place already.
-    down: usize,
+    /// By limit, the machines that take a place already, each with the reason.
+    held: FxHashMap<(u8, String), BTreeMap<NodeName, &'static str>>,
+    /// The machines that take a place already.
+    down: FxHashSet<NodeName>,
 }
 
 /// Why a machine may not be taken out of service.
@@ -193,7 +228,7 @@ impl<'a> WaveLimits<'a> {
             clusters,
             groups: FxHashMap::default(),
             held: FxHashMap::default(),
-            down: 0,
+            down: FxHashSet::default(),
         }
     }
 
@@ -307,7 +342,7 @@ impl<'a> WaveLimits<'a> {
 
     /// The places that are left under a limit, one at least.
     fn left(&self, about: About<'_>, limit: WaveSize) -> usize {
-        let held = self.held.get(&about.key()).map_or(0, Vec::len);
+        let held = self.held.get(&about.key()).map_or(0, BTreeMap::len);
         limit.most.saturating_sub(held).max(1)
     }
 
@@ -325,55 +360,94 @@ impl<'a> WaveLimits<'a> {
 
     /// A machine is out of service already: it takes its places. `why`: what it is (`not Ready`).
     pub fn hold(&mut self, node: &NodeDesign, why: &'static str) {
-        self.down += 1;
-        let about = self.about(node);
-        // The observed state of etcd counts its members that do not answer.
-        let about = about
-            .iter()
-            .filter(|(about, _)| !matches!(about, About::Etcd(_)));
-        let keys: Vec<_> = about.map(|(about, _)| about.key()).collect();
-        for key in keys {
+        self.down.insert(node.name.clone());
+        for key in self.keys(node) {
             let held = self.held.entry(key).or_default();
-            held.push(format!("{} is {why}", node.name));
+            held.insert(node.name.clone(), why);
         }
     }
 
-    /// Why a machine may not be taken out of service, if a limit leaves it no place at all.
+    /// A machine that was held is brought back from here on.
+    pub fn release(&mut self, node: &NodeDesign) {
+        self.down.remove(&node.name);
+        for key in self.keys(node) {
+            if let Some(held) = self.held.get_mut(&key) {
+                held.remove(&node.name);
+            }
+        }
+    }
+
+    /// The limits under which a machine out of service takes a place. The observed state of etcd counts its members that do not
+    /// answer.
+    fn keys(&self, node: &NodeDesign) -> Vec<(u8, String)> {
+        let about = self.about(node).into_iter();
+        let about = about.filter(|(about, _)| !matches!(about, About::Etcd(_)));
+        about.map(|(about, _)| about.key()).collect()
+    }
+
+    /// Why a machine may not be taken out of service, if a limit leaves it no place at all; `more`: how many machines would
+    /// have to find a place with it.
     #[must_use]
-    pub fn refusal(&self, node: &NodeDesign) -> Option<NoPlace> {
+    pub fn refusal(&self, node: &NodeDesign, more: usize) -> Option<NoPlace> {
         let about = self.about(node);
         about.into_iter().find_map(|(about, size)| {
-            let held = self.held.get(&about.key()).map_or(&[][..], |held| held);
+            let none = BTreeMap::new();
+            let held = self.held.get(&about.key()).unwrap_or(&none);
             let limit = size.most;
-            // Etcd is judged by itself; a default for a group makes its waves smaller and refuses nothing.
-            let only_in_waves = matches!(
-                size.reason,
-                WaveReason::Etcd | WaveReason::Quarter | WaveReason::Criteria
-            );
-            if only_in_waves || limit > held.len() {
+            if !size.reason.refuses() || limit > held.len() {
                 return None;
             }
             let whose = match about {
-                About::Etcd(_) | About::Site => "may be unavailable".to_owned(),
-                About::ControlPlane => "of the control plane may be unavailable".to_owned(),
-                About::Others => "outside the control plane may be unavailable".to_owned(),
-                About::Rack(rack) => format!("of rack `{rack}` may be unavailable"),
-                About::Group(group) => format!("of group `{group}` may be unavailable"),
-                About::Tag(tag) => format!("with tag `{tag}` may be unavailable"),
+                About::Etcd(_) | About::Site => String::new(),
+                _ => format!("{about} "),
             };
-            let reason = match (limit, held) {
-                (0, _) => format!("no machine {whose}"),
-                (_, [one]) => format!("at most {limit} machine {whose}, and {one}"),
-                (_, [one, more @ ..]) => {
-                    let more = more.len();
-                    format!("at most {limit} machines {whose}, and {one}, and {more} more are down")
-                }
-                (_, []) => return None,
+            let machines = counted(limit, "machine", "machines");
+            let mut all = held.iter();
+            let reason = match (limit, all.next(), all.len()) {
+                (0, ..) => format!("no machine {whose}may be unavailable"),
+                (_, Some((one, why)), 0) => format!(
+                    "at most {machines} {whose}may be unavailable, and {one} is {why}"
+                ),
+                (_, Some((one, why)), more) => format!(
+                    "at most {machines} {whose}may be unavailable, and {one} is {why}, and {more} more are down"
+                ),
+                (_, None, _) => return None,
             };
             let is_loosened = size.reason != WaveReason::Policy;
-            let flag = is_loosened.then(|| format!("--max-unavailable {}", self.down + 1));
+            let flag = is_loosened.then(|| format!("--max-unavailable {}", self.down.len() + more));
             Some(NoPlace { reason, flag })
         })
+    }
+
+    /// The limits that a run of these machines holds, those left out under which all of them have a place; with each machine,
+    /// whether it is out of service before.
+    #[must_use]
+    pub fn of_run<'n>(
+        &self,
+        machines: impl IntoIterator<Item = (&'n NodeDesign, bool)>,
+    ) -> Vec<PlaceLimit> {
+        let mut limits: BTreeMap<(u8, String), PlaceLimit> = BTreeMap::new();
+        for (node, is_down) in machines {
+            let about = self.about(node).into_iter();
+            for (about, size) in about.filter(|(_, size)| size.reason.refuses()) {
+                let key = about.key();
+                let held = self.held.get(&key).map_or(0, BTreeMap::len);
+                let limit = limits.entry(key).or_insert_with(|| PlaceLimit {
+                    of: about.to_string().into(),
+                    most: size.most,
+                    places: size.most.saturating_sub(held),
+                    is_given: matches!(size.reason, WaveReason::Flag | WaveReason::Policy),
+                    nodes: Vec::new(),
+                    down: Vec::new(),
+                });
+                limit.nodes.push(node.name.clone());
+                limit.down.extend(is_down.then(|| node.name.clone()));
+            }
+        }
+        let limits = limits.into_values();
+        limits
+            .filter(|limit| limit.nodes.len() > limit.places)
+            .collect()
     }
 
     /// The widest of waves, and why no other is wider; nothing where only one machine goes.
@@ -495,6 +569,20 @@ impl<'a> WaveLimits<'a> {
             waves[wave].push(node);
         }
         waves
+    }
+}
+
+impl fmt::Display for About<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Site => f.write_str("of the site"),
+            Self::ControlPlane => f.write_str("of the control plane"),
+            Self::Others => f.write_str("outside the control plane"),
+            Self::Rack(rack) => write!(f, "of rack `{rack}`"),
+            Self::Tag(tag) => write!(f, "with tag `{tag}`"),
+            Self::Etcd(cluster) => write!(f, "of etcd `{cluster}`"),
+            Self::Group(group) => write!(f, "of group `{group}`"),
+        }
     }
 }
 

@@ -24,7 +24,10 @@ pub struct ClusterNode {
     /// The run that cordoned it, by its annotation; `None` where another actor did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned_by: Option<Arc<str>>,
-    /// The condition by which another maintainer tells that it is at work on it, such as `MaintenanceInProgress`.
+    /// Whether a condition of trueup tells that it is drained or worked on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_own_conditions: bool,
+    /// How another maintainer tells that it is at work on it: a condition of the node, or a lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Arc<str>>,
     /// Its labels.
@@ -157,6 +160,12 @@ pub struct NodePods {
     /// Pods without a controller, which are not started again, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uncontrolled: Vec<PodName>,
+    /// Pods that a drain leaves by a rule or by their label, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<PodName>,
+    /// Pods whose end a drain waits for by a rule or by their label, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub awaited: Vec<PodName>,
     /// Data that is lost, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub local_data: Vec<LocalData>,

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::design::NodeName;
-use crate::guard::{Machines, WordError, glob, is_glob};
+use crate::guard::{Machines, WordError, glob, in_list, is_glob};
 
 /// Which nodes a flag names: `all`, or words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +67,7 @@ impl std::fmt::Display for Allowance {
         if self.all {
             return f.write_str("all");
         }
-        let names: Vec<&str> = self.nodes.iter().map(|name| &**name).collect();
+        let names: Vec<String> = self.nodes.iter().map(|name| in_list(name)).collect();
         f.write_str(&names.join(","))
     }
 }

@@ -183,10 +183,15 @@ impl<'a> Rules<'a> {
                     item.block(&why, None);
                 }
             }
-            (StepKind::Uncordon, Some(node)) if !node.unschedulable && owed(subject).is_none() => {
+            (StepKind::Uncordon, Some(node))
+                if !node.unschedulable && !node.has_own_conditions && owed(subject).is_none() =>
+            {
                 item.because("is not cordoned");
                 item.show_only();
                 return item;
+            }
+            (StepKind::Uncordon, Some(node)) if !node.unschedulable && node.has_own_conditions => {
+                item.because("is not cordoned any more, and its conditions still tell of a drain");
             }
             (StepKind::Uncordon, Some(node))
                 if node.unschedulable && node.cordoned_by.is_none() =>

@@ -10,7 +10,7 @@ use super::item::Item;
 use super::joining::JoinWork;
 use super::leave::Leave;
 use super::rules::{Retired, Rules};
-use super::service::FirmwareStanding;
+use super::service::{FirmwareStanding, leave_until_on};
 use super::subject::{Membership, NO_REDEPLOYS, Observation, Subject};
 use super::{ChangeKind, Standing};
 use crate::design::{
@@ -335,6 +335,7 @@ impl<'a> Rules<'a> {
         {
             item.show_only();
         }
+        leave_until_on(&mut item, drift.off, &firmware);
         if let (ChangeKind::Service, FirmwareStanding::Differs(settings)) = (kind, firmware) {
             item = self.service(item, after, settings);
             return Some(self.keep_to_rung(item, &with_firmware(open)));

@@ -80,10 +80,8 @@ pub(super) fn leave_to_maintainers(mut items: Vec<Item<'_>>) -> Vec<Item<'_>> {
         let Membership::In(node) = item.subject.membership else {
             continue;
         };
-        if let Some(condition) = &node.maintenance {
-            let reason = format!(
-                "another maintainer is at work on its node (condition `{condition}`), and ends that"
-            );
+        if let Some(by) = &node.maintenance {
+            let reason = format!("another maintainer is at work on its node ({by}), and ends that");
             item.block(&reason, None);
         }
     }

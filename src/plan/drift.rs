@@ -25,7 +25,7 @@ pub(super) struct Drift {
     pub(super) unlocked: bool,
     /// It carries its system, and is in a state that is not that of a working machine.
     state: Option<String>,
-    /// Why its remediation was aborted.
+    /// Why its remediation failed, as long as it is not back.
     given_up: Option<String>,
     /// Parts that are otherwise than the design that was installed.
     parts: Vec<PartDrift>,
@@ -56,6 +56,22 @@ fn owed_in_service(subject: Subject<'_>) -> Option<Vec<Arc<str>>> {
     let missing: Vec<Arc<str>> = missing.cloned().collect();
     let has_more = !owed.taints.is_empty() || !owed.annotations.is_empty() || owed.unschedulable;
     (has_more || !missing.is_empty()).then_some(missing)
+}
+
+/// Why its remediation failed, where its node has not come back since.
+fn given_up(subject: &Subject<'_>) -> Option<String> {
+    let is_back = matches!(subject.membership, Membership::In(node) if node.ready);
+    let record = subject.record.filter(|_| !is_back)?;
+    let why = record.remediation.as_ref()?.given_up.as_ref()?;
+    let error = record.last_error.as_deref();
+    let failed = match error.filter(|error| error.ends_with(&**why)) {
+        Some(error) => error.to_owned(),
+        None => format!("its remediation failed: {why}"),
+    };
+    let name = subject.name;
+    Some(format!(
+        "{failed}; `trueup apply remediate {name}` tries again"
+    ))
 }
 
 impl Drift {
@@ -89,14 +105,7 @@ impl Drift {
                 None => subject.not_working(),
                 Some(_) => None,
             },
-            given_up: subject.record.and_then(|record| {
-                let remediation = record.remediation.as_ref()?;
-                let why = remediation.given_up.as_ref()?;
-                Some(format!(
-                    "its remediation was aborted in run {}: {why}",
-                    record.run
-                ))
-            }),
+            given_up: given_up(&subject),
             off: gone.is_none() && subject.seen.is_off(),
             cordoned: gone.is_none() && left_cordoned(&subject),
             owed: match gone {

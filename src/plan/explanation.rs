@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::{Block, Change, PlannedGroup, StepTimes, Unblocking, UnfinishedRun};
-use crate::design::{RunId, SiteName};
+use crate::design::{NodeName, RunId, SiteName};
 use crate::record::Outcome;
 use crate::step::StepId;
 
@@ -133,6 +133,9 @@ pub struct StepExplanation {
     /// Why it failed or was skipped, in the words of its run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
+    /// The nodes that it watches, where it is a soak.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub watches: Vec<NodeName>,
     /// The minimal causes.
     pub causes: Vec<StepCause>,
     /// How many of these have to be removed.
@@ -214,7 +217,7 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockedNode {
     /// The node.
-    pub node: crate::design::NodeName,
+    pub node: NodeName,
     /// Why.
     pub block: Block,
 }

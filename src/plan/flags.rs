@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::guards::Loosened;
 use super::{Allowance, Options, Plan};
 use crate::design::{Policy, Share};
+use crate::diagnostic::in_shell;
 use crate::guard;
 use crate::step::OnDrainTimeout;
 
@@ -192,7 +193,7 @@ fn nodes(allowance: &Allowance) -> Option<String> {
 }
 
 fn names(names: &BTreeSet<Arc<str>>, separator: &str) -> Option<String> {
-    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    let names: Vec<String> = names.iter().map(|name| guard::in_list(name)).collect();
     (!names.is_empty()).then(|| names.join(separator))
 }
 
@@ -202,6 +203,14 @@ fn switch(is_on: bool) -> Option<String> {
 
 fn text(value: Option<impl Display>) -> Option<String> {
     value.map(|value| value.to_string())
+}
+
+/// A flag and its value, as they are typed.
+fn typed(flag: &str, value: &str) -> String {
+    match value {
+        "" => format!("--{flag}"),
+        value => format!("--{flag} {}", in_shell([value])),
+    }
 }
 
 impl Plan {
@@ -224,8 +233,19 @@ impl Options {
     pub fn allowances(&self) -> Vec<String> {
         let given = FLAGS.iter();
         let given = given.filter_map(|flag| Some((flag.name, (flag.value)(self)?)));
-        given
-            .map(|(flag, value)| format!("--{flag} {value}").trim_end().to_owned())
+        given.map(|(flag, value)| typed(flag, &value)).collect()
+    }
+
+    /// The flags of this request that narrow a plan, as on the command line.
+    #[must_use]
+    pub fn narrowing(&self) -> Vec<String> {
+        let named = [("target", &self.targets), ("exclude", &self.excludes)];
+        let named = named.into_iter().flat_map(|(flag, words)| {
+            let words = words.iter().map(|word| guard::in_list(word));
+            words.map(move |word| typed(flag, &word))
+        });
+        named
+            .chain(self.canary.then(|| typed("canary", "")))
             .collect()
     }
 

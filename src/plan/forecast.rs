@@ -72,6 +72,12 @@ pub struct NodeForecast {
     /// Pods without a controller, which are not started again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncontrolled: Vec<PodName>,
+    /// Pods that are left by a rule or by their label: they end with the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<PodName>,
+    /// Pods that are not evicted: the drain waits until they have completed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaited: Vec<PodName>,
     /// Data that is lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub local_data: Vec<LocalData>,
@@ -122,6 +128,8 @@ pub(super) fn of(
                 evicted: pods.evicted + pods.finished,
                 blocked: pods.blocked.clone(),
                 uncontrolled: pods.uncontrolled.clone(),
+                skipped: pods.skipped.clone(),
+                awaited: pods.awaited.clone(),
                 local_data: pods.local_data.iter().filter(is_lost).cloned().collect(),
             }));
         }

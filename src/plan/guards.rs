@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Action, Exceeded, Options};
 use crate::design::NodeName;
 use crate::diagnostic::short_id;
-use crate::guard::{self, GuardFiles, Guarded, Subject};
+use crate::guard::{self, GuardFiles, Guarded, PlaceLimit, Subject};
 use crate::step::Step;
 
 /// The guards of a plan.
@@ -31,6 +31,9 @@ pub struct PlanGuards {
     /// The limits on what one commit reaches that it exceeds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exceeded: Vec<Exceeded>,
+    /// The limits on machines out of service that its run holds: a machine that does not come back keeps its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<PlaceLimit>,
     /// The resolved guards by name, as far as they are about nodes that have steps.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<Arc<str>, Value>,
@@ -103,6 +106,7 @@ impl PlanGuards {
             },
             loosened,
             exceeded: Vec::new(),
+            places: Vec::new(),
             values: guard::values(&subject),
         }
     }

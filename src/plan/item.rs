@@ -70,6 +70,35 @@ impl<'a> Item<'a> {
         is_built || single.is_some_and(|single| single.kind == StepKind::Remediate)
     }
 
+    /// Whether it is taken out of service, and is still down when all is done that was asked for.
+    pub(super) fn stays_down(&self) -> bool {
+        let leave = self.work.leave.as_deref();
+        let stays = leave.is_some_and(|leave| match leave.only {
+            None => !leave.delete,
+            Some(kind) => matches!(kind, StepKind::Drain | StepKind::ShutdownKubelet),
+        });
+        let single = self.work.single.as_ref();
+        let is_off = single.is_some_and(|single| single.kind == StepKind::PowerOff);
+        (stays || is_off) && !self.comes_back() && !self.work.destroy
+    }
+
+    /// Whether it is out of service before, and is built.
+    pub(super) fn is_brought_back(&self) -> bool {
+        self.is_carried() && self.comes_back() && self.subject.down().is_some()
+    }
+
+    /// Whether it is out of service before, and is built or leaves.
+    pub(super) fn ends_being_down(&self) -> bool {
+        let leaves = self.work.leave.as_ref().is_some_and(|leave| leave.delete);
+        let is_over = self.comes_back() || self.work.destroy || leaves;
+        is_over && self.subject.down().is_some()
+    }
+
+    /// Whether nothing keeps it from being carried out.
+    pub(super) fn is_carried(&self) -> bool {
+        self.change.blocked.is_none() && !self.change.excluded
+    }
+
     pub(super) fn because(&mut self, reason: impl Into<Arc<str>>) {
         self.change.reasons.reserve_exact(1);
         self.change.reasons.push(reason.into());

@@ -10,11 +10,11 @@ impl Change {
         match self.kind {
             // What is repaired of it is the power or labels, and no field.
             ChangeKind::Drift => self.shown_only || !self.fields.is_empty(),
-            // A deploy sets neither firmware nor settings.
-            ChangeKind::Create | ChangeKind::Redeploy => {
+            // Only a service sets firmware and settings.
+            ChangeKind::Create | ChangeKind::Redeploy | ChangeKind::Relabel => {
                 self.shown_only || self.open_sections().contains(&Section::Firmware)
             }
-            ChangeKind::Relabel | ChangeKind::Service | ChangeKind::Destroy => self.shown_only,
+            ChangeKind::Service | ChangeKind::Destroy => self.shown_only,
             ChangeKind::Adopt
             | ChangeKind::Unknown
             | ChangeKind::Record

@@ -45,6 +45,7 @@ mod rules;
 mod safeguards;
 pub mod saved;
 mod service;
+mod soak;
 mod stale;
 mod steps;
 mod subject;
@@ -327,6 +328,12 @@ pub struct PlannedGroup {
 }
 
 impl Change {
+    /// Whether no run of this plan carries it out, though a later one may.
+    #[must_use]
+    pub fn is_left_out(&self) -> bool {
+        self.blocked.is_some() || self.excluded
+    }
+
     /// Whether flags or a policy allow it as far as it goes.
     #[must_use]
     pub fn is_within(&self, options: &Options, policy: &DisruptionPolicy) -> bool {
@@ -716,16 +723,27 @@ impl Plan {
     /// Whether a run of it leaves something out, so that it cannot mark the revision as reached.
     #[must_use]
     pub fn is_partial(&self) -> bool {
-        let skipped = |change: &Change| change.blocked.is_some() || change.excluded;
         !self.options.targets.is_empty()
             || !self.options.excludes.is_empty()
-            || self.changes.iter().any(skipped)
+            || self.changes.iter().any(Change::is_left_out)
     }
 
     /// Whether there is nothing to be done, not even a tag to be made.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && !self.guards.changes
+    }
+
+    /// Whether machines have the soak that an earlier run owes them.
+    #[must_use]
+    pub fn repeats_soak(&self) -> bool {
+        self.steps.iter().any(Step::is_owed_soak)
+    }
+
+    /// The machines that have the soak that an earlier run owes them.
+    pub fn owing_soak(&self) -> impl Iterator<Item = &NodeName> {
+        let soaks = self.steps.iter().filter(|step| step.is_owed_soak());
+        soaks.flat_map(Step::soaked)
     }
 
     /// The machines that are changed though nothing proves that they are the ones that are meant.

@@ -234,16 +234,26 @@ fn etcd(
             continue;
         };
         let is_of = |removal: &EtcdRemoval| removal.cluster == cluster.name;
-        let first = steps.iter().position(|step| {
+        let removes = |step: &Step| {
             let parameters = step.parameters.as_ref();
             step.id.kind == StepKind::RemoveEtcd
                 && parameters.is_some_and(|all| all.etcd_members.iter().any(is_of))
-        });
+        };
+        // A machine whose member has left already is taken away behind a check alone.
+        let checks = |step: &Step| {
+            let is_here =
+                |node: &NodeName| cluster.members.iter().any(|member| member.node == *node);
+            step.id.kind == StepKind::CheckEtcd && step.id.node.as_ref().is_some_and(is_here)
+        };
+        let removal = steps.iter().position(removes);
+        let first = removal.or_else(|| steps.iter().position(checks));
         let (Some(first), Some(standing)) = (first, quorum::standing(cluster, seen)) else {
             continue;
         };
         let needed = needed(items, cluster, seen);
-        for fact in FactName::OF_ETCD {
+        let facts = FactName::OF_ETCD.into_iter();
+        let relied_on = facts.filter(|fact| removal.is_some() || *fact == FactName::Voters);
+        for fact in relied_on {
             let (expected, relation) = match fact {
                 FactName::Healthy => (json(&needed), Relation::AtLeast),
                 _ => (facts::of_etcd(&standing, fact), Relation::Equal),
@@ -285,9 +295,12 @@ fn needed(items: &BTreeMap<&NodeName, &Item<'_>>, cluster: &EtcdCluster, seen: &
     }
 }
 
-/// The digest of the records of the nodes that some steps are about, the missing ones as missing.
-#[must_use]
-pub fn records_digest<'s>(steps: &'s [Step], records: &BTreeMap<NodeName, NodeRecord>) -> Digest {
+/// The nodes on whose records a plan with some steps relies, sorted: those that its steps are about, and those whose soak is owed,
+/// since a plan that was made before a soak failed lacks it.
+pub(super) fn recorded_nodes<'s>(
+    steps: &'s [Step],
+    records: &'s BTreeMap<NodeName, NodeRecord>,
+) -> Vec<&'s NodeName> {
     let of_step = |step: &'s Step| -> [Option<&'s NodeName>; 2] {
         let Step { id, parameters, .. } = step;
         let old = parameters
@@ -295,13 +308,25 @@ pub fn records_digest<'s>(steps: &'s [Step], records: &BTreeMap<NodeName, NodeRe
             .and_then(|all| all.renamed_from.as_ref());
         [id.node.as_ref(), old]
     };
+    let owing = records.values().filter(|record| record.soaking.is_some());
+    let owing = owing.map(|record| &record.node);
     let mut nodes: Vec<&NodeName> = steps.iter().flat_map(of_step).flatten().collect();
+    nodes.extend(owing.chain(steps.iter().flat_map(Step::soaked)));
     // The steps of a group stand one after the other: a stable sort merges what is sorted already.
     nodes.sort();
     nodes.dedup();
+    nodes
+}
+
+/// The digest of the records on which a plan with some steps relies, the missing ones as missing.
+#[must_use]
+pub fn records_digest<'s>(
+    steps: &'s [Step],
+    records: &'s BTreeMap<NodeName, NodeRecord>,
+) -> Digest {
     let mut text = Vec::new();
     let mut hash = Sha256::new();
-    for node in nodes {
+    for node in recorded_nodes(steps, records) {
         text.clear();
         // Writing a record to memory cannot fail; what is written is its line in the state.
         match records.get(node) {

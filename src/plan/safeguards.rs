@@ -3,11 +3,20 @@
 use super::allowance::Allowed;
 use super::item::Item;
 use super::rules::Rules;
+use super::subject::{Observation, Subject};
 use super::{ChangeKind, deploy_steps};
 use crate::design::{OpenField, Rung, Section, WipePolicy};
 use crate::guard;
 use crate::identity::Proof;
 use crate::observed::Capability;
+
+/// Whether something is under way on a machine that no maintenance keeps there.
+fn is_under_way(subject: Subject<'_>) -> bool {
+    matches!(
+        subject.seen,
+        Observation::Known(node, state) if state.is_transient() && node.maintenance.is_none()
+    )
+}
 
 impl<'a> Rules<'a> {
     /// Applies the rules above all flags: a machine that is held, protection, and the capabilities of its backend.
@@ -15,6 +24,11 @@ impl<'a> Rules<'a> {
         let subject = item.subject;
         let touches = item.work.is_in_a_group() || item.work.destroy;
         if touches && let Some(why) = subject.held() {
+            if is_under_way(subject) {
+                // It ends by itself: a run without it would take the rest for the whole site.
+                item.block(&why, None);
+                return item;
+            }
             if item.change.kind == ChangeKind::Redeploy
                 && subject.differing().is_none_or(|s| s.is_empty())
             {

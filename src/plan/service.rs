@@ -181,12 +181,32 @@ pub(super) fn leave_to_next_plan(item: &mut Item<'_>) {
         item.change.fields.retain(|field| !is_firmware(field));
         return;
     };
-    if !item.change.fields.iter().any(is_firmware) {
+    leave(
+        item,
+        &settings,
+        "a deploy leaves firmware and settings as they are",
+    );
+}
+
+/// A machine that is off is only switched on: what differs in its firmware and settings is shown, and is left to the next plan.
+pub(super) fn leave_until_on(item: &mut Item<'_>, is_off: bool, standing: &FirmwareStanding) {
+    if let (true, FirmwareStanding::Differs(settings)) = (is_off, standing) {
+        leave(
+            item,
+            settings,
+            "its machine is off, and is switched on first",
+        );
+    }
+}
+
+fn leave(item: &mut Item<'_>, settings: &[HardwareSetting], why: &str) {
+    let mut fields = item.change.fields.iter();
+    if !fields.any(|field| field.section == Section::Firmware) {
         item.change.fields.extend(settings.iter().map(as_field));
     }
     let names: Vec<&str> = settings.iter().map(|setting| &*setting.name).collect();
     item.because(format!(
-        "a deploy leaves firmware and settings as they are: the next plan sets {}, by a service",
+        "{why}: the next plan sets {}, by a service",
         names.join(", ")
     ));
 }

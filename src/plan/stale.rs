@@ -1,13 +1,13 @@
 //! Whether a plan that was made before may still be applied, and if not, everything that speaks against it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::fact::{FactName, FactSubject};
 use super::facts::{self, holds};
-use super::preconditions::records_digest;
+use super::preconditions::{recorded_nodes, records_digest};
 use super::{Plan, Precondition};
 use crate::design::{ClusterName, Digest, EtcdCluster, Guards, NodeName, RunId};
 use crate::observed::Observations;
@@ -46,7 +46,7 @@ pub enum Staleness {
         found: Option<RunId>,
     },
     /// Another run did something to the nodes that the plan is about.
-    #[error("the records of nodes that the plan touches have changed since it was made{}", changed(.run, .nodes))]
+    #[error("the records of nodes that the plan relies on have changed since it was made{}", changed(.run, .nodes))]
     Records {
         /// The newest run that changed one of them; `None` where none of them has a record any more.
         run: Option<RunId>,
@@ -111,10 +111,9 @@ fn changed(run: &Option<RunId>, nodes: &[NodeName]) -> String {
     format!(", last by run {run}: {}{more}", names.join(", "))
 }
 
-/// The newest run that changed nodes of a plan: the records of these are other ones than the plan was made from.
+/// The newest run that changed nodes on which a plan relies: the records of these are other ones than the plan was made from.
 fn changed_records(plan: &Plan, records: &BTreeMap<NodeName, NodeRecord>) -> Staleness {
-    let nodes = plan.steps.iter().filter_map(|step| step.id.node.as_ref());
-    let nodes: BTreeSet<&NodeName> = nodes.collect();
+    let nodes = recorded_nodes(&plan.steps, records);
     let touched = || nodes.iter().filter_map(|node| records.get(*node));
     let run = touched().map(|record| &record.run).max().cloned();
     let last = touched().filter(|record| Some(&record.run) == run.as_ref());

@@ -229,10 +229,16 @@ impl Subject<'_> {
     /// Whether its record holds an applied design, and no observation shows that it is gone
     /// or never got there.
     pub(super) fn is_recorded_deployed(&self) -> bool {
+        let phase = self.record.map(|record| record.phase);
+        // Where a step on a deployed machine failed, it is still what it was.
+        self.was_in_service() && (phase == Some(Phase::Deployed) || self.seen.is_deployed())
+    }
+
+    /// Whether its record holds an applied design, whatever its backend calls it now.
+    fn was_in_service(&self) -> bool {
         self.record.is_some_and(|record| match record.phase {
             Phase::Deployed => true,
-            // A step on a deployed machine failed, and the machine is still what it was.
-            Phase::Failed | Phase::Unknown => !record.digests.is_empty() && self.seen.is_deployed(),
+            Phase::Failed | Phase::Unknown => !record.digests.is_empty(),
             Phase::NotStarted | Phase::Prepared => false,
         })
     }
@@ -361,12 +367,20 @@ impl Subject<'_> {
         find(&has_root).or_else(|| find(&boots))
     }
 
-    /// Why it is out of service already, if so.
+    /// Why it is out of service already, if so: a machine that is recorded as deployed, or that a run began to build and has
+    /// not built to the end.
     pub(super) fn down(&self) -> Option<&'static str> {
+        if self.left_half_done().is_some() {
+            return Some("left half-done");
+        }
+        if !self.was_in_service() {
+            return None;
+        }
         if self.seen.is_off() {
             return Some("off");
         }
         match self.membership {
+            Membership::Out if self.is_awaited() => Some("not back in its cluster"),
             Membership::In(node) if !node.ready => Some("not Ready"),
             Membership::In(node) if node.unschedulable => Some("cordoned"),
             _ => None,

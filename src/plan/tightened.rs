@@ -184,8 +184,9 @@ mod tests {
     ];
 
     /// Guards that a run is under because it is carried out with the design of now, or its plan is judged once more.
-    const AS_IT_RUNS: [&str; 9] = [
+    const AS_IT_RUNS: [&str; 10] = [
         "allow_plain_http",
+        "drain_rules",
         "etcd_clusters",
         "expected_hardware",
         "expected_parts",

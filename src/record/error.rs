@@ -87,8 +87,12 @@ pub enum Error {
     },
     /// The remote tells of a run by its tag, and has older records.
     #[error(
-        "`{at}` of the remote went back: a tag tells of run {newer} of site `{site}`, and the newest run in the records there is {}",
-        newest.as_ref().map_or("none", |run| run.as_str())
+        "`{at}` of the remote went back: a tag tells of run {newer} of site `{site}`, and {}",
+        match newest {
+            Some(run) if run == newer => "the records there have it from before its end".to_owned(),
+            Some(run) => format!("the newest run in the records there is {run}"),
+            None => "the newest run in the records there is none".to_owned(),
+        }
     )]
     WentBack {
         /// The site.
@@ -200,7 +204,7 @@ impl Error {
                 "restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{at}`; where what was done since is lost for good, `git config {ACCEPTED_STATE} {newer}` here, and the next plan observes all machines anew"
             )),
             Self::NotMoved { .. } | Self::MarkerMissing { .. } => Some(
-                "`trueup migrate` moves them, and completes a move that was interrupted".to_owned(),
+                "`trueup migrate` moves them (with the same `--backends-from` where the Policy names the branch), and completes a move that was interrupted".to_owned(),
             ),
             Self::BranchMissing { branch, own, .. } => Some(format!(
                 "nothing is applied without it: restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{branch}`"

@@ -87,10 +87,10 @@ impl Store<'_> {
         let ours = self.tip()?;
         let Some(theirs) = there else {
             let newest = match ours {
-                Some(tip) => self.read_at(tip)?.site.last_run,
+                Some(tip) => Some(self.read_at(tip)?),
                 None => None,
             };
-            self.refuse_older(newest, tagged)?;
+            self.refuse_older(newest.as_ref(), tagged)?;
             return Ok(exchange(ExchangeOutcome::NotThere));
         };
         if ours == Some(theirs) {
@@ -117,7 +117,7 @@ impl Store<'_> {
             // Also where the remote has lost what it had: the next push gives it back.
             return Ok(exchange(ExchangeOutcome::Ahead));
         }
-        self.refuse_older(at_remote.site.last_run.clone(), tagged)?;
+        self.refuse_older(Some(&at_remote), tagged)?;
         let Some(tip) = ours else {
             self.move_to(None, theirs)?;
             return Ok(exchange(ExchangeOutcome::Followed));
@@ -152,9 +152,17 @@ impl Store<'_> {
     }
 
     /// Refuses records that are older than the tags beside them: the remote was set back, or has lost records, and what was done
-    /// since would be done again.
-    fn refuse_older(&self, newest: Option<RunId>, tagged: Option<RunId>) -> Result<(), Error> {
-        let newer = tagged.filter(|run| Some(run) > newest.as_ref());
+    /// since would be done again. A run has its tag from its end on, so that records in which it has not ended are older, too.
+    fn refuse_older(&self, records: Option<&State>, tagged: Option<RunId>) -> Result<(), Error> {
+        let newest = records.and_then(|records| records.site.last_run.clone());
+        let newer = match (tagged, records) {
+            (Some(run), Some(records)) if Some(&run) == newest.as_ref() => {
+                let record = self.run(records, &run)?;
+                let is_open = record.is_some_and(|record| !record.outcome.has_ended());
+                is_open.then_some(run)
+            }
+            (tagged, _) => tagged.filter(|run| Some(run) > newest.as_ref()),
+        };
         let Some(newer) = newer else { return Ok(()) };
         let accepted = self.repository.config(ACCEPTED_STATE);
         let accepted = accepted.map_err(failed("read the configuration"))?;
@@ -201,7 +209,15 @@ impl Store<'_> {
     ///
     /// As [`Store::follow`].
     pub fn ask(&self, remote: &Remote<'_>) -> Result<Option<CommitId>, Error> {
-        Ok(self.ask_with_tags(remote)?.0)
+        let (tip, _) = self.ask_with_tags(remote)?;
+        // Of a branch that is named it is known; a marker in the place of records names another one.
+        let unread = tip.filter(|_| self.place.branch().is_none());
+        if let Some(tip) = unread
+            && let Some(to) = self.marker_at(remote, self.place.own(), tip)?
+        {
+            return Err(self.moved(&to));
+        }
+        Ok(tip)
     }
 
     /// The tip of the records at the remote, and the newest run that a tag there names.

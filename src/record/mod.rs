@@ -125,6 +125,9 @@ pub struct NodeRecord {
     /// The run that cordoned its node to service it, and has not lifted that: any other cordon is of an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned: Option<RunId>,
+    /// The run in whose wave it came back, until a soak that watches it has succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soaking: Option<RunId>,
 }
 
 /// A service of a machine's firmware and settings.
@@ -293,6 +296,7 @@ impl NodeRecord {
             join: None,
             serviced: None,
             cordoned: None,
+            soaking: None,
         }
     }
 
@@ -378,6 +382,15 @@ impl Outcome {
             Self::Failed => "failed",
             Self::Interrupted => "interrupted",
             Self::Abandoned => "aborted",
+        }
+    }
+
+    /// Whether it is final: nothing is resumed, and no report of it changes.
+    #[must_use]
+    pub const fn has_ended(self) -> bool {
+        match self {
+            Self::Running | Self::Interrupted => false,
+            Self::Succeeded | Self::SucceededWithFailures | Self::Failed | Self::Abandoned => true,
         }
     }
 }

@@ -35,5 +35,5 @@ pub use hinted::{OfSite, of_site};
 pub(crate) use html::{Look, page};
 pub use natural::natural;
 pub use palette::{Painted, Palette, Role};
-pub use unfinished::{unfinished, ways_out, ways_out_text};
+pub use unfinished::{named, unfinished, ways_out, ways_out_text};
 pub use wrap::Wrapped;

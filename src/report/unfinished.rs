@@ -43,7 +43,7 @@ pub fn unfinished(run: &UnfinishedRun) -> String {
 }
 
 /// Some names, and how many more there are.
-fn named<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
+pub fn named<'n>(names: impl ExactSizeIterator<Item = &'n str>) -> String {
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -62,13 +62,32 @@ pub fn ways_out(run: &RunId, found: Result<Option<WaysOut>, Error>) -> Vec<Strin
     }
 }
 
+/// The words for nodes that were not begun, as far as is known, if their run is resumed and if it is aborted.
+fn words_of_unbegun(ways: &WaysOut) -> (&'static str, &'static str) {
+    match ways.may_be_begun {
+        true => (
+            "begins @, or finishes what had begun there last",
+            "left as before, or as far as they come if they had begun last: @",
+        ),
+        false => ("begins @", "left as before: @"),
+    }
+}
+
+/// The words for what an abort leads to.
+fn words_of_abort(ways: &WaysOut) -> &'static str {
+    match ways.owes_soak {
+        true => "nothing more is done, and the next update has the soak first that is owed then",
+        false => "nothing more is done",
+    }
+}
+
 fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
     let some = |list: &[NodeName], text: &str| {
         let names = named(list.iter().map(NodeName::as_str));
         (!list.is_empty()).then(|| text.replace('@', &names))
     };
-    let joined = |parts: [Option<String>; 4]| {
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let joined = |parts: &[Option<String>]| {
+        let parts: Vec<String> = parts.iter().flatten().cloned().collect();
         parts.join("; ")
     };
     let about = |seconds: Option<u64>| {
@@ -79,9 +98,10 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         let nodes = counted(ways.complete, "node is", "nodes are");
         format!("{nodes} done in any case")
     });
-    let resumed = joined([
+    let (begins, as_before) = words_of_unbegun(ways);
+    let resumed = joined(&[
         some(&ways.half_done, "finishes @"),
-        some(&ways.not_started, "begins @"),
+        some(&ways.not_started, begins),
         some(&ways.failed, "left failed: @"),
         about(ways.resumed),
     ]);
@@ -93,19 +113,21 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         true => resumed,
         false => "changes no machine any more, and ends the run".to_owned(),
     };
-    let aborted = joined([
-        Some("nothing more is done".to_owned()),
+    let aborted = joined(&[
+        Some(words_of_abort(ways).to_owned()),
         some(&ways.half_done, "left as far as they come by themselves: @"),
         some(&ways.failed, "left failed: @"),
-        some(&ways.not_started, "left as before: @"),
+        some(&ways.not_started, as_before),
     ]);
-    let superseded = joined([
+    let superseded = joined(&[
         Some("aborts it, and applies a new plan of what is committed now".to_owned()),
         some(
             &ways.half_done,
             "@ as found then, once nothing is under way there",
         ),
         some(&ways.failed, "@ again"),
+        ways.owes_soak
+            .then(|| "first the soak that is owed".to_owned()),
         about(ways.anew).map(|time| format!("at most {time} if the documents are the same")),
     ]);
     let part = match ways.needs_digest {
@@ -139,18 +161,18 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
                     "{names} {are} with a worker, and {part} takes over what a dead one has left"
                 )
             });
-            let resumed = joined([
-                at_work,
-                Some(resumed).filter(|text| !text.is_empty()),
-                None,
-                None,
-            ]);
-            let resumed = match resumed.is_empty() {
-                true => "writes its records and its tag".to_owned(),
-                false => resumed,
+            let ended = match left.is_empty() && at_work.is_none() {
+                // Whatever has not begun by now is not begun any more.
+                true => joined(&[
+                    Some("writes its records and its tag".to_owned()),
+                    some(&ways.half_done, "left half-done: @"),
+                    some(&ways.failed, "left failed: @"),
+                    some(&ways.not_started, "left as before: @"),
+                ]),
+                false => joined(&[at_work, Some(resumed)]),
             };
             vec![
-                format!("{carried}`trueup run end {run}`: {resumed}"),
+                format!("{carried}`trueup run end {run}`: {ended}"),
                 format!("`trueup run abort {run}`: {aborted}"),
             ]
         }

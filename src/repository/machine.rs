@@ -65,11 +65,15 @@ impl Holder {
 
     /// Whether this holder is of the same boot of the same machine, and of processes that `me` can see.
     fn is_near(&self, me: &Self) -> bool {
-        self.host == me.host
-            && self.boot_id.is_some()
-            && self.boot_id == me.boot_id
+        self.is_on_host_of(me)
             && self.pid_namespace.is_some()
             && self.pid_namespace == me.pid_namespace
+    }
+
+    /// Whether this holder is of the same boot of the same machine.
+    #[must_use]
+    pub fn is_on_host_of(&self, me: &Self) -> bool {
+        self.host == me.host && self.boot_id.is_some() && self.boot_id == me.boot_id
     }
 
     /// Whether this holder is the process of `me`.

@@ -120,9 +120,25 @@ impl Repository {
         timeout: ProgramTimeout,
         left: Duration,
     ) -> Result<Output, Error> {
+        self.run_program_with_objects(arguments, timeout, left, None)
+    }
+
+    /// The same, with objects of other clones, by the list of their folders.
+    pub(super) fn run_program_with_objects(
+        &self,
+        arguments: &[&str],
+        timeout: ProgramTimeout,
+        left: Duration,
+        objects: Option<&str>,
+    ) -> Result<Output, Error> {
         let mut command = self.git();
         command.args(arguments);
-        let ended = self.run_child(command, timeout, left);
+        if let ProgramTimeout::Unattended(_) = timeout {
+            command.stdin(Stdio::null());
+        }
+        let more = objects.map(|folders| ("GIT_ALTERNATE_OBJECT_DIRECTORIES", folders));
+        let limit = (timeout, left);
+        let ended = run_prepared(&self.environment, command, limit, more.as_slice());
         output(ended, arguments, timeout)
     }
 

@@ -42,6 +42,8 @@ pub struct Remote<'a> {
     gone: Arc<Mutex<BTreeSet<CommitId>>>,
     /// The refs that it had at an instant, which answer what is asked for later.
     listed: Option<Arc<RefList>>,
+    /// Folders of objects of other clones, as git takes them, from which refs are published, too.
+    objects: Option<String>,
 }
 
 /// The files of a commit that are wanted.
@@ -140,6 +142,7 @@ impl Repository {
             refuses_options: Arc::default(),
             gone: Arc::default(),
             listed: None,
+            objects: None,
         })
     }
 
@@ -155,6 +158,7 @@ impl Repository {
             refuses_options: Arc::default(),
             gone: Arc::default(),
             listed: None,
+            objects: None,
         }
     }
 }
@@ -477,6 +481,22 @@ impl Remote<'_> {
         Ok(PushOutcome::Published)
     }
 
+    /// The same remote, to which refs of other clones of this machine are published, too, with their folders of objects.
+    #[must_use]
+    pub fn with_objects_of<'f>(&self, folders: impl IntoIterator<Item = &'f str>) -> Self {
+        let folders: Vec<&str> = folders.into_iter().collect();
+        Self {
+            objects: (!folders.is_empty()).then(|| folders.join(":")),
+            ..self.clone()
+        }
+    }
+
+    /// Whether it is reached by the `git` program, which finds the objects of other clones.
+    #[must_use]
+    pub const fn is_of_program(&self) -> bool {
+        matches!(self.way, Way::Program(_))
+    }
+
     /// Asks whether a push of a ref would reach the remote: git does all but send it.
     ///
     /// # Errors
@@ -637,7 +657,10 @@ impl Remote<'_> {
             });
         }
         let began = Instant::now();
-        let output = self.repository.run_program(arguments, timeout, left);
+        let others = self.objects.as_deref();
+        let output = self
+            .repository
+            .run_program_with_objects(arguments, timeout, left, others);
         *self.spent() += began.elapsed();
         output
     }

@@ -1,6 +1,6 @@
 //! Ends an interrupted run in the records, under a lock that is held: for `abort`, and for the run that supersedes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -22,7 +22,7 @@ use crate::plan::Plan;
 use crate::record::{
     Checkpoint, Counts, NodeRecord, Outcome, Packed, Phase, RunRecord, State, Store,
 };
-use crate::step::{StepId, StepKind};
+use crate::step::{Step, StepId, StepKind};
 
 /// The result of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Aborted {
     pub found_deployed: Vec<NodeName>,
     /// The machines whose service was found done, sorted.
     pub found_serviced: Vec<NodeName>,
+    /// Machines that owe the soak of the run, sorted: the next update or redeploy has it first.
+    pub owes_soak: Vec<NodeName>,
     /// The tag, where it could have changed something.
     pub tag: Option<Arc<str>>,
     /// Why its end is not signed, where it should be.
@@ -89,13 +91,18 @@ pub type Look<'a> = dyn Fn(&OpenSteps) -> BTreeMap<StepId, Seen> + 'a;
 /// Sums up how a run stands by what is known of its steps; `None`: that is not about its plan.
 pub type SumUp<'a> = dyn Fn(&Plan, &[Entry]) -> Option<Finished> + 'a;
 
-/// How an abort finds out how the run stands.
+/// Leaves nodes to others that the run has drained and that stay cordoned.
+pub type LeaveCordoned<'a> = dyn Fn(&[NodeName]) + 'a;
+
+/// How an abort finds out how the run stands, and leaves it.
 #[derive(Clone, Copy)]
 pub struct Inspection<'a> {
     /// Observes open steps.
     pub look: &'a Look<'a>,
     /// Sums up all steps.
     pub sum_up: &'a SumUp<'a>,
+    /// Leaves its nodes to others.
+    pub leave_cordoned: &'a LeaveCordoned<'a>,
 }
 
 /// Writes that a run was aborted, and tags it. The lock is held.
@@ -125,6 +132,9 @@ pub(super) fn abandon(
     let seconds = process.time.seconds();
     let changed = known.take_in(&mut nodes, &record, plan.as_ref(), seconds);
     let left = left_behind((&known, &seen), &nodes, &record, plan.as_ref());
+    if !left.cordoned.is_empty() {
+        (inspection.leave_cordoned)(&left.cordoned);
+    }
     let plan = plan.as_ref();
     let summed = plan.and_then(|plan| Some((plan, (inspection.sum_up)(plan, known.all())?)));
     record.counts = match &summed {
@@ -184,6 +194,7 @@ pub(super) fn abandon(
             run: record.run.clone(),
             half_done: left.half_done,
             left: left.left,
+            owes_soak: owing_soak(plan, &nodes),
             found_deployed: found(false),
             found_serviced: found(true),
             tag: record.tag.clone(),
@@ -193,10 +204,21 @@ pub(super) fn abandon(
     })
 }
 
+/// The machines that a plan has a soak for and that owe it, sorted.
+fn owing_soak(plan: Option<&Plan>, nodes: &BTreeMap<NodeName, NodeRecord>) -> Vec<NodeName> {
+    let soaked = plan.into_iter().flat_map(|plan| &plan.steps);
+    let soaked = soaked.flat_map(Step::soaked);
+    let owes = |node: &&NodeName| nodes.get(*node).is_some_and(|node| node.soaking.is_some());
+    let owing: BTreeSet<&NodeName> = soaked.filter(owes).collect();
+    owing.into_iter().cloned().collect()
+}
+
 /// The traces of a run that is aborted.
 struct LeftBehind {
     half_done: Vec<HalfDone>,
     left: Vec<(NodeName, Left)>,
+    /// The nodes that it drained and that stay cordoned.
+    cordoned: Vec<NodeName>,
 }
 
 /// The traces of a run, by all that is known of its steps, and by the records of machines of which none is known.
@@ -257,7 +279,13 @@ fn left_behind(
     let left = planned.iter();
     let left = left.filter_map(|(node, view)| Some(((*node).clone(), view.left()?)));
     let left = left.collect();
-    LeftBehind { half_done, left }
+    let cordoned = planned.iter().filter(|(_, view)| view.stays_cordoned());
+    let cordoned = cordoned.map(|(node, _)| (*node).clone()).collect();
+    LeftBehind {
+        half_done,
+        left,
+        cordoned,
+    }
 }
 
 /// How many machines came how far, by their records alone: of a run whose plan cannot be read.

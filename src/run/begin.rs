@@ -10,7 +10,6 @@ use super::owed_tags::{note_settled, repair_tag, settle_tags, write_settled};
 use super::process::{Held, Process};
 use super::session::{ApprovedPlan, Begun, Session, SessionStart};
 use super::site_repository::{Records, SetAside, SiteRepository};
-use super::tag;
 use super::time::rfc3339;
 use super::unfinished::unfinished;
 use crate::design::{Digest, RunId};
@@ -309,7 +308,7 @@ fn first_record(
         started: Arc::from(rfc3339(process.time.seconds())),
         ended: None,
         outcome: Outcome::Running,
-        partial: tag::is_partial(plan),
+        partial: plan.is_partial(),
         unverified: plan.unverified().count(),
         counts: Counts::default(),
         unproven: Unproven::default(),

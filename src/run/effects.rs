@@ -25,6 +25,10 @@ pub(super) struct PlanEffects<'a> {
     accepting: FxHashSet<&'a NodeName>,
     /// The nodes on which the plan lets pods be scheduled again.
     uncordoned: FxHashSet<&'a NodeName>,
+    /// The nodes that a soak of the plan watches.
+    soaked: FxHashSet<&'a NodeName>,
+    /// Machines were named: what an action does not bring true of them stays as it is recorded.
+    is_targeted: bool,
 }
 
 /// The records of the nodes of a site, by name.
@@ -66,9 +70,11 @@ impl<'a> PlanEffects<'a> {
         Self {
             steps: steps_of_note(plan),
             changes: changes.map(|change| (&change.node, change.kind)).collect(),
+            is_targeted: plan.request.action.is_targeted(),
             leaving: nodes_with(StepKind::RemoveFromCluster),
             accepting: nodes_with(StepKind::AcceptDifferences),
             uncordoned: nodes_with(StepKind::Uncordon),
+            soaked: plan.steps.iter().flat_map(Step::soaked).collect(),
         }
     }
 
@@ -95,7 +101,7 @@ impl<'a> PlanEffects<'a> {
             run: &run.run,
             revision: &run.revision,
             design,
-            only_relabels: change == Some(ChangeKind::Relabel),
+            only_relabels: change == Some(ChangeKind::Relabel) && !self.is_targeted,
             is_operation: change == Some(ChangeKind::Operation),
             reason: parameters.and_then(|all| all.reason.as_ref()),
             leaves_cluster: self.leaving.contains(&outcome.node),
@@ -110,6 +116,7 @@ impl<'a> PlanEffects<'a> {
             settings: parameters.map_or(&[], |all| &all.settings),
             joins_after: parameters.filter(|all| all.joins).map(|_| now),
             lifts_cordon: self.uncordoned.contains(&outcome.node),
+            soaks: self.soaked.contains(&outcome.node),
             decided: outcome.decided,
         };
         let old = parameters.and_then(|all| all.renamed_from.as_ref());

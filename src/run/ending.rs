@@ -165,6 +165,7 @@ impl RunReport {
                     evidence: evidence.clone(),
                 })
                 .collect(),
+            undelivered: Vec::new(),
             next: next(run, plan.request.action, finished),
             duration_ms: finished.duration_ms,
         }
@@ -269,6 +270,9 @@ pub struct RunReport {
     /// Steps whose state could not be observed, each with the evidence to check: they wait for a decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undecided: Vec<Undecided>,
+    /// Notifications that could not be delivered, a line for each destination.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undelivered: Vec<Arc<str>>,
     /// The next steps, one sentence each.
     pub next: Vec<Arc<str>>,
     /// How long it took, in milliseconds.

@@ -200,7 +200,9 @@ pub enum Error {
         is_gone: bool,
     },
     /// Another worker has the part, or the run has ended.
-    #[error("part `{part}` of run {run} is another process's now, and this worker has stopped")]
+    #[error(
+        "another worker has taken part `{part}` of run {run}, or the run has ended: this worker has stopped"
+    )]
     PartLost {
         /// The run.
         run: RunId,
@@ -344,8 +346,10 @@ impl Error {
             Self::BeingEnded { run, is_gone: true, .. } => format!(
                 "`trueup run abort {run}` or `trueup run end {run}` does it now; `trueup run begin` with its plan and name leaves it to its workers again"
             ),
+            Self::PartLost { run, .. } => {
+                format!("`trueup run status {run}` shows which of both")
+            }
             Self::PartHeld { run, .. }
-            | Self::PartLost { run, .. }
             | Self::BeingEnded { run, .. } => {
                 format!("`trueup run status {run}` shows who has it; try again")
             }

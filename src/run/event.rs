@@ -151,7 +151,7 @@ pub enum EventKind {
     /// The run ended.
     RunFinished {
         /// The report.
-        report: RunReport,
+        report: Box<RunReport>,
     },
 }
 

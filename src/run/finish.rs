@@ -187,6 +187,7 @@ impl Session<'_> {
 
 impl Session<'_> {
     /// [`Session::finish`], and the event of the end for the listeners of a recorder; `time` and `elapsed_ms` are the event's.
+    /// `ended` adds what became known after the lock was released.
     ///
     /// # Errors
     ///
@@ -197,12 +198,14 @@ impl Session<'_> {
         finished: &Finished,
         time: &Arc<str>,
         elapsed_ms: u64,
+        ended: impl FnOnce(&mut RunReport),
     ) -> Result<RunReport, Error> {
         let report = self.finish(finished);
         recorder.relay(time, elapsed_ms);
-        let report = report?;
+        let mut report = report?;
+        ended(&mut report);
         let kind = EventKind::RunFinished {
-            report: report.clone(),
+            report: Box::new(report.clone()),
         };
         recorder.tell(time, elapsed_ms, kind);
         Ok(report)

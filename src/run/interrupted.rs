@@ -5,7 +5,7 @@ use super::files::RunFiles;
 use super::site_repository::SiteRepository;
 use super::unfinished::unfinished;
 use crate::design::{Digest, RunId};
-use crate::record::{Outcome, Packed, RunFile, RunRecord, State, Store};
+use crate::record::{Packed, RunFile, RunRecord, State, Store};
 use crate::repository::CommitId;
 
 /// A run that was interrupted.
@@ -68,13 +68,12 @@ pub(super) fn named(
             site: site.name.clone(),
             run: run.clone(),
         })?;
-    match record.outcome {
-        Outcome::Running | Outcome::Interrupted => Ok(record),
-        outcome => Err(Error::Ended {
-            run: run.clone(),
-            outcome,
-        }),
+    let outcome = record.outcome;
+    if outcome.has_ended() {
+        let run = run.clone();
+        return Err(Error::Ended { run, outcome });
     }
+    Ok(record)
 }
 
 fn commit_of(record: &RunRecord) -> Result<CommitId, Error> {

@@ -24,7 +24,7 @@ use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;
 use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
 
-use crate::step::{Actor, Effect, StepId, StepKind};
+use crate::step::{Actor, Effect, Step, StepId, StepKind};
 
 /// Steps that had begun, or may have, and whose end is not known; each with its notes.
 pub type OpenSteps = BTreeMap<StepId, Vec<Arc<str>>>;
@@ -66,7 +66,7 @@ pub(super) struct KnownRun {
 /// The plan of a run, for the effects of its steps on records.
 struct KnownPlan<'a> {
     effects: PlanEffects<'a>,
-    steps: FxHashSet<&'a StepId>,
+    steps: FxHashMap<&'a StepId, &'a Step>,
     /// The digests of the designs to be reached.
     designs: FxHashMap<&'a NodeName, Digests>,
 }
@@ -77,7 +77,7 @@ impl<'a> KnownPlan<'a> {
         let designs = changes.filter_map(|change| Some((&change.node, change.digests()?)));
         Self {
             effects: PlanEffects::of(plan),
-            steps: plan.steps.iter().map(|step| &step.id).collect(),
+            steps: plan.steps.iter().map(|step| (&step.id, step)).collect(),
             designs: designs.collect(),
         }
     }
@@ -241,6 +241,7 @@ impl KnownRun {
         let mut drains: BTreeSet<&NodeName> = BTreeSet::new();
         let mut notes: FxHashMap<&StepId, Vec<Arc<str>>> = FxHashMap::default();
         for entry in &self.entries[..self.journal] {
+            changed.extend(self.take_in_soak(entry, nodes, run, known_plan.as_ref()));
             let Some((step, node)) = entry
                 .step()
                 .and_then(|step| Some((step, step.node.as_ref()?)))
@@ -304,7 +305,7 @@ impl KnownRun {
                                     .get(node)
                                     .is_some_and(|it| it.is_deployed_by(&run.run)))
                     };
-                    if plan.steps.contains(step)
+                    if plan.steps.contains_key(step)
                         && let Some(outcome) = outcome.filter(lacks)
                     {
                         changed.extend(plan.effects.apply(nodes, &outcome, run, design, now));
@@ -332,6 +333,30 @@ impl KnownRun {
                 changed.insert(node.clone());
                 nodes.insert(node.clone(), record);
             }
+        }
+        changed
+    }
+
+    /// Takes the end of a soak into the records of its nodes; gives them.
+    fn take_in_soak(
+        &self,
+        entry: &Entry,
+        nodes: &mut BTreeMap<NodeName, NodeRecord>,
+        run: &RunRecord,
+        plan: Option<&KnownPlan<'_>>,
+    ) -> Vec<NodeName> {
+        let Entry::Ended { step, outcome, .. } = entry else {
+            return Vec::new();
+        };
+        let soak = plan.filter(|_| step.kind == StepKind::Soak);
+        let Some((plan, soak)) = soak.and_then(|plan| Some((plan, *plan.steps.get(step)?))) else {
+            return Vec::new();
+        };
+        let outcomes = NodeOutcome::each(soak, outcome, true, &[]);
+        let mut changed = Vec::new();
+        for outcome in outcomes.filter(|outcome| !self.is_recorded(outcome)) {
+            plan.effects.apply(nodes, &outcome, run, None, 0);
+            changed.push(outcome.node);
         }
         changed
     }

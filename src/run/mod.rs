@@ -57,7 +57,7 @@ mod view;
 mod vouch;
 mod ways_out;
 
-pub use abandon::{Aborted, HalfDone, Inspection, Look, SumUp, Trace};
+pub use abandon::{Aborted, HalfDone, Inspection, LeaveCordoned, Look, SumUp, Trace};
 pub use abort::abort;
 pub use admission::{admit, clean};
 pub use begin::{Outlook, Proposal, begin, look_out};
@@ -97,6 +97,6 @@ pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::{Timekeeper, time_of_id};
 pub use trial::{Trial, TrialPush, try_pushes};
 pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run, unfinished_run_known};
-pub use view::{Completion, Kinds, Left, NodeView, tolerated};
+pub use view::{Completion, Kinds, Left, NodeView, TAKE_OUT, tolerated};
 pub use vouch::vouch;
 pub use ways_out::{OpenParts, WaysOut, needs_plan_digest};

@@ -19,11 +19,22 @@ pub(super) fn after(
     outcome: &NodeOutcome,
     context: &RecordContext<'_>,
 ) -> Option<NodeRecord> {
+    if outcome.step.kind == StepKind::Soak {
+        // Nothing is done to the machine.
+        let facts = outcome.step.kind.facts();
+        return before.and_then(|before| (facts.record)(before.clone(), context));
+    }
     let mut record = before
         .cloned()
         .unwrap_or_else(|| NodeRecord::blank(outcome.node.clone(), context.run.clone()));
-    record.run = context.run.clone();
-    record.last_error.clone_from(&outcome.message);
+    // The doubt of an earlier run stays its own, whatever is refused since.
+    let is_in_doubt = matches!(record.phase, Phase::Failed | Phase::Unknown);
+    let changes_nothing = outcome.message.is_some() && outcome.phase.is_none();
+    if !(before.is_some() && is_in_doubt && changes_nothing) {
+        record.run = context.run.clone();
+        record.last_error.clone_from(&outcome.message);
+    }
+    mark_soak(&mut record, outcome, context);
     mark_cordon(&mut record, outcome, context);
     let adopted = || context.identity.filter(|_| outcome.message.is_none());
     if let Some(identity) = outcome.identity.as_deref().or_else(adopted) {
@@ -66,6 +77,20 @@ pub(super) fn after(
         record.phase = Phase::Deployed;
     }
     (outcome.step.kind.facts().record)(record, context)
+}
+
+/// From when a machine of a wave is back its soak is owed; one that is torn down owes none.
+fn mark_soak(record: &mut NodeRecord, outcome: &NodeOutcome, context: &RecordContext<'_>) {
+    if outcome.message.is_some() {
+        return;
+    }
+    match outcome.step.kind {
+        StepKind::Deploy | StepKind::Service => {
+            record.soaking = context.soaks.then(|| context.run.clone());
+        }
+        StepKind::Destroy => record.soaking = None,
+        _ => {}
+    }
 }
 
 /// The record tells a cordon that a service lifts from one that stays: a drain sets it, an uncordon or the end of its node
@@ -215,6 +240,7 @@ mod tests {
             settings: &[],
             joins_after: None,
             lifts_cordon: false,
+            soaks: false,
             decided: false,
         }
     }
@@ -328,6 +354,26 @@ mod tests {
         assert_eq!(relabelled("R1", digests(1)), Phase::Deployed);
         assert_eq!(relabelled("R0", digests(1)), Phase::Unknown);
         assert_eq!(relabelled("R1", Digests::default()), Phase::Unknown);
+    }
+
+    #[test]
+    fn what_is_refused_on_a_machine_in_doubt_leaves_who_left_it_so() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let refused = outcome(StepKind::Relabel, true);
+        for (phase, by) in [
+            (Phase::Unknown, "R0"),
+            (Phase::Failed, "R0"),
+            (Phase::Deployed, "R1"),
+        ] {
+            let before = NodeRecord {
+                last_error: Some(Arc::from("destroy/n1 had begun")),
+                ..left(phase, "R0", digests(1))
+            };
+            let record = after(Some(&before), &refused, &context(&run, &revision)).unwrap();
+            assert_eq!(record.run, RunId::from(by), "{phase:?}");
+            let is_told = record.last_error.as_deref() == Some("the drive is dead");
+            assert_eq!(is_told, by == "R1", "{phase:?}");
+        }
     }
 
     #[test]

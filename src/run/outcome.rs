@@ -10,7 +10,7 @@ use crate::identity::{self, Identity};
 use crate::journal::{Entry, Replay, StepOutcome};
 use crate::plan::Plan;
 use crate::record::Phase;
-use crate::step::{DECIDED_DONE, StepId, clean_step_of};
+use crate::step::{DECIDED_DONE, Step, StepId, clean_step_of};
 
 /// Whether an operator decided last that a step is done, by its notes.
 pub(super) fn decided<'a>(notes: impl IntoIterator<Item = &'a Arc<str>>) -> bool {
@@ -47,6 +47,28 @@ pub struct NodeOutcome {
 }
 
 impl NodeOutcome {
+    /// Returns the effects of the end of a step on records: of its node, or of the nodes that a soak has watched.
+    pub fn each(
+        step: &Step,
+        outcome: &StepOutcome,
+        attempted: bool,
+        notes: &[Arc<str>],
+    ) -> impl Iterator<Item = Self> {
+        let is_healthy = *outcome == StepOutcome::Succeeded;
+        let soaked = step.soaked().filter(move |_| is_healthy);
+        let soaked = soaked.map(|node| Self {
+            node: node.clone(),
+            step: step.id.clone(),
+            phase: None,
+            message: None,
+            clean_step: None,
+            identity: None,
+            decided: false,
+        });
+        let own = Self::of(&step.id, outcome, attempted, notes);
+        own.into_iter().chain(soaked)
+    }
+
     /// Returns the effect of the end of a step on the record of its node; `None` for no effect.
     ///
     /// A step that sets something to a level (labels, power, the retired flag) leaves the phase as it
@@ -91,7 +113,7 @@ impl NodeOutcome {
         replay
             .entries
             .iter()
-            .filter_map(|entry| match entry {
+            .flat_map(|entry| match entry {
                 Entry::Ended {
                     step,
                     outcome,
@@ -99,14 +121,15 @@ impl NodeOutcome {
                     ..
                 } => {
                     let notes = notes.remove(step).unwrap_or_default();
-                    let step = &plan.steps[*positions.get(step)?].id;
-                    Self::of(step, outcome, *attempted, &notes)
+                    let step = positions.get(step).map(|position| &plan.steps[*position]);
+                    let each = step.map(|step| Self::each(step, outcome, *attempted, &notes));
+                    each.into_iter().flatten().collect()
                 }
                 Entry::Note { step, text } => {
                     notes.entry(step).or_default().push(text.clone());
-                    None
+                    Vec::new()
                 }
-                Entry::Opened { .. } | Entry::Intent { .. } => None,
+                Entry::Opened { .. } | Entry::Intent { .. } => Vec::new(),
             })
             .collect()
     }

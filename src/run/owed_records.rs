@@ -9,7 +9,7 @@ use super::site_repository::{Records, SiteRepository};
 use super::tag;
 use crate::design::RunId;
 use crate::diagnostic::chain;
-use crate::record::{Checkpoint, Outcome, RunRecord, State, Store};
+use crate::record::{Checkpoint, RunRecord, State, Store};
 use crate::repository::{CommitId, PushOutcome, RefUpdate, Signature};
 
 /// Runs that have ended, and whose records or tags are in this clone alone.
@@ -52,9 +52,7 @@ fn owed(
     let mut owed = Vec::new();
     for run in store.runs_besides(state, remote_tip).map_err(reading())? {
         let record = store.run(state, &run).map_err(reading())?;
-        let ended =
-            record.filter(|run| !matches!(run.outcome, Outcome::Running | Outcome::Interrupted));
-        owed.extend(ended);
+        owed.extend(record.filter(|run| run.outcome.has_ended()));
     }
     Ok(owed)
 }

@@ -12,7 +12,7 @@ use super::site_repository::SiteRepository;
 use super::unfinished::unfinished;
 use crate::design::NodeName;
 use crate::journal::Entry;
-use crate::record::{NodeRecord, Outcome, RunRecord, State, Store};
+use crate::record::{NodeRecord, RunRecord, State, Store};
 use crate::step::StepId;
 
 /// The known facts about the steps of a run.
@@ -40,9 +40,7 @@ pub fn known_steps(
         .events(state, &record.run)
         .map_err(error::records("read the events of the run"))?;
     // The parts of a run are at the remote until it ends, and the records have all of it then.
-    let is_recorded = record.workers.is_some()
-        && (site.is_offline()
-            || !matches!(record.outcome, Outcome::Running | Outcome::Interrupted));
+    let is_recorded = record.workers.is_some() && (site.is_offline() || record.outcome.has_ended());
     let entries = if is_recorded {
         entries_of_events(&events)
     } else {

@@ -192,6 +192,12 @@ impl<'a> Session<'a> {
         &self.run
     }
 
+    /// Whether it is divided among workers.
+    #[must_use]
+    pub fn is_divided(&self) -> bool {
+        lock(&self.records).run.workers.is_some()
+    }
+
     /// The commit that is applied.
     #[must_use]
     pub fn commit(&self) -> CommitId {

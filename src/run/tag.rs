@@ -161,16 +161,6 @@ pub(super) fn tag(run: &RunRecord) -> Option<NewTag> {
     })
 }
 
-/// Whether a run of this plan leaves changes out.
-pub(super) fn is_partial(plan: &Plan) -> bool {
-    !plan.options.targets.is_empty()
-        || !plan.options.excludes.is_empty()
-        || plan
-            .changes
-            .iter()
-            .any(|change| change.excluded || change.blocked.is_some())
-}
-
 /// Whether a plan changes nothing.
 pub(super) fn is_no_op(plan: &Plan) -> bool {
     plan.changes

@@ -145,5 +145,5 @@ pub(super) fn unfinished(store: &Store<'_>, state: &State) -> Result<Option<RunR
     let record = store
         .run(state, last)
         .map_err(error::records("read the record of the last run"))?;
-    Ok(record.filter(|record| matches!(record.outcome, Outcome::Running | Outcome::Interrupted)))
+    Ok(record.filter(|record| !record.outcome.has_ended()))
 }

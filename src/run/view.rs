@@ -37,6 +37,16 @@ impl Kinds {
     }
 }
 
+/// The kinds of step with which a machine leaves service.
+pub const TAKE_OUT: [StepKind; 6] = [
+    StepKind::Drain,
+    StepKind::ShutdownKubelet,
+    StepKind::RemoveEtcd,
+    StepKind::PowerOff,
+    StepKind::Service,
+    StepKind::Destroy,
+];
+
 /// How far a run brought a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
@@ -88,15 +98,53 @@ impl NodeView {
         }
     }
 
+    /// Whether a kind of step may have changed something.
+    fn was_requested(&self, kind: StepKind) -> bool {
+        self.achieved.has(kind) || (self.begun.has(kind) && !self.refused.has(kind))
+    }
+
+    /// Whether the plan takes it out of service.
+    #[must_use]
+    pub fn is_to_be_taken_out(&self) -> bool {
+        TAKE_OUT.into_iter().any(|kind| self.planned.has(kind))
+    }
+
+    /// Whether it is out of service, as far as the run came: it was taken out, or was down before, and is not back.
+    #[must_use]
+    pub fn is_out_of_service(&self, was_down: bool) -> bool {
+        let ways_back = [StepKind::AwaitReady, StepKind::Deploy, StepKind::Service];
+        let last = ways_back.into_iter().find(|kind| self.planned.has(*kind));
+        let is_back = match last {
+            Some(last) => {
+                let is_cordoned =
+                    self.planned.has(StepKind::Uncordon) && !self.achieved.has(StepKind::Uncordon);
+                self.achieved.has(last) && !is_cordoned
+            }
+            None => self.planned == self.achieved,
+        };
+        let was_taken_out = TAKE_OUT.into_iter().any(|kind| self.was_requested(kind));
+        (was_down || was_taken_out) && !is_back
+    }
+
+    /// Whether its node in the cluster is gone, or may be.
+    fn is_gone(&self) -> bool {
+        [StepKind::Destroy, StepKind::RemoveFromCluster]
+            .into_iter()
+            .any(|kind| self.was_requested(kind))
+    }
+
+    /// Whether its node was drained and stays cordoned when the run ends as it is now.
+    #[must_use]
+    pub fn stays_cordoned(&self) -> bool {
+        self.was_requested(StepKind::Drain)
+            && !self.is_gone()
+            && !self.achieved.has(StepKind::Uncordon)
+    }
+
     /// How its node is left whose machine is what it was, where it was taken out of service and what was to follow did not.
     #[must_use]
     pub fn left(&self) -> Option<Left> {
-        let was_requested =
-            |kind| self.achieved.has(kind) || (self.begun.has(kind) && !self.refused.has(kind));
-        let is_gone = [StepKind::Destroy, StepKind::RemoveFromCluster]
-            .into_iter()
-            .any(was_requested);
-        if is_gone || self.planned == self.achieved {
+        if self.is_gone() || self.planned == self.achieved {
             return None;
         }
         let is_rebuilt = self.planned.has(StepKind::Deploy);
@@ -109,7 +157,9 @@ impl NodeView {
                 true => Left::KubeletStopped,
                 false => Left::Leaving,
             }),
-            () => was_requested(StepKind::Drain).then_some(Left::Cordoned),
+            () => self
+                .was_requested(StepKind::Drain)
+                .then_some(Left::Cordoned),
         }
     }
 }
@@ -227,6 +277,12 @@ impl<'a> View<'a> {
         self.0.get(step).is_some_and(|view| view.end.is_some())
     }
 
+    /// Whether a step succeeded.
+    pub(super) fn has_succeeded(&self, step: &StepId) -> bool {
+        let end = self.0.get(step).and_then(|view| view.end);
+        matches!(end, Some(StepOutcome::Succeeded))
+    }
+
     /// The steps that have begun and whose end is not known, sorted.
     pub(super) fn open(&self) -> impl Iterator<Item = (&'a StepId, &StepView<'a>)> {
         let steps = self.0.iter().filter(|(_, view)| view.is_open());
@@ -328,6 +384,25 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_was_drained_stays_cordoned_until_it_is_uncordoned_or_gone() {
+        use StepKind::{Destroy, Drain, Service, Uncordon};
+        let cases: [(&[StepKind], &[StepKind], bool); 6] = [
+            (&[Drain], &[Drain], true),
+            (&[Drain], &[], true),
+            (&[Drain, Service], &[Drain], true),
+            (&[Drain, Service, Uncordon], &[Drain, Service], true),
+            (&[Drain, Uncordon], &[Drain, Uncordon], false),
+            (&[Drain, Destroy], &[Drain], false),
+        ];
+        for (begun, achieved, stays) in cases {
+            let mut view = NodeView::default();
+            begun.iter().for_each(|kind| view.begun.add(*kind));
+            achieved.iter().for_each(|kind| view.achieved.add(*kind));
+            assert_eq!(view.stays_cordoned(), stays, "{begun:?} {achieved:?}");
+        }
+    }
+
+    #[test]
     fn a_machine_is_complete_only_where_all_is_done_that_was_planned() {
         use StepKind::{Deploy, Prepare};
         let kinds = |kinds: &[StepKind]| {
@@ -381,6 +456,7 @@ mod tests {
             let nodes = View::of(&entries).nodes(&plan);
             let node = &nodes[step.node.as_ref().unwrap()];
             assert_eq!(node.left(), left, "{attempted}");
+            assert_eq!(node.stays_cordoned(), attempted);
             let summed = crate::apply::sum_up(&plan, &entries).unwrap();
             let found = summed.left.iter().map(|(_, left)| *left).next();
             assert_eq!(found, left, "{attempted}");

@@ -15,6 +15,7 @@ use crate::design::{Digest, NodeName, RunId};
 use crate::journal::Entry;
 use crate::plan::{Parts, Plan, RunState, UnfinishedRun};
 use crate::record::{Outcome, RunRecord};
+use crate::step::Step;
 
 /// The state of an interrupted run, from which each way out begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,10 +28,14 @@ pub struct WaysOut {
     pub failed: Vec<NodeName>,
     /// Nodes that were not begun, sorted.
     pub not_started: Vec<NodeName>,
+    /// Whether a process that was killed in another clone may have begun more than it has published.
+    pub may_be_begun: bool,
     /// How long the rest of its plan takes, in seconds, where that was estimated.
     pub resumed: Option<u64>,
     /// How long its nodes that are not complete take from their beginning.
     pub anew: Option<u64>,
+    /// Whether its end leaves machines behind that owe their soak: only the next update or redeploy has it.
+    pub owes_soak: bool,
     /// Steps that wait for a decision.
     pub undecided: Vec<Undecided>,
     /// The parts of a run that workers carry out.
@@ -113,7 +118,8 @@ impl WaysOut {
         let Ok(plan) = plan_of(&store, &state, &record) else {
             return Ok(None);
         };
-        let noted = RunFiles::of(site.repository, &site.name, run).noted_plan();
+        let files = RunFiles::of(site.repository, &site.name, run);
+        let noted = files.noted_plan();
         let needs_digest = record.workers.is_some() && needs_plan_digest(site, noted.as_ref())?;
         if record.workers.is_some() && site.is_offline() {
             return Ok(Some(Self {
@@ -129,6 +135,9 @@ impl WaysOut {
         let report = report.filter(|_| record.outcome == Outcome::Interrupted);
         Ok(Some(Self {
             undecided: report.map_or_else(Vec::new, |report| report.undecided),
+            may_be_begun: record.outcome == Outcome::Running
+                && record.workers.is_none()
+                && !files.exists(),
             parts,
             needs_digest,
             ..Self::of(&plan, &known.entries)
@@ -153,6 +162,14 @@ impl WaysOut {
             };
             place.push((*node).clone());
         }
+        // A machine that the plan does not change owes it since an earlier run.
+        let is_back = |node: &NodeName| {
+            nodes
+                .get(node)
+                .is_none_or(|view| view.completion() == Completion::Complete)
+        };
+        let is_owed = |step: &Step| !view.has_succeeded(&step.id) && step.soaked().any(is_back);
+        found.owes_soak = plan.steps.iter().any(is_owed);
         let schedule = &plan.forecast.schedule;
         let Some(end) = schedule.iter().map(|times| times.1).max() else {
             return found;
@@ -170,9 +187,11 @@ impl WaysOut {
             step.is_some_and(|step| !view.has_ended(&step.id))
         });
         found.anew = until_end(&|index| {
-            let node = plan.steps.get(index).and_then(|step| step.id.node.as_ref());
-            let view = node.and_then(|node| nodes.get(node));
-            view.is_some_and(|view| view.completion() != Completion::Complete)
+            let Some(step) = plan.steps.get(index) else {
+                return false;
+            };
+            let view = step.id.node.as_ref().and_then(|node| nodes.get(node));
+            is_owed(step) || view.is_some_and(|view| view.completion() != Completion::Complete)
         });
         found
     }

@@ -9,6 +9,7 @@ use super::own::{self, Feed};
 use super::resume::abort;
 use super::shared::Shared;
 use crate::apply::{self, EventClock};
+use crate::backend::Notifier;
 use crate::design::NodeName;
 use crate::plan::{Action, ChangeKind, Options, Plan, Request};
 use crate::report::airship::{Heard, Message, MessageKind, Status, of_nothing, of_refusal};
@@ -218,6 +219,13 @@ impl Listening<'_> {
         if let (Task::Plan(_), 400..) = (task, status.reason.code) {
             status.reason = own::RUN_FAILED;
         }
+        let undelivered = report.undelivered.iter().map(|line| Message {
+            message: line.to_string(),
+            error: false,
+            kind: MessageKind::SimpleMessage,
+            name: None,
+        });
+        status.messages.extend(undelivered);
         let publication = carried.session.publication();
         let owed = carried.session.tag_owed();
         let (run, outcome) = (&report.run, report.outcome);
@@ -399,6 +407,10 @@ struct ServiceRun<'a> {
 impl RunHost for ServiceRun<'_> {
     fn clock(&self) -> &dyn EventClock {
         self.clock.events()
+    }
+
+    fn notifier(&self) -> Option<&Notifier> {
+        self.equipped.hardware.notifier()
     }
 
     fn begins(&self, stop: StopHandle) {

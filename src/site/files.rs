@@ -339,6 +339,9 @@ pub(super) fn unusable(tree: &Tree) -> Diagnostics {
             let text = format!("`{}` {}", problem.path, problem.reason);
             let finding = Diagnostic::error_in("file-unusable", Some(&problem.path), text);
             match problem.reason {
+                Reason::Submodule => finding.hint(
+                    "move the submodule out of the folders of the site, or commit its files in its place",
+                ),
                 Reason::OtherCase | Reason::CaseAlone { .. } => finding.as_warning(),
                 _ => finding,
             }

@@ -15,6 +15,7 @@ mod reason;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::design::NodeName;
 use serde::{Deserialize, Serialize};
 
 pub use cleaning::{CleanStep, Cleaning, DeployStep, clean_step_begins, clean_step_of};
@@ -88,4 +89,22 @@ pub struct Step {
     pub parameters: Option<Arc<Parameters>>,
     /// Its dependencies, sorted.
     pub needs: Vec<Need>,
+}
+
+impl Step {
+    /// Whether it is the soak that an earlier run owes.
+    #[must_use]
+    pub fn is_owed_soak(&self) -> bool {
+        self.id.kind == StepKind::Soak && self.id.wave == Some(0)
+    }
+
+    /// The nodes that it watches in a soak; of any other kind none.
+    pub fn soaked(&self) -> impl Iterator<Item = &NodeName> {
+        let terms = self
+            .parameters
+            .as_deref()
+            .and_then(|all| all.soak.as_deref());
+        let terms = terms.filter(|_| self.id.kind == StepKind::Soak);
+        terms.into_iter().flat_map(|terms| &terms.nodes)
+    }
 }

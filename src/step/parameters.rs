@@ -218,6 +218,9 @@ pub struct SoakTerms {
     /// The nodes of its wave, of which those have to be Ready that have come back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<NodeName>,
+    /// Those of them that an earlier run has built and that have joined their cluster: they have to be Ready, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<NodeName>,
     /// How many members of etcd clusters have to be healthy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub etcd: BTreeMap<ClusterName, usize>,

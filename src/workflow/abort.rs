@@ -1,5 +1,6 @@
 //! Aborts an interrupted run, after an observation of the machines that it had begun to destroy or to build, or may have.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,16 +9,17 @@ use futures_util::StreamExt as _;
 
 use super::client::driven;
 use super::equip::in_history;
+use super::notices::Notices;
 use super::{AS_APPLIED, Checkout, Client, Equipped, Error, Failure, Purpose, equip, plan_of};
 use crate::apply;
-use crate::backend::{self, Backends, Hardware as _, Order, Probe, Reporter};
+use crate::backend::{self, Backends, Hardware as _, Notifier, Order, Probe, Reporter};
 use crate::design::{Guards, NodeName, RunId};
 use crate::journal::Entry;
 use crate::plan::Plan;
 use crate::record::Phase;
 use crate::run::{
-    self, Aborted, Inspection, Interrupted, Look, OpenSteps, Process, Seen, TakeOver,
-    find_interrupted,
+    self, Aborted, Inspection, Interrupted, LeaveCordoned, Look, OpenSteps, Process, Seen,
+    TakeOver, find_interrupted,
 };
 use crate::site::{At, Loader, locate_at};
 use crate::step::{StepId, StepKind};
@@ -54,13 +56,12 @@ pub fn abort(process: Process<'_>, request: AbortRequest<'_>) -> Result<Aborted,
         dead: request.take_over_dead,
         longest_request: backend::longest_request(&guards),
     };
-    let look = |open: &OpenSteps| request.look(process, &found, open);
-    Ok(run::abort(
-        process,
-        request.run,
-        take_over,
-        inspected_by(&look),
-    )?)
+    let site = SiteOfRun::new(request, process, &found);
+    let look = |open: &OpenSteps| site.look(open);
+    let leave = |nodes: &[NodeName]| site.leave_cordoned(nodes);
+    let aborted = run::abort(process, request.run, take_over, inspected_by(&look, &leave))?;
+    request.notify(process, &found, &guards);
+    Ok(aborted)
 }
 
 /// Aborts a run that is divided among workers: no worker sends anything more before it is written that it was aborted.
@@ -75,56 +76,122 @@ pub fn abort_run(
 ) -> Result<Aborted, Error> {
     let guards = guards_of(process, interrupted, request.checkout)?;
     let longest = backend::longest_request(&guards);
-    let look = |open: &OpenSteps| request.look(process, interrupted, open);
-    Ok(run::abort_run(
-        process,
-        interrupted,
-        longest,
-        inspected_by(&look),
-    )?)
+    let site = SiteOfRun::new(request, process, interrupted);
+    let look = |open: &OpenSteps| site.look(open);
+    let leave = |nodes: &[NodeName]| site.leave_cordoned(nodes);
+    let aborted = run::abort_run(process, interrupted, longest, inspected_by(&look, &leave))?;
+    request.notify(process, interrupted, &guards);
+    Ok(aborted)
 }
 
 /// Open steps are observed so, and all are summed up as the dispatcher does.
-fn inspected_by<'a>(look: &'a Look<'a>) -> Inspection<'a> {
+fn inspected_by<'a>(look: &'a Look<'a>, leave: &'a LeaveCordoned<'a>) -> Inspection<'a> {
     let sum_up = &|plan: &Plan, entries: &[Entry]| {
         let summed = apply::sum_up(plan, entries);
         summed
             .inspect_err(|error| log::warn!("the run cannot be summed up: {error}"))
             .ok()
     };
-    Inspection { look, sum_up }
+    Inspection {
+        look,
+        sum_up,
+        leave_cordoned: leave,
+    }
 }
 
-impl AbortRequest<'_> {
+/// The machines and clusters of a run that is aborted, which are reached when they are needed.
+struct SiteOfRun<'a> {
+    request: AbortRequest<'a>,
+    process: Process<'a>,
+    found: &'a Interrupted,
+    equipped: OnceCell<Result<Equipped, Failure>>,
+}
+
+impl<'a> SiteOfRun<'a> {
+    fn new(request: AbortRequest<'a>, process: Process<'a>, found: &'a Interrupted) -> Self {
+        Self {
+            request,
+            process,
+            found,
+            equipped: OnceCell::new(),
+        }
+    }
+
+    fn equipped(&self) -> Result<&Equipped, &Failure> {
+        let (found, client, checkout) = (self.found, self.request.client, self.request.checkout);
+        let equipped = self.equipped.get_or_init(|| {
+            in_history(checkout, found.commit)?;
+            let site = self.process.site;
+            equip(client, checkout, site, found, plan_of(found)?, Purpose::End)
+        });
+        equipped.as_ref()
+    }
+
     /// How steps that had begun, or may have, ended, as the machines show. Where none can be asked, that is told, and of none
     /// is known.
-    fn look(
-        &self,
-        process: Process<'_>,
-        found: &Interrupted,
-        open: &OpenSteps,
-    ) -> BTreeMap<StepId, Seen> {
-        let equipped = in_history(self.checkout, found.commit).and_then(|()| {
-            let plan = plan_of(found)?;
-            let site = process.site;
-            equip(self.client, self.checkout, site, found, plan, Purpose::End)
-        });
-        match equipped {
-            Ok(equipped) => self.seen(&equipped, found, open),
+    fn look(&self, open: &OpenSteps) -> BTreeMap<StepId, Seen> {
+        match self.equipped() {
+            Ok(equipped) => self.request.seen(equipped, self.found, open),
             Err(why) => {
                 let machines: BTreeSet<_> =
                     open.keys().filter_map(|step| step.node.as_ref()).collect();
-                self.untold(&why, machines.len());
+                let machines = crate::diagnostic::counted(machines.len(), "machine", "machines");
+                self.request.client.tell(&format!(
+                    "warning: {machines} that the run had begun to change, or may have, could not be observed, and count as half-done: {why}"
+                ));
                 BTreeMap::new()
             }
         }
     }
 
-    fn untold(&self, why: &Failure, machines: usize) {
-        let machines = crate::diagnostic::counted(machines, "machine", "machines");
-        self.client.tell(&format!(
-            "warning: {machines} that the run had begun to change, or may have, could not be observed, and count as half-done: {why}"
-        ));
+    /// Leaves nodes to others that the run has drained and that stay cordoned. Where the site cannot be reached, nothing is told
+    /// beside what their looks told: conditions and leases hold nothing for long.
+    fn leave_cordoned(&self, nodes: &[NodeName]) {
+        let Ok(equipped) = self.equipped() else {
+            return;
+        };
+        let nodes: BTreeSet<&NodeName> = nodes.iter().collect();
+        let run = &self.found.record.run;
+        let orders = apply::orders_to_leave(&equipped.plan, run, &nodes);
+        let hardware = &equipped.hardware;
+        let leaves = orders.iter().map(|order| hardware.leave_cordoned(order));
+        let leaves = futures_util::stream::iter(leaves).buffer_unordered(LOOKS_AT_ONCE);
+        let leaves = async {
+            let leaves = tokio::time::timeout(LONGEST_LOOK, leaves.collect::<()>());
+            hardware.in_time(leaves).await.unwrap_or_default()
+        };
+        driven(self.request.client, &equipped.runtime, leaves);
+    }
+}
+
+impl AbortRequest<'_> {
+    /// Tells the destinations that the run's documents name that it was aborted, where they are trusted.
+    fn notify(&self, process: Process<'_>, found: &Interrupted, guards: &Guards) {
+        if !Notifier::is_named(guards) {
+            return;
+        }
+        let context = self.client.backends(self.checkout, &self.checkout.location);
+        let opened = context.and_then(|context| {
+            let opened = Notifier::open(guards, &context);
+            opened.map_err(|error| Failure::error(error.to_string()))
+        });
+        let told = opened.and_then(|notifier| {
+            let plan = plan_of(found)?;
+            let run = found.record.run.as_str();
+            let notices = Notices::of(notifier.as_ref(), &plan, found.commit, run);
+            Ok(notices.aborted(process.time.seconds()))
+        });
+        match told {
+            Ok(lines) => {
+                for line in lines {
+                    self.client.tell(&format!("warning: {line}"));
+                }
+            }
+            Err(why) => {
+                let text = format!("warning: notifications of the end were not sent: {why}");
+                self.client.tell(&text);
+            }
+        }
     }
 
     fn seen(

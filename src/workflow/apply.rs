@@ -2,6 +2,7 @@
 
 use super::carry_out::{Caller, Carried, Execution, carry_out};
 use super::checking::checked_at_begin;
+use super::notices::Notices;
 use super::{Clearance, Error};
 use crate::design::{Digest, RunId};
 use crate::plan::{self, Plan, saved};
@@ -72,7 +73,16 @@ pub fn begin_for_workers(
 ) -> Result<RunId, Error> {
     let begun = begin_run(process, request, Some(workers))?;
     hand_over(&begun.session)?;
-    Ok(begun.session.run().clone())
+    let run = begun.session.run().clone();
+    let backends = (request.execution.backends)();
+    let notices = Notices::of(
+        backends.notifier(),
+        request.execution.plan,
+        request.commit,
+        run.as_str(),
+    );
+    notices.begins_for_workers(process.time.seconds());
+    Ok(run)
 }
 
 fn begin_run<'a>(

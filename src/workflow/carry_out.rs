@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::notices::Notices;
 use super::run_spans::RunSpans;
 use super::{Error, time_left};
 use crate::apply::{
     self, DispatchRequest, EventClock, ExpectedDurations, PreconditionChecker, Preconditions,
 };
-use crate::backend::{self, Backends, Hardware};
+use crate::backend::{self, Backends, Hardware, Notifier};
 use crate::design::{Digests, NodeDesign, NodeName, RunId};
 use crate::guard::Guarded;
 use crate::journal::{Journal, Log, Replay};
@@ -83,6 +84,11 @@ pub trait RunHost {
     ///
     /// Those of the steps.
     fn drive(&self, holder: &dyn LeaseHolder, steps: Steps<'_>) -> Result<Finished, apply::Error>;
+
+    /// The destinations that are told of the run.
+    fn notifier(&self) -> Option<&Notifier> {
+        None
+    }
 
     /// A run begins, which `stop` asks to stop.
     fn begins(&self, _stop: StopHandle) {}
@@ -191,6 +197,16 @@ fn dispatch<'a>(
         host,
         resumed,
     ));
+    let notices = Notices::of(
+        host.notifier(),
+        plan,
+        session.commit(),
+        session.run().as_str(),
+    );
+    // Of one that is divided that was told before its workers began.
+    if !session.is_divided() {
+        notices.begins(&host.clock().now(), resumed);
+    }
     let mut recorder = Recorder::new(&session, &mut sink);
     let dispatch = Dispatch {
         run: session.run(),
@@ -201,9 +217,25 @@ fn dispatch<'a>(
         scope: None,
         durations: session.durations(),
     };
-    let finished = dispatch.drive(process, execution, host, &mut recorder)?;
+    let closes_after = closes_after(process, execution);
+    let finished = dispatch
+        .drive(process, execution, host, &mut recorder)
+        .inspect_err(|error| notices.broken(host.clock(), error))?;
     let ended = host.clock().now();
-    let report = session.finish_heard(recorder, &finished, &ended, finished.duration_ms)?;
+    let report = session.finish_heard(
+        recorder,
+        &finished,
+        &ended,
+        finished.duration_ms,
+        |report| {
+            let took = Duration::from_millis(finished.duration_ms);
+            let has_closed = closes_after.is_some_and(|after| took >= after);
+            report.undelivered = notices.ended(&ended, report, has_closed);
+        },
+    );
+    let report = report
+        .map_err(Error::from)
+        .inspect_err(|error| notices.broken(host.clock(), error))?;
     Ok(Carried {
         session,
         report,

@@ -32,6 +32,8 @@ pub struct Checkout<'a> {
     /// The revision from which the operator takes the guards of the site.
     backends_from: Option<String>,
     guards: OnceLock<Option<Arc<ProtectedGuards>>>,
+    /// The commit in the place of `HEAD`, for a plan of what would be committed.
+    previewed: Option<CommitId>,
     /// Where the records of the run under way are, for commands about that run.
     place_of_run: Option<OnceLock<Place>>,
 }
@@ -105,7 +107,18 @@ impl<'a> Checkout<'a> {
             location,
             backends_from,
             guards: OnceLock::new(),
+            previewed: None,
             place_of_run: None,
+        }
+    }
+
+    /// This site as it would be with a commit as `HEAD` that nothing leads to yet.
+    #[must_use]
+    pub fn previewing(&self, commit: CommitId) -> Self {
+        let (location, backends_from) = (self.location.clone(), self.backends_from.clone());
+        Self {
+            previewed: Some(commit),
+            ..Self::of(self.repository, location, backends_from)
         }
     }
 
@@ -260,9 +273,21 @@ impl<'a> Checkout<'a> {
     ///
     /// There is no commit yet.
     pub fn head(&self) -> Result<CommitId, Failure> {
-        self.repository.head()?.ok_or_else(|| {
+        self.head_if_any()?.ok_or_else(|| {
             Failure::error("there is no commit yet").hint("commit the site's documents first")
         })
+    }
+
+    /// HEAD, if there is a commit yet.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn head_if_any(&self) -> Result<Option<CommitId>, Failure> {
+        match self.previewed {
+            Some(commit) => Ok(Some(commit)),
+            None => Ok(self.repository.head()?),
+        }
     }
 
     /// The site with its lock and records, and how these are shared.

@@ -1,6 +1,7 @@
 //! The operator's consent to a plan from a file or from the records: its allowances are requests, and
 //! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
+use super::notices::not_approved;
 use super::rules::not_denied;
 use super::{
     Approving, Checkout, Clearance, Client, Failure, FailureKind, PlanRequest, Planned, Planner,
@@ -79,7 +80,10 @@ impl Consent<'_> {
             Origin::SavedPlan,
         )?;
         self.is_fresh(&planned)?;
-        let clearance = self.cleared(&planned, self.reviewed)?;
+        let clearance = self.cleared(&planned, self.reviewed);
+        let clearance = clearance.inspect_err(|failure| {
+            not_approved(&planned, self.approving(), self.reviewed, commit, failure);
+        })?;
         let (mut planned, missing) = match is_pinned {
             true => (planned, None),
             false => self.agreed(planned)?,

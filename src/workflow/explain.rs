@@ -159,6 +159,7 @@ impl Explainer<'_> {
         };
         let (steps, more_steps) = self.steps(thing);
         let is_run = matches!(self.basis, ExplanationBasis::Run { .. });
+        let is_changed = change.is_some_and(|change| !change.excluded && !change.shown_only);
         let mut explanation = Explanation {
             subject: ExplainedSubject { kind, name },
             site: plan.site.clone(),
@@ -171,7 +172,11 @@ impl Explainer<'_> {
                 .map_or_else(Vec::new, |group| self.blocked(&group.name)),
             group,
             unblocking: self.known.unblocking.clone(),
-            refusals: if is_run { Vec::new() } else { plan.refusals() },
+            // What keeps others from being changed is nothing to a node that the plan leaves alone.
+            refusals: match is_run || node.is_some() && !is_changed {
+                true => Vec::new(),
+                false => plan.refusals(),
+            },
             steps,
             more_steps,
             ways_out: Vec::new(),
@@ -194,7 +199,10 @@ impl Explainer<'_> {
         let found: Vec<usize> = match thing {
             Thing::Step(index) => vec![*index],
             Thing::Node(node) => steps
-                .filter(|(_, step)| step.id.node.as_ref() == Some(node))
+                .filter(|(_, step)| {
+                    let owes = || step.is_owed_soak() && step.soaked().any(|each| each == node);
+                    step.id.node.as_ref() == Some(node) || owes()
+                })
                 .map(|(index, _)| index)
                 .collect(),
             Thing::Group(group) => {
@@ -314,6 +322,11 @@ impl Explainer<'_> {
                 "it is assumed to be as designed ({assumed}: adopted, not verified): its record says {by}"
             );
         }
+        let owes = self.plan.owing_soak().any(|each| each == node);
+        let by = match record.soaking.as_ref().filter(|_| owes) {
+            Some(run) => format!("{by}; it owes the soak of run {run}, with which the plan begins"),
+            None => by,
+        };
         match is_seen {
             true => format!("it is as designed: its record says {by}"),
             false => format!(
@@ -415,6 +428,9 @@ impl Explainer<'_> {
             let what = format!("no flag allows it while this holds: {}", block.reason);
             ways.push(way(what, Some(format!("trueup status {}", change.node))));
         }
+        if explanation.subject.kind == SubjectKind::Node {
+            ways.extend(self.ways_back_to_work(&explanation.subject.name));
+        }
         for refusal in &explanation.refusals {
             let what = format!("{}: {}", refusal.reason, refusal.who);
             ways.push(way(what, refusal.command.clone()));
@@ -431,6 +447,27 @@ impl Explainer<'_> {
             };
             ways.push(way("apply the plan", Some(command)));
         }
+    }
+
+    /// The ways out of what an operator has set for a node by hand.
+    fn ways_back_to_work(&self, node: &str) -> Vec<WayOut> {
+        let record = self.known.records.and_then(|records| records.get(node));
+        let Some(record) = record else {
+            return Vec::new();
+        };
+        let unset = |action: &str| Some(format!("trueup apply {action} {node} --unset"));
+        let in_maintenance = record.maintenance.is_some();
+        let is_retired = record.retired.is_some();
+        let ways = [
+            in_maintenance.then(|| way("take it out of maintenance", unset("maintenance"))),
+            is_retired.then(|| {
+                way(
+                    "end its retirement, unless a document retires it",
+                    unset("retire"),
+                )
+            }),
+        ];
+        ways.into_iter().flatten().collect()
     }
 
     /// A command line with the request of the plan and some flags.

@@ -112,9 +112,8 @@ impl GuardScope<'_> {
     /// The revisions that have a say.
     fn sources(&self, loader: &mut Loader<'_>, site: &Site) -> Result<GuardSources, Failure> {
         let checkout = self.checkout;
-        let repository = checkout.repository;
         let protected = checkout.guards()?;
-        let head = repository.head()?;
+        let head = checkout.head_if_any()?;
         let planned = match site.at {
             At::Worktree => None,
             At::Commit(commit) => Some(commit),
@@ -309,7 +308,7 @@ impl GuardScope<'_> {
             return Ok(None);
         }
         let (commit, is_worktree) = match site.at {
-            At::Worktree => (self.checkout.repository.head()?, true),
+            At::Worktree => (self.checkout.head_if_any()?, true),
             At::Commit(commit) => (Some(commit), false),
         };
         Ok(Some(GuardSource {

@@ -30,6 +30,7 @@ mod guard_source;
 mod guarded;
 mod learn;
 mod neighbours;
+mod notices;
 mod plan;
 mod published;
 mod ready;
@@ -84,10 +85,10 @@ pub use ready::ReadyPlan;
 pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, look_out, owed_words, published_words};
 pub use rendered::RenderedDesign;
-pub use resume::{ResumeRequest, resume};
+pub use resume::{ResumeRequest, left_by_head, resume};
 pub use rollout::{
     Called, Drift, FoundRollout, ReadState, RolloutCall, SiteRunner, StateRef, check_rollout_name,
-    find_rollout, rollout_problems,
+    find_rollout, rollout_names, rollout_problems,
 };
 pub use rules::{judged, rules};
 pub use run_now::{record_now, report_now};

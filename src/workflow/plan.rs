@@ -311,7 +311,7 @@ impl<'a> Planner<'a> {
         loader: &mut Loader<'_>,
         site: Site,
     ) -> Result<(Plan, Option<Outlook>), Failure> {
-        let head = self.checkout.repository.head()?;
+        let head = self.checkout.head_if_any()?;
         let head = head.map(|commit| {
             let digest = match self.at {
                 At::Worktree => Some(loader.tree(&site.location, At::Commit(commit))?.digest()),
@@ -626,10 +626,10 @@ impl<'a> Planner<'a> {
 
     /// The commit that is checked out, and where the worktree is planned the digest of the site's files in it.
     fn head(&self, location: &Location) -> Result<Option<Head>, Failure> {
-        let repository = self.checkout.repository;
-        let Some(commit) = repository.head()? else {
+        let Some(commit) = self.checkout.head_if_any()? else {
             return Ok(None);
         };
+        let repository = self.checkout.repository;
         let digest = match self.at {
             At::Worktree => Some(repository.digest_at(commit, &location.selection)?),
             At::Commit(_) => None,

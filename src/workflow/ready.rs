@@ -1,5 +1,6 @@
 //! From a request to a plan that may be carried out at once, without a review of a saved file in between.
 
+use super::notices::not_approved;
 use super::{
     Approving, Clearance, Failure, Origin, Planned, Planner, admitted, commit_of, not_of_a_day,
 };
@@ -44,7 +45,10 @@ impl Planner<'_> {
         let plan = &planned.plan;
         admitted(site, &planned, plan, commit, Origin::Request)?;
         let approving = Approving::of(self.client, site);
-        let clearance = planned.gate.clear(approving, plan, plan, None)?;
+        let clearance = planned.gate.clear(approving, plan, plan, None);
+        let clearance = clearance.inspect_err(|failure| {
+            not_approved(&planned, approving, plan, commit, failure);
+        })?;
         Ok(ReadyPlan {
             planned,
             commit,

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Error;
 use super::carry_out::{Caller, Carried, Execution, carry_out};
+use super::{Checkout, Error, Failure};
 use crate::backend;
 use crate::journal::Decision;
 use crate::run::{self, Interrupted, Process, Resumption, TakeOver};
+use crate::site::At;
 
 /// An interrupted run that is to be resumed.
 pub struct ResumeRequest<'a> {
@@ -43,4 +44,31 @@ pub fn resume<'a>(
     let nodes = &execution.guarded.nodes;
     let begun = run::resume(process, request.interrupted, execution.plan, nodes, how)?;
     carry_out(process, begun, execution, caller, true)
+}
+
+/// Tells people that `HEAD` has other files of the site than an interrupted run carries out.
+///
+/// # Errors
+///
+/// A commit cannot be read.
+pub fn left_by_head(
+    checkout: &Checkout<'_>,
+    interrupted: &Interrupted,
+) -> Result<Option<String>, Failure> {
+    let Some(head) = checkout.head_if_any()? else {
+        return Ok(None);
+    };
+    let digest = |commit| -> Result<_, Failure> {
+        let location = checkout.location_at(At::Commit(commit))?;
+        Ok(checkout.repository.digest_at(commit, &location.selection)?)
+    };
+    let begun = interrupted.commit;
+    let is_same = head == begun || digest(head)? == digest(begun)?;
+    let (run, begun, head) = (&interrupted.record.run, begun.short(), head.short());
+    Ok((!is_same).then(|| {
+        format!(
+            "the files of the site at HEAD ({head}) differ from those of {begun}, which the run carries out; \
+             `trueup abort {run}` ends it without the steps that are left"
+        )
+    }))
 }

@@ -24,7 +24,7 @@ pub fn report_now(
         && recorded
             .as_ref()
             .is_some_and(|report| report.outcome == Outcome::Interrupted);
-    if has_ended(record) {
+    if record.outcome.has_ended() {
         return Ok(recorded);
     }
     record.outcome = outcome_now(record, unfinished);
@@ -54,14 +54,10 @@ pub fn record_now(
     record: &mut RunRecord,
     unfinished: Option<&UnfinishedRun>,
 ) -> Result<(), Failure> {
-    match has_ended(record) {
+    match record.outcome.has_ended() {
         true => Ok(()),
         false => report_now(site, known, record, unfinished).map(drop),
     }
-}
-
-fn has_ended(record: &RunRecord) -> bool {
-    !matches!(record.outcome, Outcome::Running | Outcome::Interrupted)
 }
 
 /// The report of a run that has not ended. Its ways out are told beside it.

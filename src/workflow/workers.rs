@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::carry_out::{Caller, Carried, Dispatch, Execution, carry_out, run_started};
+use super::notices::Notices;
 use super::run_spans::RunSpans;
 use super::{Error, Failure, FailureKind};
 use crate::apply::{PartScope, steps_to_act};
-use crate::backend;
+use crate::backend::{self, notify::StopReason};
 use crate::design::Digest;
 use crate::journal::{Decision, Entry, StepOutcome};
 use crate::plan::{Parts, Plan, saved};
@@ -63,6 +64,20 @@ pub struct PartSummary {
     pub unfinished: usize,
     /// Steps whose state cannot be observed, and the evidence.
     pub undecided: Vec<(StepId, Arc<str>)>,
+    /// Notifications that could not be delivered, a line for each destination.
+    pub undelivered: Vec<Arc<str>>,
+}
+
+impl PartSummary {
+    /// Why a person has to act; `None`: it needs no person.
+    fn stop_reason(&self) -> Option<StopReason> {
+        match () {
+            () if !self.undecided.is_empty() => Some(StopReason::Undecided),
+            () if !self.failed.is_empty() => Some(StopReason::Failed),
+            () if self.unfinished > 0 => Some(StopReason::Interrupted),
+            () => None,
+        }
+    }
 }
 
 /// Carries out a part of a run.
@@ -136,8 +151,9 @@ fn drive_part(
     let steps = own.iter().filter(|own| **own).count();
     let mut ends = Ends::of(plan, own, &replay.entries);
     let mut spans = RunSpans::begin();
+    let part = &order.parts.parts[order.part].id;
     if let Some(spans) = &spans {
-        spans.set("trueup.part", &order.parts.parts[order.part].id);
+        spans.set("trueup.part", part);
     }
     let mut sink = |event: &RunEvent| {
         ends.hear(event);
@@ -165,9 +181,19 @@ fn drive_part(
         }),
         durations: durations(process.site)?,
     };
-    let finished = dispatch.drive(process, &order.execution, host, &mut recorder)?;
-    session.finish(!finished.interrupted)?;
-    Ok(ends.summary(steps, finished))
+    let run = session.run().as_str();
+    let notices = Notices::of(host.notifier(), plan, commit, run).of_part(part);
+    let finished = dispatch
+        .drive(process, &order.execution, host, &mut recorder)
+        .inspect_err(|error| notices.broken(host.clock(), error))?;
+    let ended = session.finish(!finished.interrupted).map_err(Error::from);
+    ended.inspect_err(|error| notices.broken(host.clock(), error))?;
+    let mut summary = ends.summary(steps, finished);
+    if let Some(reason) = summary.stop_reason() {
+        let steps = summary.failed.iter().chain(&summary.undecided);
+        summary.undelivered = notices.part_stopped(&host.clock().now(), reason, steps);
+    }
+    Ok(summary)
 }
 
 /// The durations of steps in past runs; none where they cannot be read.
@@ -275,7 +301,10 @@ pub fn vouched(
             let text =
                 format!("the plan of run {run} in the records is not the one that it began with");
             Err(Failure::new(FailureKind::Guard, text)
-                .hint("compare the records with `trueup log`; `trueup run abort` aborts the run"))
+                .hint(format!(
+                    "`trueup run begin` with the plan and name of the run prints its digest again; if that is the one that was passed, the \
+                     records were changed: `trueup run abort {run}` aborts the run"
+                )))
         }
         None if !run::needs_plan_digest(site, None)? => Ok(()),
         None => {

@@ -1,7 +1,7 @@
 //! The bank of bugs: serious defects of the past, each with a patch that puts it back and the test that finds it.
 //!
-//! `TRUEUP_TEST_BUGS=all` applies each patch to a copy of the tree, builds that, and expects the test to fail;
-//! `TRUEUP_TEST_BUGS=7` tries one. It takes minutes for each.
+//! `TRUEUP_TEST_BUGS=all` puts all of them back, several to a build, and expects each test to fail; `TRUEUP_TEST_BUGS=07` tries one,
+//! in a build of its own. Each bug is in two builds, which have no other bug in common: a test that fails in both fails by its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -54,6 +54,8 @@ fn bank() -> Vec<Bug> {
 fn apply(tree: &Path, patch: &Path, more: &[&str]) -> Output {
     let mut git = Command::new("git");
     git.arg("apply").args(more).arg(patch).current_dir(tree);
+    // In a repository, files outside of the current folder are left out without a word.
+    git.env("GIT_CEILING_DIRECTORIES", tree.parent().unwrap());
     git.output().unwrap()
 }
 
@@ -100,15 +102,84 @@ fn copied(tree: &Path) {
     }
 }
 
-fn cargo(tree: &Path, bug: &Bug, more: &[&str]) -> Output {
+/// Where all that is built stays, so that a build compiles only what its bugs change.
+fn tree() -> PathBuf {
+    root().join("target/bugs/tree")
+}
+
+fn cargo(bug: &Bug, more: &[&str]) -> Output {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["test", "--locked"]).args(bug.binary());
-    cargo.args(more).current_dir(tree);
+    cargo.args(more).current_dir(tree());
     cargo
         .env("CARGO_TARGET_DIR", root().join("target/bugs"))
+        .env("CARGO_INCREMENTAL", "1")
         .env_remove("TRUEUP_TEST_BUGS")
         .env_remove("RUSTFLAGS");
     cargo.output().unwrap()
+}
+
+/// Bugs whose patches apply together, and whose tests are in one binary.
+type Build<'b> = Vec<&'b Bug>;
+
+/// Each bug in one build of at most as many as there are builds, and with none that it is with in another one.
+fn builds<'b>(bugs: &[&'b Bug], most: usize, others: &[Build<'b>]) -> Vec<Build<'b>> {
+    let mut left: Build<'b> = bugs.to_vec();
+    let mut builds = Vec::new();
+    while !left.is_empty() {
+        copied(&tree());
+        let (mut build, mut later) = (Build::new(), Build::new());
+        for bug in left {
+            let meets = |other: &Build<'_>| {
+                let has = |bug: &Bug| other.iter().any(|other| other.number == bug.number);
+                has(bug) && build.iter().any(|mate| has(mate))
+            };
+            let fits = build.len() < most && !others.iter().any(meets);
+            if fits && apply(&tree(), &bug.patch(), &[]).status.success() {
+                build.push(bug);
+            } else {
+                later.push(bug);
+            }
+        }
+        assert!(!build.is_empty(), "no patch applies");
+        builds.push(build);
+        left = later;
+    }
+    builds
+}
+
+/// What keeps each bug of a build from being found in it, by number.
+fn missed<'b>(build: &[&'b Bug]) -> Vec<(&'b str, String)> {
+    copied(&tree());
+    for bug in build {
+        let applied = apply(&tree(), &bug.patch(), &[]);
+        assert!(applied.status.success(), "bug {}: {applied:?}", bug.number);
+    }
+    let built = cargo(build[0], &["--no-run"]);
+    if !built.status.success() && build.len() > 1 {
+        let (some, others) = build.split_at(build.len() / 2);
+        return [missed(some), missed(others)].concat();
+    }
+    let all_of = |output: &Output| {
+        let [told, errors] =
+            [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        format!("{told}{errors}")
+    };
+    let mut missed = Vec::new();
+    for bug in build {
+        if !built.status.success() {
+            missed.push((&*bug.number, all_of(&built)));
+            continue;
+        }
+        let told = all_of(&cargo(bug, &["--", "--exact", &bug.test]));
+        if !told.contains("test result: FAILED. 0 passed; 1 failed") {
+            missed.push((&*bug.number, told));
+        }
+    }
+    let numbers: Vec<&str> = build.iter().map(|bug| &*bug.number).collect();
+    let names: Vec<&str> = missed.iter().map(|(number, _)| *number).collect();
+    println!("bugs {numbers:?}: missed {names:?}");
+    missed
 }
 
 #[test]
@@ -116,24 +187,28 @@ fn each_bug_that_is_put_back_is_found_by_its_test() {
     let Some(wanted) = std::env::var_os("TRUEUP_TEST_BUGS") else {
         return;
     };
-    let tree = root().join("target/bugs/tree");
-    for bug in bank() {
-        if wanted != "all" && wanted != *bug.number {
-            continue;
+    let bank = bank();
+    let mut alone: BTreeSet<&str> = BTreeSet::new();
+    if wanted == "all" {
+        let targets: BTreeSet<&str> = bank.iter().map(|bug| &*bug.target).collect();
+        for target in targets {
+            let bugs: Build<'_> = bank.iter().filter(|bug| bug.target == target).collect();
+            let most = bugs.len().isqrt().max(1);
+            let first = builds(&bugs, most, &[]);
+            let second = builds(&bugs, most, &first);
+            for build in first.iter().chain(&second) {
+                alone.extend(missed(build).into_iter().map(|(number, _)| number));
+            }
         }
-        copied(&tree);
-        let applied = apply(&tree, &bug.patch(), &[]);
-        assert!(applied.status.success(), "bug {}: {applied:?}", bug.number);
-        let built = cargo(&tree, &bug, &["--no-run"]);
-        let told = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "bug {}:\n{told}", bug.number);
-        let ran = cargo(&tree, &bug, &["--", "--exact", &bug.test]);
-        let told = String::from_utf8_lossy(&ran.stdout);
-        assert!(
-            told.contains("test result: FAILED. 0 passed; 1 failed"),
-            "bug {} is not found by {}:\n{told}",
-            bug.number,
-            bug.test
-        );
+    } else {
+        let numbers = bank.iter().map(|bug| &*bug.number);
+        alone.extend(numbers.filter(|number| wanted == **number));
+        assert!(!alone.is_empty(), "there is no bug {wanted:?}");
     }
+    // Others that it was built with may have kept it from being seen, or the build from being made.
+    let unfound: Vec<_> = (bank.iter().filter(|bug| alone.contains(&*bug.number)))
+        .flat_map(|bug| missed(&[bug]))
+        .map(|(number, told)| format!("bug {number} is not found by its test:\n{told}"))
+        .collect();
+    assert!(unfound.is_empty(), "{}", unfound.join("\n"));
 }

@@ -50,6 +50,31 @@ fn status(ended: &Ended) -> Value {
 }
 
 #[test]
+fn a_node_that_is_relabelled_alone_is_recorded_with_nothing_else_of_its_design() {
+    let fixture = super::accepted::example("edge");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    fixture.edit(
+        "profiles.yaml",
+        "image: ubuntu-24.04",
+        "image: ubuntu-26.04",
+    );
+    fixture.edit("profiles.yaml", "role: worker}", "role: guard}");
+    fixture.checkout.commit("Another image, and another label");
+    let relabelled = fixture.run(&["apply", "relabel", "edge-2", "--yes"]);
+    relabelled.with(0);
+    let plan = fixture.run(&["plan", "--format", "json"]).with(0).json();
+    let changes = plan["changes"].as_array().unwrap();
+    let kinds = changes
+        .iter()
+        .map(|change| change["kind"].as_str().unwrap());
+    assert_eq!(kinds.collect::<Vec<_>>(), ["redeploy"; 3], "{plan}");
+    fixture
+        .run(&["apply", "--yes", "--allow-redeploy", "all"])
+        .with(0);
+    assert_eq!(fixture.ledger()["edge-2 deployed"], 2);
+}
+
+#[test]
 fn a_control_node_is_redeployed_and_votes_again() {
     let fixture = deployed();
     let planned = fixture
@@ -444,7 +469,7 @@ fn a_saved_plan_of_an_action_is_applied_like_any_other() {
     fixture
         .run(&["apply", "./drain"])
         .with(5)
-        .saying("the records of nodes that the plan touches have changed");
+        .saying("the records of nodes that the plan relies on have changed");
 }
 
 #[test]
@@ -464,7 +489,11 @@ fn what_was_decided_since_holds_for_an_older_revision_too() {
 
 #[test]
 fn a_member_whose_removal_would_be_refused_is_not_drained_for_it() {
+    // Two may be away at the same time, as far as the policy is about it.
     let fixture = deployed();
+    fixture.edit("policy.yaml", "control: 1", "control: 2");
+    let loosen = ["--allow-loosening"];
+    fixture.commit_and_apply("Let two go", &loosen).with(0);
     let group = |name: &str, nodes: &str| {
         format!(
             "  - {{name: {name}, critical: false, depends_on: [], \

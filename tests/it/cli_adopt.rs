@@ -398,77 +398,41 @@ fn what_no_document_has_is_open_though_the_adoption_document_went_before() {
 #[test]
 fn flags_that_do_not_fit_are_refused_before_anything_is_written() {
     let fixture = Fixture::empty("new");
-    for (arguments, said) in [
-        (&["adopt", "-o", "new"][..], "--from KIND"),
+    for (rest, said) in [
+        ("", "--from KIND"),
+        ("--from ironic", "needs `--url URL`"),
+        ("--from redfish", "needs `--range CIDR`"),
         (
-            &["adopt", "-o", "new", "--from", "ironic"],
-            "needs `--url URL`",
-        ),
-        (
-            &["adopt", "-o", "new", "--from", "redfish"],
-            "needs `--range CIDR`",
-        ),
-        (
-            &[
-                "adopt",
-                "-o",
-                "new",
-                "--from",
-                "redfish",
-                "--range",
-                "10.0.0.0/24",
-            ],
+            "--from redfish --range 10.0.0.0/24",
             "needs `--username NAME --credentials REF`",
         ),
         (
-            &[
-                "adopt",
-                "-o",
-                "new",
-                "--from",
-                "maas",
-                "--url",
-                "https://maas.example.org",
-            ],
+            "--from maas --url https://maas.example.org",
             "needs `--credentials REF`",
         ),
         (
-            &["adopt", "-o", "new", "--from", "metal3"],
-            "needs `--kubeconfig REF`",
+            "--from sim --range 10.0.0.0/24",
+            "`--from sim` takes no `--range`",
         ),
         (
-            &["adopt", "-o", "a b", "--from", "sim"],
-            "becomes the name of the site",
+            "--from redfish --range 300.0.0.0/24",
+            "not an address range, such as `10.23.0.0/16`",
         ),
+        ("--from metal3", "needs `--kubeconfig REF`"),
+        ("-o a,b --from sim", "becomes the name of the site"),
         (
-            &[
-                "adopt",
-                "-o",
-                "new",
-                "--from",
-                "maas",
-                "--url",
-                "https://m",
-                "--credentials",
-                "hunter2",
-            ],
+            "--from maas --url https://m --credentials hunter2",
             "by reference",
         ),
-        (
-            &["adopt", "-o", "new", "--from", "sim", "--etcd", "x"],
-            "NAME=URL",
-        ),
+        ("--from sim --etcd x", "NAME=URL"),
     ] {
-        let ended = fixture.run(arguments).with(64);
-        assert!(
-            ended.stderr.contains(said),
-            "{arguments:?}: {}",
-            ended.stderr
-        );
-        assert!(
-            !fixture.checkout.path().join("new").exists(),
-            "{arguments:?}"
-        );
+        let into = ["-o", "new"].into_iter();
+        let into = into.filter(|_| !rest.contains("-o "));
+        let words = ["adopt"].into_iter().chain(into);
+        let arguments: Vec<&str> = words.chain(rest.split_whitespace()).collect();
+        let ended = fixture.run(&arguments).with(64);
+        assert!(ended.stderr.contains(said), "{rest}: {}", ended.stderr);
+        assert!(!fixture.checkout.path().join("new").exists(), "{rest}");
     }
     fixture
         .checkout

@@ -47,6 +47,10 @@ fn actions_and_names_are_completed_from_the_checkout() {
         (&["plan", "--target", "ta"], &["tag:worker"]),
         (&["plan", "drain", "group:"], &["group:workers"]),
         (&["plan", "--target", "edge-1,ra"], &["edge-1,rack:closet"]),
+        (
+            &["plan", "--target", "edge-{1,2},ra"],
+            &["edge-{1,2},rack:closet"],
+        ),
         (&["status", "--group", ""], &["workers"]),
         (&["status", "--rack", "c"], &["closet"]),
         (&["plan", "--allow-redeploy", "a"], &["all"]),

@@ -162,3 +162,30 @@ fn a_word_that_names_nothing_is_an_error_that_is_shown_harmlessly() {
         .with(1)
         .saying("cannot be explained");
 }
+
+#[test]
+fn a_machine_that_an_operator_has_set_aside_is_told_how_that_ends() {
+    let fixture = example("edge");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    fixture.edit(
+        "profiles.yaml",
+        "image: ubuntu-24.04",
+        "image: ubuntu-26.04",
+    );
+    fixture.checkout.commit("Another image");
+    for (action, unset) in [
+        ("maintenance", "trueup apply maintenance edge-2 --unset"),
+        ("retire", "trueup apply retire edge-2 --unset"),
+    ] {
+        fixture
+            .run(&["apply", action, "edge-2", "--yes", "--reason", "fan"])
+            .with(0);
+        let found = explained(&fixture, &["edge-2"]);
+        let commands = found["ways_out"].as_array().unwrap().iter();
+        let commands: Vec<&str> = commands.filter_map(|way| way["command"].as_str()).collect();
+        // That others are blocked is nothing to it.
+        assert_eq!(commands, [unset]);
+        let words: Vec<&str> = unset.split(' ').skip(1).chain(["--yes"]).collect();
+        fixture.run(&words).with(0);
+    }
+}

@@ -342,3 +342,50 @@ fn hostile_names_are_texts_and_nothing_else() {
     });
     ran.unwrap();
 }
+
+#[test]
+fn a_rollout_that_is_not_committed_here_is_warned_of_and_a_plan_is_no_bundle() {
+    let fixture = planned();
+    let export = |name: &str| {
+        fixture
+            .run(&["export", "airflow", "--rollout", name, "-o", "dags"])
+            .with(0)
+    };
+    export("fleet").saying("`HEAD` of this repository has no rollout `fleet`");
+    let text = "schema: trueup/Rollout/v1\nmetadata: {name: fleet}\ndata: {phases: [{name: all, sites: [edge]}]}\n";
+    fixture.checkout.write("rollouts/fleet.yaml", text);
+    fixture.checkout.commit("The rollout");
+    let stderr = export("fleet").stderr;
+    assert!(!stderr.contains("no rollout"), "{stderr}");
+    fixture
+        .run(&["replay", "site.plan"])
+        .with(1)
+        .saying("`trueup show site.plan` shows it");
+}
+
+#[test]
+fn a_submodule_in_the_folders_of_a_site_has_a_way_out() {
+    let fixture = planned();
+    let checkout = &fixture.checkout;
+    checkout.git(&["init", "-q", "sub"]);
+    checkout.git(&[
+        "-C",
+        "sub",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "x",
+    ]);
+    checkout.git(&["add", "sub"]);
+    let ended = fixture.run(&["validate"]).with(1);
+    let all = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(
+        all.contains("hint: move the submodule out of the folders"),
+        "{all}"
+    );
+}

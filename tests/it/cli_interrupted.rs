@@ -3,7 +3,7 @@
 use std::process::Child;
 use std::time::Duration;
 
-use super::fixture::{Ended, Fixture, wait_until};
+use super::fixture::{Ended, Fixture, signal, wait_until};
 use super::git::{Checkout, Origin};
 
 /// The example site with machines that take as long as they take: a site in three seconds or so.
@@ -21,15 +21,6 @@ fn real_time(fixture: &Fixture, faults: &str) {
     fixture.simulator(&format!(
         "{{clock: real, durations: {{prepare: 0.3, deploy: 0.3, destroy: 0.3, relabel: 1, power: 1}}, faults: {faults}}}"
     ));
-}
-
-/// Sends a signal to a run.
-fn signal(child: &Child, name: &str) {
-    let sent = std::process::Command::new("kill")
-        .args([format!("-{name}"), child.id().to_string()])
-        .status()
-        .unwrap();
-    assert!(sent.success());
 }
 
 fn wait(child: Child) -> Ended {
@@ -239,8 +230,26 @@ fn a_run_stops_by_itself_after_the_time_that_it_was_given() {
         .run(&["apply", "--yes", "--stop-after", "1"])
         .with(8);
     assert!(fixture.effects("deployed") < 13);
-    fixture.run(&["apply", "--resume"]).with(0);
+    let resumed = fixture.run(&["apply", "--resume"]).with(0);
+    assert!(!resumed.stderr.contains("at HEAD"), "{}", resumed.stderr);
     everything_happened_once(&fixture);
+}
+
+#[test]
+fn who_resumes_a_run_is_told_that_head_has_left_its_revision() {
+    let fixture = in_real_time("[]");
+    fixture
+        .run(&["apply", "--yes", "--stop-after", "1"])
+        .with(8);
+    let begun = fixture.checkout.git(&["rev-parse", "--short=12", "HEAD"]);
+    fixture.edit("host-profiles.yaml", "ubuntu-24.04", "ubuntu-24.10");
+    fixture.checkout.commit("Leave what was begun");
+    let told = format!("differ from those of {}, which the run", begun.trim());
+    fixture
+        .run(&["apply", "--resume"])
+        .with(0)
+        .saying(&told)
+        .saying("ends it without the steps that are left");
 }
 
 #[test]
@@ -695,7 +704,7 @@ fn the_lock_of_a_suspended_run_is_not_released_without_a_word() {
     let (first, origin) = shared(in_real_time("[]"));
     let run = first.start(&["apply", "--yes"]);
     wait_for_effect(&first, "control01 prepared");
-    signal(&run, "STOP");
+    first.suspend(&run);
     let second = clone(&first, &origin);
     second.run(&["apply", "--resume"]).with(6);
     let lock = origin.git(&["rev-parse", "refs/trueup/one-rack/lock"]);

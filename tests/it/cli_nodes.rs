@@ -30,6 +30,39 @@ fn selectors_intersect_and_a_name_that_is_none_is_told_the_nearest() {
 }
 
 #[test]
+fn every_list_of_nodes_is_divided_in_one_way_and_printed_as_it_is_typed() {
+    let fixture = Fixture::empty("edge");
+    fixture.run(&["init"]).with(0);
+    let nodes = fixture.read("nodes.yaml");
+    let nodes = nodes.replace("rack: closet", "rack: \"Rack 1, row A\"");
+    fixture.checkout.write("nodes.yaml", nodes);
+    fixture.checkout.commit("A rack with a comma");
+    let word = r"rack:Rack 1\, row A";
+    let names = |arguments: &[&str]| fixture.run(arguments).with(0).stdout;
+    let all = names(&["nodes", "--format", "names"]);
+    assert_eq!(names(&["nodes", word, "--format", "names"]), all);
+    assert_eq!(
+        names(&["nodes", "--rack", r"Rack 1\, row A", "--format", "names"]),
+        all
+    );
+    assert_eq!(
+        names(&["nodes", "edge-1,edge-2", "--format", "names"]),
+        "edge-1\nedge-2\n"
+    );
+    assert!(names(&["status", word]).contains("edge-3"));
+    assert!(names(&["plan", "retire", "edge-1,edge-2", "--reason", "old"]).contains("edge-2"));
+    let plan = names(&["plan", "--exclude", word]);
+    assert!(
+        plan.contains(r"In force: --exclude 'rack:Rack 1\, row A'"),
+        "{plan}"
+    );
+    fixture
+        .run(&["nodes", "--rack", "Rack 1, row A"])
+        .with(1)
+        .saying(r"did you mean `Rack 1\, row A`?");
+}
+
+#[test]
 fn clean_steps_are_shown_in_the_order_of_the_policy_before_anything_runs() {
     let fixture = Fixture::one_rack();
     fixture.checkout.write(

@@ -56,6 +56,25 @@ fn listed(text: &str, title: &str) -> BTreeSet<String> {
 }
 
 #[test]
+fn a_preview_that_takes_guards_back_is_the_plan_of_its_commit() {
+    let fixture = applied();
+    let retired = "schema: trueup/NodeRetirement/v1\nmetadata: {name: retired}\ndata:\n  retirements: [{node_names: [edge-3], reason: fan}]\n";
+    fixture.checkout.write("retired.yaml", retired);
+    fixture.commit_and_apply("Retire a machine", &[]).with(0);
+    fixture
+        .run(&["apply", "teardown", "edge-3", "--yes"])
+        .with(0);
+    let back = |more: &[&str]| {
+        let own = ["plan", "--to", "successful-site-action~1", "--with-guards"];
+        let plan = fixture.run(&[&own, more].concat()).with(0).json();
+        (plan["changes"].clone(), plan["steps"].clone())
+    };
+    let previewed = back(&["--format", "json"]);
+    assert!(previewed.1.to_string().contains("edge-3"));
+    assert_eq!(previewed, back(&["--format", "json", "--write"]));
+}
+
+#[test]
 fn the_way_back_names_what_is_gone_and_what_goes_and_changes_nothing() {
     let fixture = applied();
     image(&fixture, "ubuntu-24.04", "ubuntu-24.10");
@@ -248,8 +267,7 @@ fn a_file_with_guards_beside_designs_is_not_left_behind_in_silence() {
         .saying("add `--write`");
     back(&["--with-guards"])
         .with(0)
-        .saying("`trueup plan --to successful-site-action~1 --write --with-guards` commits it")
-        .saying("Until it is committed, the guards of HEAD hold beside those of that revision");
+        .saying("`trueup plan --to successful-site-action~1 --write --with-guards` commits it");
     back(&["--with-guards", "--write"]).with(0);
     assert_eq!(fixture.read("profiles.yaml"), mixed);
     // What stays is named.

@@ -482,3 +482,26 @@ fn a_remediation_that_is_killed_after_every_note_does_nothing_twice() {
     assert_eq!(since(&fixture, NODE, &before), once(&HEALED));
     fixture.run(&["plan", "--detailed-exitcode"]).with(0);
 }
+
+#[test]
+fn a_node_that_does_not_come_back_is_named_as_such_until_its_machine_is_built_anew() {
+    let fixture = deployed("{attempts: 1}", "[]");
+    // A kubelet that is disabled does not start with its machine.
+    fixture
+        .run(&["apply", "shutdown-kubelet", NODE, "--yes"])
+        .with(0);
+    apply(&fixture, &[NODE])
+        .with(7)
+        .saying("the cluster has no node of it");
+    let status = fixture.run(&["status", NODE]).with(0).stdout;
+    let why = "the cluster has no node of it, 1200 s after the host was off";
+    let told = format!(
+        "remediation failed after 1 attempt: {why}; `trueup apply remediate {NODE}` tries again"
+    );
+    assert!(
+        status.contains(&told) && status.matches(why).count() == 1,
+        "{status}"
+    );
+    fixture.run(&["apply", "redeploy", NODE, "--yes"]).with(0);
+    fixture.run(&["plan", "--detailed-exitcode"]).with(0);
+}

@@ -76,7 +76,7 @@ fn a_plan_is_stale_once_a_failed_run_touched_its_nodes() {
     fixture
         .run(&["apply", &file])
         .with(5)
-        .saying("the records of nodes that the plan touches have changed since it was made, last by run ")
+        .saying("the records of nodes that the plan relies on have changed since it was made, last by run ")
         .saying("monitor01");
 }
 

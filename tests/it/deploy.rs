@@ -335,7 +335,10 @@ fn the_manifests_of_the_service_name_each_other_and_its_settings() {
             lines.filter(|line| line.starts_with("- {apiGroups: ") && line.contains("verbs"));
         lines.map(str::to_owned).collect()
     };
-    assert_eq!(rights(&text), rights(&documented.unwrap()));
+    let mut documented = rights(&documented.unwrap());
+    // Its namespace is there only beside medik8s, and elsewhere the manifest could not be applied with it.
+    documented.retain(|right| !right.contains("[leases]"));
+    assert_eq!(rights(&text), documented);
 }
 
 #[test]

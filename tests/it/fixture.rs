@@ -250,6 +250,20 @@ impl Fixture {
         folder.join("simulated-site.json")
     }
 
+    /// Suspends a process that works at the simulated site, at an instant when the machines still answer others: one that
+    /// sleeps in the middle of a request holds the file that stands for all of them.
+    pub(crate) fn suspend(&self, child: &Child) {
+        let machines = std::fs::File::open(self.simulated_site()).unwrap();
+        loop {
+            signal(child, "STOP");
+            if machines.try_lock().is_ok() {
+                return machines.unlock().unwrap();
+            }
+            signal(child, "CONT");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// All that ever happened to the simulated site: how often each effect took place, as
     /// `NODE EFFECT`, such as `ntp01 deployed`.
     pub(crate) fn ledger(&self) -> BTreeMap<String, usize> {
@@ -302,6 +316,13 @@ pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    let sent = Command::new("kill").args(["-s", name, &pid]).status();
+    assert!(sent.unwrap().success());
 }
 
 /// Copies a folder with all that is in it, but git's own.

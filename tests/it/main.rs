@@ -131,6 +131,8 @@ mod many_sites;
 #[cfg(test)]
 mod masks;
 #[cfg(test)]
+mod notify;
+#[cfg(test)]
 mod outputs;
 #[cfg(test)]
 mod owed_records;
@@ -172,6 +174,8 @@ mod site_units;
 #[cfg(test)]
 mod skipped;
 #[cfg(test)]
+mod soaked;
+#[cfg(test)]
 mod source_files;
 #[cfg(test)]
 mod telemetry;
@@ -179,6 +183,8 @@ mod telemetry;
 mod terminal;
 #[cfg(test)]
 mod transcripts;
+#[cfg(test)]
+mod unavailable;
 #[cfg(test)]
 mod verbose;
 #[cfg(test)]

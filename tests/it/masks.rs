@@ -8,6 +8,7 @@ use regex::{Captures, Regex};
 static DIFFERING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let all = [
         (r"\b01[0-9A-HJKMNP-TV-Z]{24}\b", "RUN"),
+        (r"\bSIM-[0-9a-f]{12}\b", "SERIAL"),
         (r"\b[0-9a-f]{40}\b", "COMMIT"),
         (r"\b[0-9a-f]{64}\b", "DIGEST"),
         (r"\b[0-9a-f]{32}\b", "KEY"),

@@ -167,6 +167,7 @@ transcripts! {
     detailed_exit_codes
     groups_with_criteria
     waves_and_budgets
+    soak
     canary_and_budget
     failed_group
     succeeded_with_failures

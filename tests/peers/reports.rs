@@ -114,6 +114,7 @@ fn report() -> RunReport {
         tag: None,
         halted: None,
         undecided: Vec::new(),
+        undelivered: Vec::new(),
         next: Vec::new(),
         duration_ms: 5_000,
     }

@@ -3,6 +3,7 @@
 use super::fixture::Act;
 use super::*;
 use crate::journal::Journal;
+use crate::step::StepKind;
 
 fn site() -> Site {
     let mut site = Site::of(vec![
@@ -292,6 +293,38 @@ fn a_group_waits_for_a_shared_node_that_an_earlier_life_of_the_run_began() {
         assert_eq!(essence(&finished), expected, "after {appends} appends");
         assert!(fixture.effects().values().all(|times| *times == 1));
     }
+}
+
+#[test]
+fn a_run_that_was_halted_begins_nothing_more_where_every_step_may_have_begun() {
+    let mut site = Site::of(vec![group(
+        "g",
+        false,
+        &[],
+        (None, None, None),
+        &["a", "b"],
+    )]);
+    site.options.max_failures = Some(0);
+    let plan = site.plan();
+    let fixture = Fixture::new([("prepare/g/a", Act::Fail)]);
+    let finished = in_virtual_time(async {
+        let mut first = Run::new(&plan, &fixture);
+        first.execute().await.unwrap();
+        let is_told = |entry: &Entry| match entry {
+            Entry::Ended { step, .. } => step.kind == StepKind::Prepare,
+            _ => true,
+        };
+        // The other process had not written how the rest went.
+        let known = first.log.durable.into_iter().filter(is_told);
+        let mut elsewhere = Run::new(&plan, &fixture);
+        elsewhere.replay.entries = known.collect();
+        elsewhere.replay.all_possibly_begun = true;
+        elsewhere.execute().await.unwrap()
+    });
+    assert_eq!(finished.outcome, crate::record::Outcome::Failed);
+    let effects = fixture.effects();
+    assert_eq!(effects["prepare/g/b"], 1);
+    assert!(!effects.contains_key("deploy/g/b"), "{effects:?}");
 }
 
 #[test]

@@ -42,6 +42,7 @@ struct State {
     running: BTreeSet<String>,
     most_running: usize,
     taken_back: Vec<String>,
+    left_cordoned: Vec<String>,
 }
 
 /// The fixture.
@@ -90,6 +91,11 @@ impl Fixture {
     /// The steps of which was taken back what they had set.
     pub(super) fn taken_back(&self) -> Vec<String> {
         self.state.lock().unwrap().taken_back.clone()
+    }
+
+    /// The drains of the nodes that were left cordoned.
+    pub(super) fn left_cordoned(&self) -> Vec<String> {
+        self.state.lock().unwrap().left_cordoned.clone()
     }
 
     async fn carry_out(&self, order: &Order) -> Result<(), ActError> {
@@ -163,6 +169,12 @@ impl Hardware for Fixture {
         let id = order.step.id.to_string();
         self.state.lock().unwrap().taken_back.push(id);
         Box::pin(std::future::ready(Err(ActError::Passing("away".into()))))
+    }
+
+    fn leave_cordoned<'a>(&'a self, order: &'a Order) -> Pending<'a, ()> {
+        let id = order.step.id.to_string();
+        self.state.lock().unwrap().left_cordoned.push(id);
+        Box::pin(std::future::ready(()))
     }
 
     fn observe<'a>(&'a self, _: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {

@@ -26,7 +26,9 @@ fn record_of<'h>(heard: &'h Heard, step: &str) -> &'h NodeOutcome {
 
 #[test]
 fn a_node_leaves_in_order_and_the_next_goes_when_it_is_back() {
-    let (finished, heard, _) = run(&site().plan(), &Fixture::new([]));
+    let fixture = Fixture::new([]);
+    let (finished, heard, _) = run(&site().plan(), &fixture);
+    assert!(fixture.left_cordoned().is_empty());
     assert_eq!(finished.outcome, Outcome::Succeeded);
     assert!(finished.left.is_empty());
     let of_nodes: Vec<String> = heard
@@ -62,6 +64,8 @@ fn what_fails_on_the_way_out_stops_that_node_before_its_machine_is_destroyed() {
         let effects = fixture.effects();
         assert!(!effects.contains_key("destroy/g/a"), "{kind}");
         assert!(!effects.contains_key("drain/g/b"), "{kind}");
+        // Nothing tells any more that the node is worked on.
+        assert_eq!(fixture.left_cordoned(), ["drain/g/a"], "{kind}");
         let left = match kind {
             "check-etcd" => Left::OutOfEtcd,
             _ => Left::Cordoned,
@@ -199,4 +203,33 @@ fn a_step_finds_its_notes_again_in_the_next_attempt_and_after_a_crash() {
         // Nothing was asked for before its note was durable.
         assert_eq!(begun, Some(1), "after {appends} of {position:?}");
     }
+}
+
+#[test]
+fn a_group_whose_machines_another_group_has_sent_needs_no_places() {
+    let nodes = ["a", "b"];
+    let mut site = Site::of(vec![
+        group("g", false, &[], (Some(0), None, None), &nodes),
+        group("h", false, &["g"], (Some(0), None, None), &nodes),
+    ]);
+    site.redeploys = [("a".into(), 1), ("b".into(), 2)].into();
+    let mut plan = site.plan();
+    plan.guards.places = vec![crate::guard::PlaceLimit {
+        of: "of the site".into(),
+        most: 1,
+        places: 1,
+        is_given: true,
+        nodes: nodes.map(crate::design::NodeName::from).into(),
+        down: Vec::new(),
+    }];
+    let (finished, _, _) = run(&plan, &Fixture::new([("destroy/g/b", Act::Fail)]));
+    let reasons: Vec<_> = finished.groups.iter().map(|group| &group.reason).collect();
+    assert_eq!(reasons, [&None, &None]);
+    // One that does not come back keeps its place, and the wave behind it does not begin.
+    let (finished, _, _) = run(&plan, &Fixture::new([("deploy/g/a", Act::Fail)]));
+    let reason = finished.groups[0].reason.clone().unwrap_or_default();
+    assert_eq!(
+        &*reason,
+        "`a` did not come back, and at most 1 machine of the site may be unavailable"
+    );
 }

@@ -45,9 +45,12 @@ impl Cluster for Both {
     fn crashing<'a>(
         &'a self,
         namespaces: &'a [Arc<str>],
-        nodes: &'a BTreeSet<NodeName>,
     ) -> Pending<'a, Result<Vec<String>, ActError>> {
-        self.kubernetes.crashing(namespaces, nodes)
+        self.kubernetes.crashing(namespaces)
+    }
+
+    fn leave_cordoned<'a>(&'a self, order: &'a Order) -> Pending<'a, ()> {
+        self.kubernetes.leave_cordoned(order)
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

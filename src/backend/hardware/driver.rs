@@ -137,16 +137,20 @@ pub(super) async fn carry_out(
     // What is retried, or was not begun, has no failure to be explained.
     if let Err(error @ (ActError::Permanent(_) | ActError::Ambiguous(_))) = done {
         let logged = machine.logged_since(begun.elapsed()).await;
-        done = Err(match logged.is_empty() {
-            true => error,
-            false => error.map(|text| {
-                let logged = logged.join("; ");
-                Arc::from(format!("{text}; event log of its controller: {logged}"))
-            }),
-        });
+        done = Err(error.map(|text| with_log(text, &logged)));
     }
     machine.leave().await;
     done
+}
+
+/// The message of a failure with entries of the event log of the controller, where there are any.
+pub(super) fn with_log(text: Arc<str>, logged: &[impl AsRef<str>]) -> Arc<str> {
+    if logged.is_empty() {
+        return text;
+    }
+    let logged: Vec<&str> = logged.iter().map(AsRef::as_ref).collect();
+    let logged = logged.join("; ");
+    Arc::from(format!("{text}; event log of its controller: {logged}"))
 }
 
 impl<D: Driver> Hardware for D {

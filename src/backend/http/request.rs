@@ -107,6 +107,8 @@ pub struct Request<'a> {
     hidden: Vec<&'a Secret>,
     pub(super) dialect: &'a dyn Dialect,
     is_repeatable: bool,
+    /// Nothing of a success is read but that it is one.
+    pub(super) is_status_enough: bool,
 }
 
 impl<'a> Request<'a> {
@@ -126,7 +128,15 @@ impl<'a> Request<'a> {
             hidden: Vec::new(),
             dialect: &Plain,
             is_repeatable,
+            is_status_enough: false,
         }
+    }
+
+    /// The status of a success is all that counts: the rest of the answer is left unread, however long it is.
+    #[must_use]
+    pub fn for_its_status(mut self) -> Self {
+        self.is_status_enough = true;
+        self
     }
 
     /// Adds a header; a value that cannot be one is a failure when it is sent.

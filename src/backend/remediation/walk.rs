@@ -26,7 +26,8 @@ const OUTAGE: Duration = Duration::from_secs(300);
 /// The wait after a backend did not answer.
 const AFTER_OUTAGE: Duration = Duration::from_secs(5);
 
-/// The most tasks of one attempt: far more than any way through the table has.
+/// The most tasks of one attempt, without the polls of a node that is to come back, which have a bound of their own: far more
+/// than any way through the table has.
 const TASKS: u32 = 40;
 
 /// A part of a remediation, as an order of its own: named after its attempt, so that two attempts are two
@@ -153,7 +154,8 @@ impl Walk<'_> {
 
     /// One attempt, to its end: the machine is back, or was released after the last attempt failed.
     async fn attempt(&mut self) -> Result<(), Failure> {
-        for _ in 0..TASKS {
+        let mut tasks = 0;
+        while tasks < TASKS {
             let sight = self.look().await?;
             if let Some(refused) = &sight.host.refused {
                 return Err(Failure::Run(ActError::Permanent(refused.clone())));
@@ -162,6 +164,7 @@ impl Walk<'_> {
             if task == Task::Nothing || self.is_back(&task, &sight) {
                 return Ok(());
             }
+            tasks += u32::from(task != Task::AwaitNode);
             self.carry_out(task, &sight).await?;
         }
         Err(Failure::Attempt(

@@ -8,7 +8,7 @@ use super::begun::begun;
 use super::process::{ProcessClock, actor, listen};
 use super::{ApplyCommand, ApplyFormat};
 use crate::apply::{self, EventClock};
-use crate::backend::Backends;
+use crate::backend::{Backends, Notifier};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind, interrupted, verbose};
 use crate::design::RunId;
@@ -115,6 +115,10 @@ impl<'a> CommandHost<'a> {
 impl RunHost for CommandHost<'_> {
     fn clock(&self) -> &dyn EventClock {
         self.clock
+    }
+
+    fn notifier(&self) -> Option<&Notifier> {
+        self.equipped.hardware.notifier()
     }
 
     fn begins(&self, stop: StopHandle) {

@@ -40,6 +40,9 @@ pub(in crate::cli) fn resume(
         other => other?,
     };
     warn_of_signature(context, checkout, site, &interrupted)?;
+    if let Some(text) = workflow::left_by_head(checkout, &interrupted)? {
+        context.printer.tell(&format!("warning: {text}"));
+    }
     let (plan, refused) = agreed(context, command, checkout, site, &interrupted)?;
     command.arguments.shape_nothing_of(&plan.options)?;
     let equipped = equip(

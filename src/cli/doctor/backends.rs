@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use super::checks::Checks;
-use super::{pushes, signers};
+use super::{notify, pushes, signers};
 use crate::backend::Reach;
 use crate::backend::http::server_dates;
 use crate::cli::Failure;
@@ -62,7 +62,10 @@ pub(super) fn check(
     signers::signers(context, checkout.repository, &design.guards, checks);
     signers::recovery(checkout.repository, &design.guards, checks);
     match trust(context, &checkout, &design.guards, checks) {
-        Ok(true) => observe(context, remote, &checkout, &design, checks),
+        Ok(true) => {
+            observe(context, remote, &checkout, &design, checks);
+            notify::check(context, &checkout, &design.guards, checks);
+        }
         Ok(false) => checks.skip("backends", "not contacted, since they are not trusted"),
         Err(failure) => {
             checks.failure("trust", &failure, "`trueup trust`");
@@ -160,6 +163,13 @@ fn observe(
     };
     let planned = match planner.plan() {
         Ok(planned) => planned,
+        // The cause is named once.
+        Err(_) if checks.has_failed("records") => {
+            return checks.skip(
+                "backends",
+                "not contacted, since the records cannot be followed",
+            );
+        }
         Err(failure) => {
             return checks.failure("backends", &failure, "`trueup plan` shows the same");
         }

@@ -59,6 +59,12 @@ impl Checks {
         self.fail(check, found, next);
     }
 
+    /// Whether a check has failed.
+    pub(super) fn has_failed(&self, check: &str) -> bool {
+        let mut checks = self.0.iter();
+        checks.any(|each| each.check == check && each.state == CheckState::Fail)
+    }
+
     fn next(&mut self, next: String) {
         if let Some(last) = self.0.last_mut() {
             last.next = Some(next).filter(|next| !next.is_empty());

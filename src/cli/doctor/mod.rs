@@ -6,6 +6,7 @@
 mod backends;
 mod checks;
 mod local;
+mod notify;
 mod pushes;
 mod signers;
 

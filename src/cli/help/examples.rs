@@ -440,7 +440,8 @@ mod tests {
                     .split([')', '|'])
                     .next()
                     .unwrap()
-                    .replace('\'', "");
+                    .replace('\'', "")
+                    .replace("$DIGEST", &"0".repeat(64));
                 let parsed = command
                     .clone()
                     .try_get_matches_from(words.split_whitespace());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::Args;
 
 use super::parts::PartsArguments;
-use super::shared::{find, is_over};
+use super::shared::find;
 use crate::cli::action::ActionArguments;
 use crate::cli::apply::begun::print;
 use crate::cli::apply::saved::apply_saved;
@@ -122,7 +122,7 @@ fn has_begun(
             return Err(Failure::new(FailureKind::Guard, text).hint(hint));
         }
     }
-    if is_over(record) {
+    if record.outcome.has_ended() {
         let (run, name, outcome) = (&record.run, &command.run, record.outcome.words());
         let text = format!(
             "run {run}, which began as `{name}`, has ended ({outcome}), and does not begin again"

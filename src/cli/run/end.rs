@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::begin::parts_of;
-use super::shared::{find, is_over, record, unknown};
+use super::shared::{find, record, unknown};
 use crate::cli::action::ActionArguments;
 use crate::cli::apply::conclude::{CommandHost, Listening, execution, exit_code};
 use crate::cli::apply::report::{ReportFile, report_file};
@@ -53,7 +53,7 @@ pub(super) fn run(context: &mut Context, command: &EndCommand) -> Result<u8, Fai
     run::catch_up(process)?;
     match record(&site, &command.run)? {
         None => return Err(unknown(&site, &command.run)),
-        Some(record) if is_over(&record) => {
+        Some(record) if record.outcome.has_ended() => {
             let text = format!("Run {} has ended: {}.", record.run, record.outcome.words());
             context.printer.tell(&text);
             return exit_code(record.outcome);

@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use clap::Args;
 
 use super::begin::parts_of;
-use super::shared::{find, is_over, record};
+use super::shared::{find, record};
 use crate::cli::action::ActionArguments;
 use crate::cli::apply::conclude::{CommandHost, Listening, execution};
 use crate::cli::apply::resume::decisions;
 use crate::cli::apply::{ApplyCommand, ApplyFormat, ProcessClock, actor};
 use crate::cli::context::Context;
 use crate::cli::planning::{PlanArguments, RemoteArguments};
-use crate::cli::value::duration;
+use crate::cli::value::{digest, duration};
 use crate::cli::{Failure, FailureKind};
 use crate::design::Digest;
 use crate::record::Outcome;
@@ -36,7 +36,7 @@ pub(in crate::cli) struct PartCommand {
     #[arg(value_name = "PART")]
     part: String,
     /// The digest of the plan, as `trueup run begin` printed it; needed in another clone than that one
-    #[arg(long, value_name = "DIGEST")]
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
     plan_digest: Option<String>,
     /// Decide a step whose state could not be observed
     #[arg(long, value_name = "STEP=done|not-begun")]
@@ -76,7 +76,7 @@ pub(super) fn run(context: &mut Context, command: &PartCommand) -> Result<u8, Fa
             tell(format!("Skipped: no run `{}` has begun.", command.run));
             return Ok(SKIPPED);
         }
-        Some(record) if is_over(&record) => {
+        Some(record) if record.outcome.has_ended() => {
             tell(format!(
                 "Run {} has ended: {}.",
                 record.run,
@@ -189,6 +189,9 @@ fn write_summary(
     }
     if let Some(why) = &summary.skipped_because {
         writeln!(text, "  skipped: {}", Visible(why))?;
+    }
+    for line in &summary.undelivered {
+        writeln!(text, "  {}", Visible(line))?;
     }
     let digest = command.plan_digest.as_deref();
     let digest = digest.map_or_else(String::new, |digest| format!(" --plan-digest {digest}"));

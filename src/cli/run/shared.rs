@@ -1,13 +1,8 @@
 //! How a run that is divided among workers is found.
 
 use crate::cli::{Failure, FailureKind};
-use crate::record::{Outcome, RunRecord};
+use crate::record::RunRecord;
 use crate::run::{self, Interrupted, SiteRepository, find_interrupted};
-
-/// Whether a run has ended.
-pub(super) fn is_over(record: &RunRecord) -> bool {
-    !matches!(record.outcome, Outcome::Running | Outcome::Interrupted)
-}
 
 /// A run, by its id or name.
 pub(super) fn record(site: &SiteRepository<'_>, name: &str) -> Result<Option<RunRecord>, Failure> {

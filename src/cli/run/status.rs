@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use clap::{Args, ValueEnum};
 
 use super::begin::parts_of;
-use super::shared::{find, is_over, record, unknown};
+use super::shared::{find, record, unknown};
 use crate::cli::Failure;
 use crate::cli::context::Context;
 use crate::cli::interrupted::ways_out;
@@ -40,7 +40,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     let checkout = context.checkout(&repository)?.of_run();
     let site = signing_site(&checkout, command.remote.connection(&repository)?)?;
     let record = record(&site, &command.run)?.ok_or_else(|| unknown(&site, &command.run))?;
-    let parts = match is_over(&record) {
+    let parts = match record.outcome.has_ended() {
         true => Vec::new(),
         false => {
             let found = find(&site, &command.run)?;

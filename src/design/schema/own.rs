@@ -120,11 +120,15 @@ pub(super) const PARTS: &str = include_str!("../../../schemas/parts.json");
 /// The schema of an explanation.
 pub(super) const EXPLANATION: &str = include_str!("../../../schemas/explanation.json");
 
-/// The schemas of what commands print as JSON, by their file.
-pub(super) const OUTPUTS: [(&str, &str); 6] = [
+/// The schemas of what commands print as JSON and of what a run sends to webhooks, by their file.
+pub(super) const OUTPUTS: [(&str, &str); 7] = [
     ("diff.json", include_str!("../../../schemas/diff.json")),
     ("log.json", include_str!("../../../schemas/log.json")),
     ("nodes.json", include_str!("../../../schemas/nodes.json")),
+    (
+        "notification.json",
+        include_str!("../../../schemas/notification.json"),
+    ),
     (
         "rollout.json",
         include_str!("../../../schemas/rollout.json"),

@@ -468,6 +468,44 @@ fn every(schema: &Json, path: &str, visit: &mut impl FnMut(&str, &Json)) {
     }
 }
 
+/// Calls `visit` for every schema with a pattern, whatever it is in.
+fn patterns(schema: &Json, path: &str, visit: &mut impl FnMut(&str, &Json)) {
+    if schema["pattern"].is_string() {
+        visit(path, schema);
+    }
+    let fields = schema.as_object().into_iter().flatten();
+    let items = schema.as_array().into_iter().flatten().enumerate();
+    // What must not match needs no example.
+    for (key, value) in fields.filter(|(key, _)| *key != "not") {
+        patterns(value, &format!("{path}/{key}"), visit);
+    }
+    for (index, value) in items {
+        patterns(value, &format!("{path}/{index}"), visit);
+    }
+}
+
+#[test]
+fn a_text_that_has_not_the_wanted_form_is_told_with_one_that_has() {
+    for (schema, text) in OWN {
+        let json: Json = serde_json::from_str(text).unwrap();
+        patterns(&json, "", &mut |path, inner| {
+            let form = serde_json::json!({"pattern": inner["pattern"]});
+            let example = &inner["examples"][0];
+            assert!(
+                jsonschema::is_valid(&form, example) && example.is_string(),
+                "{schema} {path}: {example}"
+            );
+        });
+    }
+    let policy = "{failure_domains: [rak], soak: {time: 0s}}";
+    let found = data(kind::POLICY, policy);
+    let hints = ["(for example `label:feed`)", "(for example `30m`)"];
+    for (problem, hint) in found.iter().zip(hints) {
+        assert!(problem.ends_with(hint), "{problem}");
+    }
+    assert_eq!(found.len(), hints.len(), "{found:?}");
+}
+
 #[test]
 fn every_field_of_our_schemas_is_described_and_every_example_is_valid() {
     for (schema, text) in OWN {

@@ -29,7 +29,7 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 28] = [
+const PAIRS: [(&str, &str, &str, &str); 30] = [
     (
         "expected_parts",
         kind::HARDWARE,
@@ -119,6 +119,18 @@ const PAIRS: [(&str, &str, &str, &str); 28] = [
         kind::POLICY,
         "soak: {time: 30m, namespaces: [web]}",
         "soak: {time: 20m}",
+    ),
+    (
+        "drain_rules",
+        kind::POLICY,
+        "drain_rules: [{pods: [{namespaces: [batch]}], drain: {behavior: WaitCompleted}}]",
+        "{}",
+    ),
+    (
+        "drain_rules",
+        kind::POLICY,
+        "{}",
+        "drain_rules: [{pods: [{selector: {matchLabels: {app: log}}}], drain: {behavior: Skip}}]",
     ),
     (
         "parallelism",

@@ -15,7 +15,7 @@ use crate::threads;
 #[derive(Default)]
 pub(super) struct Judged<'a> {
     pub(super) items: Vec<Item<'a>>,
-    /// Deployed machines that are out of service, and why.
+    /// Machines that are out of service, and why.
     pub(super) down: Vec<(&'a NodeDesign, &'static str)>,
     pub(super) notes: Notes<'a>,
 }
@@ -46,7 +46,7 @@ fn part<'a>(terms: &Terms<'a>, names: &[&'a NodeName]) -> Judged<'a> {
     for &name in names {
         let subject = subjects.get(name);
         if let (Some(after), Some(why)) = (subject.after, subject.down())
-            && subject.is_recorded_deployed()
+            && !terms.is_retired(name)
         {
             judged.down.push((after, why));
         }
@@ -64,6 +64,11 @@ fn part<'a>(terms: &Terms<'a>, names: &[&'a NodeName]) -> Judged<'a> {
 }
 
 impl<'a> Terms<'a> {
+    /// Whether a node is retired, and so not missed where it is out of service.
+    pub(super) fn is_retired(&self, name: &NodeName) -> bool {
+        self.retired(name).is_retired()
+    }
+
     fn retired(&self, name: &NodeName) -> Retired<'a> {
         self.retired.get(name).copied().unwrap_or(Retired::No)
     }
@@ -102,7 +107,7 @@ impl<'a> Terms<'a> {
     /// Judges a node by its design; `None` where nothing is to be done.
     fn designed(&self, subject: Subject<'a>, notes: &mut Notes<'a>) -> Option<Item<'a>> {
         let name = subject.name;
-        notes.about(self.input, &subject);
+        notes.about(self.input, &subject, self.retired(name));
         let is_ungrouped = self.is_ungrouped(&subject);
         if is_ungrouped {
             notes.ungrouped.push(name);

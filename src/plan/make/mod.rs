@@ -22,11 +22,12 @@ use super::joining::Joins;
 use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
 use super::{
-    Approvals, Forecast, Options, Plan, PlanGuards, PlannedGroup, Precondition, Summary, Verdicts,
-    blast_radius, forecast, graph, groups, preconditions, remedy, steps,
+    Approvals, Change, Forecast, Options, Plan, PlanGuards, PlannedGroup, Precondition, Summary,
+    Verdicts, blast_radius, forecast, graph, groups, preconditions, remedy, soak, steps,
+    unavailable,
 };
 use crate::design::{Digest, FieldPattern, NoPattern, NodeName, sharing_controllers};
-use crate::guard::{self, Guarded, Machines, WaveSize};
+use crate::guard::{self, Guarded, Machines, PlaceLimit, WaveSize};
 use crate::record::NodeRecord;
 use crate::step::Step;
 
@@ -63,7 +64,9 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
     let judged = judge::each(&terms, machines.all());
     let mut settled = settle::together(&terms, judged, machines.all());
     let carried = settled.carried();
-    let built = build(&terms, &settled, &carried);
+    let mut built = build(&terms, &settled, &carried);
+    let items = carried.values().copied();
+    built.places = unavailable::of_run(items, &settled.limits, input.request.action);
     check::grace_of(input.after.guards(), &options, &built.steps)?;
     let consequences = Consequences::of(&terms, &settled, &carried, &built);
     cover(input.after, &mut settled, &built.steps);
@@ -101,6 +104,10 @@ struct Built {
     steps: Vec<Step>,
     /// The widest waves of machines that are taken out of service.
     waves: Option<WaveSize>,
+    /// The limits that its run holds.
+    places: Vec<PlaceLimit>,
+    /// The machines that have the soak that an earlier run owes them.
+    owed: Vec<NodeName>,
 }
 
 /// Builds the steps of what is carried out, node by node in the order of their groups.
@@ -110,11 +117,15 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
         true => asked_groups(terms.groups, carried, input.request.action),
         false => terms.groups.to_vec(),
     };
-    if !has_steps(terms, settled, carried) {
+    let left_out = left_out(terms.retired);
+    let owed = soak::owed(input, &left_out, |name| carried.get(name).copied());
+    if !has_steps(terms, settled, carried) && owed.is_empty() {
         return Built {
             groups,
             steps: Vec::new(),
             waves: None,
+            places: Vec::new(),
+            owed: Vec::new(),
         };
     }
     let mut order: Vec<&NodeName> = carried.keys().copied().collect();
@@ -126,6 +137,7 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
         groups: &groups,
         order: &order,
         items: carried,
+        owed: &owed,
     };
     let (steps, sizes) = steps::build(&ground, input.request.action);
     let waves = sizes.iter().map(|(_, size)| *size).max();
@@ -137,6 +149,8 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
         groups,
         steps,
         waves,
+        places: Vec::new(),
+        owed: owed.iter().map(|each| each.node.name.clone()).collect(),
     }
 }
 
@@ -165,8 +179,8 @@ fn has_steps(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) ->
         target,
         ..
     } = terms.input;
-    let skipped = |item: &Item<'_>| item.change.blocked.is_some() || item.change.excluded;
-    let is_partial = is_narrowed(terms.input, terms.options) || settled.items.iter().any(skipped);
+    let mut changes = settled.items.iter().map(|item| &item.change);
+    let is_partial = is_narrowed(terms.input, terms.options) || changes.any(Change::is_left_out);
     let base_digest = base.as_ref().map(|base| &base.site_digest);
     let is_same = base_digest == Some(&target.site_digest) && !terms.input.signers_changed;
     let is_reached = terms.is_targeted() || is_partial || is_same;
@@ -257,9 +271,10 @@ fn sum_up(
         ..Summary::default()
     };
     summary.count(items.iter().map(|item| &item.change));
-    let mut changes: Vec<super::Change> = items.into_iter().map(|item| item.change).collect();
+    let mut changes: Vec<Change> = items.into_iter().map(|item| item.change).collect();
     // They stand where the work stood that went with them, and a large plan is kept for hours.
     changes.shrink_to_fit();
+    guards.places = built.places;
     guards.exceeded = blast_radius::exceeded(input.request.action, &changes, input.after.guards());
     Plan {
         site: input.after.site.clone(),

@@ -70,7 +70,11 @@ pub(super) fn together<'a>(
             let all = names.map(|name| subjects.get(name));
             (rules.remedy.breaker(items, all), limits)
         }
-        false => unavailable::judge(items, limits, &down),
+        false => {
+            let position = |name: &NodeName| terms.group_of(name).unwrap_or(usize::MAX);
+            let is_missed = |name: &NodeName| !terms.is_retired(name);
+            unavailable::judge(items, limits, &down, (position, is_missed))
+        }
     };
     Settled {
         items,

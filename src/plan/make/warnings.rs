@@ -14,6 +14,7 @@ use crate::plan::action::Action;
 use crate::plan::change::cannot_be_compared;
 use crate::plan::input::Input;
 use crate::plan::item::Item;
+use crate::plan::rules::Retired;
 use crate::plan::subject::{Membership, Observation, Subject};
 use crate::plan::{Options, PlannedGroup};
 use crate::record::{Join, Phase, Unproven};
@@ -99,6 +100,11 @@ pub(super) fn of_plan(
          first, and anything else keeps them off",
         &installing(carried, steps),
     );
+    about(
+        "came back in a wave whose soak has not succeeded since: they have it again, before a machine is taken out of service \
+         and before a success is tagged",
+        &built.owed.iter().collect::<Vec<_>>(),
+    );
     let unverified = carried.values().filter(|item| item.change.unverified);
     let unverified: Vec<&NodeName> = unverified.map(|item| item.subject.name).collect();
     about(
@@ -178,6 +184,8 @@ pub(super) struct Notes<'a> {
     assumed: BTreeMap<&'a [Section], Vec<&'a NodeName>>,
     /// Machines that were built, and have not joined their clusters yet.
     not_joined: Vec<&'a NodeName>,
+    /// Retired machines that are other than their design by now.
+    retired: Vec<&'a NodeName>,
     pub(super) unwiped: Vec<&'a NodeName>,
 }
 
@@ -221,10 +229,11 @@ impl<'a> Notes<'a> {
             self.assumed.entry(sections).or_default().extend(names);
         }
         self.not_joined.extend(next.not_joined);
+        self.retired.extend(next.retired);
         self.unwiped.extend(next.unwiped);
     }
 
-    pub(super) fn about(&mut self, input: &Input<'_>, subject: &Subject<'a>) {
+    pub(super) fn about(&mut self, input: &Input<'_>, subject: &Subject<'a>, retired: Retired<'_>) {
         if let (Some(_), Observation::Unknown(why)) = (input.observations, subject.seen) {
             let known = subject.after.is_some() && subject.record.is_some();
             if known {
@@ -247,6 +256,14 @@ impl<'a> Notes<'a> {
             if record.awaited_since().is_some() {
                 self.not_joined.push(subject.name);
             }
+        }
+        if retired.is_retired()
+            && subject.is_recorded_deployed()
+            && subject
+                .differing()
+                .is_some_and(|sections| !sections.is_empty())
+        {
+            self.retired.push(subject.name);
         }
         if cannot_be_compared(subject) {
             self.not_comparable.push(subject.name);
@@ -312,6 +329,10 @@ impl<'a> Notes<'a> {
         about(
             &self.not_joined,
             "were built, and are not recorded as joined to their clusters yet",
+        );
+        about(
+            &self.retired,
+            "are retired, and are left as they are though they differ from their design",
         );
         about(
             &self.ungrouped,

@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use super::leaving::{Bounds, OUTSIDE, tear_down, written as step_of_leaving};
-use super::{Ground, NewStep, StepList, deployed, keeps_disks};
-use crate::design::NodeDesign;
+use super::{Ground, NewStep, StepList, deployed, down_first, keeps_disks};
 use crate::guard::is_control_plane;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
@@ -25,12 +24,11 @@ pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>, action: Action) {
         ground
             .order
             .iter()
-            .filter_map(|name| ground.items.get(name))
+            .filter_map(|name| ground.items.get(name).copied())
     };
-    let machines = items().filter_map(|item| item.subject.after.or(item.subject.before));
-    let machines: Vec<&NodeDesign> = machines.collect();
+    let machines = down_first(items());
     let waves = match action.goes_in_waves() {
-        true => draft.waves(ground, None, machines, ground.options.canary),
+        true => draft.waves(ground.limits, None, machines, ground.options.canary),
         false => Vec::new(),
     };
     if waves.len() < 2 {
@@ -66,14 +64,14 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
             .copied()
             .filter(|item| item.change.group.is_none() && item.work.deploy)
     };
-    let machines: Vec<&NodeDesign> = items().filter_map(|item| item.subject.after).collect();
+    let machines = down_first(items());
     if machines.is_empty() {
         return;
     }
     let canary = ground.options.canary && ground.groups.is_empty();
     let mut ended = std::mem::take(&mut draft.sinks);
     let mut back_before = std::mem::take(&mut draft.back_before);
-    let waves = draft.waves(ground, None, machines, canary);
+    let waves = draft.waves(ground.limits, None, machines, canary);
     for (number, nodes) in (1u32..).zip(waves) {
         let start = NewStep::new(StepKind::StartWave, None, None)
             .wave(Some(number))
@@ -97,7 +95,6 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
                 false => ended.push(last),
             }
         }
-        let number = number as usize - 1;
         back_before.extend(draft.soak(ground, (None, number), &nodes, (Some(wave), last_of_wave)));
     }
     draft.sinks.extend(ended);

@@ -38,6 +38,15 @@ pub(super) fn site(draft: &mut StepList, ground: &Ground<'_>) {
     draft.sinks.extend([verify, prepare]);
 }
 
+/// Before the first wave: machines that earlier waves took out of service are healthy for their soak.
+pub(super) fn owed_soak(draft: &mut StepList, ground: &Ground<'_>) {
+    let owed = ground.owed.iter().filter(|each| !each.is_repaired);
+    let prepared = (draft.prepare_site, None);
+    let soak = draft.soak_owed(ground, (None, 0), owed, prepared);
+    draft.back_before.extend(soak);
+    draft.sinks.extend(soak);
+}
+
 /// The machines that left the design and are torn down.
 fn left<'g>(ground: &'g Ground<'_>) -> impl Iterator<Item = &'g Item<'g>> {
     let items = ground.items.values().copied();

@@ -6,9 +6,9 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::leaving::{Place, tear_down, written};
-use super::{Ground, NewStep, StepList, clean_steps, deployed, keeps_disks};
+use super::{Ground, NewStep, StepList, clean_steps, deployed, down_first, keeps_disks};
 use crate::design::{GroupName, NodeDesign, NodeName};
-use crate::guard::is_control_plane;
+use crate::guard::{WaveLimits, is_control_plane};
 use crate::plan::PlannedGroup;
 use crate::plan::item::Item;
 use crate::plan::leave::Leave;
@@ -21,8 +21,16 @@ pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>) {
         by_name: FxHashMap::default(),
         sent: FxHashSet::default(),
         last_with_waves: None,
+        limits: ground.limits.clone(),
         canary: ground.options.canary,
     };
+    // Machines that are down take their places until their group has its turn.
+    let down = ground.items.values();
+    for item in down.filter(|item| item.is_brought_back()) {
+        if let (Some(node), Some(why)) = (item.subject.after, item.subject.down()) {
+            progress.limits.hold(node, why);
+        }
+    }
     for group in ground.groups {
         let gate = one(draft, ground, group, &mut progress);
         progress.gates.push(gate);
@@ -38,9 +46,11 @@ struct Progress<'g> {
     by_name: FxHashMap<&'g GroupName, StepIndex>,
     /// Nodes that have steps in a group already.
     sent: FxHashSet<&'g NodeName>,
-    /// The last gate of the last group that takes machines out of service: the limits are the site's,
+    /// The last gate of the last group that takes machines out of service, or brings some back: the limits are the site's,
     /// so the next such group waits for it, also where groups run in parallel.
     last_with_waves: Option<StepIndex>,
+    /// The limits, with the places of machines that are down and have not had their turn.
+    limits: WaveLimits<'g>,
     canary: bool,
 }
 
@@ -56,14 +66,22 @@ fn one<'g>(
     let items: Vec<&Item<'_>> = items.filter(|item| item.work.is_in_a_group()).collect();
     let start = draft.add(start(draft, ground, group, progress));
     let sent_before = |item: &&Item<'g>| !progress.sent.insert(item.subject.name);
-    let again = items.iter().copied().filter(sent_before);
+    let again: Vec<&Item<'g>> = items.iter().copied().filter(sent_before).collect();
     let mut open = OpenGroup {
         ground,
         group: &group.name,
         start,
-        standby: again.map(|item| item.subject.name).collect(),
+        standby: again.iter().map(|item| item.subject.name).collect(),
         ends: Vec::new(),
     };
+    for item in &items {
+        if let Some(node) = item.subject.after
+            && item.is_brought_back()
+            && !open.standby.contains(item.subject.name)
+        {
+            progress.limits.release(node);
+        }
+    }
     let (redeploys, others): (Vec<_>, Vec<_>) = items
         .into_iter()
         .partition(|item: &&Item<'_>| item.work.tears_down());
@@ -73,23 +91,24 @@ fn one<'g>(
     for item in redeploys.iter().filter(|item| item.work.service.is_some()) {
         open.set_levels(draft, item);
     }
-    // What is down already goes first: until it is back it takes a place in every wave.
-    let (down, up): (Vec<_>, Vec<_>) = redeploys
-        .into_iter()
-        .partition(|item: &&Item<'_>| item.subject.down().is_some());
-    let machines = down.into_iter().chain(up);
-    let machines: Vec<&NodeDesign> = machines.filter_map(|item| item.subject.after).collect();
-    let waves = draft.waves(ground, Some(&group.name), machines, progress.canary);
+    let machines = down_first(redeploys.into_iter());
+    let waves = draft.waves(
+        &progress.limits,
+        Some(&group.name),
+        machines,
+        progress.canary,
+    );
     let is_built = |item: &&Item<'_>| item.work.prepare || item.work.deploy;
     let creates: Vec<&Item<'_>> = others.into_iter().filter(is_built).collect();
     let gates = open.build(draft, &waves, &creates, progress);
+    open.soak_repaired(draft, waves.len(), group);
     let last = NewStep::new(StepKind::GateDeployed, Some(&group.name), None)
         .success([start])
         .done(gates)
         .done(open.ends);
     let last = draft.add(last);
-    if !waves.is_empty() {
-        progress.canary = false;
+    progress.canary &= waves.is_empty();
+    if !waves.is_empty() || creates.iter().any(|item| item.is_brought_back()) {
         progress.last_with_waves = Some(last);
     }
     last
@@ -132,7 +151,8 @@ struct OpenGroup<'g> {
 }
 
 impl<'g> OpenGroup<'g> {
-    /// Builds the waves one after the other, what is built anew in the first; the gate of each.
+    /// Builds the waves one after the other, what is built anew in the first, or before it, where some of that is down and takes
+    /// places until it is back; the gate of each.
     fn build(
         &mut self,
         draft: &mut StepList,
@@ -141,12 +161,19 @@ impl<'g> OpenGroup<'g> {
         progress: &mut Progress<'_>,
     ) -> Vec<StepIndex> {
         let mut before: Vec<StepIndex> = progress.last_with_waves.into_iter().collect();
-        let mut gates = Vec::with_capacity(waves.len().max(1));
-        for number in 0..waves.len().max(1) {
+        let is_ahead = !waves.is_empty() && creates.iter().any(|item| item.is_brought_back());
+        let ahead = usize::from(is_ahead);
+        let rounds = (waves.len() + ahead).max(1);
+        let mut gates = Vec::with_capacity(rounds);
+        for round in 0..rounds {
             let (mut opens, mut opens_wave, mut sent) = (None, None, Vec::new());
-            if let Some(nodes) = waves.get(number) {
+            let number = round.checked_sub(ahead);
+            let nodes = number.and_then(|number| waves.get(number));
+            // What the plan calls the wave, from 1 on.
+            let number = number.map_or(0, |number| number as u32 + 1);
+            if let Some(nodes) = nodes {
                 let start = NewStep::new(StepKind::StartWave, Some(self.group), None)
-                    .wave(Some(number as u32 + 1))
+                    .wave(Some(number))
                     .success([self.start])
                     .success(std::mem::take(&mut draft.back_before))
                     .done(std::mem::take(&mut before));
@@ -154,7 +181,7 @@ impl<'g> OpenGroup<'g> {
                 sent = self.tear_down_all(draft, nodes, wave);
                 (opens, opens_wave) = (Some(wave), Some(wave));
             }
-            if number == 0 {
+            if round == 0 {
                 opens = Some(self.start);
                 sent.extend(creates.iter().map(|item| Sent {
                     item,
@@ -166,13 +193,13 @@ impl<'g> OpenGroup<'g> {
                 one.prepared = self.prepare(draft, one.item, one.torn_down);
             }
             let gate = NewStep::new(StepKind::GatePrepared, Some(self.group), None)
-                .wave((waves.len() > 1).then_some(number as u32 + 1))
+                .wave((rounds > 1 && number > 0).then_some(number))
                 .success(opens)
                 .done(sent.iter().filter_map(|one| one.prepared));
             let gate = draft.add(gate);
             gates.push(gate);
             let (held_up, others) = self.deploy_all(draft, &sent, gate);
-            let soaked = waves.get(number).and_then(|nodes| {
+            let soaked = nodes.and_then(|nodes| {
                 let ended = held_up.iter().chain(&others).copied();
                 draft.soak(
                     self.ground,
@@ -185,7 +212,7 @@ impl<'g> OpenGroup<'g> {
             self.ends.extend(soaked);
             draft.back_before.extend(soaked);
             // What the first, alone, does not survive is not done to the others.
-            let is_canary = progress.canary && number == 0 && !waves.is_empty();
+            let is_canary = progress.canary && number == 1;
             match is_canary {
                 true => draft.back_before.extend(others),
                 false => before.extend(others),
@@ -228,7 +255,8 @@ impl<'g> OpenGroup<'g> {
             let Some(step) = self.deploy(draft, one.item, gate, one.prepared) else {
                 continue;
             };
-            if one.torn_down.is_none() && one.item.work.rejoins.is_none() {
+            let is_down = one.torn_down.is_some() || one.item.is_brought_back();
+            if !is_down && one.item.work.rejoins.is_none() {
                 continue;
             }
             match self.await_ready(draft, one.item, [Some(step), None]) {
@@ -268,6 +296,20 @@ impl<'g> OpenGroup<'g> {
         let uncordon = draft.add(uncordon.success([last]));
         self.ends.push(uncordon);
         others.push(uncordon);
+    }
+
+    /// Behind all waves of the group: its machines that are brought back, and whose soak an earlier run owes, have it. Each is in
+    /// the soak of its first group.
+    fn soak_repaired(&mut self, draft: &mut StepList, waves: usize, group: &PlannedGroup) {
+        let owed = self.ground.owed.iter().filter(|each| {
+            let name = &each.node.name;
+            each.is_repaired && group.nodes.contains(name) && !self.standby.contains(name)
+        });
+        let id = (Some(self.group), waves as u32 + 1);
+        let behind = (Some(self.start), self.ends.clone());
+        let soak = draft.soak_owed(self.ground, id, owed, behind);
+        self.ends.extend(soak);
+        draft.back_before.extend(soak);
     }
 
     fn written(&self, kind: StepKind, item: &Item<'_>) -> NewStep {
@@ -315,7 +357,7 @@ impl<'g> OpenGroup<'g> {
                 .success(unset);
             let step = draft.add(written);
             self.ends.push(step);
-            draft.relabels.entry(name.clone()).or_insert(step);
+            draft.relabels.entry(name.clone()).or_default().push(step);
         }
     }
 

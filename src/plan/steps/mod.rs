@@ -17,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::action::Action;
 use super::item::Item;
+use super::soak::OwedSoak;
 use super::{Options, PlannedGroup};
 use crate::design::{GroupName, NodeDesign, NodeName, Section};
 use crate::document::Node;
@@ -36,6 +37,8 @@ pub(super) struct Ground<'a> {
     pub(super) order: &'a [&'a NodeName],
     /// Every change that has work, by node.
     pub(super) items: &'a BTreeMap<&'a NodeName, &'a Item<'a>>,
+    /// The machines whose soak an earlier run owes.
+    pub(super) owed: &'a [OwedSoak<'a>],
 }
 
 /// The steps so far, and where those are that others need.
@@ -46,8 +49,8 @@ pub(super) struct StepList {
     prepare_site: Option<StepIndex>,
     critical_check: Option<StepIndex>,
     unset_retired: FxHashMap<NodeName, StepIndex>,
-    /// The first relabel of each node.
-    relabels: FxHashMap<NodeName, StepIndex>,
+    /// The relabels of each node, in each of its groups.
+    relabels: FxHashMap<NodeName, Vec<StepIndex>>,
     /// The steps that wait until a node has joined its clusters.
     joins: FxHashMap<NodeName, Vec<StepIndex>>,
     /// Teardowns that must end before a group begins that holds a node with one of their addresses.
@@ -69,8 +72,9 @@ pub(super) struct StepList {
 type Family = fn(&mut StepList, &Ground<'_>);
 
 /// The families, in the order in which their steps stand in a plan.
-const FAMILIES: [Family; 7] = [
+const FAMILIES: [Family; 8] = [
     ends::site,
+    ends::owed_soak,
     outside::retirement,
     ends::early_teardowns,
     groups::all,
@@ -93,6 +97,7 @@ pub(super) fn build(
         }
         Action::Redeploy => {
             ends::site(&mut draft, ground);
+            ends::owed_soak(&mut draft, ground);
             groups::all(&mut draft, ground);
             asked::rebuilt_outside_groups(&mut draft, ground);
         }
@@ -174,13 +179,13 @@ impl StepList {
     /// Puts machines that are taken out of service into waves.
     fn waves<'n>(
         &mut self,
-        ground: &Ground<'_>,
+        limits: &WaveLimits<'_>,
         group: Option<&GroupName>,
         machines: Vec<&'n NodeDesign>,
         canary: bool,
     ) -> Vec<Vec<&'n NodeDesign>> {
-        let waves = ground.limits.waves(machines, canary);
-        let size = ground.limits.size(&waves);
+        let waves = limits.waves(machines, canary);
+        let size = limits.size(&waves);
         self.sizes.extend(size.map(|size| (group.cloned(), size)));
         waves
     }
@@ -189,9 +194,38 @@ impl StepList {
     fn soak(
         &mut self,
         ground: &Ground<'_>,
-        (group, number): (Option<&GroupName>, usize),
+        id: (Option<&GroupName>, u32),
         nodes: &[&NodeDesign],
         (wave, ended): (Option<StepIndex>, impl IntoIterator<Item = StepIndex>),
+    ) -> Option<StepIndex> {
+        self.soak_of(ground, id, (nodes, Vec::new()), (wave, ended))
+    }
+
+    /// Adds the soak of machines that earlier runs owe theirs, by its group and its number.
+    fn soak_owed<'o>(
+        &mut self,
+        ground: &Ground<'_>,
+        id: (Option<&GroupName>, u32),
+        owed: impl Iterator<Item = &'o OwedSoak<'o>>,
+        (opens, ended): (Option<StepIndex>, impl IntoIterator<Item = StepIndex>),
+    ) -> Option<StepIndex> {
+        let owed: Vec<&OwedSoak<'_>> = owed.collect();
+        if owed.is_empty() {
+            return None;
+        }
+        let nodes: Vec<&NodeDesign> = owed.iter().map(|each| each.node).collect();
+        let joined = owed.iter().filter(|each| each.is_joined);
+        let joined = joined.map(|each| each.node.name.clone()).collect();
+        self.soak_of(ground, id, (&nodes, joined), (opens, ended))
+    }
+
+    /// Adds a soak, where the policy has one; `joined`: those of its nodes that have joined their cluster before.
+    fn soak_of(
+        &mut self,
+        ground: &Ground<'_>,
+        (group, number): (Option<&GroupName>, u32),
+        (nodes, joined): (&[&NodeDesign], Vec<NodeName>),
+        (opens, ended): (Option<StepIndex>, impl IntoIterator<Item = StepIndex>),
     ) -> Option<StepIndex> {
         let guards = ground.site.guards();
         let policy = &guards.policy.soak;
@@ -203,6 +237,7 @@ impl StepList {
             seconds: policy.seconds,
             namespaces: policy.namespaces.iter().cloned().collect(),
             nodes: nodes.iter().map(|node| node.name.clone()).collect(),
+            joined,
             etcd: clusters
                 .map(|cluster| (cluster.name.clone(), cluster.minimum_healthy))
                 .collect(),
@@ -212,10 +247,10 @@ impl StepList {
             ..Parameters::default()
         };
         let step = NewStep::new(StepKind::Soak, group, None)
-            .wave(Some(number as u32 + 1))
+            .wave(Some(number))
             .timeout(policy.seconds.saturating_add(SOAK_SLACK))
             .parameters(self.share(parameters))
-            .success(wave)
+            .success(opens)
             .done(ended);
         Some(self.add(step))
     }
@@ -289,6 +324,15 @@ fn deployed(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
         joins: item.work.joins,
         ..disks_of(ground, item)
     }
+}
+
+/// The machines of items that go in waves, those first that are down: until they are back, or away, they take places in every wave.
+fn down_first<'i, 's: 'i>(items: impl Iterator<Item = &'i Item<'s>>) -> Vec<&'s NodeDesign> {
+    let (down, up): (Vec<_>, Vec<_>) = items.partition(|item| item.subject.down().is_some());
+    let items = down.into_iter().chain(up);
+    items
+        .filter_map(|item| item.subject.after.or(item.subject.before))
+        .collect()
 }
 
 /// Whether all disks but that of the operating system are kept.

@@ -74,7 +74,7 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
                     .success(draft.verify_site);
                 let step = draft.add(written);
                 draft.sinks.push(step);
-                draft.relabels.insert((*name).clone(), step);
+                draft.relabels.insert((*name).clone(), vec![step]);
             }
             if let Some(wait) = work.rejoins.as_ref().filter(|_| !work.deploy) {
                 let written = written(ground, StepKind::AwaitReady, item, wait, &OUTSIDE);
@@ -124,7 +124,7 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
             let written = NewStep::new(kind, None, Some(name))
                 .parameters(parameters)
                 .success(draft.verify_site)
-                .success(draft.relabels.get(*name).copied())
+                .success(draft.relabels.get(*name).into_iter().flatten().copied())
                 // No record is one of a finished machine before that has joined.
                 .success(draft.joins.get(*name).into_iter().flatten().copied());
             let step = draft.add(written);

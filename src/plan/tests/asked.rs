@@ -2,7 +2,7 @@
 
 use super::leaving::clustered;
 use super::*;
-use crate::design::{BackendKind, HardwareBackend, Share};
+use crate::design::{BackendKind, HardwareBackend};
 use crate::observed::{Capability, NodePods, RemediationSeen};
 use crate::plan::Action;
 use crate::step::{CleanStep, StepKind};
@@ -38,18 +38,6 @@ fn a_flag_that_was_set_by_hand_is_not_taken_off_by_an_update() {
         work(&asked(&mut fixture, Action::Unretire, &["n1"])),
         "unset-retired/n1"
     );
-}
-
-#[test]
-fn machines_are_taken_out_of_service_in_waves_and_only_those_that_are_named() {
-    let mut fixture = clustered(&["n1", "n2", "n3"]);
-    fixture.options.max_unavailable = Some(Share::Machines(1));
-    let plan = asked(&mut fixture, Action::Drain, &["n1", "n2"]);
-    assert_eq!(ids(&plan), ["wave/1", "drain/n1", "wave/2", "drain/n2"]);
-    assert_eq!(needs(&plan, "wave/2"), "drain/n1?");
-    fixture.options.canary = true;
-    let plan = asked(&mut fixture, Action::Drain, &["n*"]);
-    assert_eq!(needs(&plan, "wave/2"), "drain/n1");
 }
 
 #[test]
@@ -162,12 +150,22 @@ fn what_was_taken_off_a_node_is_put_back_by_the_next_update_by_relabel_and_by_un
         ..Default::default()
     }));
     assert_eq!(told(&fixture), "drift; ; relabel/all/n1");
+    // Its node is Ready: it has come back, whatever its remediation came to.
+    let is_told = |fixture: &PlanFixture| {
+        let plan = fixture.plan();
+        let mut reasons = plan.changes.iter().flat_map(|change| &change.reasons);
+        reasons.any(|reason| reason.starts_with("its remediation failed: it never came back;"))
+    };
+    assert!(!is_told(&fixture));
+    cluster_node(&mut fixture, "n1").ready = false;
+    assert!(is_told(&fixture));
 }
 
 #[test]
 fn a_node_on_which_another_maintainer_is_at_work_is_not_taken_away() {
     let mut fixture = clustered(&["n1", "n2"]);
-    cluster_node(&mut fixture, "n1").maintenance = Some(Arc::from("MaintenanceInProgress"));
+    cluster_node(&mut fixture, "n1").maintenance =
+        Some(Arc::from("condition `MaintenanceInProgress`"));
     for action in [Action::Drain, Action::Redeploy, Action::Decommission] {
         fixture.request = Request::default();
         let plan = asked(&mut fixture, action, &["n1", "n2"]);
@@ -198,6 +196,19 @@ fn a_node_that_another_actor_cordoned_is_not_uncordoned() {
         block.reason.contains("was not cordoned by trueup"),
         "{block:?}"
     );
+}
+
+#[test]
+fn conditions_that_outlived_a_cordon_are_ended_by_an_uncordon() {
+    for (is_left, steps) in [(false, 0), (true, 1)] {
+        let mut fixture = clustered(&["n1"]);
+        cluster_node(&mut fixture, "n1").has_own_conditions = is_left;
+        let plan = asked(&mut fixture, Action::Uncordon, &["n1"]);
+        assert!(plan.changes[0].blocked.is_none());
+        let uncordons = plan.steps.iter();
+        let uncordons = uncordons.filter(|step| step.id.kind == StepKind::Uncordon);
+        assert_eq!(uncordons.count(), steps);
+    }
 }
 
 #[test]
@@ -572,6 +583,15 @@ fn a_machine_that_was_retired_by_hand_is_not_built_again() {
     let plan = fixture.plan();
     assert_eq!(why_blocked(&plan), Some("it is retired"));
     assert_eq!(work(&plan), "");
+}
+
+#[test]
+fn a_machine_that_was_retired_by_hand_takes_no_place_of_its_group_when_the_run_begins_either() {
+    let mut fixture = clustered(&["n1", "n2", "n3", "n4"]);
+    fixture.seen("n1").retired = Some(Arc::from("old fans"));
+    fixture.record("n1").retired = Some(Arc::from("by hand: old fans"));
+    let plan = asked(&mut fixture, Action::Teardown, &["n1", "n2"]);
+    assert_eq!(needs(&plan, "drain/n1"), needs(&plan, "drain/n2"));
 }
 
 #[test]

@@ -303,6 +303,15 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
             "relabel; ; relabel/all/n record/n",
         ),
         (
+            "labels and rack, in two groups",
+            |w| {
+                w.edit("n", Section::Labels);
+                w.edit("n", Section::Inventory);
+                w.guards.groups.push(group("again", &[], named(&["n"])));
+            },
+            "relabel; ; relabel/all/n relabel/again/n record/n",
+        ),
+        (
             "labels that the cluster has already",
             |w| {
                 w.edit("n", Section::Labels);
@@ -488,7 +497,23 @@ fn each_change_has_the_steps_of_its_kind_and_waits_for_its_flag() {
                 w.bare("n");
                 w.see("n", ProvisionState::Deploying);
             },
+            "create; never; ",
+        ),
+        (
+            "being deployed, in maintenance",
+            |w| {
+                w.bare("n");
+                w.see("n", ProvisionState::Deploying);
+                w.seen("n").maintenance = Some(Arc::from("fan"));
+            },
             "create; shown; ",
+        ),
+        (
+            "being torn down by another client",
+            |w| {
+                w.see("n", ProvisionState::Deleting);
+            },
+            "redeploy; never; ",
         ),
         (
             "fenced",
@@ -698,59 +723,6 @@ fn nodes_that_no_group_selects_are_named_and_left_alone_but_for_labels_and_power
 }
 
 #[test]
-fn words_name_nodes_and_with_a_prefix_groups_racks_and_tags_and_those_that_name_nothing_are_errors()
-{
-    let mut fixture = PlanFixture::settled(&["a1", "a2", "b1", "b2"]);
-    for name in ["a1", "a2", "b1", "b2"] {
-        fixture.edit(name, Section::Labels);
-    }
-    fixture.designed("b1").rack = Some(Arc::from("rack1"));
-    fixture.designed("b2").tags = Arc::new([Arc::from("gpu")].into());
-    fixture.guards.groups = vec![group("g", &[], Vec::new()), group("h", &[], named(&["a2"]))];
-    let table: &[(&[&str], &[&str], &str)] = &[
-        (&["a1"], &[], "a1"),
-        (&["a*"], &[], "a1 a2"),
-        (&["rack:rack1", "tag:gpu"], &[], "b1 b2"),
-        (&["group:h"], &[], "a2"),
-        (&["group:g"], &["b?"], "a1 a2"),
-        (&[], &["a1", "a*"], "b1 b2"),
-    ];
-    for (targets, excludes, expected) in table {
-        fixture.options.targets = these(targets);
-        fixture.options.excludes = these(excludes);
-        let plan = fixture.plan();
-        let carried = plan.changes.iter().filter(|change| !change.excluded);
-        let carried: Vec<_> = carried.map(|change| change.node.as_str()).collect();
-        assert_eq!(carried.join(" "), *expected, "{targets:?} {excludes:?}");
-        assert!(plan.is_partial());
-    }
-    let wrong: &[(&[&str], &str)] = &[
-        (
-            &["rack:rack2"],
-            "`--target`: unknown rack `rack2`; did you mean `rack1`?",
-        ),
-        (
-            &["gpu"],
-            "`--target`: unknown node `gpu`; for more than a node, pass `tag:gpu`",
-        ),
-        (&["z*"], "`--target`: no node matches `z*`"),
-    ];
-    fixture.options.excludes.clear();
-    for (targets, expected) in wrong {
-        fixture.options.targets = these(targets);
-        assert_eq!(fixture.try_plan().unwrap_err().to_string(), *expected);
-    }
-    fixture.options.targets.clear();
-    fixture.options.adopt.nodes = these(&["gqu"]);
-    let error = fixture.try_plan().unwrap_err().to_string();
-    assert_eq!(error, "`--adopt`: unknown node `gqu`");
-    // A saved plan names the machines that a tag stood for.
-    fixture.options.adopt.nodes = these(&["tag:gpu", "a*"]);
-    let plan = fixture.plan();
-    assert_eq!(plan.options.adopt.nodes, these(&["a*", "b2"]));
-}
-
-#[test]
 fn what_is_adopted_counts_as_deployed_and_else_as_its_record_says() {
     let table: &[(&str, Edit, Standing)] = &[
         ("allowed", |w| w.options.adopt = all(), Standing::Deployed),
@@ -777,4 +749,23 @@ fn what_is_adopted_counts_as_deployed_and_else_as_its_record_says() {
         assert_eq!(change.kind, ChangeKind::Adopt, "{name}");
         assert_eq!(change.counts_as, *expected, "{name}");
     }
+}
+
+#[test]
+fn a_retired_machine_that_differs_from_its_design_is_told_of() {
+    let told = |edited: bool, retired: bool| {
+        let mut site = PlanFixture::settled(&["n", "m"]);
+        if edited {
+            site.edit("n", Section::OperatingSystem);
+        }
+        if retired {
+            site.record("n").retired = Some(Arc::from("by hand: old"));
+            site.seen("n").retired = Some(Arc::from("by hand: old"));
+        }
+        let plan = site.plan();
+        let mut warnings = plan.warnings.iter();
+        warnings.any(|text| text.ends_with("though they differ from their design: n"))
+    };
+    assert!(told(true, true));
+    assert!(!told(false, true) && !told(true, false));
 }

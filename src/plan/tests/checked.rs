@@ -265,6 +265,10 @@ const BROKEN: &[(&str, Breaks)] = &[
     ("check-observed-ids", |site, _| {
         site.seen("c1").cluster = in_cluster("old")
     }),
+    ("check-soak-owed", |site, _| {
+        site.guards.policy.soak.seconds = 60;
+        site.record("w8").soaking = Some(RunId::from("run-0"));
+    }),
     ("check-renamed", |_, plan| {
         of(plan, "record/w5").id.kind = StepKind::Rename
     }),

@@ -147,6 +147,7 @@ fn everything() -> Parameters {
             seconds: 60,
             namespaces: Vec::new(),
             nodes: Vec::new(),
+            joined: Vec::new(),
             etcd: BTreeMap::new(),
         })),
         settings: vec![HardwareSetting {

@@ -3,9 +3,11 @@
 use super::*;
 use crate::design::Share;
 use crate::design::{ClusterName, EtcdCluster, EtcdMember, fixture};
+use crate::lifecycle::ProvisionState;
 use crate::observed::{
     ClusterFacts, EtcdAnswer, EtcdMemberSeen, EtcdSeen, LocalData, NodePods, PodName,
 };
+use crate::plan::{Action, FactName};
 use crate::step::{OnDrainTimeout, StepKind};
 use proptest::prelude::*;
 
@@ -92,14 +94,14 @@ pub(super) fn with_etcd(fixture: &mut PlanFixture, members: &[&str], dead: &[&st
     observations.etcd.insert(name, seen);
 }
 
-fn redeploy(fixture: &mut PlanFixture, names: &[&str]) {
+pub(super) fn redeploy(fixture: &mut PlanFixture, names: &[&str]) {
     for name in names {
         fixture.edit(name, Section::OperatingSystem);
     }
     fixture.options.allow_redeploy = all();
 }
 
-fn blocked(plan: &Plan) -> Vec<String> {
+pub(super) fn blocked(plan: &Plan) -> Vec<String> {
     let blocked = plan.changes.iter().filter_map(|change| {
         let block = change.blocked.as_ref()?;
         let flag = block.flag.as_deref().unwrap_or("never");
@@ -354,26 +356,6 @@ fn a_node_that_is_not_in_the_cluster_has_nothing_to_leave_and_the_plan_says_so()
 }
 
 #[test]
-fn machines_that_are_down_take_places_of_the_limit() {
-    let mut fixture = clustered(&["n1", "n2", "n3"]);
-    fixture.options.max_unavailable = Some(Share::Machines(1));
-    redeploy(&mut fixture, &["n1", "n2"]);
-    if let Fact::Known(Some(node)) = &mut fixture.seen("n3").cluster {
-        node.ready = false;
-    }
-    let reason = "at most 1 machine may be unavailable, and n3 is not Ready [--max-unavailable 2]";
-    assert_eq!(
-        blocked(&fixture.plan()),
-        [format!("n1: {reason}"), format!("n2: {reason}")]
-    );
-    // A member that is down itself is repaired by its redeploy, and goes first.
-    redeploy(&mut fixture, &["n3"]);
-    let plan = fixture.plan();
-    assert_eq!(blocked(&plan), [""; 0]);
-    assert_eq!(needs(&plan, "drain/all/n3"), "wave/all/1");
-}
-
-#[test]
 fn a_machine_that_is_gone_is_not_waited_for() {
     let mut fixture = clustered(&["n1", "n2", "n3"]);
     with_etcd(&mut fixture, &["n1", "n2", "n3"], &["n1"]);
@@ -445,6 +427,45 @@ fn a_drain_relies_on_what_its_teardown_does_and_on_whose_data_it_loses() {
             "provision Equal \"active\"",
             "retired Equal null",
         ]
+    );
+}
+
+/// A cluster of three by the design, of which one is a member.
+fn one_of_three() -> PlanFixture {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    with_etcd(&mut fixture, &["n1"], &[]);
+    let seen = fixture.observations.as_ref().unwrap().etcd.clone();
+    with_etcd(&mut fixture, &["n1", "n2", "n3"], &[]);
+    fixture.observations.as_mut().unwrap().etcd = seen;
+    fixture.guards.etcd_clusters[0].minimum_healthy = 1;
+    fixture
+}
+
+#[test]
+fn machines_that_were_never_deployed_are_switched_off_though_a_majority_of_the_design_goes() {
+    let mut fixture = one_of_three();
+    for name in ["n2", "n3"] {
+        fixture.see(name, ProvisionState::Available);
+        fixture.records.remove(name);
+    }
+    let plan = super::asked::asked(&mut fixture, Action::PowerOff, &["n2", "n3"]);
+    assert!(
+        ids(&plan).contains(&"power-off/n3".to_owned()),
+        "{:?}",
+        ids(&plan)
+    );
+}
+
+#[test]
+fn machines_whose_members_have_left_are_taken_away_though_a_majority_of_the_design_goes() {
+    let mut fixture = one_of_three();
+    let plan = super::asked::asked(&mut fixture, Action::Teardown, &["n2", "n3"]);
+    let relied_on = plan.relies_on.iter().map(|each| each.what.fact);
+    assert!(relied_on.into_iter().any(|fact| fact == FactName::Voters));
+    assert!(
+        ids(&plan).contains(&"check-etcd/n3".to_owned()),
+        "{:?}",
+        ids(&plan)
     );
 }
 

@@ -17,10 +17,13 @@ mod renamed;
 mod rungs;
 pub(crate) mod saved;
 mod service;
+mod soak;
 mod stale;
 mod tightened;
+mod unavailable;
 mod unblock;
 mod walk;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -196,20 +199,24 @@ impl PlanFixture {
         [(Arc::from(REVISION), old)].into()
     }
 
-    /// The findings of the checker in a plan that is made of this.
+    /// The findings of the checker in a plan that is made of this, and in the run of it that begins.
     fn checked(&self, plan: &Plan) -> Vec<String> {
         let (applied, guarded) = (self.applied(), self.guarded());
-        let inputs = check::Inputs {
-            site: Some(&guarded),
-            has_begun: false,
-            world: Some(check::World {
-                applied: &applied,
-                records: &self.records,
-                observations: self.observations.as_ref(),
-            }),
+        let world = check::World {
+            applied: &applied,
+            records: &self.records,
+            observations: self.observations.as_ref(),
         };
-        let findings = check::plan(plan, &inputs);
-        findings.iter().map(ToString::to_string).collect()
+        let made = [(false, Some(world)), (true, None)];
+        let findings = made.into_iter().flat_map(|(has_begun, world)| {
+            let inputs = check::Inputs {
+                site: Some(&guarded),
+                world,
+                has_begun,
+            };
+            check::plan(plan, &inputs)
+        });
+        findings.map(|found| found.to_string()).collect()
     }
 
     fn try_plan(&self) -> Result<Plan, Error> {

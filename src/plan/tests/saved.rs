@@ -196,6 +196,14 @@ fn full_guards() -> crate::plan::PlanGuards {
             reached: 2,
             most: 1,
         }],
+        places: vec![crate::guard::PlaceLimit {
+            of: Arc::from("of rack `r1`"),
+            most: 2,
+            places: 1,
+            is_given: true,
+            nodes: vec![NodeName::from("n1"), NodeName::from("n2")],
+            down: vec![NodeName::from("n1")],
+        }],
         values: [(Arc::from("max_failures"), serde_json::json!(2))].into(),
     }
 }

@@ -3,6 +3,7 @@
 use super::leaving::{clustered, with_etcd};
 use super::*;
 use crate::design::{DisruptionPolicy, Rung, Share};
+use crate::lifecycle::PowerState;
 use crate::observed::{Capability, FixedValue, LocalData, NodePods, PartDrift};
 use crate::step::StepKind;
 
@@ -199,6 +200,21 @@ fn a_deploy_tells_that_it_leaves_firmware_to_the_next_plan() {
         // The run that carries it out tells what it left.
         assert_eq!(plan.left_differing().len(), usize::from(differs));
     }
+}
+
+#[test]
+fn a_machine_that_is_off_is_switched_on_and_told_to_need_its_service() {
+    let mut site = differing();
+    allowed(&mut site);
+    site.seen("n").power = Fact::Known(PowerState::Off);
+    let plan = site.plan();
+    assert_eq!(
+        (plan.changes[0].kind, kinds(&plan, "n").contains("service")),
+        (ChangeKind::Drift, false)
+    );
+    let mut reasons = plan.changes[0].reasons.iter();
+    assert!(reasons.any(|each| each.contains("the next plan sets bios.Turbo, by a service")));
+    assert_eq!(plan.left_differing().len(), 1);
 }
 
 #[test]

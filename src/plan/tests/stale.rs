@@ -58,7 +58,7 @@ fn each_reason_to_refuse_a_plan_is_told_by_itself() {
                 let record = deployed(&node("n"));
                 w.records.insert(NodeName::from("n"), record);
             },
-            "the records of nodes that the plan touches have changed since it was made, last by run run-1: n",
+            "the records of nodes that the plan relies on have changed since it was made, last by run run-1: n",
         ),
         (
             |w| {
@@ -147,5 +147,21 @@ fn a_plan_that_is_made_now_is_held_to_what_the_reviewed_one_relied_on() {
     assert!(
         reasons.len() == 1 && reasons[0].starts_with("`maintenance` of `node/n` was null"),
         "{reasons:#?}"
+    );
+}
+
+#[test]
+fn a_soak_that_is_owed_since_names_its_machine_and_its_run() {
+    let mut fixture = PlanFixture::settled(&["m", "n"]);
+    fixture.edit("n", Section::Labels);
+    let plan = fixture.plan();
+    let record = fixture.record("m");
+    record.run = RunId::from("run-2");
+    record.soaking = Some(RunId::from("run-2"));
+    assert_eq!(
+        reasons(&plan, &fixture, "2030-06-01"),
+        [
+            "the records of nodes that the plan relies on have changed since it was made, last by run run-2: m"
+        ]
     );
 }

@@ -170,6 +170,19 @@ fn step(out: &mut dyn Write, step: &StepExplanation, palette: Palette) -> fmt::R
     if let Some(timing) = &step.timing {
         time(out, timing, palette)?;
     }
+    if let [first, rest @ ..] = &step.watches[..] {
+        let (shown, more) = rest.split_at(rest.len().min(MOST_CAUSES));
+        let shown: String = shown.iter().map(|node| format!(", {node}")).collect();
+        let more = match more.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        writeln!(
+            out,
+            "      watches {}",
+            Visible(&format!("{first}{shown}{more}"))
+        )?;
+    }
     if !step.causes.is_empty() {
         writeln!(out, "      {}", intro(step))?;
         causes(out, &step.causes, palette)?;

@@ -47,7 +47,9 @@ pub(super) fn lines(plan: &Plan, full: bool) -> Vec<String> {
 
 /// Whether a drain waits for a budget, or loses something for good.
 fn is_grave(node: &NodeForecast) -> bool {
-    !(node.blocked.is_empty() && node.uncontrolled.is_empty() && node.local_data.is_empty())
+    let is_light = node.blocked.is_empty() && node.uncontrolled.is_empty();
+    let is_by_rule = !(node.skipped.is_empty() && node.awaited.is_empty());
+    !is_light || is_by_rule || !node.local_data.is_empty()
 }
 
 /// The line for nodes without a line of their own.
@@ -107,10 +109,15 @@ fn node(node: &NodeForecast) -> String {
             listed(budget.pods.iter().map(|pod| visible(pod)))
         );
     }
-    if !node.uncontrolled.is_empty() {
-        let pods = node.uncontrolled.iter();
+    let rows = [
+        ("waited for until they complete", &node.awaited),
+        ("left where they are", &node.skipped),
+        ("not started again", &node.uncontrolled),
+    ];
+    for (what, pods) in rows.into_iter().filter(|(_, pods)| !pods.is_empty()) {
+        let pods = pods.iter();
         let pods = pods.map(|pod| format!("{}/{}", visible(&pod.namespace), visible(&pod.name)));
-        let _ = write!(text, "; not started again: {}", listed(pods));
+        let _ = write!(text, "; {what}: {}", listed(pods));
     }
     for data in &node.local_data {
         let _ = write!(

@@ -151,6 +151,10 @@ fn nothing(plan: &Plan) -> String {
     if let Some(run) = &plan.unfinished {
         return format!("Nothing is planned: run {} {}", run.run, run.state.words());
     }
+    if plan.repeats_soak() {
+        return "No machine is changed: a run waits for the soak that an earlier one owes"
+            .to_owned();
+    }
     let differing = plan.changes.iter();
     let differing = differing.filter(|change| change.shown_only).count();
     if differing > 0 && plan.changes.iter().all(Change::is_accepted) {

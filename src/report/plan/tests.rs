@@ -727,6 +727,8 @@ fn drains_that_wait_or_lose_something_come_before_those_that_only_take_long() {
         evicted: 2,
         blocked: Vec::new(),
         uncontrolled: Vec::new(),
+        skipped: Vec::new(),
+        awaited: Vec::new(),
         local_data: Vec::new(),
     };
     plan.forecast.nodes = (0..100).map(node).collect();
@@ -735,7 +737,15 @@ fn drains_that_wait_or_lose_something_come_before_those_that_only_take_long() {
         name: "alone".into(),
         uid: "u".into(),
     }];
+    plan.forecast.nodes[98].skipped = plan.forecast.nodes[99].uncontrolled.clone();
+    plan.forecast.nodes[97].awaited = plan.forecast.nodes[99].uncontrolled.clone();
     let text = as_text(&plan, false, false);
+    for line in [
+        "n098: evicts 2 pods; left where they are: default/alone",
+        "n097: evicts 2 pods; waited for until they complete: default/alone",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
     let at = |what: &str| text.find(what).unwrap_or(usize::MAX);
     assert!(
         at("n099: evicts 2 pods; not started again:") < at("n000: "),

@@ -1,8 +1,6 @@
 //! The words that all formats of a plan share.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use serde_json::Value;
@@ -376,15 +374,7 @@ fn capitalized(text: &str) -> String {
 /// The flags under which a plan was made, those that narrow it and those that allow.
 pub(super) fn flags(plan: &Plan) -> Option<String> {
     let options = &plan.options;
-    let named = |flag, patterns: &BTreeSet<Arc<str>>| {
-        let flags = patterns
-            .iter()
-            .map(move |pattern| format!("{flag} {pattern}"));
-        flags.collect::<Vec<_>>()
-    };
-    let mut flags = named("--target", &options.targets);
-    flags.extend(named("--exclude", &options.excludes));
-    flags.extend(options.canary.then(|| "--canary".to_owned()));
+    let mut flags = options.narrowing();
     flags.extend(plan.allowances());
     let mut parts = vec![flags.join(" ")];
     if let Some(Value::Object(rungs)) = plan.guards.values.get("disruption") {

@@ -12,7 +12,7 @@ use crate::plan::Standing;
 use crate::record::{Counts, Outcome};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, Visible, counted};
-use crate::run::{GroupResult, NodeResult, RunReport, Undrained};
+use crate::run::{Completion, GroupResult, NodeResult, RunReport, Undrained};
 
 /// Groups that have a row each; of more, those that did not succeed do, and the others are counted.
 const FEW_GROUPS: usize = 20;
@@ -89,6 +89,10 @@ pub fn report(
             palette.paint(Role::Warning, "pods left:"),
             Visible(&undrained_words(undrained, full))
         )?;
+    }
+    for line in &report.undelivered {
+        let word = palette.paint(Role::Warning, "not told:");
+        writeln!(out, "{word} {}", Visible(line))?;
     }
     for next in &report.next {
         writeln!(
@@ -283,7 +287,7 @@ fn node_row(node: &NodeResult) -> Vec<Cell> {
         Cell::new(node.node.as_str()),
         standing(node),
         Cell::or_none(node.step()),
-        Cell::new(milliseconds(node.duration_ms)),
+        Cell::or_none(node.begun.then(|| milliseconds(node.duration_ms))),
         Cell::or_none(node.reason()),
     ]
 }
@@ -297,7 +301,12 @@ pub(super) fn standing(node: &NodeResult) -> Cell {
         }
         Standing::NotStarted | Standing::Prepared | Standing::Deployed => Role::Success,
     };
-    Cell::in_role(role, standing_words(node.standing))
+    let words = match (node.standing, node.completion()) {
+        (Standing::Deployed, Completion::NotStarted) => "deployed before",
+        (Standing::Deployed, Completion::HalfDone) => "deployed, half-done",
+        (standing, _) => standing_words(standing),
+    };
+    Cell::in_role(role, words)
 }
 
 fn standing_words(standing: Standing) -> &'static str {

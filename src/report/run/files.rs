@@ -84,6 +84,9 @@ pub fn report_markdown(out: &mut dyn Write, report: &RunReport) -> fmt::Result {
     if all > MOST_NODES {
         writeln!(out, "- and {} more", all - MOST_NODES)?;
     }
+    for line in &report.undelivered {
+        writeln!(out, "\n**Not told:** {}", markdown_text(line))?;
+    }
     for next in &report.next {
         writeln!(out, "\nNext: {}", markdown_text(next))?;
     }

@@ -27,6 +27,9 @@ pub struct StatusRow<'a> {
     pub observed: Option<&'a ObservedNode>,
     /// The differences, one phrase each; empty where it is as designed.
     pub differs: Vec<Arc<str>>,
+    /// Whether the next update has the soak first that its last wave owes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub owes_soak: bool,
 }
 
 /// The differences of a node, one phrase each: drift in words, edits by their field.
@@ -88,22 +91,48 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
         .filter(|row| !row.designed || !row.differs.is_empty())
         .count();
     let unproven = Unproven::of(rows.iter().filter_map(|row| row.record));
-    let unproven: String = unproven.words().map(|words| format!(", {words}")).collect();
-    writeln!(
-        out,
-        "{}, {}{}",
-        counted(rows.len(), "node", "nodes"),
-        match differing {
-            0 if unseen > 0 => "no difference observed".to_owned(),
-            0 if unproven.is_empty() => "all as designed".to_owned(),
-            0 => "none known to differ".to_owned(),
-            _ => counted(differing, "differs", "differ"),
-        } + &unproven,
-        match unseen {
-            0 => String::new(),
-            _ => format!(", {unseen} could not be observed"),
-        }
-    )
+    let unproven: Vec<String> = unproven.words().collect();
+    let (left_out, count) = left_out(rows);
+    let as_designed = match differing {
+        0 if unseen > 0 => Some("no difference observed".to_owned()),
+        0 if !unproven.is_empty() => Some("none known to differ".to_owned()),
+        0 if count == 0 => Some("all as designed".to_owned()),
+        0 if count < rows.len() => Some("the others as designed".to_owned()),
+        0 => None,
+        _ => Some(counted(differing, "differs", "differ")),
+    };
+    let owing = rows.iter().filter(|row| row.owes_soak).count();
+    let owing = (owing > 0).then(|| counted(owing, "owes a soak", "owe a soak"));
+    let unseen = (unseen > 0).then(|| format!("{unseen} could not be observed"));
+    let parts = [counted(rows.len(), "node", "nodes")].into_iter();
+    let parts = parts.chain(left_out).chain(as_designed).chain(unproven);
+    let parts: Vec<String> = parts.chain(owing).chain(unseen).collect();
+    writeln!(out, "{}", parts.join(", "))
+}
+
+/// How many machines are left as they are, in words and as a number, since they are retired or in maintenance, and differ in nothing
+/// else that is known.
+fn left_out(rows: &[StatusRow<'_>]) -> (Vec<String>, usize) {
+    let rows = rows.iter();
+    let rows = rows.filter(|row| row.designed && row.differs.is_empty());
+    let (retired, others): (Vec<_>, Vec<_>) = rows.partition(|row| retired(row).is_some());
+    let kept = others.into_iter().filter(|row| maintenance(row).is_some());
+    let counts = [(retired.len(), "retired"), (kept.count(), "in maintenance")];
+    let words = counts.iter().filter(|(count, _)| *count > 0);
+    let words = words.map(|(count, word)| format!("{count} {word}"));
+    (words.collect(), counts.iter().map(|(count, _)| count).sum())
+}
+
+/// Why a machine is retired, as observed or recorded.
+fn retired<'a>(row: &'a StatusRow<'_>) -> Option<&'a str> {
+    let observed = row.observed.and_then(|node| node.retired.as_deref());
+    observed.or_else(|| row.record.and_then(|record| record.retired.as_deref()))
+}
+
+/// Why a machine is in maintenance, as observed or recorded.
+fn maintenance<'a>(row: &'a StatusRow<'_>) -> Option<&'a str> {
+    let observed = row.observed.and_then(|node| node.maintenance.as_deref());
+    observed.or_else(|| row.record.and_then(|record| record.maintenance.as_deref()))
 }
 
 /// Why a machine, or its node, could not be observed.
@@ -130,6 +159,11 @@ fn notes(row: &StatusRow<'_>) -> Cell {
     {
         notes.push("has not joined its clusters yet".to_owned());
     }
+    if row.owes_soak
+        && let Some(run) = record.and_then(|record| record.soaking.as_ref())
+    {
+        notes.push(format!("owes the soak of run {run}"));
+    }
     let assumed = record.map_or(&[][..], NodeRecord::assumed);
     if !assumed.is_empty() {
         let sections: Vec<&str> = assumed.iter().map(|section| section.as_str()).collect();
@@ -138,15 +172,11 @@ fn notes(row: &StatusRow<'_>) -> Cell {
     if let Some(source) = observed.and_then(|node| node.boots_from.as_deref()) {
         notes.push(format!("will boot from {source}"));
     }
-    let retired = observed.and_then(|node| node.retired.as_deref());
-    let retired = retired.or_else(|| record.and_then(|record| record.retired.as_deref()));
-    let kept = observed.and_then(|node| node.maintenance.as_deref());
-    let kept = kept.or_else(|| record.and_then(|record| record.maintenance.as_deref()));
     let error = record.and_then(|record| record.last_error.as_deref());
     for (word, before, reason) in [
         ("", "not observed: ", unseen(row)),
-        ("retired", "retired: ", retired),
-        ("maintenance", "maintenance: ", kept),
+        ("retired", "retired: ", retired(row)),
+        ("maintenance", "maintenance: ", maintenance(row)),
         ("", "", error),
     ] {
         // The plan may have said it, and one may be the reason of another.

@@ -75,6 +75,7 @@ fn ending() -> RunReport {
         tag: Some("site-action-success/x/01J".into()),
         halted: None,
         undecided: Vec::new(),
+        undelivered: Vec::new(),
         next: vec!["check n2, then plan again".into()],
         duration_ms: 754_000,
     }
@@ -130,7 +131,9 @@ fn events() -> Vec<RunEvent> {
         EventKind::Warning {
             message: "the lock is old".into(),
         },
-        EventKind::RunFinished { report: ending() },
+        EventKind::RunFinished {
+            report: Box::new(ending()),
+        },
     ];
     kinds
         .into_iter()
@@ -449,6 +452,7 @@ fn status_shows_each_node_from_all_sides() {
             0 => vec!["is off".into()],
             _ => Vec::new(),
         },
+        owes_soak: false,
     };
     let rows = [row(0), row(1), row(2)];
     let mut out = String::new();
@@ -490,6 +494,37 @@ fn status_shows_each_node_from_all_sides() {
         status(&mut line, &[row], Palette::Plain).unwrap();
         assert!(line.contains(&format!(" {notes}\n")), "{line}");
     }
+    let mut soaking = NodeRecord::blank("n1".into(), "01J".into());
+    soaking.soaking = Some("01K".into());
+    let owing = StatusRow {
+        observed: None,
+        record: Some(&soaking),
+        differs: Vec::new(),
+        owes_soak: true,
+        ..row(0)
+    };
+    let mut line = String::new();
+    status(&mut line, &[owing], Palette::Plain).unwrap();
+    assert!(line.contains(" owes the soak of run 01K\n"), "{line}");
+    assert!(
+        line.ends_with("1 node, all as designed, 1 owes a soak\n"),
+        "{line}"
+    );
+    let (mut retired, mut kept) = (soaking.clone(), soaking);
+    retired.retired = Some("old".into());
+    kept.maintenance = Some("fan".into());
+    let left_out = [&retired, &kept].map(|record| StatusRow {
+        observed: None,
+        record: Some(record),
+        differs: Vec::new(),
+        ..row(0)
+    });
+    let mut lines = String::new();
+    status(&mut lines, &left_out, Palette::Plain).unwrap();
+    assert!(
+        lines.ends_with("2 nodes, 1 retired, 1 in maintenance\n"),
+        "{lines}"
+    );
     let mut json = String::new();
     status_json(&mut json, &rows, &crate::plan::Approvals::default(), None).unwrap();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();

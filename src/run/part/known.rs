@@ -7,7 +7,7 @@ use super::refs::{Listed, PartRefs};
 use super::status::{PartState, PartStatus, progress};
 use crate::journal::Entry;
 use crate::plan::{Part, Parts};
-use crate::repository::{BlobId, CommitId};
+use crate::repository::{BlobId, CommitId, Holder};
 use crate::run::error::Error;
 
 /// A part, as it was observed last.
@@ -89,6 +89,12 @@ impl KnownParts {
             !has_ended(part) && after.all(has_ended)
         };
         parts.parts.iter().filter(is_ready).count()
+    }
+
+    /// Whether the workers of all parts are on the machine of `me`.
+    pub(in crate::run) fn are_all_on_host_of(&self, me: &Holder) -> bool {
+        let mut holders = self.0.values().map(|known| &known.status.holder);
+        holders.all(|holder| holder.is_on_host_of(me))
     }
 
     /// When parts were published lately.

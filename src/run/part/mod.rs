@@ -17,6 +17,7 @@ mod overview;
 mod pace;
 mod refs;
 mod session;
+mod shared_push;
 mod status;
 
 pub use abort::abort_run;

@@ -9,6 +9,7 @@ use super::known::{KnownPart, KnownParts};
 use super::pace::Pace;
 use super::refs::{PartRefs, is_moved};
 use super::session::{NewProgress, Others, Owned, PartSession};
+use super::shared_push::SharedPushes;
 use super::status::{PartState, PartStatus, progress};
 use crate::backend::Fence;
 use crate::design::RunId;
@@ -275,21 +276,22 @@ impl<'a, 'r> Opening<'a, 'r> {
             ..PartStatus::new((&run, &self.part.id), epoch, process.holder(&run), journal)
         };
         let unpublished = own.entries[own.published.min(own.entries.len())..].to_vec();
+        // Without a remote no host is asked too often.
+        let pushes_per_minute = match &process.site.connection {
+            Connection::Alone => 0,
+            _ => self.workers.pushes_per_minute,
+        };
+        let shared = (pushes_per_minute > 0).then(|| SharedPushes::of(process.site, &run));
         PartSession {
             process,
+            shared: shared.flatten(),
             run,
             part: self.part.id.clone(),
             store: self.store,
             base: self.records.tip,
             lock: self.lock.id,
             begun: self.lock.renewed,
-            pace: Pace {
-                // Without a remote no host is asked too often.
-                pushes_per_minute: match &process.site.connection {
-                    Connection::Alone => 0,
-                    _ => self.workers.pushes_per_minute,
-                },
-            },
+            pace: Pace { pushes_per_minute },
             lease: Lease::new(Fence::new(
                 process.time.lease_clock(),
                 Duration::MAX,

@@ -110,14 +110,16 @@ impl Pace {
         workers > 1 && counting(now, published).count() + 2 * workers > limit
     }
 
-    /// How many pushes a worker that publishes leaves to others and to refusals.
-    fn left_by_worker(self) -> usize {
-        if self.pushes_per_minute > 1 { 2 } else { 1 }
-    }
-
-    /// How many seconds a worker waits, `now`, before it publishes, given when the workers published.
-    pub(in crate::run) fn wait_of_worker(self, now: i64, published: &[i64]) -> u64 {
-        self.wait(now, published, self.left_by_worker())
+    /// How many seconds a worker waits, `now`, before it publishes, given when the workers published. Where workers of other hosts
+    /// may publish at the same time, it leaves one push to a refusal.
+    pub(in crate::run) fn wait_of_worker(
+        self,
+        now: i64,
+        published: &[i64],
+        of_one_host: bool,
+    ) -> u64 {
+        let leaves_one = !of_one_host && self.pushes_per_minute > 1;
+        self.wait(now, published, 1 + usize::from(leaves_one))
     }
 
     /// How many seconds a process waits, `now`, before it pushes so many times, given when the workers published.
@@ -135,9 +137,10 @@ impl Pace {
         u64::try_from(first + WINDOW - now).unwrap_or_default()
     }
 
-    /// The times that still count, with `now`.
-    pub(in crate::run) fn recent(self, now: i64, published: &[i64]) -> Vec<i64> {
-        counting(now, published).chain([now]).collect()
+    /// The times that still count, with `now` where it is pushed now.
+    pub(in crate::run) fn recent(self, now: i64, published: &[i64], is_pushed: bool) -> Vec<i64> {
+        let now_too = is_pushed.then_some(now);
+        counting(now, published).chain(now_too).collect()
     }
 }
 
@@ -220,11 +223,14 @@ mod tests {
         assert_eq!(FORGE.wait(100, &[50, 55, 60, 70, 80, 90, 95], 1), 17);
         // Three pushes wait until three of six are left; more than there may be, until none is.
         assert_eq!(FORGE.wait(100, &[70, 80, 90], 3), 0);
+        let wait = |of_one_host| FORGE.wait_of_worker(100, &[60, 70, 80, 90, 95], of_one_host);
+        assert_eq!((wait(true), wait(false)), (0, 22));
         assert_eq!(FORGE.wait(100, &[60, 70, 80, 90], 3), 22);
         assert_eq!(FORGE.wait(100, &[60, 70], 9), 32);
         // Another worker's clock may be wrong: what lies in the future does not count.
         assert_eq!(FORGE.wait(100, &[500; 9], 1), 0);
-        assert_eq!(FORGE.recent(100, &[30, 38, 50, 300]), [50, 100]);
+        assert_eq!(FORGE.recent(100, &[30, 38, 50, 300], true), [50, 100]);
+        assert_eq!(FORGE.recent(100, &[30, 38, 50, 300], false), [50]);
     }
 
     #[test]
@@ -240,7 +246,7 @@ mod tests {
     fn simulated_workers_push_five_times_in_any_minute_and_leave_one_to_a_refusal() {
         let mut published: Vec<i64> = Vec::new();
         for now in 0..600 {
-            if FORGE.wait_of_worker(now, &published) == 0 {
+            if FORGE.wait_of_worker(now, &published, false) == 0 {
                 published.push(now);
             }
             let last = published.iter().filter(|at| now - **at < WINDOW).count();

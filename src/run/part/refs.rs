@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::shared_push::{Answer, Leader, SharedPushes};
 use crate::design::RunId;
 use crate::diagnostic::chain;
 use crate::repository::{self, CommitId, PushOutcome, RefUpdate};
 use crate::run::error::{self, Error};
 use crate::run::site_repository::SiteRepository;
+use crate::run::time::Timekeeper;
 
 /// How often the parts are fetched that move at that instant.
 const TRIES: usize = 5;
@@ -38,6 +40,23 @@ pub(in crate::run) enum InTurn {
     Published,
     /// Another worker has pushed since the parts were listed: they have to be listed again.
     Missed,
+    /// It was left to another worker of this host, and may have been sent or not.
+    Unanswered {
+        /// Whether that worker had more time than a push takes.
+        is_late: bool,
+    },
+}
+
+/// How a part is published.
+#[derive(Clone, Copy)]
+pub(in crate::run) enum Way<'a> {
+    /// At once.
+    OutOfTurn,
+    /// Where no other worker has pushed since the parts were listed: so each push is made with all earlier ones known, and the
+    /// pace of all workers can be observed. The leader of its host takes along what the others there wait for.
+    InTurn(&'a Listed, Option<&'a Leader>),
+    /// By the leader of this host.
+    ByLeader(&'a SharedPushes, &'a dyn Timekeeper),
 }
 
 impl PartRefs<'_> {
@@ -161,11 +180,10 @@ impl PartRefs<'_> {
         seen: Option<CommitId>,
         new: CommitId,
     ) -> Result<(), Error> {
-        self.publish(part, seen, new, None).map(drop)
+        self.publish(part, seen, new, Way::OutOfTurn).map(drop)
     }
 
-    /// The same, where no other worker has pushed since the parts were `listed`: so each push is made with all earlier ones
-    /// known, and the pace of all workers can be observed.
+    /// Publishes a part in some way, where its ref still has the value that was observed.
     ///
     /// # Errors
     ///
@@ -175,7 +193,7 @@ impl PartRefs<'_> {
         part: &str,
         seen: Option<CommitId>,
         new: CommitId,
-        listed: Option<&Listed>,
+        way: Way<'_>,
     ) -> Result<InTurn, Error> {
         let attempt = "publish the progress of the part";
         let folder = self.folder()?;
@@ -191,27 +209,59 @@ impl PartRefs<'_> {
                 .map(|()| InTurn::Published)
                 .map_err(self.failed(attempt));
         };
-        let turn = listed.map(|listed| update(PUSHES, listed.pushes));
-        let turn_name = turn.as_ref().map(|turn| turn.name.clone());
-        // First the one that may only be missed: a remote may take refs one by one.
-        let updates: Vec<RefUpdate> = turn.into_iter().chain([own]).collect();
-        match remote.push(&updates).map_err(self.failed(attempt))? {
-            PushOutcome::Published => Ok(InTurn::Published),
-            PushOutcome::LostRace { name, .. } if Some(&name) == turn_name.as_ref() => {
-                Ok(InTurn::Missed)
-            }
-            PushOutcome::LostRace {
+        let moved = |name, expected, found| Error::Repository {
+            attempt,
+            source: repository::Error::RefMoved {
                 name,
                 expected,
                 found,
-            } => Err(Error::Repository {
-                attempt,
-                source: repository::Error::RefMoved {
+            },
+        };
+        let (turn, mut waiting) = match way {
+            Way::OutOfTurn => (None, Vec::new()),
+            Way::InTurn(listed, leader) => {
+                let turn = update(PUSHES, listed.pushes);
+                let names = [turn.name.as_str(), &own.name];
+                let waiting = leader.map(|leader| leader.waiting(&folder, &names));
+                (Some(turn), waiting.unwrap_or_default())
+            }
+            Way::ByLeader(shared, time) => {
+                return match shared.ask(&own, time) {
+                    Answer::Published => Ok(InTurn::Published),
+                    Answer::Moved => Err(moved(own.name, own.old, None)),
+                    Answer::None => Ok(InTurn::Unanswered { is_late: false }),
+                    Answer::Late => Ok(InTurn::Unanswered { is_late: true }),
+                };
+            }
+        };
+        loop {
+            // First the one that may only be missed: a remote may take refs one by one.
+            let others = waiting.iter().map(|one| &one.update);
+            let updates: Vec<RefUpdate> =
+                turn.iter().chain([&own]).chain(others).cloned().collect();
+            let objects = waiting.iter().map(|one| one.objects.as_str());
+            match remote.with_objects_of(objects).push(&updates) {
+                Ok(PushOutcome::Published) => {
+                    waiting.into_iter().for_each(|one| one.answer(true));
+                    return Ok(InTurn::Published);
+                }
+                Ok(PushOutcome::LostRace { name, .. })
+                    if turn.as_ref().is_some_and(|turn| turn.name == name) =>
+                {
+                    return Ok(InTurn::Missed);
+                }
+                Ok(PushOutcome::LostRace {
                     name,
                     expected,
                     found,
+                }) => match waiting.iter().position(|one| one.update.name == name) {
+                    Some(at) => waiting.swap_remove(at).answer(false),
+                    None => return Err(moved(name, expected, found)),
                 },
-            }),
+                // What is refused of another worker must not stop this one.
+                Err(error) if waiting.is_empty() => return Err(self.failed(attempt)(error)),
+                Err(_) => waiting.clear(),
+            }
         }
     }
 
@@ -258,6 +308,9 @@ impl PartRefs<'_> {
 
     /// Removes what this clone has of the refs of the run, after its end. What stays is of no consequence.
     pub(in crate::run) fn forget(&self) {
+        if let Some(shared) = SharedPushes::of(self.site, self.run) {
+            shared.forget();
+        }
         let own = self.site.place.own_parts(self.run);
         for folder in [self.copies(), Ok(own)].into_iter().flatten() {
             let Ok(refs) = self.site.repository.refs(&folder) else {

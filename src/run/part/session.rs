@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::collect::in_order;
 use super::known::KnownParts;
 use super::pace::{PUSHES_OF_BEGIN, Pace};
-use super::refs::{InTurn, Listed, PartRefs, is_moved};
+use super::refs::{InTurn, Listed, PartRefs, Way, is_moved};
+use super::shared_push::{Lead, Leader, SharedPushes};
 use super::status::{PartState, PartStatus};
 use crate::design::RunId;
 use crate::diagnostic::chain;
@@ -31,6 +32,8 @@ const AFTER_FAILURE: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 6;
 /// How often a worker that other workers come before lists the parts again, before it publishes out of turn.
 const TURNS: u64 = 100;
+/// For how long a worker that leads its host waits for the others there that publish at the same time.
+const GATHERING: Duration = Duration::from_secs(2);
 
 /// A part of a run that this process carries out.
 pub struct PartSession<'a> {
@@ -45,6 +48,8 @@ pub struct PartSession<'a> {
     /// When the lock was left to the workers, in seconds since 1970.
     pub(super) begun: i64,
     pub(super) pace: Pace,
+    /// Where it meets other workers of this host; `None` where pushes are not counted.
+    pub(super) shared: Option<SharedPushes>,
     pub(super) parts: Arc<Parts>,
     pub(super) lease: Lease,
     pub(super) owned: Mutex<Owned>,
@@ -161,25 +166,44 @@ impl PartSession<'_> {
 
     /// Publishes the part in a state once that keeps all workers within their pace.
     pub(super) fn publish_in_turn(&self, state: PartState) -> Result<(), Error> {
+        let mut is_alone = false;
         for turn in 0..TURNS {
-            if self.pace.is_unlimited() {
+            if self.pace.is_unlimited() || self.process.time.is_stopped() {
                 break;
             }
-            let Some(listed) = self.turn(turn > 0)? else {
+            let shared = self.shared.as_ref().filter(|_| !is_alone);
+            let leader = match shared.map(|shared| (shared, shared.lead())) {
+                Some((shared, Lead::Another)) => {
+                    let by_leader = Way::ByLeader(shared, self.process.time);
+                    match self.publish(state, by_leader)? {
+                        InTurn::Published => return Ok(()),
+                        InTurn::Unanswered { is_late } => is_alone = is_late,
+                        InTurn::Missed => {}
+                    }
+                    continue;
+                }
+                Some((_, Lead::Own(leader))) => Some(leader),
+                Some((_, Lead::Nowhere)) | None => None,
+            };
+            let Some(listed) = self.turn(turn > 0, leader.as_ref())? else {
                 break;
             };
-            if self.publish(state, Some(&listed))? == InTurn::Published {
+            let in_turn = Way::InTurn(&listed, leader.as_ref());
+            if self.publish(state, in_turn)? == InTurn::Published {
                 return Ok(());
             }
         }
-        self.publish(state, None).map(drop)
+        self.publish(state, Way::OutOfTurn).map(drop)
     }
 
     /// Waits until a push keeps all workers within their pace; the parts as they are then. `None`: this process is to stop, and does not
     /// wait.
-    fn turn(&self, is_missed: bool) -> Result<Option<Listed>, Error> {
+    fn turn(&self, is_missed: bool, leader: Option<&Leader>) -> Result<Option<Listed>, Error> {
         let time = self.process.time;
         let mut is_spread = !is_missed && !self.is_crowded();
+        if leader.is_some() && !is_missed {
+            time.pause(GATHERING);
+        }
         loop {
             if time.is_stopped() {
                 return Ok(None);
@@ -208,13 +232,22 @@ impl PartSession<'_> {
 
     /// How many seconds a push has to wait.
     fn seconds_to_turn(&self) -> u64 {
-        let published = self.published();
+        let (now, published) = (self.process.time.seconds(), self.published());
         self.pace
-            .wait_of_worker(self.process.time.seconds(), &published)
+            .wait_of_worker(now, &published, self.is_of_one_host())
+    }
+
+    /// Whether all workers that have had parts are on this host, where one pushes at a time.
+    fn is_of_one_host(&self) -> bool {
+        let me = lock(&self.owned).status.holder.clone();
+        self.shared.is_some() && lock(&self.others).known.are_all_on_host_of(&me)
     }
 
     /// Whether other workers may publish at the same time: they have parts, or parts are ready for them.
     fn is_crowded(&self) -> bool {
+        if self.is_of_one_host() {
+            return false;
+        }
         let ready = lock(&self.others).known.ready(&self.parts);
         let published = self.published();
         let now = self.process.time.seconds();
@@ -230,12 +263,8 @@ impl PartSession<'_> {
         Duration::from_millis(hasher.finish() % longest.max(1))
     }
 
-    /// Publishes the part in a state, with what is new; where the parts were `listed` for that, only in turn.
-    pub(super) fn publish(
-        &self,
-        state: PartState,
-        listed: Option<&Listed>,
-    ) -> Result<InTurn, Error> {
+    /// Publishes the part in a state, with what is new.
+    pub(super) fn publish(&self, state: PartState, way: Way<'_>) -> Result<InTurn, Error> {
         let workers = lock(&self.others).known.running().max(1);
         let interval = self.pace.interval(workers);
         let bound = Pace::bound(interval);
@@ -255,11 +284,12 @@ impl PartSession<'_> {
         status.bound = bound.as_secs();
         status.journal.entries = journal;
         status.published.append(&mut owned.missed.clone());
-        status.published = self.pace.recent(seconds, &status.published);
+        let is_pushed = !matches!(way, Way::ByLeader(..));
+        status.published = self.pace.recent(seconds, &status.published, is_pushed);
         // What is published first may be what counts, whether its answer comes or not.
         self.lease.fence.narrow(bound);
         let asked = self.process.time.monotonic();
-        let sent = self.send(&mut owned, &status, (&entries, &events), listed);
+        let sent = self.send(&mut owned, &status, (&entries, &events), way);
         if let Ok((_, InTurn::Missed)) = sent {
             owned.missed.push(seconds);
         }
@@ -270,7 +300,8 @@ impl PartSession<'_> {
             owned.status = status;
             owned.failures = 0;
             owned.confirmed = asked;
-            owned.next = asked + interval;
+            // Workers that were published together are so again.
+            owned.next = self.process.time.monotonic() + interval;
             self.lease.fence.confirm_for(asked, bound);
         } else {
             let mut progress = lock(&self.progress);
@@ -286,7 +317,7 @@ impl PartSession<'_> {
         owned: &mut Owned,
         status: &PartStatus,
         news: (&[Entry], &[RunEvent]),
-        listed: Option<&Listed>,
+        way: Way<'_>,
     ) -> Result<(CommitId, InTurn), Error> {
         let repository = self.process.site.repository;
         let signature = self.process.signature();
@@ -296,7 +327,7 @@ impl PartSession<'_> {
             .write_shared(commit)
             .map_err(error::records("publish the part"))?;
         let refs = self.refs();
-        let publish = |seen| refs.publish(&self.part, seen, commit, listed);
+        let publish = |seen| refs.publish(&self.part, seen, commit, way);
         let mut moved = publish(owned.tip);
         for sent in owned.sent.iter().rev() {
             if !moved.as_ref().is_err_and(is_moved) {
@@ -384,7 +415,25 @@ impl PartSession<'_> {
             now.saturating_sub(owned.confirmed) > bound / 2
         };
         if is_late || self.pace.is_unlimited() {
-            return self.publish(PartState::Running, None).map(drop);
+            return self.publish(PartState::Running, Way::OutOfTurn).map(drop);
+        }
+        let time = self.process.time;
+        let mut leader = None;
+        if let Some(shared) = &self.shared {
+            match shared.lead() {
+                Lead::Own(own) => {
+                    leader = Some(own);
+                    time.pause(GATHERING);
+                }
+                Lead::Another => {
+                    let by_leader = Way::ByLeader(shared, time);
+                    if self.publish(PartState::Running, by_leader)? != InTurn::Published {
+                        lock(&self.owned).next = now + self.spread();
+                    }
+                    return Ok(());
+                }
+                Lead::Nowhere => {}
+            }
         }
         let listed = self.refs().list()?;
         self.take_in_listed(&listed);
@@ -392,7 +441,8 @@ impl PartSession<'_> {
             return Ok(());
         }
         let seconds = self.seconds_to_turn();
-        if seconds == 0 && self.publish(PartState::Running, Some(&listed))? == InTurn::Published {
+        let in_turn = Way::InTurn(&listed, leader.as_ref());
+        if seconds == 0 && self.publish(PartState::Running, in_turn)? == InTurn::Published {
             return Ok(());
         }
         lock(&self.owned).next = now + Duration::from_secs(seconds) + self.spread();
@@ -403,7 +453,7 @@ impl PartSession<'_> {
     fn lose(&self) {
         self.lease.lose(|| {
             format!(
-                "part `{}` of run {} is another process's now: this worker is fenced, and stops at once",
+                "another worker has taken part `{}` of run {}, or the run has ended: this worker is fenced, and stops at once",
                 self.part, self.run
             )
         });

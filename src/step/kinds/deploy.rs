@@ -56,6 +56,9 @@ pub fn build(
     put_digests(record, digests, revision);
     record.join = joins_after.map(|since| Join::Awaited { since });
     record.known = Some(Known::Applied);
+    // It is another system than the one that did not come back; what its node is owed stays so.
+    record.owed = record.owed().map(Box::new);
+    record.remediation = None;
 }
 
 /// How a machine is known that an operator holds for built: no part of its design was compared.

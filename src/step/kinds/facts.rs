@@ -171,7 +171,7 @@ pub struct RecordContext<'a> {
     pub revision: &'a Arc<str>,
     /// The digests of the design to be reached; `None` where the node left it.
     pub design: Option<&'a Digests>,
-    /// The change of the node is to relabel it, and nothing more.
+    /// Nothing but labels of the node differs, and its change is to relabel it.
     pub only_relabels: bool,
     /// The node was named by an action.
     pub is_operation: bool,
@@ -197,6 +197,8 @@ pub struct RecordContext<'a> {
     pub joins_after: Option<i64>,
     /// The plan lets pods be scheduled on its node again, once its machine is serviced.
     pub lifts_cordon: bool,
+    /// A soak of the plan watches the node.
+    pub soaks: bool,
     /// An operator decided that the step is done.
     pub decided: bool,
 }

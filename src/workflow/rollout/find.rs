@@ -60,6 +60,19 @@ fn documents(repository: &Repository, at: At) -> Result<Vec<(String, Entry)>, Fa
     Ok(named.collect())
 }
 
+/// Returns the names of the rollouts of the commit that is checked out.
+///
+/// # Errors
+///
+/// Git fails.
+pub fn rollout_names(repository: &Repository) -> Result<Vec<String>, Failure> {
+    let Some(head) = repository.head()? else {
+        return Ok(Vec::new());
+    };
+    let all = documents(repository, At::Commit(head))?;
+    Ok(all.into_iter().map(|(name, _)| name).collect())
+}
+
 /// Finds a rollout at a commit, and the sites of its phases there. Problems of its document are shown.
 ///
 /// # Errors

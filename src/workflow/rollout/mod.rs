@@ -18,7 +18,7 @@ use crate::rollout::{
 use crate::run::{Committer, Connection};
 use crate::workflow::{Checkout, Client, Failure, FailureKind};
 
-pub use find::{FoundRollout, check_rollout_name, find_rollout, rollout_problems};
+pub use find::{FoundRollout, check_rollout_name, find_rollout, rollout_names, rollout_problems};
 pub use state_ref::{ReadState, StateRef};
 
 /// How often a state is written anew that another caller has moved.

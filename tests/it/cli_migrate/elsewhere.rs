@@ -270,8 +270,11 @@ fn a_remote_that_went_back_is_noticed_by_the_tags_of_its_runs() {
     let newest = runs(&fixture).pop().unwrap();
     let fresh = || clone(&fixture, &origin);
     fresh().run(&["plan"]).with(0);
+    // The run was at work there, and its tag tells that it has ended.
+    let middle = origin.git(&["rev-parse", &format!("{OWN}~1")]);
     for lost in [
         &["update-ref", OWN, &before][..],
+        &["update-ref", OWN, &middle],
         &["update-ref", "-d", OWN],
     ] {
         let now = origin.git(&["rev-parse", OWN]);

@@ -292,7 +292,18 @@ fn a_site_whose_first_run_writes_to_the_branch_is_not_taken_for_a_new_one() {
     assert_eq!(content(&origin, OWN), BRANCH);
     let third = clone(&second, &origin);
     third.run(&["plan"]).with(1).saying("have moved to");
-    assert!(checks(&third, 1).contains("have moved to `refs/heads/trueup/edge/state`"));
+    // The cause is told once, also in a clone that has the marker, and takes nothing there for unpublished.
+    second
+        .checkout
+        .git(&["config", "--unset", "trueup.stateBranch"]);
+    for fixture in [&second, &third] {
+        let told = checks(fixture, 1);
+        let moved = told.matches("have moved to `refs/heads/trueup/edge/state`");
+        assert_eq!(moved.count(), 1, "{told}");
+        assert!(told.contains("skip  backends"), "{told}");
+        assert!(!told.contains("ended in this clone"), "{told}");
+    }
+    look_in_branch(&second);
     look_in_branch(&third);
     third.run(&["plan", "--detailed-exitcode"]).with(0);
     let there = "at `refs/heads/trueup/edge/state` of the remote";

@@ -122,6 +122,18 @@ fn the_worktree_is_where_git_has_it() {
     }
 }
 
+/// The repository of a checkout with more variables, by the system's git: with another one, git is asked for all settings.
+fn with_variables(checkout: &Checkout, more: &[(&str, &str)]) -> Repository {
+    let given = ["HOME", "XDG_CONFIG_HOME"].map(|name| (name, std::env::var_os(name)));
+    let given = given
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into(), value?)));
+    let mut given: Vec<(OsString, OsString)> = given.collect();
+    given.push(("PATH".into(), "/usr/bin:/bin".into()));
+    given.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
+    Repository::discover_with(checkout.path(), &|_| given.clone()).unwrap()
+}
+
 #[test]
 fn a_plain_repository_is_read_as_git_reads_it() {
     let checkout = Checkout::new();
@@ -130,16 +142,7 @@ fn a_plain_repository_is_read_as_git_reads_it() {
     let before = std::fs::read_to_string(&config).unwrap();
     let more = "[User]\n\tName = \"Ada # L\" ; here\n[gpg]\n\tformat = x\n\tformat = ssh\n[core]\n\tautocrlf\n";
     std::fs::write(&config, format!("{before}{more}")).unwrap();
-    let open = |more: &[(&str, &str)]| {
-        let given = ["HOME", "XDG_CONFIG_HOME"].map(|name| (name, std::env::var_os(name)));
-        let given = given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.into(), value?)));
-        let mut given: Vec<(OsString, OsString)> = given.collect();
-        given.push(("PATH".into(), "/usr/bin:/bin".into()));
-        given.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
-        Repository::discover_with(checkout.path(), &|_| given.clone()).unwrap()
-    };
+    let open = |more: &[_]| with_variables(&checkout, more);
     // The first is read without git, where git is the system's, and the second by it.
     let (plain, asked) = (open(&[]), open(&[("GIT_CONFIG_COUNT", "0")]));
     assert_eq!(plain.root(), asked.root());
@@ -161,15 +164,7 @@ fn a_plain_repository_is_read_as_git_reads_it() {
 #[test]
 fn a_setting_of_a_variable_counts_in_a_repository_that_has_nothing_special() {
     let checkout = Checkout::new();
-    let open = |more: &[(&str, &str)]| {
-        let given = ["HOME", "XDG_CONFIG_HOME", "PATH"].map(|name| (name, std::env::var_os(name)));
-        let given = given
-            .into_iter()
-            .filter_map(|(name, value)| Some((name.into(), value?)));
-        let mut given: Vec<(OsString, OsString)> = given.collect();
-        given.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
-        Repository::discover_with(checkout.path(), &|_| given.clone()).unwrap()
-    };
+    let open = |more: &[_]| with_variables(&checkout, more);
     let variables = [
         ("GIT_CONFIG_COUNT", "1"),
         ("GIT_CONFIG_KEY_0", "trueup.refPrefix"),

@@ -30,6 +30,7 @@ use crate::git::Checkout;
 
 /// An abort that cannot observe any machine.
 pub(crate) const SEES_NOTHING: Inspection<'static> = Inspection {
+    leave_cordoned: &|_| {},
     look: &|_| BTreeMap::new(),
     sum_up: &|plan, entries| sum_up(plan, entries).ok(),
 };
@@ -394,7 +395,7 @@ fn carry_out(
         fence: session.lease().fence(),
     };
     let finished = runtime.block_on(execute(work, &mut recorder)).unwrap();
-    session.finish_heard(recorder, &finished, &Noon.now(), 0)
+    session.finish_heard(recorder, &finished, &Noon.now(), 0, |_| ())
 }
 
 /// A whole run.

@@ -234,7 +234,7 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
     let noon = Arc::from("2027-01-15T12:00:00.000Z");
     let error = begun
         .session
-        .finish_heard(recorder, &finished, &noon, 0)
+        .finish_heard(recorder, &finished, &noon, 0, |_| ())
         .unwrap_err();
     assert!(
         error

@@ -210,6 +210,11 @@ fn frames_of(stage: &Stage) -> usize {
 /// Whether everybody can see the end of the last run, and can begin another.
 fn check_end(stage: &mut Stage, trip: &Trip) {
     let hub = stage.hub.clone().unwrap();
+    // A tag that was refused is published by the next command, which notes that.
+    let site = stage.site();
+    let noted = look_out(Process::new(&site, &actor(), &stage.clock));
+    noted.unwrap_or_else(|error| panic!("{trip:?}: {}", chain(&error)));
+    drop(site);
     let (state, records) = stage.records();
     let report = stage.last_report();
     if report.outcome == Ended::Succeeded {

@@ -474,6 +474,12 @@ impl Stage {
         }
     }
 
+    /// The machines and clusters of a plan.
+    fn chosen(&self, planned: &Planned) -> Arc<Backends> {
+        let context = backend::BackendContext::trusting(self.machines(), Arc::new(NoSecrets));
+        backend::choose(&planned.guarded, &context).unwrap()
+    }
+
     /// Has a plan carried out by `carry`; `None`: the process died.
     fn carried<T>(
         &self,
@@ -501,11 +507,7 @@ impl Stage {
             plan: &planned.plan,
             guarded: &planned.guarded,
             applied: &planned.applied,
-            backends: &|| {
-                let context =
-                    backend::BackendContext::trusting(self.machines(), Arc::new(NoSecrets));
-                backend::choose(&planned.guarded, &context).unwrap()
-            },
+            backends: &|| self.chosen(planned),
             refused: &BTreeMap::new(),
             renewed: &BTreeMap::new(),
             limits: RunLimits::default(),

@@ -27,6 +27,8 @@ struct Model<'a> {
     status: BTreeMap<&'a NodeName, Standing>,
     failed_now: BTreeSet<&'a NodeName>,
     touched: BTreeSet<&'a NodeName>,
+    /// Nodes that were not taken out of service, for want of a place.
+    kept: BTreeSet<&'a NodeName>,
 }
 
 /// How the groups of a plan end, and the nodes in them.
@@ -49,6 +51,7 @@ pub(super) fn model<'a>(
         status: BTreeMap::new(),
         failed_now: BTreeSet::new(),
         touched: BTreeSet::new(),
+        kept: BTreeSet::new(),
         redeployed,
         waves,
     };
@@ -147,9 +150,15 @@ impl<'a> Model<'a> {
             .iter()
             .filter_map(|node| self.waves.get(&(&group.name, node)).copied());
         let waves: BTreeSet<u32> = waves.collect();
-        let count = waves.len().max(1);
-        let waves: Vec<Option<u32>> = waves.into_iter().map(Some).chain([None]).collect();
-        (0..count).all(|number| self.wave(group, number, waves[number]))
+        let mut waves: Vec<Option<u32>> = waves.into_iter().map(Some).collect();
+        // What is created goes with the first wave, or before it, where some of that takes places until it is back.
+        let gates = self.plan.steps.iter().filter(|step| {
+            step.id.kind == StepKind::GatePrepared && step.id.group.as_ref() == Some(&group.name)
+        });
+        if waves.is_empty() || gates.count() > waves.len() {
+            waves.insert(0, None);
+        }
+        (0..waves.len()).all(|number| self.wave(group, number, waves[number]))
             && self.passes(group, &[Standing::Deployed])
     }
 
@@ -182,6 +191,18 @@ impl<'a> Model<'a> {
         let mut of_wave = group.nodes.iter().filter(is_of_wave);
         let is_done = of_wave.all(|node| self.touched.contains(node));
         let starts = starts && (is_done || self.is_back_before(group, wave));
+        let up: Vec<&NodeName> = group
+            .nodes
+            .iter()
+            .filter(is_of_wave)
+            .filter(|node| !self.touched.contains(node) && !self.is_out(node))
+            .collect();
+        let kept: Vec<&NodeName> = up
+            .iter()
+            .copied()
+            .filter(|node| !self.has_place(node, &up))
+            .collect();
+        let starts = starts && (up.is_empty() || kept.len() < up.len());
         if number > 0 && !starts {
             return false;
         }
@@ -197,6 +218,12 @@ impl<'a> Model<'a> {
             .collect();
         for node in &nodes {
             if self.waves.contains_key(&(&group.name, node)) && self.touched.insert(node) {
+                if kept.contains(node) {
+                    self.kept.insert(node);
+                    self.failed_now.insert(node);
+                    self.status.insert(node, Standing::Failed);
+                    continue;
+                }
                 let standing = self.try_step(StepKind::Destroy, node, Standing::NotStarted);
                 self.status.insert(node, standing);
             }
@@ -240,6 +267,39 @@ impl<'a> Model<'a> {
                         && (stays || !self.fails.contains(&(id.kind, node.clone())))
                 })
             })
+    }
+
+    /// Whether a machine is out of service: a run before left it so, or it was taken out, and it is not back.
+    fn is_out(&self, node: &NodeName) -> bool {
+        let mut limits = self.plan.guards.places.iter();
+        let was_down = limits.any(|limit| limit.down.contains(node));
+        let is_built = self.status[node] == Standing::Deployed
+            && (self.touched.contains(node) || !self.redeployed.contains(node));
+        match was_down {
+            true => !is_built,
+            false => {
+                self.touched.contains(node)
+                    && !self.kept.contains(node)
+                    && self.status[node] != Standing::Deployed
+            }
+        }
+    }
+
+    /// Whether a machine of a wave has a place beside those that did not come back, and those of its wave before it; `up`: all
+    /// that are in service.
+    fn has_place(&self, node: &NodeName, up: &[&NodeName]) -> bool {
+        let limits = self.plan.guards.places.iter();
+        let mut limits = limits.filter(|limit| limit.nodes.contains(node));
+        limits.all(|limit| {
+            let known = limit
+                .nodes
+                .iter()
+                .filter(|other| self.status.contains_key(other));
+            let out = known.filter(|other| self.is_out(other)).count();
+            let before = up.iter().take_while(|other| **other != node);
+            let before = before.filter(|other| limit.nodes.contains(other)).count();
+            out == 0 || out + usize::from(limit.is_given) * before < limit.places
+        })
     }
 
     fn try_step(&mut self, kind: StepKind, node: &'a NodeName, next: Standing) -> Standing {

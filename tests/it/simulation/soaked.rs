@@ -26,6 +26,12 @@ fn ended(life: Life) -> (RunReport, Finished) {
 
 /// A site that is as designed, and then gets another kernel for its members of etcd, one wave each.
 fn story(faults: &[&str]) -> (Stage, super::Planned) {
+    let (stage, _, planned) = story_of(faults);
+    (stage, planned)
+}
+
+/// The same, with the text of its documents.
+fn story_of(faults: &[&str]) -> (Stage, Text, super::Planned) {
     let stage = Stage::new();
     let mut text = Text::cluster();
     text.more = SOAK.to_owned();
@@ -39,7 +45,20 @@ fn story(faults: &[&str]) -> (Stage, super::Planned) {
     text.kernels[0].1 += 1;
     stage.commit(&text.to_string());
     let planned = stage.plan(&update, allowing_all()).unwrap();
-    (stage, planned)
+    (stage, text, planned)
+}
+
+/// The soaks of a plan.
+fn soaks(planned: &super::Planned) -> Vec<String> {
+    let soaks = planned.plan.steps.iter().map(|step| step.id.to_string());
+    soaks.filter(|id| id.starts_with("soak/")).collect()
+}
+
+/// The machines whose records owe a soak.
+fn owing(stage: &Stage) -> Vec<String> {
+    let (_, records) = stage.records();
+    let owing = records.values().filter(|record| record.soaking.is_some());
+    owing.map(|record| record.node.to_string()).collect()
 }
 
 /// When each machine was last built, and when it was last taken away.
@@ -59,10 +78,8 @@ fn times(stage: &Stage) -> BTreeMap<String, (u64, u64)> {
 #[test]
 fn a_wave_begins_when_the_one_before_it_was_healthy_for_its_soak() {
     let (stage, planned) = story(&[]);
-    let soaks = planned.plan.steps.iter().map(|step| step.id.to_string());
-    let soaks: Vec<String> = soaks.filter(|id| id.starts_with("soak/")).collect();
     assert_eq!(
-        soaks,
+        soaks(&planned),
         ["soak/control/1", "soak/control/2", "soak/control/3"]
     );
     let (_, finished) = ended(stage.live(&RunCommand::Apply(&planned), None));
@@ -117,4 +134,38 @@ fn a_run_that_dies_in_a_soak_has_the_whole_of_it_when_it_is_resumed() {
         assert!(after["c1"].0 + TIME <= after["c2"].1, "{after:?}");
     }
     assert!(died > 0);
+}
+
+#[test]
+fn a_soak_that_failed_is_had_again_before_the_next_wave_until_it_succeeds() {
+    let (stage, mut text, planned) = story_of(&["{nodes: [c1], step: soak, outcome: fail}"]);
+    ended(stage.live(&RunCommand::Apply(&planned), None));
+    assert_eq!(owing(&stage), ["c1"]);
+    let update = request(Action::Update, &[]);
+    for _ in 0..2 {
+        let again = stage.plan(&update, allowing_all()).unwrap();
+        assert_eq!(
+            soaks(&again),
+            ["soak/0", "soak/control/1", "soak/control/2"]
+        );
+        let (_, finished) = ended(stage.live(&RunCommand::Apply(&again), None));
+        assert_eq!(finished.outcome, Outcome::Failed, "{finished:?}");
+        let halted = finished.halted.unwrap();
+        assert!(halted.starts_with("`soak/0`: not healthy"), "{halted}");
+        let times = times(&stage);
+        assert_eq!((times["c2"].1, times["c3"].1), (0, 0), "{times:?}");
+    }
+    text.cluster_faults.clear();
+    stage.commit(&text.to_string());
+    let again = stage.plan(&update, allowing_all()).unwrap();
+    let before = times(&stage)["c1"].0;
+    let (_, finished) = ended(stage.live(&RunCommand::Apply(&again), None));
+    assert_eq!(finished.outcome, Outcome::Succeeded, "{finished:?}");
+    let times = times(&stage);
+    assert!(
+        times["c1"].0 == before && before + TIME <= times["c2"].1,
+        "{times:?}"
+    );
+    assert_eq!(owing(&stage), Vec::<String>::new());
+    assert!(stage.plan(&update, allowing_all()).unwrap().plan.is_empty());
 }

@@ -71,7 +71,7 @@ impl Stage {
                 plan: &planned.plan,
                 guarded: &planned.guarded,
                 applied: &planned.applied,
-                backends: &|| panic!("no step is carried out"),
+                backends: &|| self.chosen(planned),
                 refused: &BTreeMap::new(),
                 renewed: &BTreeMap::new(),
                 limits: RunLimits::default(),

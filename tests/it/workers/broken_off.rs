@@ -1,19 +1,11 @@
 //! Workers that are killed, stopped or late, ends that are killed, and runs that are aborted.
 
-use std::process::{Child, Command};
-
 use super::{NAME, Site};
 use crate::accepted::example;
 use crate::cli_interrupted::{everything_happened_once, in_real_time};
-use crate::fixture::{Fixture, wait_until};
+use crate::fixture::{Fixture, signal, wait_until};
 use crate::folder::folder;
 use crate::git::Checkout;
-
-fn signal(child: &Child, name: &str) {
-    let pid = child.id().to_string();
-    let sent = Command::new("kill").args(["-s", name, &pid]).status();
-    assert!(sent.unwrap().success());
-}
 
 /// Carries out the parts before one.
 fn up_to(site: &Site, wanted: &str) {
@@ -156,7 +148,7 @@ fn a_part_that_an_abort_has_fenced_before_it_was_killed_is_not_taken_while_its_w
         site.first.ledger().contains_key("control02 deployed")
     });
     // It sleeps, and may send a request of its own when it wakes up before its bound is over.
-    signal(&worker, "STOP");
+    site.first.suspend(&worker);
     let mut abort = site.first.start(&["run", "abort", NAME]);
     wait_until("the part is fenced", || {
         // Both fetch into one clone.
@@ -385,6 +377,17 @@ fn the_ended_parts_of_a_run_count_in_every_clone_before_its_end_and_after_its_ab
     up_to(&site, "workers.wave-2.prepare-1");
     let half = ["edge-1 deployed", "edge-2 not-started", "edge-3 deployed"];
     everywhere(half);
+    let shown = clones.map(|clone| clone.run(&["show"]).with(0).stdout);
+    for text in &shown {
+        assert!(
+            text.lines().next().unwrap().ends_with(": running"),
+            "{text}"
+        );
+        assert!(
+            text.contains("running: 1 succeeded, 0 failed, 1 half-done, 1 not started"),
+            "{text}"
+        );
+    }
     let aborted = site.clones[1].run(&["run", "abort", NAME]).with(0);
     let left = "Left half-done:\n  edge-2: not-started: torn down, and not built again\n";
     assert!(aborted.stdout.contains(left), "{}", aborted.stdout);
@@ -408,7 +411,7 @@ fn a_run_of_workers_has_its_page_before_its_end_and_after_it() {
         clone.run(&["show", "--format", "html"]).with(0).stdout
     };
     let under_way = page(&site.first);
-    assert!(under_way.contains("trueup run status"), "{under_way}");
+    assert!(under_way.contains("trueup run part"), "{under_way}");
     site.carry_out_all();
     site.end().with(0);
     for clone in [&site.first, &site.clones[0]] {

@@ -2,6 +2,7 @@
 
 use super::{NAME, Site};
 use crate::fixture::Fixture;
+use crate::unavailable::{FAULT, NO_PLACE, destroyed, edge, with_new_image};
 
 #[test]
 fn a_run_begins_once_and_another_plan_is_refused_under_its_name() {
@@ -88,8 +89,17 @@ fn in_another_clone_the_plan_has_to_be_vouched_for() {
         .with(4)
         .saying("--plan-digest");
     let mut wrong = site.part(&parts[0]);
-    wrong[5] = "0123";
-    site.clones[0].run(&wrong).with(4).saying("is not the one");
+    let other = "0".repeat(64);
+    wrong[5] = &other;
+    let refused = site.clones[0].run(&wrong).with(4);
+    refused
+        .saying("is not the one")
+        .saying("`trueup run abort 01");
+    wrong[5] = &site.digest[..16];
+    site.clones[0]
+        .run(&wrong)
+        .with(64)
+        .saying("64 hexadecimal digits");
     // The clone that began it knows its plan.
     site.first.run(&unvouched).with(0);
 }
@@ -176,4 +186,21 @@ fn outside_of_maintenance_windows_no_run_begins_and_no_part_but_on_purpose() {
     // Nothing is left that acts.
     site.end().with(0);
     assert_eq!(site.first.effects("deployed"), 13);
+}
+
+#[test]
+fn a_machine_that_does_not_come_back_in_another_part_keeps_its_place() {
+    let fixture = edge();
+    with_new_image(&fixture, FAULT);
+    let mut site = Site::planned(fixture, 2);
+    site.plan(&["--allow-redeploy", "all"]);
+    let begun = site.begin(&["--nodes-per-part", "1"]).with(0).json();
+    begun["plan_digest"]
+        .as_str()
+        .unwrap()
+        .clone_into(&mut site.digest);
+    site.carry_out_all();
+    let ended = site.end().with(7);
+    assert!(ended.stdout.contains(NO_PLACE), "{ended:?}");
+    assert_eq!(destroyed(&site.first), ["edge-1"]);
 }

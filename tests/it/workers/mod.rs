@@ -4,6 +4,7 @@
 mod broken_off;
 mod contracts;
 mod equal;
+mod one_push;
 
 use std::path::PathBuf;
 
@@ -76,8 +77,12 @@ impl Site {
 
     fn begin(&self, more: &[&str]) -> Ended {
         let mut arguments = vec!["run", "begin", self.plan.to_str().unwrap(), "--run", NAME];
-        arguments.extend(["--effect", &self.effect, "--nodes-per-part", "2"]);
-        arguments.extend(["--pushes-per-minute", "0", "--format", "json"]);
+        arguments.extend(["--effect", &self.effect, "--format", "json"]);
+        for default in [["--nodes-per-part", "2"], ["--pushes-per-minute", "0"]] {
+            if !more.contains(&default[0]) {
+                arguments.extend(default);
+            }
+        }
         arguments.extend(more);
         self.first.run(&arguments)
     }

@@ -400,3 +400,46 @@ async fn a_server_that_is_not_there_is_named_and_may_come_back() {
     let text = permanent(backend.act(&order).await);
     assert!(text.contains("the kubeconfig cannot be read"), "{text}");
 }
+
+/// Rules for pods of the namespace `default`.
+const RULES: &str = "drain_rules:\n\
+    - {pods: [{selector: {matchLabels: {app: log}}}], drain: {behavior: Skip}}\n\
+    - {pods: [{selector: {matchExpressions: [{key: app, operator: In, values: [osd]}]}}], drain: {behavior: Drain, order: 9}}\n";
+
+#[tokio::test]
+async fn pods_go_in_the_order_of_the_rules_and_some_stay_or_are_waited_for() {
+    let Some(fixture) = Fixture::start(&format!("{CLUSTERS}{RULES}")).await else {
+        return;
+    };
+    fixture.register("n1").await;
+    let kubelets = fixture.play_kubelets();
+    let labelled = |key: &str, value: &str| json!({"metadata": {"labels": {key: value}}});
+    let word = "cluster.x-k8s.io/drain";
+    for (name, key, value) in [
+        ("osd", "app", "osd"),
+        ("log", "app", "log"),
+        ("kept", word, "skip"),
+        ("job", word, "wait-completed"),
+        ("front", "app", "front"),
+    ] {
+        fixture.run(name, "n1", labelled(key, value)).await;
+    }
+    let failed = permanent(fixture.act(StepKind::Drain, "n1", 5, grace(1)).await);
+    assert_eq!(
+        failed,
+        "DrainNodeError: 2 pods are left after 5 s: default/job (is waited for until it completes), default/osd; \
+         skipped: default/kept, default/log"
+    );
+    assert_eq!(fixture.pod_names().await, ["job", "kept", "log", "osd"]);
+    let drain = fixture.act(StepKind::Drain, "n1", 30, grace(1));
+    let ends = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        fixture.end_pod("job").await;
+    };
+    let (ended, ()) = tokio::join!(drain, ends);
+    ended.unwrap();
+    assert_eq!(fixture.pod_names().await, ["kept", "log"]);
+    let probe = fixture.probe(StepKind::Drain, "n1", parameters()).await;
+    assert_eq!(probe, Probe::Done);
+    kubelets.abort();
+}

@@ -20,7 +20,7 @@ use trueup::backend::{
     ActError, BackendContext, Cluster, Listener, NoSecrets, Order, Pending, Probe, Reporter,
     Secret, SecretError, Secrets,
 };
-use trueup::design::{Guards, NodeName, Reference, RunId};
+use trueup::design::{DrainRules, Guards, NodeName, Reference, RunId};
 use trueup::diagnostic::SourceId;
 use trueup::document::{Limits, load_values};
 use trueup::step::{Parameters, Step, StepId, StepKind};
@@ -95,7 +95,7 @@ pub(crate) fn parameters() -> Parameters {
     Parameters::default()
 }
 
-/// Guards whose Backends document has this `clusters`.
+/// Guards whose Backends document has this `clusters`, and whose Policy these `drain_rules`.
 pub(crate) fn guards(data: &str) -> Guards {
     let (mut values, problems) = load_values(SourceId(0), data, &Limits::default());
     assert!(problems.is_empty(), "{problems:?}");
@@ -113,6 +113,7 @@ pub(crate) fn guards(data: &str) -> Guards {
                 .insert(NodeName::from(node), names.into_iter().collect());
         }
     }
+    guards.policy.drain_rules = DrainRules::read(&data);
     guards.backends.data = Some(data);
     guards
 }
@@ -162,9 +163,27 @@ impl Fixture {
 
     /// Gives the backend's user the rights that the documentation lists.
     async fn grant(&self) {
-        let manifest = RIGHTS
-            .split("```yaml\n")
-            .find(|block| block.contains("kind: ClusterRole\n"));
+        self.grant_block("name: trueup-shutdown-kubelet").await;
+    }
+
+    /// Gives it those for conditions and leases, too.
+    pub(crate) async fn grant_leases(&self) {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "medik8s-leases"}});
+        self.create(&namespace).await;
+        self.grant_block("namespace: medik8s-leases").await;
+    }
+
+    /// A lease on a node.
+    pub(crate) async fn lease(&self, name: &str) -> Option<Value> {
+        let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
+            Api::namespaced(self.client.clone(), "medik8s-leases");
+        let found = leases.get_opt(name).await.unwrap()?;
+        Some(serde_json::to_value(found).unwrap())
+    }
+
+    /// Creates the objects of the block of the documentation that holds a text.
+    async fn grant_block(&self, text: &str) {
+        let manifest = RIGHTS.split("```yaml\n").find(|block| block.contains(text));
         let manifest = manifest.unwrap().split("```").next().unwrap();
         for document in manifest
             .split("---\n")
@@ -265,6 +284,13 @@ impl Fixture {
         let (nodes, parameters) = (self.nodes(), PatchParams::default());
         let patch = Patch::Merge(patch);
         nodes.patch_status(node, &parameters, &patch).await.unwrap();
+    }
+
+    /// Lets a pod end by itself.
+    pub(crate) async fn end_pod(&self, name: &str) {
+        let patch = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+        let (pods, parameters) = (self.pods(), PatchParams::default());
+        pods.patch_status(name, &parameters, &patch).await.unwrap();
     }
 
     /// A pod on a node, running and ready; gives its UID.

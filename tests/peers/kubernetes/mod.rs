@@ -6,6 +6,7 @@
 mod drain;
 mod fixture;
 mod look;
+mod maintainers;
 mod measure;
 mod nodes;
 mod remedy;

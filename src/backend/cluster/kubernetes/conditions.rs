@@ -29,28 +29,30 @@ pub(super) enum Maintenance {
     Draining,
     /// It is empty, and worked on.
     Drained,
+    /// It is cordoned, and not worked on any more.
+    Left,
     /// It is in service again.
     Over,
 }
 
 impl Maintenance {
-    /// The conditions, each with whether it holds.
-    const fn conditions(self) -> [(&'static str, bool); 4] {
-        let (draining, drained) = match self {
-            Self::Draining => (true, false),
-            Self::Drained => (false, true),
-            Self::Over => (false, false),
+    /// The conditions, each with whether it holds; one that is not named stays as it is.
+    fn conditions(self) -> impl Iterator<Item = (&'static str, bool)> {
+        let (draining, drained, worked_on) = match self {
+            Self::Draining => (true, Some(false), true),
+            Self::Drained => (false, Some(true), true),
+            // No pods come to a node that is cordoned.
+            Self::Left => (false, None, false),
+            Self::Over => (false, Some(false), false),
         };
-        [
-            (PLANNED, false),
-            (DRAINING, draining),
-            (DRAINED, drained),
-            (IN_PROGRESS, draining || drained),
-        ]
+        let drained = drained.map(|drained| (DRAINED, drained));
+        let others = [(PLANNED, false), (DRAINING, draining)];
+        let others = others.into_iter().chain(drained);
+        others.chain([(IN_PROGRESS, worked_on)])
     }
 }
 
-/// The condition by which another maintainer tells that it is at work on a node. One that is only planned, or a node that
+/// The condition, in words, by which another maintainer tells that it is at work on a node. One that is only planned, or a node that
 /// was left empty, is no obstacle.
 pub(super) fn of_others(status: &Status) -> Option<Arc<str>> {
     let kinds = [IN_PROGRESS, DRAINING];
@@ -58,7 +60,18 @@ pub(super) fn of_others(status: &Status) -> Option<Arc<str>> {
         let mut all = status.conditions.iter();
         all.find(|each| &*each.kind == *kind && &*each.status == "True" && &*each.reason != OURS)
     });
-    found.next().map(|condition| condition.kind.clone())
+    let condition = found.next()?;
+    Some(format!("condition `{}`", condition.kind).into())
+}
+
+/// Whether a condition of trueup holds.
+pub(super) fn are_left(status: &Status) -> bool {
+    let kinds = [PLANNED, DRAINING, DRAINED, IN_PROGRESS];
+    let mut ours = status
+        .conditions
+        .iter()
+        .filter(|each| &*each.reason == OURS);
+    ours.any(|each| &*each.status == "True" && kinds.contains(&&*each.kind))
 }
 
 /// Sets the conditions of a node. What others have set stays, and where all are unknown and none is to hold, nothing is written.
@@ -75,12 +88,13 @@ fn patch(node: &Node, maintenance: Maintenance, run: &str) -> Option<Value> {
         let mut all = node.status.conditions.iter();
         all.find(|each| &*each.kind == kind)
     };
-    let conditions = maintenance.conditions().into_iter();
-    let changed = conditions.filter(|(kind, holds)| match known(kind) {
-        Some(other) if &*other.reason != OURS => false,
-        Some(ours) => (&*ours.status == "True") != *holds,
-        None => *holds,
-    });
+    let changed = maintenance
+        .conditions()
+        .filter(|(kind, holds)| match known(kind) {
+            Some(other) if &*other.reason != OURS => false,
+            Some(ours) => (&*ours.status == "True") != *holds,
+            None => *holds,
+        });
     let changed: Vec<Value> = changed
         .map(|(kind, holds)| {
             json!({
@@ -135,6 +149,17 @@ mod tests {
             set_to(&draining, Maintenance::Over),
             ["DrainInProgress False", "MaintenanceInProgress False"]
         );
+        assert_eq!(
+            set_to(&draining, Maintenance::Left),
+            ["DrainInProgress False", "MaintenanceInProgress False"]
+        );
+        let drained = format!("[{}, {}]", ours("Drained"), ours("MaintenanceInProgress"));
+        let drained = node(&drained);
+        assert_eq!(
+            set_to(&drained, Maintenance::Left),
+            ["MaintenanceInProgress False"]
+        );
+        assert!(are_left(&drained.status) && !are_left(&none.status));
         assert_eq!(of_others(&draining.status), None);
         let theirs = |kind: &str, status: &str| {
             node(&format!(
@@ -142,9 +167,11 @@ mod tests {
             ))
         };
         let upgrade = theirs("MaintenanceInProgress", "True");
+        assert!(!are_left(&upgrade.status));
+        assert!(set_to(&upgrade, Maintenance::Left).is_empty());
         assert_eq!(
             of_others(&upgrade.status).as_deref(),
-            Some("MaintenanceInProgress")
+            Some("condition `MaintenanceInProgress`")
         );
         assert_eq!(
             set_to(&upgrade, Maintenance::Draining),

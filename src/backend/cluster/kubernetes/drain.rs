@@ -9,7 +9,7 @@
 //! A server that goes away for a while is waited for; evictions requested before are found when
 //! it is back, since a terminating pod has a deletion timestamp.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,15 +19,17 @@ use tokio::time::Instant;
 use super::PODS;
 use super::allowance::{Allowances, Asked};
 use super::conditions::{self, Maintenance};
+use super::course::Course;
 use super::discovery;
 use super::endpoints::guard;
 use super::evict::{Answer, delay, evict, waits};
 use super::force::{abandon, force};
-use super::node::cordon;
+use super::lease;
+use super::node::{cordon, leave_cordoned};
 use super::node_step::{NAMED, NodeStep, Outage, PACE, PARALLEL, conflict, count};
 use super::object::Pod;
-use super::pods::{fate, name};
-use super::volumes::{attached, release};
+use super::pods::name;
+use super::volumes::{awaited, release};
 use crate::backend::api_server::{ApiError, Event, Watch};
 use crate::backend::retry::Waits;
 use crate::backend::{ActError, Pending, Probe};
@@ -92,6 +94,8 @@ struct Left {
     /// By which budgets select it.
     labels: Arc<BTreeMap<String, String>>,
     ready: bool,
+    /// By a rule, or by its label.
+    course: Course,
 }
 
 type Flight = Pending<'static, (Arc<str>, Asked, Result<Answer, ApiError>)>;
@@ -102,11 +106,15 @@ struct Drain<'e, 'a> {
     grace: u64,
     /// By UID.
     left: BTreeMap<Arc<str>, Left>,
+    /// Pods that stay by a rule or by their label.
+    skipped: BTreeSet<PodName>,
     flights: FuturesUnordered<Flight>,
     budgets: Allowances,
     outage: Outage,
     kubelet: KubeletWatch,
     told: Option<Instant>,
+    /// When the lease on the node was renewed.
+    renewed: Instant,
     /// Something may have happened since.
     has_news: bool,
 }
@@ -121,21 +129,27 @@ pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
         return Ok(Probe::NotBegun);
     }
     let (pods, _) = step.pods().await?;
-    let empty = pods.iter().all(|pod| !fate(pod).leaves());
-    let ours = node.metadata.annotations.cordoned_by.as_deref() == Some(step.order.run.as_str());
-    Ok(
-        if empty && attached(&step.server, &step.node).await?.is_empty() {
-            Probe::Done
-        } else if ours {
-            Probe::UnderWay
-        } else {
-            Probe::NotBegun
-        },
-    )
+    let empty = pods.iter().all(|pod| !step.course(pod).leaves());
+    let ours = node.cordoned_by().map(|by| &**by) == Some(step.order.run.as_str());
+    Ok(if empty && awaited(step).await?.is_empty() {
+        Probe::Done
+    } else if ours {
+        Probe::UnderWay
+    } else {
+        Probe::NotBegun
+    })
 }
 
-/// Cordons, evicts, and waits for pods and volumes.
+/// Cordons, evicts, and waits for pods and volumes. A drain that has failed for good is at work no more.
 pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let ended = drain(step).await;
+    if let Err(ActError::Permanent(_)) = &ended {
+        leave_cordoned(step).await;
+    }
+    ended
+}
+
+async fn drain(step: &NodeStep<'_>) -> Result<(), ActError> {
     let grace = step.parameters.grace_period.unwrap_or(GRACE);
     let timeout = step.timeout();
     if timeout > 0 && grace >= timeout {
@@ -149,9 +163,14 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
         return abandon(step, &node).await;
     }
     guard(step, &node).await?;
-    if let Some(condition) = conditions::of_others(&node.status) {
-        let why = format!("another maintainer is at work on it (condition `{condition}`)");
-        return Err(conflict(step, &why));
+    let others = match conditions::of_others(&node.status) {
+        None => lease::take(step, &node.metadata.uid).await,
+        some => some,
+    };
+    if let Some(by) = others {
+        let why = format!("another maintainer is at work on it ({by})");
+        let refused = conflict(step, &why).to_string();
+        return Err(ActError::Refused(refused.into()));
     }
     cordon(step, &node)
         .await
@@ -163,6 +182,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
         version: version.map_err(|error| step.act_error(error))?.into(),
         grace,
         left: BTreeMap::new(),
+        skipped: BTreeSet::new(),
         flights: FuturesUnordered::new(),
         budgets: Allowances::none(),
         outage: Outage::none(),
@@ -171,6 +191,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
             due: Instant::now(),
         },
         told: None,
+        renewed: Instant::now(),
         has_news: false,
     };
     if !drain.empty().await? {
@@ -192,7 +213,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
                     ),
                     false => format!("{pods} left after {timeout} s: {left}"),
                 };
-                return Err(step.failure(text));
+                return Err(step.failure(text + &drain.stay()));
             }
             OnDrainTimeout::Continue => {
                 step.progress(format!("continuing without having evicted {left}"));
@@ -207,7 +228,11 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
             }
         }
     }
+    if !drain.skipped.is_empty() {
+        step.progress(format!("drained{}", drain.stay()));
+    }
     release(step).await?;
+    lease::renew(step).await;
     if let Ok(Some(node)) = step.meant().await {
         conditions::set(step, &node, Maintenance::Drained).await;
     }
@@ -280,6 +305,10 @@ impl Drain<'_, '_> {
                 }
             };
             self.outage.ends();
+            if self.renewed.elapsed() > lease::DURATION / 4 {
+                self.renewed = Instant::now();
+                lease::renew(self.step).await;
+            }
             self.adopt(pods);
             if self.left.is_empty() {
                 return Ok(true);
@@ -309,10 +338,9 @@ impl Drain<'_, '_> {
             self.tell();
             let now = Instant::now();
             let free = self.flights.len() < PARALLEL;
-            let waiting = self
-                .left
-                .values()
-                .filter(|left| free && !left.going && !left.asked);
+            let order = self.order();
+            let waiting = self.left.values();
+            let waiting = waiting.filter(|left| free && left.is_askable(order));
             let due = waiting.map(|left| left.due).min();
             let told = self.told.filter(|_| self.has_news);
             let next = told.map(|told| told + BETWEEN_WORDS);
@@ -357,7 +385,14 @@ impl Drain<'_, '_> {
     /// Takes a pod in as it is now.
     fn see(&mut self, pod: &Pod) {
         let uid = &pod.metadata.uid;
-        if !fate(pod).leaves() {
+        let course = self.step.course(pod);
+        match course {
+            Course::Skipped => {
+                self.skipped.insert(name(pod));
+            }
+            Course::Stays | Course::Evicted(_) | Course::Awaited => {}
+        }
+        if !course.leaves() {
             self.left.remove(uid);
             return;
         }
@@ -372,7 +407,9 @@ impl Drain<'_, '_> {
             awaits_budget: false,
             labels: Arc::new(pod.metadata.labels.clone()),
             ready: pod.status.is_ready(),
+            course,
         });
+        left.course = course;
         left.going |= going;
         if left.ready && !pod.status.is_ready() && left.awaits_budget {
             // A budget may spare what is not ready.
@@ -392,14 +429,21 @@ impl Drain<'_, '_> {
         }
     }
 
+    /// The order of the pods whose turn it is: the lowest that is left.
+    fn order(&self) -> i32 {
+        let orders = self.left.values().map(|left| left.course.order());
+        orders.min().unwrap_or_default()
+    }
+
     /// Asks for the evictions that are due.
     fn ask(&mut self) {
         let now = Instant::now();
+        let order = self.order();
         for (uid, left) in &mut self.left {
             if self.flights.len() >= PARALLEL {
                 return;
             }
-            if left.going || left.asked || left.due > now {
+            if !left.is_askable(order) || left.due > now {
                 continue;
             }
             // What waited for so long that a change may have been missed, or is not ready, is asked for.
@@ -476,6 +520,22 @@ impl Drain<'_, '_> {
         Ok(())
     }
 
+    /// The pods that stay by a rule or by their label, behind a text.
+    fn stay(&self) -> String {
+        match self.skipped.len() {
+            0 => String::new(),
+            count => {
+                let names = self.skipped.iter().take(NAMED);
+                let names = names.map(|pod| format!("{}/{}", pod.namespace, pod.name));
+                let mut names: Vec<String> = names.collect();
+                if count > NAMED {
+                    names.push(format!("{} more", count - NAMED));
+                }
+                format!("; skipped: {}", names.join(", "))
+            }
+        }
+    }
+
     /// Reports the pods that are left, at most once a second.
     fn tell(&mut self) {
         let now = Instant::now();
@@ -500,6 +560,7 @@ impl Drain<'_, '_> {
                 describe(self.left.values())
             ),
         };
+        let text = format!("{text}{}", self.stay());
         let text = match self.kubelet.silent {
             Some(_) => format!("{text}; the kubelet that would end them is silent"),
             None => text,
@@ -510,6 +571,11 @@ impl Drain<'_, '_> {
 }
 
 impl Left {
+    /// Whether its eviction is to be asked for, once it is due, while pods of this order have their turn.
+    fn is_askable(&self, order: i32) -> bool {
+        !self.going && !self.asked && self.course == Course::Evicted(order)
+    }
+
     /// Waits until a budget has changed.
     fn await_budget(&mut self, by: Arc<str>) {
         self.held = Some(by);
@@ -534,6 +600,7 @@ fn said(left: &Left) -> String {
     let name = format!("{}/{}", left.pod.namespace, left.pod.name);
     match &left.held {
         _ if left.going => format!("{name} (is ending)"),
+        _ if left.course == Course::Awaited => format!("{name} (is waited for until it completes)"),
         Some(by) => format!("{name} (held by {by})"),
         None => name,
     }

@@ -13,12 +13,13 @@ use super::discovery;
 use super::labels::OUT_OF_SERVICE;
 use super::node::cordon;
 use super::node_step::{NAMED, NodeStep, Outage, PACE, PARALLEL, conflict, count};
-use super::object::Node;
+use super::object::{Node, Pod};
 use super::pods::{delete, fate, name};
 use super::volumes::release;
 use crate::backend::ActError;
 use crate::backend::api_server::ApiError;
 use crate::observed::PodName;
+use crate::step::StepKind;
 
 /// The version since which clusters know the taint; it does no harm in those where it is switched off.
 const KNOWS_OUT_OF_SERVICE: (u32, u32) = (1, 24);
@@ -101,8 +102,13 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 /// Deletes what a drain evicts, at once and without regard to budgets, and waits until it is gone.
 ///
 /// Only where a person chose so, or the machine is off: a pod that is deleted in this way may still
-/// run.
+/// run. The drain of a machine that runs spares what its rules leave.
 pub(super) async fn force(step: &NodeStep<'_>) -> Result<(), ActError> {
+    let is_off = step.parameters.node_is_gone || step.order.step.id.kind != StepKind::Drain;
+    let goes = |pod: &&Pod| match is_off {
+        true => fate(pod).leaves(),
+        false => step.course(pod).leaves(),
+    };
     let mut outage = Outage::none();
     loop {
         let pods = match step.pods().await {
@@ -113,11 +119,7 @@ pub(super) async fn force(step: &NodeStep<'_>) -> Result<(), ActError> {
             }
         };
         outage.ends();
-        let left: Vec<PodName> = pods
-            .iter()
-            .filter(|pod| fate(pod).leaves())
-            .map(name)
-            .collect();
+        let left: Vec<PodName> = pods.iter().filter(goes).map(name).collect();
         if left.is_empty() {
             return Ok(());
         }

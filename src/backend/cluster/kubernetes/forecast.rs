@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::budget::Exhausted;
+use super::course::{Course, course};
 use super::object::{PersistentVolume, Pod};
-use super::pods::{Fate, controller, fate, name, runs_etcd, top_owner};
-use crate::design::NodeName;
+use super::pods::{Fate, claims_of, controller, fate, name, runs_etcd, top_owner};
+use crate::design::{DrainRules, NodeName};
 use crate::observed::{BlockedBudget, LocalData, NodePods, ObservedPods, PodName, pods_by_node};
 
 /// The claims whose volumes lie on one node, by namespace and name.
@@ -27,17 +28,7 @@ impl LocalClaims {
     }
 
     fn has(&self, pod: &Pod) -> bool {
-        pod.spec.volumes.iter().any(|volume| {
-            let namespace = pod.metadata.namespace.clone();
-            let claim = match &volume.persistent_volume_claim {
-                Some(claim) => claim.claim_name.clone(),
-                None if volume.ephemeral.is_some() => {
-                    Arc::from(format!("{}-{}", pod.metadata.name, volume.name))
-                }
-                None => return false,
-            };
-            self.0.contains(&(namespace, claim))
-        })
+        claims_of(pod).any(|claim| self.0.contains(&claim))
     }
 }
 
@@ -80,27 +71,31 @@ struct NodeForecast<'b> {
     pods: NodePods,
     blocked: BTreeMap<(&'b str, &'b str), Blocked<'b>>,
     uncontrolled: BTreeSet<PodName>,
+    skipped: BTreeSet<PodName>,
+    awaited: BTreeSet<PodName>,
     local: BTreeMap<(Arc<str>, &'static str), usize>,
+}
+
+/// The terms of a drain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms<'b> {
+    pub(super) budgets: &'b Budgets,
+    pub(super) claims: &'b LocalClaims,
+    pub(super) rules: &'b DrainRules,
 }
 
 /// The forecast of many nodes.
 #[derive(Debug)]
 pub(super) struct Forecast<'b> {
-    budgets: &'b Budgets,
-    claims: &'b LocalClaims,
+    terms: Terms<'b>,
     nodes: BTreeMap<NodeName, NodeForecast<'b>>,
 }
 
 impl<'b> Forecast<'b> {
     /// A forecast of these nodes; none of them has a pod yet.
-    pub(super) fn new<'n>(
-        nodes: impl Iterator<Item = &'n NodeName>,
-        budgets: &'b Budgets,
-        claims: &'b LocalClaims,
-    ) -> Self {
+    pub(super) fn new<'n>(nodes: impl Iterator<Item = &'n NodeName>, terms: Terms<'b>) -> Self {
         Self {
-            budgets,
-            claims,
+            terms,
             nodes: nodes
                 .map(|node| (node.clone(), NodeForecast::default()))
                 .collect(),
@@ -113,13 +108,24 @@ impl<'b> Forecast<'b> {
             return;
         };
         seen.pods.runs_etcd |= runs_etcd(pod);
+        match course(self.terms.rules, pod) {
+            Course::Skipped => {
+                seen.skipped.insert(name(pod));
+                return;
+            }
+            Course::Awaited => {
+                seen.awaited.insert(name(pod));
+                return;
+            }
+            Course::Evicted(_) | Course::Stays => {}
+        }
         match fate(pod) {
             Fate::Mirror => seen.pods.mirror += 1,
             Fate::DaemonSet => seen.pods.daemon_set += 1,
             Fate::Finished => seen.pods.finished += 1,
             Fate::Evicted => {
                 seen.pods.evicted += 1;
-                seen.take(pod, self.budgets, self.claims);
+                seen.take(pod, self.terms.budgets, self.terms.claims);
             }
         }
     }
@@ -181,6 +187,8 @@ impl<'b> NodeForecast<'b> {
         NodePods {
             blocked: blocked.collect(),
             uncontrolled: self.uncontrolled.into_iter().collect(),
+            skipped: self.skipped.into_iter().collect(),
+            awaited: self.awaited.into_iter().collect(),
             local_data: local
                 .map(|((owner, kind), pods)| LocalData {
                     owner,
@@ -235,7 +243,18 @@ mod tests {
             NodeName::from("n2"),
             NodeName::from("n3"),
         );
-        let mut forecast = Forecast::new([&n1, &n2].into_iter(), &budgets, &claims);
+        let terms = Terms {
+            budgets: &budgets,
+            claims: &claims,
+            rules: &DrainRules::default(),
+        };
+        let mut forecast = Forecast::new([&n1, &n2].into_iter(), terms);
+        let skips = json!({"cluster.x-k8s.io/drain": "skip"});
+        let waits = json!({"cluster.x-k8s.io/drain": "wait-completed"});
+        for (name, labels) in [("kept", skips), ("job", waits)] {
+            let metadata = json!({"name": name, "namespace": "ops", "labels": labels});
+            forecast.take(&n1, &pod(json!({"metadata": metadata})));
+        }
         let empty = json!([{"name": "tmp", "emptyDir": {}}, {"name": "tmp2", "emptyDir": {}}]);
         let claim =
             |name: &str| json!([{"name": "data", "persistentVolumeClaim": {"claimName": name}}]);
@@ -282,6 +301,8 @@ mod tests {
         assert_eq!((seen.blocked[0].healthy, seen.blocked[0].wanted), (2, 3));
         let lone: Vec<_> = seen.uncontrolled.iter().map(|pod| &*pod.name).collect();
         assert_eq!(lone, ["lone"]);
+        let of_rules = [&seen.skipped, &seen.awaited].map(|pods| &*pods[0].name);
+        assert_eq!(of_rules, ["kept", "job"]);
         let lost: Vec<_> = seen
             .local_data
             .iter()

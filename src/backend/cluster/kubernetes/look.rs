@@ -11,13 +11,13 @@ use kube::api::ListParams;
 
 use super::budget::Exhausted;
 use super::endpoints::ApiServers;
-use super::forecast::{Budgets, Forecast, LocalClaims};
+use super::forecast::{Budgets, Forecast, LocalClaims, Terms};
 use super::labels::kept_labels;
 use super::names::Names;
 use super::object::{Budget, Node, Pod, VolumeAttachment};
-use super::{ATTACHMENTS, NODES, PODS, VOLUMES};
-use super::{conditions, discovery, rights, shutdown};
-use crate::backend::api_server::{ApiError, Connection, Server, again};
+use super::{ATTACHMENTS, Kubernetes, NODES, PODS, VOLUMES};
+use super::{conditions, discovery, lease, rights, shutdown};
+use crate::backend::api_server::{ApiError, Server, again};
 use crate::backend::{Look, Sight};
 use crate::design::NodeName;
 use crate::observed::{Attachment, ClusterFacts, ClusterNode, Fact, ObservedPods};
@@ -28,17 +28,16 @@ const FEW: usize = 20;
 
 /// Sees the cluster; what went wrong is in the answer.
 pub(super) async fn observe(
-    connection: &Connection,
-    names: &Names,
+    cluster: &Kubernetes,
     pods_of: &BTreeSet<NodeName>,
     look: Look,
 ) -> Sight {
-    match see(connection, names, pods_of, look).await {
+    match see(cluster, pods_of, look).await {
         Ok(sight) => sight,
         Err(error) => Sight {
             facts: None,
             nodes: Fact::Unknown(
-                format!("cluster `{}`: {error}", connection.settings().name).into(),
+                format!("cluster `{}`: {error}", cluster.connection.settings().name).into(),
             ),
             pods: BTreeMap::new(),
             etcd: BTreeMap::new(),
@@ -47,14 +46,14 @@ pub(super) async fn observe(
 }
 
 async fn see(
-    connection: &Connection,
-    names: &Names,
+    cluster: &Kubernetes,
     pods_of: &BTreeSet<NodeName>,
     look: Look,
 ) -> Result<Sight, ApiError> {
+    let (connection, names) = (&cluster.connection, &cluster.names);
     let server = &connection.server().await?;
     if look.named_only {
-        return named(server, names, pods_of, look).await;
+        return named(server, cluster, pods_of, look).await;
     }
     // The first call alone: where nothing answers, it is said once and soon.
     let version = again(|| discovery::version(server)).await?;
@@ -72,12 +71,20 @@ async fn see(
             other => other,
         }
     };
-    let (shutdown_daemon_set, mut nodes, attachments, pods) = tokio::try_join!(
+    let leases = async { Ok(lease::of_others(server).await) };
+    let (leases, shutdown_daemon_set, mut nodes, attachments, pods) = tokio::try_join!(
+        leases,
         daemon_set,
         again(|| nodes(server, names, hosts)),
         again(|| attachments(server, names)),
-        pods_wanted(server, names, pods_of, look),
+        pods_wanted(server, cluster, pods_of, look),
     )?;
+    for (node, lease) in leases {
+        let node = names.inside(&node).and_then(|node| nodes.get_mut(&node));
+        if let Some(node) = node {
+            node.maintenance.get_or_insert(lease);
+        }
+    }
     for (node, attachments) in attachments {
         if let Some(node) = nodes.get_mut(&node) {
             node.attachments = attachments.into_iter().collect();
@@ -101,12 +108,12 @@ async fn see(
 
 async fn pods_wanted(
     server: &Server,
-    names: &Names,
+    cluster: &Kubernetes,
     pods_of: &BTreeSet<NodeName>,
     look: Look,
 ) -> Result<ObservedPods, ApiError> {
     match look.pods && !pods_of.is_empty() {
-        true => again(|| pods(server, names, pods_of)).await,
+        true => again(|| pods(server, cluster, pods_of)).await,
         false => Ok(BTreeMap::new()),
     }
 }
@@ -114,13 +121,13 @@ async fn pods_wanted(
 /// Sees some nodes and their pods, and nothing else: one small call each, one after the other.
 async fn named(
     server: &Server,
-    names: &Names,
+    cluster: &Kubernetes,
     wanted: &BTreeSet<NodeName>,
     look: Look,
 ) -> Result<Sight, ApiError> {
     let mut nodes = BTreeMap::new();
     for name in wanted {
-        let outside = names.outside(name);
+        let outside = cluster.names.outside(name);
         if let Some(node) = again(|| server.get(NODES, &outside)).await? {
             nodes.insert(name.clone(), cluster_node(node, None));
         }
@@ -128,7 +135,7 @@ async fn named(
     Ok(Sight {
         facts: None,
         nodes: Fact::Known(nodes),
-        pods: pods_wanted(server, names, wanted, look).await?,
+        pods: pods_wanted(server, cluster, wanted, look).await?,
         etcd: BTreeMap::new(),
     })
 }
@@ -151,14 +158,16 @@ async fn nodes(
 
 /// Converts a node, as far as it is stored.
 fn cluster_node(node: Node, api_servers: Option<&ApiServers>) -> ClusterNode {
+    let cordoned_by = node.cordoned_by().cloned();
     ClusterNode {
         api_servers: api_servers.map_or(0, |servers| servers.on(&node)),
         ready: node.status.is_ready(),
         unschedulable: node.spec.unschedulable,
         kept_labels: kept_labels(&node).into(),
         uid: node.metadata.uid,
+        has_own_conditions: conditions::are_left(&node.status),
         maintenance: conditions::of_others(&node.status),
-        cordoned_by: node.metadata.annotations.cordoned_by,
+        cordoned_by,
         labels: node.metadata.labels.into_iter().collect(),
         attachments: Vec::new(),
     }
@@ -184,9 +193,11 @@ async fn attachments(
 
 async fn pods(
     server: &Server,
-    names: &Names,
+    cluster: &Kubernetes,
     pods_of: &BTreeSet<NodeName>,
 ) -> Result<ObservedPods, ApiError> {
+    let names = &cluster.names;
+    let rules = &cluster.drain_rules;
     let (budgets, claims) = tokio::try_join!(budgets(server, ""), async {
         let parameters = ListParams::default();
         let list = server.list(
@@ -197,7 +208,12 @@ async fn pods(
         );
         list.await.map(|(claims, _)| claims)
     })?;
-    let fresh = || Forecast::new(pods_of.iter(), &budgets, &claims);
+    let terms = Terms {
+        budgets: &budgets,
+        claims: &claims,
+        rules,
+    };
+    let fresh = || Forecast::new(pods_of.iter(), terms);
     let take = |forecast: &mut Forecast<'_>, pod: Pod| {
         if let Some(node) = names.inside(&pod.spec.node_name) {
             forecast.take(&node, &pod);
@@ -208,11 +224,10 @@ async fn pods(
         let (forecast, _) = server.list(PODS, &parameters, fresh, take).await?;
         return Ok(forecast.finish());
     }
-    let (budgets, claims) = (&budgets, &claims);
     let of_nodes = pods_of.iter().map(|node| async move {
         let fields = format!("spec.nodeName={}", names.outside(node));
         let parameters = ListParams::default().fields(&fields);
-        let alone = || Forecast::new(std::iter::once(node), budgets, claims);
+        let alone = || Forecast::new(std::iter::once(node), terms);
         let (forecast, _) = server.list(PODS, &parameters, alone, take).await?;
         Ok(forecast.finish())
     });

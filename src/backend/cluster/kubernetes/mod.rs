@@ -22,6 +22,7 @@ mod allowance;
 mod budget;
 mod clear;
 mod conditions;
+mod course;
 mod crash_loop;
 mod discovery;
 mod drain;
@@ -30,6 +31,7 @@ mod evict;
 mod force;
 mod forecast;
 mod labels;
+mod lease;
 mod look;
 mod names;
 mod node;
@@ -54,7 +56,7 @@ use crate::backend::cluster::named::SITE;
 use crate::backend::{
     ActError, BackendContext, Cluster, LiveNode, Look, Order, Pending, Probe, Sight,
 };
-use crate::design::{Guards, NodeName};
+use crate::design::{DrainRules, Guards, NodeName};
 use crate::step::StepKind;
 
 use names::Names;
@@ -80,6 +82,7 @@ fn pods_in(namespace: &str) -> String {
 pub(in crate::backend) struct Kubernetes {
     connection: Connection,
     names: Names,
+    drain_rules: DrainRules,
 }
 
 /// The way to the cluster that the site's Backends document calls `kubernetes`.
@@ -95,17 +98,18 @@ impl Kubernetes {
         Some(Self {
             connection: connection(guards, context)?,
             names: Names::new(guards),
+            drain_rules: guards.policy.drain_rules.clone(),
         })
     }
 
     async fn step<'a>(&'a self, order: &'a Order) -> Result<NodeStep<'a>, ActError> {
-        NodeStep::new(order, &self.connection, &self.names).await
+        NodeStep::new(order, self).await
     }
 }
 
 impl Cluster for Kubernetes {
     fn observe<'a>(&'a self, pods_of: &'a BTreeSet<NodeName>, look: Look) -> Pending<'a, Sight> {
-        Box::pin(look::observe(&self.connection, &self.names, pods_of, look))
+        Box::pin(look::observe(self, pods_of, look))
     }
 
     fn node<'a>(&'a self, node: &'a NodeName) -> Pending<'a, Result<Option<LiveNode>, ActError>> {
@@ -120,12 +124,19 @@ impl Cluster for Kubernetes {
     fn crashing<'a>(
         &'a self,
         namespaces: &'a [Arc<str>],
-        _: &'a BTreeSet<NodeName>,
     ) -> Pending<'a, Result<Vec<String>, ActError>> {
         Box::pin(async move {
             let error = |error: ApiError| error.into_error("cannot list pods");
             let server = self.connection.server().await.map_err(error)?;
             crash_loop::of(&server, namespaces).await.map_err(error)
+        })
+    }
+
+    fn leave_cordoned<'a>(&'a self, order: &'a Order) -> Pending<'a, ()> {
+        Box::pin(async move {
+            if let Ok(step) = self.step(order).await {
+                node::leave_cordoned(&step).await;
+            }
         })
     }
 

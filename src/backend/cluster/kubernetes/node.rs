@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::conditions::{self, Maintenance};
 use super::labels::{CORDONED_BY, applied_labels, apply_labels};
+use super::lease;
 use super::node_step::NodeStep;
 use super::object::Node;
 use super::owed::{give_back, is_owed};
@@ -15,8 +16,8 @@ use crate::step::FailureReason;
 /// Cordons a node, and marks it with the run; a cordon of another actor stays.
 pub(super) async fn cordon(step: &NodeStep<'_>, node: &Node) -> Result<(), ApiError> {
     let run = step.order.run.as_str();
-    let by = node.metadata.annotations.cordoned_by.as_deref();
-    if node.spec.unschedulable && by.is_none_or(|by| by == run) {
+    let is_of_another_run = node.cordoned_by().is_some_and(|by| **by != *run);
+    if node.spec.unschedulable && !is_of_another_run {
         return Ok(());
     }
     let patch = json!({
@@ -30,7 +31,13 @@ pub(super) async fn cordon(step: &NodeStep<'_>, node: &Node) -> Result<(), ApiEr
 pub(super) async fn probe_uncordon(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
     let node = step.meant().await?;
     Ok(match node {
-        Some(node) if !node.spec.unschedulable && !is_owed(step).await? => Probe::Done,
+        Some(node)
+            if !node.spec.unschedulable
+                && !conditions::are_left(&node.status)
+                && !is_owed(step).await? =>
+        {
+            Probe::Done
+        }
         _ => Probe::NotBegun,
     })
 }
@@ -39,7 +46,7 @@ pub(super) async fn probe_uncordon(step: &NodeStep<'_>) -> Result<Probe, ApiErro
 /// are put back before that, by which pods are scheduled.
 pub(super) async fn uncordon(step: &NodeStep<'_>) -> Result<(), ActError> {
     let node = step.present().await?;
-    if node.spec.unschedulable && node.metadata.annotations.cordoned_by.is_none() {
+    if node.spec.unschedulable && node.cordoned_by().is_none() {
         let text = format_args!(
             "node `{node}` was not cordoned by trueup, which therefore leaves it so; \
              `kubectl uncordon {node}` undoes it",
@@ -55,14 +62,27 @@ pub(super) async fn uncordon(step: &NodeStep<'_>) -> Result<(), ActError> {
         apply_labels(step, &node, &step.parameters.set_labels).await?;
     }
     give_back(step).await?;
+    // Before the cordon: a step that is interrupted between the two finds the node cordoned, and does both again.
+    conditions::set(step, &node, Maintenance::Over).await;
+    lease::release(step).await;
     let patch = json!({
         "metadata": {"annotations": {CORDONED_BY: null}},
         "spec": {"unschedulable": null},
     });
     let changed = step.change(&node, patch).await;
-    changed.map_err(|error| step.act_error(error))?;
-    conditions::set(step, &node, Maintenance::Over).await;
-    Ok(())
+    changed.map(drop).map_err(|error| step.act_error(error))
+}
+
+/// Leaves a node that was drained to others: nothing tells any more that trueup is at work on it.
+pub(super) async fn leave_cordoned(step: &NodeStep<'_>) {
+    if let Ok(Some(node)) = step.meant().await {
+        let maintenance = match node.spec.unschedulable {
+            true => Maintenance::Left,
+            false => Maintenance::Over,
+        };
+        conditions::set(step, &node, maintenance).await;
+    }
+    lease::release(step).await;
 }
 
 /// Whether the labels are as wanted.

@@ -7,11 +7,12 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::names::Names;
+use super::course::{Course, course};
 use super::object::{Node, Pod};
-use super::{NODES, PODS};
-use crate::backend::api_server::{ApiError, Connection, OUTAGE, Server};
+use super::{Kubernetes, NODES, PODS};
+use crate::backend::api_server::{ApiError, OUTAGE, Server};
 use crate::backend::{ActError, Order, Probe};
+use crate::design::DrainRules;
 use crate::step::{FailureReason, OnDrainTimeout, Parameters, StepKind};
 
 /// The interval between two polls of a slow operation.
@@ -33,15 +34,17 @@ pub(super) struct NodeStep<'a> {
     /// The image of the pod that shuts a kubelet down.
     pub(super) shutdown_image: Arc<str>,
     pub(super) parameters: Parameters,
+    rules: &'a DrainRules,
     began: Instant,
 }
 
 impl<'a> NodeStep<'a> {
-    pub(super) async fn new(
-        order: &'a Order,
-        connection: &Connection,
-        names: &Names,
-    ) -> Result<Self, ActError> {
+    pub(super) async fn new(order: &'a Order, cluster: &'a Kubernetes) -> Result<Self, ActError> {
+        let Kubernetes {
+            connection,
+            names,
+            drain_rules,
+        } = cluster;
         let Some(node) = &order.step.id.node else {
             let text = format!("{} is about no node", order.step.id);
             return Err(ActError::Permanent(text.into()));
@@ -59,8 +62,14 @@ impl<'a> NodeStep<'a> {
                 .as_deref()
                 .cloned()
                 .unwrap_or_default(),
+            rules: drain_rules,
             began,
         })
+    }
+
+    /// The course of a pod in a drain.
+    pub(super) fn course(&self, pod: &Pod) -> Course {
+        course(self.rules, pod)
     }
 
     /// The handling of pods that are left at the timeout.

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::backend::api_server::or_empty;
+use crate::backend::api_server::{MANAGER, or_empty};
 
 /// The metadata of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -32,6 +32,23 @@ pub(super) struct Node {
     pub(super) spec: NodeSpec,
     #[serde(deserialize_with = "or_empty")]
     pub(super) status: Status,
+}
+
+impl Node {
+    /// The run that cordoned it; `None` where it is not cordoned, or another actor cordoned it.
+    ///
+    /// The annotation of the run stays where another actor lifts the cordon of trueup: one that is set afterwards is told by the
+    /// manager of the field, as far as the server keeps managers.
+    pub(super) fn cordoned_by(&self) -> Option<&Arc<str>> {
+        let by = self.metadata.annotations.cordoned_by.as_ref()?;
+        let managers = self.metadata.managed_fields.iter();
+        let mut managers = managers
+            .filter(|managed| managed.fields.spec.unschedulable.is_some())
+            .map(|managed| &*managed.manager)
+            .peekable();
+        let is_ours = managers.peek().is_none() || managers.any(|manager| manager == MANAGER);
+        (self.spec.unschedulable && is_ours).then_some(by)
+    }
 }
 
 /// A node of which nothing counts but whether it is Ready.
@@ -101,6 +118,16 @@ pub(super) struct ManagedFields {
 pub(super) struct ManagedObject {
     #[serde(rename = "f:metadata", deserialize_with = "or_empty")]
     pub(super) metadata: ManagedMetadata,
+    #[serde(rename = "f:spec", deserialize_with = "or_empty")]
+    pub(super) spec: ManagedSpec,
+}
+
+/// The managed fields of the spec.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ManagedSpec {
+    #[serde(rename = "f:unschedulable")]
+    pub(super) unschedulable: Option<IgnoredAny>,
 }
 
 /// The managed fields of the metadata.
@@ -385,6 +412,8 @@ pub(super) struct AttachmentSource {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PersistentVolume {
+    #[serde(deserialize_with = "or_empty")]
+    pub(super) metadata: Metadata,
     #[serde(deserialize_with = "or_empty")]
     pub(super) spec: PersistentVolumeSpec,
 }

@@ -93,6 +93,20 @@ fn above<'a>(pod: &Pod, owner: &'a Owner) -> Option<(&'static str, &'a str)> {
     }
 }
 
+/// The claims behind the volumes of a pod, by namespace and name.
+pub(super) fn claims_of(pod: &Pod) -> impl Iterator<Item = (Arc<str>, Arc<str>)> {
+    pod.spec.volumes.iter().filter_map(|volume| {
+        let claim = match &volume.persistent_volume_claim {
+            Some(claim) => claim.claim_name.clone(),
+            None if volume.ephemeral.is_some() => {
+                Arc::from(format!("{}-{}", pod.metadata.name, volume.name))
+            }
+            None => return None,
+        };
+        Some((pod.metadata.namespace.clone(), claim))
+    })
+}
+
 /// Whether a pod runs a member of some etcd.
 pub(super) fn runs_etcd(pod: &Pod) -> bool {
     let is_etcd = |container: &Container| {

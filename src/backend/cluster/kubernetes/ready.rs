@@ -1,5 +1,6 @@
 //! Waits for a node that was made anew, and puts back what the one before carried.
 
+use super::lease;
 use super::node_step::{NodeStep, Outage, PACE};
 use super::object::Node;
 use super::owed::{give_back, set_designed};
@@ -23,6 +24,7 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
         return Ok(());
     }
     let mut outage = Outage::none();
+    lease::renew(step).await;
     loop {
         match step.look().await {
             Err(error) => outage.retry_after(step, error).await?,

@@ -11,7 +11,6 @@ use super::force::{abandon, force, silent};
 use super::labels::labels_to_clear;
 use super::node_step::{NodeStep, Outage, PACE, conflict, count};
 use super::object::Node;
-use super::pods::fate;
 use super::shutdown::{is_marked, retire};
 use crate::backend::api_server::ApiError;
 use crate::backend::{ActError, Probe};
@@ -61,7 +60,8 @@ async fn check(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
         missing.push(format!("it has the labels {}", labels.join(", ")));
     }
     let (pods, _) = step.pods().await.map_err(|error| step.act_error(error))?;
-    let left = pods.iter().filter(|pod| fate(pod).leaves()).count();
+    let left = pods.iter().filter(|pod| step.course(pod).leaves());
+    let left = left.count();
     let forced = step.on_timeout() == OnDrainTimeout::Continue;
     if left > 0 && !forced {
         missing.push(format!("it is not drained: {} left", count(left, "pod")));

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use kube::api::ListParams;
 
-use super::ATTACHMENTS;
+use super::course::Course;
 use super::node_step::{NAMED, NodeStep, Outage, PACE, count};
-use super::object::VolumeAttachment;
+use super::object::{PersistentVolume, VolumeAttachment};
+use super::pods::claims_of;
+use super::{ATTACHMENTS, VOLUMES};
 use crate::backend::ActError;
 use crate::backend::api_server::{ApiError, Server};
 use crate::backend::retry::waits;
@@ -30,7 +32,38 @@ pub(super) async fn attached(server: &Server, node: &str) -> Result<BTreeSet<Arc
     Ok(list.0)
 }
 
-/// Waits until no volume is attached to the node.
+/// The volumes of pods that a drain leaves where they are: such a volume is never detached.
+async fn spared(step: &NodeStep<'_>) -> Result<BTreeSet<Arc<str>>, ApiError> {
+    let (pods, _) = step.pods().await?;
+    let skipped = pods
+        .iter()
+        .filter(|pod| step.course(pod) == Course::Skipped);
+    let claims: BTreeSet<_> = skipped.flat_map(claims_of).collect();
+    if claims.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let take = |spared: &mut BTreeSet<Arc<str>>, volume: PersistentVolume| {
+        let claim = volume.spec.claim_ref;
+        if claims.contains(&(claim.namespace, claim.name)) {
+            spared.insert(volume.metadata.name);
+        }
+    };
+    let parameters = ListParams::default();
+    let list = step.server.list(VOLUMES, &parameters, BTreeSet::new, take);
+    Ok(list.await?.0)
+}
+
+/// The volumes that a drain waits for.
+pub(super) async fn awaited(step: &NodeStep<'_>) -> Result<BTreeSet<Arc<str>>, ApiError> {
+    let mut volumes = attached(&step.server, &step.node).await?;
+    if !volumes.is_empty() {
+        let spared = spared(step).await?;
+        volumes.retain(|volume| !spared.contains(volume));
+    }
+    Ok(volumes)
+}
+
+/// Waits until no volume is attached to the node but those of pods that stay.
 ///
 /// Before the machine goes off: a volume that is still attached may be mounted elsewhere only after
 /// minutes, or be damaged.
@@ -38,7 +71,7 @@ pub(super) async fn release(step: &NodeStep<'_>) -> Result<(), ActError> {
     let mut outage = Outage::none();
     let mut waits = waits(PACE, LONGEST_PAUSE, &step.node);
     loop {
-        match attached(&step.server, &step.node).await {
+        match awaited(step).await {
             Err(error) => outage.retry_after(step, error).await?,
             Ok(volumes) if volumes.is_empty() => return Ok(()),
             Ok(volumes) => {

@@ -20,6 +20,7 @@
 //! by the step that waits for the Kubernetes node. A power cycle is never requested. At most two calls at
 //! once go to one controller.
 
+mod event_log;
 mod identity;
 mod program;
 mod settings;
@@ -434,11 +435,14 @@ fn odd(session: &Session, what: &str) -> ActError {
 struct Reached<'a> {
     ipmi: &'a Ipmi,
     session: Session,
+    /// Whether its controller has answered: one that refuses the account is not asked again.
+    has_answered: bool,
 }
 
 impl StepTarget for Reached<'_> {
     async fn prove(&mut self, node: &NodeDesign) -> Result<Option<Evidence>, ActError> {
         let (identity, proof) = self.ipmi.prove(&self.session, node).await?;
+        self.has_answered = true;
         let about = about(&self.session, "identity");
         Ok(Some(Evidence {
             identity,
@@ -459,6 +463,13 @@ impl StepTarget for Reached<'_> {
             kind => Err(ActError::Permanent(
                 format!("`{kind}` is unsupported over IPMI").into(),
             )),
+        }
+    }
+
+    async fn logged_since(&self, elapsed: Duration) -> Vec<String> {
+        match self.has_answered {
+            true => self.ipmi.logged_since(&self.session, elapsed).await,
+            false => Vec::new(),
         }
     }
 }
@@ -517,6 +528,7 @@ impl Driver for Ipmi {
         let machine = Reached {
             ipmi: self,
             session,
+            has_answered: false,
         };
         carry_out(machine, &self.identities, order, node).await
     }

@@ -142,8 +142,12 @@ impl Program {
         suite: Option<u8>,
     ) -> Result<Said, ActError> {
         let mut command = self.command();
+        // With it, entries of the event log are tables.
+        if !matches!(request, ["sel", "list", ..]) {
+            command.arg("-v");
+        }
         command
-            .args(["-v", "-I", session.interface, "-H", &session.address])
+            .args(["-I", session.interface, "-H", &session.address])
             .args(["-p", &session.port.to_string(), "-U", &session.username])
             .args(["-E", "-N", RESEND.0, "-R", RESEND.1]);
         if let Some(suite) = suite {
@@ -209,6 +213,8 @@ fn only_reads(request: &[&str]) -> bool {
             | ["chassis", "bootparam", "get", ..]
             | ["mc", "info" | "guid"]
             | ["fru", ..]
+            | ["sel", "time", "get"]
+            | ["sel", "list", ..]
     )
 }
 

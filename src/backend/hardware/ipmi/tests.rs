@@ -66,6 +66,9 @@ case "$*" in
 *' power off') [ "$mode" = stuck ] || echo off > "$here/power"; echo 'Chassis Power Control: Down/Off' ;;
 *' bootdev pxe options=efiboot') echo 'Force PXE' > "$here/boot"; echo 'Set Boot Device to pxe' ;;
 *' bootparam get 5') echo "   - Boot Device Selector : $(cat "$here/boot")" ;;
+*' sel time get') [ "$(cat "$here/log" 2> /dev/null)" != hangs ] || exec sleep 600; echo '11/28/2026 05:10:00' ;;
+-v*' sel list last 10') echo 'SEL Record ID          : 0001' ;;
+*' sel list last 10') cat "$here/log" ;;
 *' mc info') echo 'IPMI Version              : 2.0' ;;
 *' chassis status') echo "Main Power Fault     : $(cat "$here/fault" 2> /dev/null || echo false)" ;;
 -V) echo 'ipmitool version 1.8.19' ;;
@@ -545,5 +548,59 @@ async fn a_node_has_a_port_of_its_own_where_its_document_says_so() {
             .to_string()
             .contains("`oob.port` of `n1` is no port: many"),
         "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_step_that_fails_ends_with_the_new_entries_of_the_event_log() {
+    let machine = Machine::new(false);
+    machine.put("fault", "true\n");
+    let failure = async || {
+        machine
+            .act(StepKind::Prepare)
+            .await
+            .unwrap_err()
+            .to_string()
+    };
+    machine.put(
+        "log",
+        "   1 | 11/28/2026 | 04:00:00 | Fan #0x30 | Lower Critical going low  | Asserted\n   \
+            2 | Pre-Init  |0000000060| Power Supply #0x51 | Presence detected | Asserted\n   \
+            3 | 11/28/26 | 05:10:00 UTC | Power Supply #0x51 | Failure detected \u{1b}[2J hunter22 | Asserted\n",
+    );
+    let said = failure().await;
+    let logged = said
+        .split_once("; event log of its controller: ")
+        .unwrap()
+        .1;
+    assert_eq!(
+        logged,
+        "05:10:00 Power Supply #0x51: Failure detected \\u{1b}[2J … (Asserted)"
+    );
+    // Of many the last five.
+    let many: String = (0..9)
+        .map(|second| format!("{second} | 11/28/2026 | 05:10:0{second} | Fan | Low | Asserted\n"))
+        .collect();
+    machine.put("log", &many);
+    let said = failure().await;
+    assert_eq!(said.matches("Fan: Low").count(), 5, "{said}");
+    assert!(
+        !said.contains("05:10:03") && said.contains("05:10:08"),
+        "{said}"
+    );
+    // A log that is empty, or that hangs, changes nothing about the failure.
+    for log in ["", "hangs"] {
+        machine.put("log", log);
+        let said = failure().await;
+        assert!(said.ends_with("reports `Main Power Fault`"), "{said}");
+    }
+    // A controller that refuses the account is not asked for it.
+    machine.put("mode", "fail:RAKP 2 HMAC is invalid");
+    let before = machine.calls().len();
+    failure().await;
+    let calls = machine.calls();
+    assert!(
+        !calls[before..].iter().any(|call| call.contains("sel")),
+        "{calls:?}"
     );
 }

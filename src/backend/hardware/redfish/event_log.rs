@@ -18,7 +18,7 @@ const MOST_ENTRIES: usize = 5;
 /// The longest text of an entry, in characters.
 const LONGEST: usize = 160;
 /// The time that all of it may take.
-const TIMEOUT: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// How much the clock of a controller may lag behind what it was read as.
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 

@@ -21,6 +21,7 @@ use crate::backend::hardware::written::reference_for;
 use crate::backend::http::{Class, Credentials, Endpoint};
 use crate::backend::{ActError, Order, Probe, Secret, SecretError};
 use crate::design::{NodeDesign, Reference};
+use crate::diagnostic::in_shell;
 use crate::threads::lock;
 
 /// The length of new passwords: as long as all makers accept.
@@ -148,9 +149,12 @@ fn neither(reference: &Reference) -> String {
             (path.to_string(), format!("remove `{path}.pending`"))
         }
         // It has one slot alone.
-        Reference::Exec(words) => (for_shell(words), "drop the pending one".to_owned()),
+        Reference::Exec(words) => (
+            in_shell(words.iter().map(|word| &**word)),
+            "drop the pending one".to_owned(),
+        ),
         Reference::Store(words) => {
-            let words = for_shell(words);
+            let words = in_shell(words.iter().map(|word| &**word));
             (format!("{words} current"), format!("run `{words} drop`"))
         }
     };
@@ -158,16 +162,6 @@ fn neither(reference: &Reference) -> String {
         "its controller accepts neither the pending password nor the current one: set the password of its account by hand to \
          that of `{current}`, and {drop}"
     )
-}
-
-/// The words of a program as a shell takes them.
-fn for_shell(words: &[Arc<str>]) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:=@%+,".contains(letter);
-    let words = words.iter().map(|word| match word.chars().all(is_plain) {
-        true if !word.is_empty() => word.to_string(),
-        _ => format!("'{}'", word.replace('\'', r"'\''")),
-    });
-    words.collect::<Vec<_>>().join(" ")
 }
 
 impl Machine<'_> {

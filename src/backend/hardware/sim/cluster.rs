@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::cluster_settings::ClusterSettings;
-use super::{Effect, Fault, FaultOutcome, Machine, Simulator, StateError, etcd, pods, with_source};
+use super::{
+    Effect, Fault, FaultOutcome, Kill, Machine, Simulator, StateError, etcd, pods, with_source,
+};
 use crate::backend::{ActError, Cluster, LiveNode, Look, Order, Pending, Probe, Sight};
 use crate::design::NodeName;
 use crate::observed::{ClusterFacts, ClusterNode, Fact, pods_by_node};
@@ -14,6 +16,8 @@ use crate::step::{Actor, StepKind};
 
 /// The version that the simulated cluster says it has.
 const VERSION: &str = "v1.33.2";
+/// Pods that crash again and again and are named.
+const MOST_CRASHES: usize = 8;
 
 impl Simulator {
     /// The faults for which the cluster, or some of its nodes, cannot be observed.
@@ -147,20 +151,27 @@ impl Cluster for Simulator {
         })
     }
 
-    fn crashing<'a>(
-        &'a self,
-        _: &'a [Arc<str>],
-        nodes: &'a BTreeSet<NodeName>,
-    ) -> Pending<'a, Result<Vec<String>, ActError>> {
-        let crashes = |node: &&NodeName| {
-            let mut faults = self.faults();
-            faults.any(|fault| {
-                fault.outcome == FaultOutcome::Fail && fault.is_about(node, Some(StepKind::Soak))
-            })
-        };
-        let pods = nodes.iter().filter(crashes);
-        let pods = pods.map(|node| format!("a pod of `{node}`")).collect();
-        Box::pin(std::future::ready(Ok(pods)))
+    fn crashing<'a>(&'a self, _: &'a [Arc<str>]) -> Pending<'a, Result<Vec<String>, ActError>> {
+        Box::pin(async move {
+            let look = Look::default();
+            let sight = self
+                .sight(&BTreeSet::new(), look)
+                .map_err(|error| ActError::Passing(with_source(&error).into()))?;
+            let nodes = match sight.nodes {
+                Fact::Known(nodes) => nodes,
+                Fact::Unknown(why) => return Err(ActError::Passing(why)),
+            };
+            Kill::strike(&self.world().path, nodes.keys(), StepKind::Soak);
+            let crashes = |node: &&NodeName| {
+                let mut faults = self.faults();
+                faults.any(|fault| {
+                    let fails = fault.outcome == FaultOutcome::Fail;
+                    fails && fault.is_about(node, Some(StepKind::Soak))
+                })
+            };
+            let pods = nodes.keys().filter(crashes).take(MOST_CRASHES);
+            Ok(pods.map(|node| format!("a pod of `{node}`")).collect())
+        })
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

@@ -1,5 +1,6 @@
 //! The settings of the simulated cluster, as `clusters.kubernetes.sim` of `trueup/Backends/v1` has them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use super::duration::{CODE, duration};
 use super::faults::{self, Fault, Patterns, WrittenFault};
 use crate::backend::hardware::written::or_default;
-use crate::design::{EtcdCluster, Guards, NodeName};
+use crate::design::{DrainBehavior, DrainRules, EtcdCluster, Guards, NodeName};
 use crate::diagnostic::Diagnostic;
 use crate::document::{Marked, Seconds};
 use crate::step::{Actor, StepKind};
@@ -29,6 +30,8 @@ pub struct ClusterSettings {
     pub faults: Vec<Fault>,
     /// The etcd clusters of the design.
     pub etcd: Vec<EtcdCluster>,
+    /// The rules of drains by pods.
+    pub drain_rules: DrainRules,
     /// The nodes on which API servers run; `None`: unknown.
     pub(super) api_servers: Option<Patterns>,
 }
@@ -44,12 +47,26 @@ impl ClusterSettings {
 impl ClusterSettings {
     /// How long a drain takes at most; `None` where a pod never ends, or a budget holds one up.
     pub(super) fn longest_drain(&self) -> Option<Duration> {
-        let evicted = self.pods.iter().filter(|pods| !pods.kind.stays());
-        let mut longest = Duration::ZERO;
-        for pods in evicted {
-            longest = longest.max(pods.ends_after?);
+        let mut longest: BTreeMap<i32, Duration> = BTreeMap::new();
+        for pods in &self.pods {
+            if let Some((_, order)) = self.leaves(pods) {
+                let longest = longest.entry(order).or_default();
+                *longest = pods.ends_after?.max(*longest);
+            }
         }
-        self.budgets.is_empty().then_some(longest)
+        self.budgets.is_empty().then(|| longest.values().sum())
+    }
+
+    /// The behavior of a drain towards the pods of a workload that it does not leave, and their order; `None`: they stay by
+    /// their kind, by a rule or by their label.
+    pub(super) fn leaves(&self, pods: &Workload) -> Option<(DrainBehavior, i32)> {
+        if pods.kind.stays() {
+            return None;
+        }
+        let has_ended = pods.kind == PodKind::Finished;
+        let rules = &self.drain_rules;
+        let behavior = rules.behavior(&pods.namespace, &pods.labels, has_ended);
+        (behavior.0 != DrainBehavior::Skip).then_some(behavior)
     }
 }
 
@@ -138,6 +155,8 @@ pub struct Workload {
     pub namespace: Arc<str>,
     /// Its kind.
     pub kind: PodKind,
+    /// The labels of its pods.
+    pub(super) labels: BTreeMap<String, String>,
     /// How many on each node.
     pub count: u64,
     /// Where its data is.
@@ -192,6 +211,8 @@ struct WrittenWorkload {
     namespace: Option<Arc<str>>,
     #[serde(default)]
     kind: PodKind,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
     count: Option<Marked<u64>>,
     data: Option<PodData>,
     ends_after: Option<Marked<Seconds>>,
@@ -245,6 +266,7 @@ impl ClusterSettings {
             },
             faults: faults::read(written.faults, Actor::Cluster)?,
             etcd: guards.etcd_clusters.clone(),
+            drain_rules: guards.policy.drain_rules.clone(),
             api_servers: match &*written.api_servers {
                 [] => None,
                 named => Some(Patterns::read(named)?),
@@ -263,7 +285,11 @@ fn read_workload(written: WrittenWorkload) -> Result<Workload, Box<Diagnostic>> 
         None => 1,
     };
     let ends_after = duration(written.ends_after)?.unwrap_or(Duration::from_secs(10));
+    let mut labels = written.labels;
+    let app = || written.name.to_string();
+    labels.entry("app".to_owned()).or_insert_with(app);
     Ok(Workload {
+        labels,
         nodes: Patterns::read(&written.nodes)?,
         name: written.name,
         namespace: written.namespace.unwrap_or_else(|| Arc::from("default")),

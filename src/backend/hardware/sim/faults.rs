@@ -6,6 +6,7 @@ use std::time::Duration;
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
 
+use super::super::driver::with_log;
 use super::duration::{CODE, duration};
 use crate::design::NodeName;
 use crate::diagnostic::Diagnostic;
@@ -54,6 +55,8 @@ pub struct Fault {
     pub outcome: FaultOutcome,
     /// The message.
     pub message: Option<Arc<str>>,
+    /// Entries that its controller writes in its event log, where the step fails for good.
+    pub event_log: Vec<Arc<str>>,
     /// How late, or how long it hangs.
     pub delay: Option<Duration>,
     /// How often for each node; absent: always.
@@ -100,7 +103,12 @@ impl Fault {
 
     /// The message of the fault.
     pub(super) fn said(&self, otherwise: &str) -> Arc<str> {
-        self.message.clone().unwrap_or_else(|| Arc::from(otherwise))
+        let message = self.message.clone();
+        let message = message.unwrap_or_else(|| Arc::from(otherwise));
+        match self.outcome {
+            FaultOutcome::Fail | FaultOutcome::Hang => with_log(message, &self.event_log),
+            _ => message,
+        }
     }
 }
 
@@ -137,6 +145,8 @@ pub(super) struct WrittenFault {
     step: Option<Marked<Arc<str>>>,
     outcome: FaultOutcome,
     message: Option<Arc<str>>,
+    #[serde(default)]
+    event_log: Vec<Arc<str>>,
     seconds: Option<Marked<Seconds>>,
     times: Option<u64>,
 }
@@ -163,6 +173,7 @@ fn read_fault(position: usize, written: WrittenFault, of: Actor) -> Result<Fault
         of,
         outcome,
         message: written.message,
+        event_log: written.event_log,
         delay: duration(written.seconds)?,
         times: match outcome {
             FaultOutcome::FailOnce | FaultOutcome::NotReady => Some(written.times.unwrap_or(1)),

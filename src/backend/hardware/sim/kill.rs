@@ -58,9 +58,14 @@ impl Kill {
             && self.step.is_none_or(|step| step == kind)
     }
 
-    /// Ends the process where that was asked for this step, which is under way.
-    pub(super) fn strike(site: &Path, node: &NodeName, kind: StepKind) {
-        let is_due = Self::asked(site).is_some_and(|kill| kill.is_about(node, kind));
+    /// Ends the process where that was asked for this step, which is under way on one of these nodes.
+    pub(super) fn strike<'n>(
+        site: &Path,
+        nodes: impl IntoIterator<Item = &'n NodeName>,
+        kind: StepKind,
+    ) {
+        let is_due = Self::asked(site)
+            .is_some_and(|kill| nodes.into_iter().any(|node| kill.is_about(node, kind)));
         // Where it cannot be taken back, each process that resumes the run would end, too.
         if is_due && Self::take_back(site).is_ok() {
             std::process::exit(KILLED);

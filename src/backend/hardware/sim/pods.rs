@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::cluster_settings::{Budget, ClusterSettings, PodData, PodKind, Workload};
 use super::ledger::{Effect, Stage};
 use super::machine::{Machine, hexadecimal, uuid_of};
-use crate::design::{NodeName, RunId};
+use crate::design::{DrainBehavior, NodeName, RunId};
 use crate::observed::{Attachment, BlockedBudget, LocalData, NodePods, PodName};
 use crate::step::{FailureReason, OnDrainTimeout, StepKind};
 
@@ -142,6 +142,17 @@ pub(super) fn forecast(
     };
     let mut data: BTreeMap<(Arc<str>, Arc<str>), usize> = BTreeMap::new();
     for pod in &pods {
+        match settings.leaves(pod.workload) {
+            None if !pod.workload.kind.stays() => {
+                seen.skipped.push(pod.name.clone());
+                continue;
+            }
+            Some((DrainBehavior::WaitCompleted, _)) => {
+                seen.awaited.push(pod.name.clone());
+                continue;
+            }
+            _ => {}
+        }
         match pod.workload.kind {
             PodKind::DaemonSet => seen.daemon_set += 1,
             PodKind::Static => seen.mirror += 1,
@@ -168,7 +179,7 @@ pub(super) fn forecast(
     for (budget, healthy) in settings.budgets.iter().zip(healthy) {
         let held: Vec<Arc<str>> = pods
             .iter()
-            .filter(|pod| budget.holds(pod.workload))
+            .filter(|pod| is_held(settings, budget, pod))
             .map(|pod| pod.name.name.clone())
             .collect();
         if !held.is_empty() && allowed(budget, *healthy) == 0 {
@@ -184,6 +195,13 @@ pub(super) fn forecast(
     }
     seen.blocked.sort();
     seen
+}
+
+/// Whether a budget holds up the eviction of a pod.
+fn is_held(settings: &ClusterSettings, budget: &Budget, pod: &Pod<'_>) -> bool {
+    let leaves = settings.leaves(pod.workload);
+    let is_evicted = leaves.is_some_and(|(behavior, _)| behavior == DrainBehavior::Drain);
+    is_evicted && budget.holds(pod.workload)
 }
 
 /// The controller of a pod; the pod's UID where it has none.
@@ -222,10 +240,10 @@ pub(super) fn attachments(
     attachments
 }
 
-/// Pods that a drain would still evict, by name.
+/// Pods that a drain would still evict or wait for, by name.
 pub(super) fn left(settings: &ClusterSettings, node: &NodeName, machine: &Machine) -> Vec<PodName> {
     let pods = pods_of(settings, node, machine).into_iter();
-    pods.filter(|pod| !pod.workload.kind.stays())
+    pods.filter(|pod| settings.leaves(pod.workload).is_some())
         .map(|pod| pod.name)
         .collect()
 }
@@ -258,6 +276,19 @@ fn after(at: u64, wait: Duration) -> u64 {
 }
 
 impl Drain<'_> {
+    /// The behavior towards the pods of a workload, and their order; `None`: they stay. Rules spare none of a machine that is
+    /// gone.
+    fn behavior(
+        &self,
+        settings: &ClusterSettings,
+        pods: &Workload,
+    ) -> Option<(DrainBehavior, i32)> {
+        match self.is_gone {
+            true => (!pods.kind.stays()).then_some((DrainBehavior::Drain, 0)),
+            false => settings.leaves(pods),
+        }
+    }
+
     /// Works out how it goes, as [`healthy`] counts.
     pub(super) fn course(
         &self,
@@ -289,12 +320,23 @@ impl Drain<'_> {
         let mut left = Vec::new();
         let mut holding: BTreeSet<String> = BTreeSet::new();
         let pods = pods_of(settings, node, machine);
-        for pod in pods.iter().filter(|pod| !pod.workload.kind.stays()) {
-            let mut goes = Some(self.now);
+        let mut leaving: Vec<_> = pods
+            .iter()
+            .filter_map(|pod| Some((self.behavior(settings, pod.workload)?, pod)))
+            .collect();
+        leaving.sort_by_key(|((_, order), _)| *order);
+        // Those of an order wait until those of lower ones are gone.
+        let (mut begins, mut all_gone, mut last) = (Some(self.now), Some(self.now), None);
+        for ((behavior, order), pod) in leaving {
+            if last.replace(order) != Some(order) {
+                begins = all_gone;
+            }
+            let is_awaited = behavior == DrainBehavior::WaitCompleted;
+            let mut goes = if is_awaited { Some(self.now) } else { begins };
             let mut held_by = Vec::new();
             let budgets = settings.budgets.iter().zip(self.absences);
             for ((budget, absences), allowed) in budgets.zip(&mut allowed) {
-                if !budget.holds(pod.workload) {
+                if is_awaited || !budget.holds(pod.workload) {
                     continue;
                 }
                 let name = || format!("{}/{}", budget.namespace, budget.name);
@@ -316,12 +358,11 @@ impl Drain<'_> {
                 _ if !is_ready => None,
                 _ => pod.workload.ends_after,
             };
-            let ends = goes.zip(ends_after).map(|(goes, ends_after)| {
-                after(
-                    goes,
-                    grace.map_or(ends_after, |grace| grace.min(ends_after)),
-                )
-            });
+            // What is waited for ends by itself.
+            let grace = grace.filter(|_| !is_awaited).unwrap_or(Duration::MAX);
+            let ends = goes.zip(ends_after);
+            let ends = ends.map(|(goes, ends_after)| after(goes, grace.min(ends_after)));
+            all_gone = all_gone.zip(ends).map(|(gone, ends)| gone.max(ends));
             let in_time = |ends: &u64| *ends <= self.deadline;
             match ends.filter(in_time) {
                 Some(at) => {

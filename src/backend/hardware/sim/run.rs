@@ -235,7 +235,7 @@ impl Simulator {
             Ok(()) => {
                 change.note_request(&node.name, (&order.run, &step), Answer::Begun)?;
                 let state = self.under_way(change, order, node)?;
-                Kill::strike(&world.path, &node.name, order.step.id.kind);
+                Kill::strike(&world.path, [&node.name], order.step.id.kind);
                 Ok(state)
             }
             Err(error) => {

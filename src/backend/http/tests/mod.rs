@@ -167,6 +167,31 @@ async fn whatever_goes_wrong_is_said_exactly_and_means_the_right_thing_for_both_
 }
 
 #[tokio::test]
+async fn a_success_is_one_for_its_status_however_its_body_goes_on() {
+    let server = Server::plain(|received| match received.path.as_str() {
+        "/announced" => raw("HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\nabc"),
+        "/half" => raw("HTTP/1.1 202 Accepted\r\ncontent-length: 54\r\n\r\nabc"),
+        _ => raw("HTTP/1.1 500 X\r\ncontent-length: 3\r\n\r\nabc"),
+    })
+    .await;
+    let client = client(&Trust::default());
+    let endpoint = Endpoint::parse(&server.url).unwrap();
+    let send = async |path: &str| {
+        let url = endpoint.resolve(path).unwrap();
+        let request = Request::new("message", Method::POST, url).for_its_status();
+        client.send(&request).await
+    };
+    for path in ["/announced", "/half"] {
+        assert!(send(path).await.unwrap().status().is_success(), "{path}");
+    }
+    let refused = send("/no").await.unwrap_err();
+    assert!(
+        refused.text().ends_with("500 Internal Server Error: `abc`"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
 async fn a_host_that_is_not_there_can_come_back() {
     let client = client(&Trust::default());
     let (class, text) = ask(&client, Method::POST, "http://127.0.0.1:1", "/x").await;

@@ -197,6 +197,9 @@ fn of_report(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
             names.join(", ")
         )?;
     }
+    for line in &report.undelivered {
+        writeln!(out, "<p class=\"note warn\">Not told: {}</p>", xml(line))?;
+    }
     for next in &report.next {
         writeln!(out, "<p class=\"note warn\">Next: {}</p>", xml(next))?;
     }

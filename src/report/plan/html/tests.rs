@@ -117,6 +117,8 @@ fn called(name: &str) -> Plan {
     plan.forecast.nodes = vec![NodeForecast {
         node: name.into(),
         evicted: 1,
+        skipped: Vec::new(),
+        awaited: Vec::new(),
         blocked: vec![BlockedBudget {
             namespace: text.clone(),
             name: text.clone(),
@@ -463,6 +465,7 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
         tag: None,
         halted: None,
         undecided: Vec::new(),
+        undelivered: Vec::new(),
         next: vec!["check c2".into()],
         duration_ms: 2_000,
     };

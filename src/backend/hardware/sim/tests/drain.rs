@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::backend::{Cluster, Look};
-use crate::observed::{BlockedBudget, LocalData, NodePods};
+use crate::observed::{BlockedBudget, LocalData, NodePods, PodName};
 use crate::step::OnDrainTimeout;
 
 const WEB: &str = "{name: web, count: 2, kind: deployment}";
@@ -204,6 +204,8 @@ async fn a_forecast_says_what_a_drain_would_meet() {
     let expected = NodePods {
         evicted: 4,
         daemon_set: 1,
+        skipped: Vec::new(),
+        awaited: Vec::new(),
         mirror: 1,
         finished: 1,
         blocked: vec![BlockedBudget {
@@ -274,4 +276,38 @@ async fn a_drain_that_is_not_resumed_is_aborted_and_evicted_pods_stay_evicted() 
         panic!("it was undone");
     };
     assert!(message.starts_with("Conflict: "), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_follows_the_rules_of_the_policy_and_the_labels_of_pods() {
+    let site = Site::new(1);
+    let pods = "{pods: [{name: web}, {name: kept, namespace: stuck, never_ends: true}, \
+        {name: last, labels: {tier: db}, ends_after: 30}, \
+        {name: job, labels: {cluster.x-k8s.io/drain: wait-completed}, ends_after: 100}]}";
+    let policy = "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata:\n  drain_rules:\n  \
+        - {name: a, pods: [{namespaces: [stuck]}], drain: {behavior: Skip}}\n  \
+        - {name: b, pods: [{selector: {matchLabels: {tier: db}}}], drain: {behavior: Drain, order: 5}}\n";
+    let cluster = format!("clusters: {{kubernetes: {{kind: sim, sim: {pods}}}}}");
+    let (_, guarded) = design(&(backends(&cluster) + policy));
+    let mut settings = cluster_settings("{}", "{}");
+    settings.cluster = Arc::new(ClusterSettings::read(guarded.guards()).unwrap());
+    assert_eq!(
+        settings.cluster.longest_drain(),
+        Some(Duration::from_secs(130))
+    );
+    let simulator = Simulator::open(&site.path(), settings).unwrap();
+    site.deployed(&simulator).await;
+    let all = site.nodes.iter().map(|node| node.name.clone()).collect();
+    let seen = Cluster::observe(&simulator, &all, Look::ALL).await;
+    let forecast = &seen.pods["n1"];
+    let name = |pods: &[PodName]| pods.iter().map(|pod| pod.name.to_string()).next();
+    assert_eq!(forecast.evicted, 2);
+    assert_eq!(name(&forecast.skipped).as_deref(), Some("kept-n1-1"));
+    assert_eq!(name(&forecast.awaited).as_deref(), Some("job-n1-1"));
+    let began = Instant::now();
+    let order = site.order_in_time(("R1", 3600), StepKind::Drain, 0, Parameters::default());
+    Hardware::act(&simulator, &order).await.unwrap();
+    // The pods of order 5 go once the job has ended.
+    assert_eq!(began.elapsed().as_secs(), 130);
+    assert_eq!(Cluster::probe(&simulator, &order).await, Probe::Done);
 }
