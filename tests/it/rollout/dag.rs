@@ -94,16 +94,25 @@ fn the_dag_of_a_rollout_continues_it_until_all_sites_are_proven() {
     assert_eq!(run(), Some(each(true)));
     // One that is complete is not begun again, and one that is stopped fails the task.
     assert_eq!(run(), Some(each(true)));
-    fleet.faults("canary", "[{nodes: [edge-1], step: deploy, outcome: fail}]");
-    fleet
+    fleet.faults("canary", "[{nodes: [edge-4], step: deploy, outcome: fail}]");
+    let nodes = fleet
         .fixture
-        .edit("sites/canary/nodes.yaml", "edge-3", "edge-4");
+        .checkout
+        .path()
+        .join("sites/canary/nodes.yaml");
+    let more = std::fs::read_to_string(&nodes).unwrap();
+    let last = more.rsplit("---\n").next().unwrap();
+    let fourth = last.replace("edge-3", "edge-4").replace(".13}", ".14}");
+    std::fs::write(&nodes, format!("{more}---\n{fourth}")).unwrap();
+    let strategy = "sites/canary/strategy.yaml";
+    fleet.fixture.edit(strategy, "nodes: 2", "nodes: 4");
     let git = |words: &[&str]| fleet.fixture.checkout.git(words);
-    fleet.fixture.checkout.commit("Another machine");
+    fleet.fixture.checkout.commit("One machine more");
     git(&["push", "--quiet", "origin", "main"]);
     let head = git(&["rev-parse", "HEAD"]);
     let told = run().unwrap();
-    assert!(told[2].as_str().is_some(), "{told}");
+    let stopped = told[2].as_str().is_some_and(|why| why.contains("stopped"));
+    assert!(stopped, "{told}");
     let status = fleet.rollout(&["status", "fleet", "--format", "json"]);
     assert_eq!(status.with(0).json()["revision"], head.trim());
     // Its worktrees are gone.

@@ -683,7 +683,7 @@ fn problems_of_a_document_are_shown_with_file_line_and_hint() {
 #[test]
 fn what_is_printed_as_json_is_valid_by_its_schema() {
     let fleet = Fleet::new("  soak: 1h\n");
-    let schema = include_str!("../../schemas/rollout.json");
+    let schema = include_str!("../../../schemas/rollout.json");
     let schema = serde_json::from_str(schema).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let check = |command: &str| {
