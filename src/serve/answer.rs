@@ -5,6 +5,7 @@ use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHE
 use http::{Method, StatusCode};
 
 use crate::report::airship::{Message, MessageKind, Reason, Status};
+use crate::workflow::{Failure, FailureKind};
 
 /// An answer that is no result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +134,28 @@ impl Refusal {
 
     pub(super) fn unavailable(message: impl Into<String>) -> Self {
         Self::new("ServiceUnavailable", 503, message)
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        let message = match failure.message.as_str() {
+            "" => "the documents of the site have errors; `trueup validate` shows them",
+            message => message,
+        };
+        let refusal = match failure.kind {
+            FailureKind::Usage => Self::bad_request(message),
+            FailureKind::NotFound => Self::not_found(message),
+            FailureKind::Guard
+            | FailureKind::Stale
+            | FailureKind::Locked
+            | FailureKind::Interrupted => Self::conflict(message),
+            FailureKind::Error | FailureKind::Failed | FailureKind::Unpublished => {
+                Self::failed(message)
+            }
+        };
+        let notes = failure.details.into_iter().chain(failure.hints);
+        notes.fold(refusal, |refusal, note| refusal.and(note))
     }
 }
 

@@ -11,13 +11,13 @@ use http::{HeaderMap, Method, Version};
 use opentelemetry::context::FutureExt as _;
 
 use super::answer::Refusal;
+use super::call::RequestIds;
 use super::health::PROBES;
 use super::listen::Peer;
 use super::shared::Shared;
 use super::shipyard::as_uuid;
 use super::spans;
-use super::subject::{CALLER, Subject};
-use crate::record::Requested;
+use super::subject::CALLER;
 use crate::report::Visible;
 
 /// The header of a request's id, in answers.
@@ -44,26 +44,6 @@ const IDENTITY: [&str; 12] = [
     "x-forwarded-",
     "x-end-user",
 ];
-
-/// The ids of a request.
-#[derive(Clone, Debug)]
-pub(super) struct RequestIds {
-    /// The service's.
-    pub(super) id: Arc<str>,
-    /// The caller's, where it is a UUID.
-    pub(super) marker: Option<Arc<str>>,
-}
-
-/// A request as its run records it.
-pub(super) fn requested(subject: Subject, ids: RequestIds) -> Requested {
-    Requested {
-        subject: subject.name,
-        by: Arc::from(subject.by),
-        id: ids.id,
-        marker: ids.marker,
-        named: None,
-    }
-}
 
 /// Guards a request before it is routed.
 pub(super) async fn guard(

@@ -9,6 +9,7 @@ mod actions;
 mod address;
 mod answer;
 mod authenticate;
+mod call;
 mod certificate;
 mod deckhand;
 mod design_ref;

@@ -1,22 +1,17 @@
 //! Promenade's node endpoints and its health of etcd, as airship-node-teardown defines them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::{Body, HttpBody as _};
-use axum::extract::{Request, State};
+use axum::Router;
 use axum::response::Response;
 use axum::routing::{get, post};
-use axum::{Extension, Router};
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use http::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use super::actions::{Entry, NodesTask, Order, Task, url};
 use super::answer::{Refusal, json, of_status};
+use super::call::{Call, on};
 use super::design_ref::DesignRef;
-use super::guard::{RequestIds, requested};
-use super::listen::Peer;
 use super::policy::Operation;
 use super::query::Query;
 use super::reference::Reference;
@@ -32,9 +27,6 @@ use crate::step::FailureReason;
 use crate::telemetry::{Scope, in_same_span};
 use crate::workflow::{AS_APPLIED, Failure, FailureKind, observe_etcd};
 
-/// How long a body may take.
-const BODY_TIME: Duration = Duration::from_secs(30);
-
 /// The longest name of a node, which is that of a DNS name.
 const LONGEST_NAME: usize = 253;
 
@@ -48,7 +40,7 @@ struct NodeOperation {
 }
 
 /// All operations on nodes, by the last part of their paths.
-const OPERATIONS: [NodeOperation; 6] = [
+static OPERATIONS: [NodeOperation; 6] = [
     NodeOperation {
         word: "decommission",
         action: Action::Decommission,
@@ -101,11 +93,18 @@ const OPERATIONS: [NodeOperation; 6] = [
 
 /// The routes.
 pub(super) fn routes() -> Router<Arc<Shared>> {
-    Router::new()
-        .route("/api/v1.0/nodes/{node}/{operation}", post(on_node))
-        .route("/api/v1.0/etcd-cluster-health-statuses", get(etcd_health))
+    let health = on(Operation::EtcdHealth, &["design_ref"], etcd_health);
+    let nodes = "/api/v1.0/nodes/{node}";
+    let routes = Router::new()
+        .route(&format!("{nodes}/{{operation}}"), post(no_operation))
+        .route("/api/v1.0/etcd-cluster-health-statuses", get(health))
         .route("/api/v1.0/health", get(async || StatusCode::NO_CONTENT))
-        .route("/versions", get(versions))
+        .route("/versions", get(versions));
+    OPERATIONS.iter().fold(routes, |routes, found| {
+        let handler = move |call| on_node(call, found);
+        let handler = on(found.operation, found.parameters, handler);
+        routes.route(&format!("{nodes}/{}", found.word), post(handler))
+    })
 }
 
 async fn versions() -> Response {
@@ -113,45 +112,25 @@ async fn versions() -> Response {
     json(StatusCode::OK, body.to_owned())
 }
 
-async fn on_node(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    Extension(ids): Extension<RequestIds>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let path = request.uri().path().to_owned();
-    let mut parts = path.rsplit('/');
-    let (word, node) = (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    );
-    let found = OPERATIONS.iter().find(|each| each.word == word);
-    let Some(found) = found else {
-        return Err(Refusal::not_found("there is no such operation on nodes"));
-    };
-    let subject = shared.subject(&peer, request.headers()).await?;
-    subject.may(found.operation)?;
-    let node = node_name(node)?;
-    let query = Query::parse(request.uri().query(), found.parameters)?;
-    let leaving = leaving(found.action, &query)?;
+async fn no_operation() -> Refusal {
+    Refusal::not_found("there is no such operation on nodes")
+}
+
+async fn on_node(mut call: Call, found: &NodeOperation) -> Result<Response, Refusal> {
+    let node = node_name(call.named("node"))?;
+    let leaving = leaving(found.action, &call.query)?;
     let gives_times = leaving.drain_timeout.is_some() || leaving.drain_grace_period.is_some();
-    let is_async = wants_async(request.headers());
-    let headers = request.headers().clone();
-    let body = body(request.into_body(), shared.body_bytes()).await?;
     let design = match found.has_design {
-        true => {
-            check_type(&headers, &body)?;
-            Reference::of_body(&body)?
-        }
-        false if body.is_empty() => Reference::default(),
+        true => Reference::of_body(&call.json_body().await?)?,
+        false if call.body().await?.is_empty() => Reference::default(),
         false => return Err(Refusal::bad_request("the operation takes no body")),
     };
-    let design = match design.fetched(&shared, &headers).await? {
+    let design = match design.fetched(&call.shared, call.headers()).await? {
         Ok(design) => design,
         Err(failure) => return Ok(of_status(&refused(found.action, &failure))),
     };
     let entry = begin(
-        &shared,
+        &call.shared,
         Order {
             action: found.action,
             task: Task::Nodes(Box::new(NodesTask {
@@ -161,12 +140,12 @@ async fn on_node(
                 design,
                 ..NodesTask::default()
             })),
-            principals: subject.principals.clone(),
-            requested: requested(subject, ids),
-            accepted: shared.now(),
+            principals: call.subject.principals.clone(),
+            requested: call.requested()?,
+            accepted: call.shared.now(),
         },
     )?;
-    if is_async {
+    if wants_async(call.headers()) {
         return Ok(accepted(&entry));
     }
     match entry.status().await {
@@ -304,46 +283,17 @@ fn leaving(action: Action, query: &Query) -> Result<Leaving, Refusal> {
     Ok(leaving)
 }
 
-/// The body of a request, bounded in size and time.
-pub(super) async fn body(body: Body, most: usize) -> Result<Vec<u8>, Refusal> {
-    if body.size_hint().lower() > most as u64 {
-        return Err(Refusal::too_large(most));
-    }
-    match tokio::time::timeout(BODY_TIME, Limited::new(body, most).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes().to_vec()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Refusal::too_large(most)),
-        Ok(Err(_)) => Err(Refusal::bad_request("the body broke off").closing()),
-        Err(_) => Err(Refusal::timeout("the body did not come in time")),
-    }
-}
-
-/// Refuses a body that is marked as anything but JSON.
-pub(super) fn check_type(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
-    let kind = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok());
-    let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
-    match kind {
-        _ if body.is_empty() => Ok(()),
-        None => Ok(()),
-        Some(kind) if kind.eq_ignore_ascii_case("application/json") => Ok(()),
-        Some(_) => Err(Refusal::unsupported_type("application/json")),
-    }
-}
-
-async fn etcd_health(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let subject = shared.subject(&peer, request.headers()).await?;
-    subject.may(Operation::EtcdHealth)?;
-    let query = Query::parse(request.uri().query(), &["design_ref"])?;
-    let Some(reference) = query.text("design_ref").filter(|text| !text.is_empty()) else {
+async fn etcd_health(call: Call) -> Result<Response, Refusal> {
+    let Some(reference) = call
+        .query
+        .text("design_ref")
+        .filter(|text| !text.is_empty())
+    else {
         return Err(Refusal::missing_design_ref());
     };
     let design = Reference::parse(reference)?;
-    let status = match design.fetched(&shared, request.headers()).await? {
+    let shared = &call.shared;
+    let status = match design.fetched(shared, call.headers()).await? {
         Ok(design) => {
             let asking = shared.clone();
             let asked = shared.ask(move || etcd_status(&asking, &design));

@@ -7,37 +7,109 @@ use super::answer::Refusal;
 /// The longest timeout that is taken, in seconds: thirty days.
 const LONGEST: u64 = 30 * 24 * 3600;
 
+/// Which parameter may come again, each with a value of its own.
+const REPEATED: &str = "versions";
+
+/// How many notes are wanted, from 0 to 5.
+pub(super) const VERBOSITY: &str = "verbosity";
+
+/// A parameter that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BadParameter {
+    /// Its name, as it may be shown.
+    pub(super) name: String,
+    /// Why not.
+    pub(super) problem: ParameterProblem,
+}
+
+/// Why a parameter cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ParameterProblem {
+    /// The operation does not know it, but those.
+    Unknown(Vec<String>),
+    /// It came before.
+    Twice,
+    /// It has to be something else.
+    Not(&'static str),
+}
+
+impl BadParameter {
+    fn new(name: &str, problem: ParameterProblem) -> Self {
+        let name = crate::report::Visible(name).to_string();
+        Self { name, problem }
+    }
+}
+
+impl From<BadParameter> for Refusal {
+    fn from(bad: BadParameter) -> Self {
+        let name = bad.name;
+        Self::bad_request(match bad.problem {
+            ParameterProblem::Unknown(known) if known.is_empty() => {
+                format!("unknown parameter `{name}`: it takes none")
+            }
+            ParameterProblem::Unknown(known) => {
+                format!("unknown parameter `{name}`: it takes {}", known.join(", "))
+            }
+            ParameterProblem::Twice => format!("the parameter `{name}` is given twice"),
+            ParameterProblem::Not(wanted) => format!("`{name}` must be {wanted}"),
+        })
+    }
+}
+
 /// The parameters of a request.
 #[derive(Debug, Default)]
-pub(super) struct Query(BTreeMap<String, String>);
+pub(super) struct Query(BTreeMap<String, Vec<String>>);
 
 impl Query {
     /// Reads the parameters that an operation knows.
-    pub(super) fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, Refusal> {
-        let mut found = BTreeMap::new();
+    pub(super) fn parse(query: Option<&str>, known: &[&str]) -> Result<Self, BadParameter> {
+        let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            let bad = |problem| Err(BadParameter::new(&name, problem));
             if !known.contains(&&*name) {
-                let listed = match known {
-                    [] => "it takes none".to_owned(),
-                    known => format!("it takes {}", known.join(", ")),
-                };
-                let name = crate::report::Visible(&name);
-                return Err(Refusal::bad_request(format!(
-                    "unknown parameter `{name}`: {listed}"
-                )));
+                let known = known.iter().map(|name| (*name).to_owned());
+                return bad(ParameterProblem::Unknown(known.collect()));
             }
-            if found.insert(name.to_string(), value.into_owned()).is_some() {
-                return Err(Refusal::bad_request(format!(
-                    "the parameter `{name}` is given twice"
-                )));
+            let values = found.entry(name.to_string()).or_default();
+            if !values.is_empty() && name != REPEATED {
+                return bad(ParameterProblem::Twice);
             }
+            values.push(value.into_owned());
         }
-        Ok(Self(found))
+        let query = Self(found);
+        query.verbosity()?;
+        Ok(query)
     }
 
     /// A text.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.0.get(name)?.first().map(String::as_str)
+    }
+
+    /// All that a parameter names, between commas or again.
+    pub(super) fn list<'q>(&'q self, name: &str) -> impl Iterator<Item = &'q str> + use<'q> {
+        let values = self.0.get(name).into_iter().flatten();
+        let words = values.flat_map(|value| value.split(','));
+        words.filter(|word| !word.is_empty())
+    }
+
+    /// A parameter that is true or false; absent it is false.
+    pub(super) fn flag(&self, name: &str) -> Result<bool, BadParameter> {
+        let wrong = || BadParameter::new(name, ParameterProblem::Not("`true` or `false`"));
+        match self.text(name) {
+            None => Ok(false),
+            Some(text) => truth(text).ok_or_else(wrong),
+        }
+    }
+
+    /// How many notes are wanted.
+    pub(super) fn verbosity(&self) -> Result<u8, BadParameter> {
+        let Some(text) = self.text(VERBOSITY) else {
+            return Ok(1);
+        };
+        let number = text.parse().ok().filter(|number| *number <= 5);
+        let wrong = ParameterProblem::Not("a number from 0 to 5");
+        number.ok_or_else(|| BadParameter::new(VERBOSITY, wrong))
     }
 
     /// A whole number of seconds.
@@ -52,6 +124,15 @@ impl Query {
                 "`{name}` must be a whole number of seconds, at most {LONGEST}"
             ))),
         }
+    }
+}
+
+/// A text as true or false.
+pub(super) fn truth(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" | "on" => Some(true),
+        "false" | "0" | "no" | "off" | "" | "none" => Some(false),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::actions::{Entry, NodesTask, Order, PlanTask, Task};
+use super::answer::Refusal;
 use super::host::{Host, ServiceClock};
 use super::own::{self, Feed};
 use super::resume::abort;
@@ -36,7 +37,7 @@ pub(super) fn act(shared: &Shared, entry: &Entry) -> Status {
         entry.ends_without_run(Some(&failure), &now);
         match task {
             Task::Nodes(_) => refused(*action, &failure),
-            Task::Plan(_) => own::refused(&failure).into_status(),
+            Task::Plan(_) => Refusal::from(failure).into_status(),
         }
     });
     if let Some(run) = entry.progress().run.filter(|_| entry.is_aborted()) {

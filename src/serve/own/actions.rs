@@ -3,18 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 
 use super::super::actions::{View, url};
 use super::super::answer::{Refusal, json};
+use super::super::call::Call;
 use super::super::health::{self, Vitals};
-use super::super::listen::Peer;
-use super::super::policy::Operation;
 use super::super::shared::Shared;
-use super::{admit, head, is_id};
+use super::is_id;
 use crate::record::{Outcome, RunRecord, Store};
 use crate::report::json::line;
 use crate::run::outcome_now;
@@ -30,12 +27,8 @@ const MOST: usize = 200;
     (status = 200, description = "The actions.", body = Vec<super::objects::ActionObject>),
     (status = "default", response = super::objects::Refused),
 ))]
-pub(super) async fn actions(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadAction, &[]).await?;
+pub(super) async fn actions(call: Call) -> Result<Response, Refusal> {
+    let shared = &call.shared;
     let remembered = shared.actions.all();
     let views = remembered.iter();
     let views = views.map(|entry| entry.view(|view| line(view).unwrap_or_default()));
@@ -62,13 +55,8 @@ fn unreadable(failure: Failure) -> Refusal {
         (status = 200, description = "The action.", body = super::objects::ActionObject),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn action(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadAction, &[]).await?;
-    let id = request.uri().path().rsplit('/').next().unwrap_or_default();
+pub(super) async fn action(call: Call) -> Result<Response, Refusal> {
+    let (shared, id) = (&call.shared, call.named("id"));
     let unknown = || Refusal::not_found("there is no such action");
     if !is_id(id) {
         return Err(unknown());
@@ -143,13 +131,7 @@ fn of_record(record: &RunRecord, outcome: Outcome) -> String {
     line(&view).unwrap_or_default()
 }
 
-pub(super) async fn metrics(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadMetrics, &[]).await?;
-    let asking = shared.clone();
-    let text = shared.ask(move || Vitals::metrics(&*asking)).await?;
-    Ok(health::text(text))
+pub(super) async fn metrics(call: Call) -> Result<Response, Refusal> {
+    let text = call.ask(|shared| Ok(Vitals::metrics(&**shared)));
+    text.await.map(health::text)
 }

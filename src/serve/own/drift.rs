@@ -1,19 +1,14 @@
 //! Drift: the nodes that a plan of the committed design would change.
 
-use std::sync::Arc;
-
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 
 use super::site::current;
 use super::site_cache::{drifts, plan};
 use super::view::DriftView;
-use super::{admit, head, refused};
 use crate::report::json::line;
 use crate::serve::answer::{Refusal, json};
-use crate::serve::listen::Peer;
+use crate::serve::call::Call;
 use crate::serve::policy::Operation;
 use crate::serve::shared::Shared;
 use crate::workflow::{Failure, Observed};
@@ -27,17 +22,10 @@ use crate::workflow::{Failure, Observed};
         (status = 200, description = "The nodes that differ.", body = DriftView),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn drift(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let known = &["observed"];
-    let (subject, query) =
-        admit(&shared, &peer, head(&request), Operation::ReadSite, known).await?;
-    let view = match query.text("observed") {
+pub(super) async fn drift(call: Call) -> Result<Response, Refusal> {
+    let view = match call.query.text("observed") {
         None | Some("none") => {
-            let view = current(&shared).await?;
+            let view = current(&call.shared).await?;
             DriftView {
                 site: view.status.site.clone(),
                 revision: view.status.revision.clone(),
@@ -46,10 +34,11 @@ pub(super) async fn drift(
             }
         }
         Some("now") => {
-            subject.may(Operation::Observe)?;
-            let asking = shared.clone();
-            let observed = shared.ask_for_plan(move || observed(&asking)).await?;
-            observed.map_err(|failure| refused(&failure))?
+            call.subject.may(Operation::Observe)?;
+            let asking = call.shared.clone();
+            call.shared
+                .ask_for_plan(move || observed(&asking))
+                .await??
         }
         Some(_) => return Err(Refusal::bad_request("`observed` is `none` or `now`")),
     };

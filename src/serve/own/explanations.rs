@@ -2,25 +2,21 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 
 use super::plan_folder::plan_folder;
-use super::runs::{seconds, with_records};
-use super::{admit, head, is_id, part, refused};
+use super::runs::{named_run, seconds, with_records};
 use crate::design::{NodeName, RunId};
 use crate::plan::{ExplanationBasis, Plan};
 use crate::report::explain::write_thing_json;
 use crate::serve::answer::{Refusal, json};
-use crate::serve::listen::Peer;
-use crate::serve::policy::Operation;
+use crate::serve::call::Call;
 use crate::serve::shared::Shared;
 use crate::workflow::{ExplainedRun, Failure, Known, Thing, explain};
 
 /// The parameter that names the thing.
-const OF: &str = "of";
+pub(super) const OF: &str = "of";
 
 /// Explains a node, a step or a group of a plan: what becomes of it, the smallest causes, and the ways out.
 #[utoipa::path(get, path = "/api/v1/plans/{id}/explanation", tag = "plans",
@@ -30,24 +26,15 @@ const OF: &str = "of";
         (status = 200, description = "The explanation, as `trueup explain --format json` prints it.", body = super::objects::ExplanationObject),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn of_plan(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let (_, query) = admit(&shared, &peer, head(&request), Operation::ReadPlan, &[OF]).await?;
-    let id = part(request.uri().path(), "/api/v1/plans/").to_owned();
-    let Some(word) = query.text(OF).map(str::to_owned) else {
+pub(super) async fn of_plan(call: Call) -> Result<Response, Refusal> {
+    let id = call.named("id").to_owned();
+    let Some(word) = call.query.text(OF).map(str::to_owned) else {
         return Err(Refusal::bad_request(
             "`of` names the node, step or group that is explained",
         ));
     };
-    let asking = shared.clone();
-    let text = shared
-        .ask(move || text_of_plan(&asking, &id, &word))
-        .await?;
-    text.map(|text| json(StatusCode::OK, text))
-        .map_err(|failure| refused(&failure))
+    let text = call.ask(move |shared| text_of_plan(shared, &id, &word));
+    text.await.map(|text| json(StatusCode::OK, text))
 }
 
 fn text_of_plan(shared: &Shared, id: &str, word: &str) -> Result<String, Failure> {
@@ -69,24 +56,11 @@ fn text_of_plan(shared: &Shared, id: &str, word: &str) -> Result<String, Failure
         (status = 200, description = "The explanation, as `trueup explain --format json` prints it.", body = super::objects::ExplanationObject),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn of_run(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let (_, query) = admit(&shared, &peer, head(&request), Operation::ReadRun, &[OF]).await?;
-    let id = part(request.uri().path(), "/api/v1/runs/");
-    if !is_id(id) {
-        return Err(Refusal::not_found("there is no such run"));
-    }
-    let run = RunId::from(id);
-    let word = query.text(OF).map(str::to_owned);
-    let asking = shared.clone();
-    let text = shared
-        .ask(move || text_of_run(&asking, &run, word.as_deref()))
-        .await?;
-    text.map(|text| json(StatusCode::OK, text))
-        .map_err(|failure| refused(&failure))
+pub(super) async fn of_run(call: Call) -> Result<Response, Refusal> {
+    let run = named_run(call.named("id"))?;
+    let word = call.query.text(OF).map(str::to_owned);
+    let text = call.ask(move |shared| text_of_run(shared, &run, word.as_deref()));
+    text.await.map(|text| json(StatusCode::OK, text))
 }
 
 fn text_of_run(shared: &Shared, run: &RunId, word: Option<&str>) -> Result<String, Failure> {

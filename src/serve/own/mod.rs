@@ -21,23 +21,17 @@ mod view;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
 use axum::routing::{get, post};
-use http::HeaderMap;
 
-use super::answer::Refusal;
-use super::listen::Peer;
+use super::call::on;
 use super::policy::Operation;
-use super::query::Query;
 use super::shared::Shared;
-use super::subject::Subject;
 use crate::report::airship::Reason;
-use crate::workflow::{Failure, FailureKind};
 
 pub(super) use feed::{Feed, Feeds};
 pub(super) use plan_folder::plan_folder;
 pub(super) use plans::views as plan_views;
-pub(super) use runs::{follow, recorded_run, recorded_runs};
+pub(super) use runs::{follow, named_run, recorded_run, recorded_runs};
 pub(super) use site::{current, site_views};
 pub(super) use site_cache::{SiteCache, SiteView};
 pub(super) use view::{
@@ -60,85 +54,59 @@ pub fn openapi() -> String {
     openapi::document()
 }
 
-/// The routes.
+/// The routes: what each is, by whom it may be asked for, and with which parameters.
 pub(super) fn routes() -> Router<Arc<Shared>> {
+    use Operation as O;
+    let plans = get(on(O::ReadPlan, &[], plans::plans));
+    let explained_plan = on(O::ReadPlan, &[explanations::OF], explanations::of_plan);
+    let explained_run = on(O::ReadRun, &[explanations::OF], explanations::of_run);
+    let at = |path: &str| format!("/api/v1{path}");
     Router::new()
-        .route("/api/v1/openapi.json", get(openapi::openapi))
-        .route("/api/v1/actions", get(actions::actions))
-        .route("/api/v1/actions/{id}", get(actions::action))
-        .route("/api/v1/sites", get(site::sites))
-        .route("/api/v1/status", get(site::status))
-        .route("/api/v1/nodes", get(site::nodes))
-        .route("/api/v1/nodes/{node}", get(site::node))
-        .route("/api/v1/drift", get(drift::drift))
-        .route("/api/v1/plans", get(plans::plans).post(plans::create))
-        .route("/api/v1/plans/{id}", get(plans::plan))
-        .route("/api/v1/plans/{id}/apply", post(plans::apply))
-        .route("/api/v1/plans/{id}/explanation", get(explanations::of_plan))
-        .route("/api/v1/runs", get(runs::runs))
-        .route("/api/v1/runs/{id}", get(runs::run))
-        .route("/api/v1/runs/{id}/explanation", get(explanations::of_run))
-        .route("/api/v1/runs/{id}/progress", get(runs::progress))
-        .route("/api/v1/runs/{id}/events", get(runs::events))
-        .route("/metrics", get(actions::metrics))
-}
-
-/// The parts of a request by which it is admitted: its body is no part of them.
-pub(super) struct Head<'r> {
-    headers: &'r HeaderMap,
-    query: Option<&'r str>,
-}
-
-/// The head of a request.
-pub(super) fn head(request: &Request) -> Head<'_> {
-    Head {
-        headers: request.headers(),
-        query: request.uri().query(),
-    }
-}
-
-/// The caller of a request that may have what it asks for, and the parameters.
-pub(super) async fn admit(
-    shared: &Shared,
-    peer: &Peer,
-    head: Head<'_>,
-    operation: Operation,
-    parameters: &[&str],
-) -> Result<(Subject, Query), Refusal> {
-    let subject = shared.subject(peer, head.headers).await?;
-    subject.may(operation)?;
-    let query = Query::parse(head.query, parameters)?;
-    Ok((subject, query))
-}
-
-/// The part of a path behind a prefix, up to the next slash.
-fn part<'p>(path: &'p str, prefix: &str) -> &'p str {
-    let rest = path.strip_prefix(prefix).unwrap_or_default();
-    rest.split('/').next().unwrap_or_default()
+        .route(
+            &at("/openapi.json"),
+            get(on(O::ReadSite, &[], openapi::openapi)),
+        )
+        .route(
+            &at("/actions"),
+            get(on(O::ReadAction, &[], actions::actions)),
+        )
+        .route(
+            &at("/actions/{id}"),
+            get(on(O::ReadAction, &[], actions::action)),
+        )
+        .route(&at("/sites"), get(on(O::ReadSite, &[], site::sites)))
+        .route(&at("/status"), get(on(O::ReadSite, &[], site::status)))
+        .route(&at("/nodes"), get(on(O::ReadSite, &[], site::nodes)))
+        .route(&at("/nodes/{node}"), get(on(O::ReadSite, &[], site::node)))
+        .route(
+            &at("/drift"),
+            get(on(O::ReadSite, &["observed"], drift::drift)),
+        )
+        .route(
+            &at("/plans"),
+            plans.post(on(O::CreatePlan, &[], plans::create)),
+        )
+        .route(&at("/plans/{id}"), get(on(O::ReadPlan, &[], plans::plan)))
+        .route(
+            &at("/plans/{id}/apply"),
+            post(on(O::ApplyPlan, &[], plans::apply)),
+        )
+        .route(&at("/plans/{id}/explanation"), get(explained_plan))
+        .route(&at("/runs"), get(on(O::ReadRun, &["limit"], runs::runs)))
+        .route(&at("/runs/{id}"), get(on(O::ReadRun, &[], runs::run)))
+        .route(&at("/runs/{id}/explanation"), get(explained_run))
+        .route(
+            &at("/runs/{id}/progress"),
+            get(on(O::ReadRun, &[], runs::progress)),
+        )
+        .route(
+            &at("/runs/{id}/events"),
+            get(on(O::ReadRun, &["after"], runs::events)),
+        )
+        .route("/metrics", get(on(O::ReadMetrics, &[], actions::metrics)))
 }
 
 /// Whether a text is an id: no other part of a path ever names a file.
-pub(super) fn is_id(text: &str) -> bool {
+fn is_id(text: &str) -> bool {
     text.len() == ID && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
-}
-
-/// The answer to a request that failed.
-pub(super) fn refused(failure: &Failure) -> Refusal {
-    let message = match failure.message.as_str() {
-        "" => "the documents of the site have errors; `trueup validate` shows them",
-        message => message,
-    };
-    let refusal = match failure.kind {
-        FailureKind::Usage => Refusal::bad_request(message),
-        FailureKind::NotFound => Refusal::not_found(message),
-        FailureKind::Guard
-        | FailureKind::Stale
-        | FailureKind::Locked
-        | FailureKind::Interrupted => Refusal::conflict(message),
-        FailureKind::Error | FailureKind::Failed | FailureKind::Unpublished => {
-            Refusal::failed(message)
-        }
-    };
-    let notes = failure.details.iter().chain(&failure.hints);
-    notes.fold(refusal, |refusal, note| refusal.and(note.clone()))
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
@@ -11,18 +9,15 @@ use http::header::{HeaderValue, LOCATION};
 use super::order::{Asked, object};
 use super::plan_folder::plan_folder;
 use super::view::{ApplyOrder, PlanView};
-use super::{admit, head, part, refused};
 use crate::plan::{Plan, PlanEffect, effect, saved};
 use crate::report;
 use crate::report::json::{Escaped, line};
 use crate::run::unfinished_run;
 use crate::serve::actions::{Order, PlanTask, Task};
 use crate::serve::answer::{Refusal, json, of_status};
+use crate::serve::call::Call;
 use crate::serve::form::{Form, of_text};
-use crate::serve::guard::{RequestIds, requested};
-use crate::serve::listen::Peer;
-use crate::serve::policy::Operation;
-use crate::serve::promenade::{begin, body, check_type};
+use crate::serve::promenade::begin;
 use crate::serve::shared::Shared;
 use crate::serve::subject::Subject;
 use crate::workflow::{Acting, Failure, FailureKind, Planner};
@@ -32,15 +27,8 @@ use crate::workflow::{Acting, Failure, FailureKind, Planner};
     (status = 200, description = "The plans.", body = Vec<PlanView>),
     (status = "default", response = super::objects::Refused),
 ))]
-pub(super) async fn plans(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadPlan, &[]).await?;
-    let asking = shared.clone();
-    let views = shared.ask(move || views(&asking)).await?;
-    let views = views.map_err(|failure| refused(&failure))?;
+pub(super) async fn plans(call: Call) -> Result<Response, Refusal> {
+    let views = call.ask(|shared| views(shared)).await?;
     Ok(json(
         StatusCode::OK,
         line(&views).unwrap_or_default() + "\n",
@@ -62,21 +50,12 @@ pub(in crate::serve) fn views(shared: &Shared) -> Result<Vec<PlanView>, Failure>
          headers(("Location" = String, description = "Its address."))),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn create(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let (subject, _) = admit(&shared, &peer, head(&request), Operation::CreatePlan, &[]).await?;
-    let headers = request.headers().clone();
-    let body = body(request.into_body(), shared.body_bytes()).await?;
-    check_type(&headers, &body)?;
-    let asked = Asked::of_body(&body)?;
-    let asking = shared.clone();
-    let made = shared
-        .ask_for_plan(move || make(&asking, &asked, &subject))
-        .await?;
-    let view = made.map_err(|failure| refused(&failure))?;
+pub(super) async fn create(mut call: Call) -> Result<Response, Refusal> {
+    let asked = Asked::of_body(&call.json_body().await?)?;
+    let (asking, subject) = (call.shared.clone(), call.subject.clone());
+    let made = call.shared;
+    let made = made.ask_for_plan(move || make(&asking, &asked, &subject));
+    let view = made.await??;
     let mut response = json(StatusCode::CREATED, line(&view).unwrap_or_default() + "\n");
     if let Ok(location) = HeaderValue::from_str(&view.url) {
         response.headers_mut().insert(LOCATION, location);
@@ -142,18 +121,11 @@ fn view(plan: &Plan, id: String, created: &str, subject: &str) -> PlanView {
             (serde_json::Value = "application/json"), (String = "text/markdown"), (String = "text/html"))),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn plan(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadPlan, &[]).await?;
-    let named = part(request.uri().path(), "/api/v1/plans/");
-    let (id, form) = Form::of(named, request.headers())?;
-    let (asking, id) = (shared.clone(), id.to_owned());
-    let text = shared.ask(move || text(&asking, &id, form)).await?;
-    let text = text.map_err(|failure| refused(&failure))?;
-    Ok(of_text(form, text))
+pub(super) async fn plan(call: Call) -> Result<Response, Refusal> {
+    let (id, form) = Form::of(call.named("id"), call.headers())?;
+    let id = id.to_owned();
+    let text = call.ask(move |shared| text(shared, &id, form)).await;
+    text.map(|text| of_text(form, text))
 }
 
 fn text(shared: &Shared, id: &str, form: Form) -> Result<String, Failure> {
@@ -198,21 +170,12 @@ fn plan_text(plan: &Plan, form: Form) -> Result<String, Failure> {
          which the message names.", body = super::objects::StatusObject),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn apply(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    Extension(ids): Extension<RequestIds>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let (subject, _) = admit(&shared, &peer, head(&request), Operation::ApplyPlan, &[]).await?;
-    let id = part(request.uri().path(), "/api/v1/plans/").to_owned();
-    let headers = request.headers().clone();
-    let body = body(request.into_body(), shared.body_bytes()).await?;
-    check_type(&headers, &body)?;
+pub(super) async fn apply(mut call: Call) -> Result<Response, Refusal> {
+    let id = call.named("id").to_owned();
+    let body = call.json_body().await?;
     let approved: ApplyOrder = object(&body, "the approval of an effect")?;
-    let (asking, wanted) = (shared.clone(), id.clone());
-    let view = shared.ask(move || about(&asking, &wanted)).await?;
-    let view = view.map_err(|failure| refused(&failure))?;
+    let wanted = id.clone();
+    let view = call.ask(move |shared| about(shared, &wanted)).await?;
     pinned(&approved.effect, &view)?;
     let action = crate::plan::Action::named(&view.action).unwrap_or_default();
     let order = Order {
@@ -221,11 +184,11 @@ pub(super) async fn apply(
             id: Arc::from(id),
             effect: Arc::from(approved.effect),
         }),
-        principals: subject.principals.clone(),
-        requested: requested(subject, ids),
-        accepted: shared.now(),
+        principals: call.subject.principals.clone(),
+        requested: call.requested()?,
+        accepted: call.shared.now(),
     };
-    let entry = begin(&shared, order)?;
+    let entry = begin(&call.shared, order)?;
     let progress = entry.begun().await;
     if let (None, Some((status, _))) = (&progress.run, &progress.ended) {
         return Ok(of_status(status));

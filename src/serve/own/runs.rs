@@ -3,15 +3,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
 use super::feed::Feed;
+use super::is_id;
 use super::view::{RequestView, RunProgress, RunView};
-use super::{admit, head, is_id, part, refused};
 use crate::design::RunId;
 use crate::record::{Outcome, RunRecord, State as Records, Store};
 use crate::report::json::line;
@@ -20,9 +18,8 @@ use crate::report::run::{RunRow, report_markdown, show_json};
 use crate::report::ways_out;
 use crate::run::{RunEvent, WaysOut, outcome_now};
 use crate::serve::answer::{Refusal, json};
+use crate::serve::call::Call;
 use crate::serve::form::{Form, of_text};
-use crate::serve::listen::Peer;
-use crate::serve::policy::Operation;
 use crate::serve::shared::Shared;
 use crate::workflow::{
     Checkout, ExplainedRun, Failure, FailureKind, plan_of_run, record_now, report_now, signature_of,
@@ -45,27 +42,14 @@ const LAST: &str = "last-event-id";
         (status = 200, description = "The runs.", body = Vec<RunView>),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn runs(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let (_, query) = admit(
-        &shared,
-        &peer,
-        head(&request),
-        Operation::ReadRun,
-        &["limit"],
-    )
-    .await?;
-    let limit = query.text("limit").unwrap_or("50").parse();
+pub(super) async fn runs(call: Call) -> Result<Response, Refusal> {
+    let limit = call.query.text("limit").unwrap_or("50").parse();
     let Some(limit) = limit.ok().filter(|limit| (1..=MOST).contains(limit)) else {
         let text = format!("`limit` must be a number from 1 to {MOST}");
         return Err(Refusal::bad_request(text));
     };
-    let asking = shared.clone();
-    let runs = shared.ask(move || recorded_runs(&asking, limit)).await?;
-    let runs = runs.map_err(|failure| refused(&failure))?;
+    let runs = call.ask(move |shared| recorded_runs(shared, limit));
+    let runs = runs.await?;
     Ok(json(StatusCode::OK, line(&runs).unwrap_or_default() + "\n"))
 }
 
@@ -155,18 +139,11 @@ fn view(record: &RunRecord) -> RunView {
             (super::objects::RunDetail = "application/json"), (String = "text/markdown"), (String = "text/html"))),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn run(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadRun, &[]).await?;
-    let named = part(request.uri().path(), "/api/v1/runs/");
-    let (id, form) = Form::of(named, request.headers())?;
-    let (asking, run) = (shared.clone(), named_run(id)?);
-    let text = shared.ask(move || run_text(&asking, &run, form)).await?;
-    let text = text.map_err(|failure| refused(&failure))?;
-    Ok(of_text(form, text))
+pub(super) async fn run(call: Call) -> Result<Response, Refusal> {
+    let (id, form) = Form::of(call.named("id"), call.headers())?;
+    let run = named_run(id)?;
+    let text = call.ask(move |shared| run_text(shared, &run, form)).await;
+    text.map(|text| of_text(form, text))
 }
 
 fn run_text(shared: &Shared, run: &RunId, form: Form) -> Result<String, Failure> {
@@ -212,7 +189,7 @@ pub(super) fn seconds(time: &str) -> i64 {
     time.map_or(0, jiff::Timestamp::as_second)
 }
 
-fn named_run(id: &str) -> Result<RunId, Refusal> {
+pub(in crate::serve) fn named_run(id: &str) -> Result<RunId, Refusal> {
     match is_id(id) {
         true => Ok(RunId::from(id)),
         false => Err(Refusal::not_found("there is no such run")),
@@ -226,14 +203,9 @@ fn named_run(id: &str) -> Result<RunId, Refusal> {
         (status = 200, description = "How far it is.", body = RunProgress),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn progress(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadRun, &[]).await?;
-    let run = named_run(part(request.uri().path(), "/api/v1/runs/"))?;
-    let feed = follow(&shared, &run).await?;
+pub(super) async fn progress(call: Call) -> Result<Response, Refusal> {
+    let run = named_run(call.named("id"))?;
+    let feed = follow(&call.shared, &run).await?;
     let body = line(&feed.progress()).unwrap_or_default();
     Ok(json(StatusCode::OK, body + "\n"))
 }
@@ -251,22 +223,10 @@ pub(super) async fn progress(
         (status = 200, description = "The events.", content_type = "text/event-stream", body = String),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn events(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let (_, query) = admit(
-        &shared,
-        &peer,
-        head(&request),
-        Operation::ReadRun,
-        &["after"],
-    )
-    .await?;
-    let run = named_run(part(request.uri().path(), "/api/v1/runs/"))?;
-    let header = request.headers().get(LAST).map(|value| value.to_str());
-    let after = match (header, query.text("after")) {
+pub(super) async fn events(call: Call) -> Result<Response, Refusal> {
+    let run = named_run(call.named("id"))?;
+    let header = call.headers().get(LAST).map(|value| value.to_str());
+    let after = match (header, call.query.text("after")) {
         (Some(Ok(text)), _) => text.parse().ok(),
         (Some(Err(_)), _) => None,
         (None, Some(text)) => text.parse().ok(),
@@ -276,8 +236,8 @@ pub(super) async fn events(
         let text = "`Last-Event-ID` and `after` are ids of events, which are numbers";
         return Err(Refusal::bad_request(text));
     };
-    let feed = follow(&shared, &run).await?;
-    let body = shared.feeds.stream(feed, after)?;
+    let feed = follow(&call.shared, &run).await?;
+    let body = call.shared.feeds.stream(feed, after)?;
     Ok(([(CONTENT_TYPE, "text/event-stream")], body).into_response())
 }
 
@@ -290,8 +250,7 @@ pub(in crate::serve) async fn follow(
         return Ok(feed);
     }
     let (asking, wanted) = (shared.clone(), run.clone());
-    let feed = shared.ask(move || load(&asking, &wanted)).await?;
-    let feed = feed.map_err(|failure| refused(&failure))?;
+    let feed = shared.ask(move || load(&asking, &wanted)).await??;
     // It may have begun here meanwhile.
     if let Some(feed) = shared.feeds.find(run) {
         return Ok(feed);

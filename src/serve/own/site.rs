@@ -2,30 +2,25 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 
 use super::site_cache::SiteView;
 use super::view::{NodeDetail, NodeView, SiteActionView, SiteListed, StatusView};
-use super::{admit, head, part, refused};
 use crate::record::{SiteAction, SiteState, Store};
 use crate::report::json::line;
 use crate::serve::answer::{Refusal, json};
-use crate::serve::listen::Peer;
-use crate::serve::policy::Operation;
+use crate::serve::call::Call;
 use crate::serve::promenade::node_name;
 use crate::serve::shared::Shared;
-use crate::workflow::{Failure, FailureKind, Scope, sites as find};
+use crate::workflow::{Failure, Scope, sites as find};
 
 /// The site as it is now, for a request.
 pub(in crate::serve) async fn current(shared: &Arc<Shared>) -> Result<Arc<SiteView>, Refusal> {
     let asking = shared.clone();
-    let view = shared.ask(move || asking.view_of_site()).await?;
-    view.map_err(|failure| refused(&failure))
+    Ok(shared.ask(move || asking.view_of_site()).await??)
 }
 
 fn bytes(body: Bytes) -> Response {
@@ -37,15 +32,8 @@ fn bytes(body: Bytes) -> Response {
     (status = 200, description = "The sites, sorted by name.", body = Vec<SiteListed>),
     (status = "default", response = super::objects::Refused),
 ))]
-pub(super) async fn sites(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadSite, &[]).await?;
-    let asking = shared.clone();
-    let sites = shared.ask(move || site_views(&asking)).await?;
-    let sites = sites.map_err(|failure| refused(&failure))?;
+pub(super) async fn sites(call: Call) -> Result<Response, Refusal> {
+    let sites = call.ask(|shared| site_views(shared)).await?;
     Ok(json(
         StatusCode::OK,
         line(&sites).unwrap_or_default() + "\n",
@@ -91,13 +79,8 @@ pub(in crate::serve) fn site_views(shared: &Shared) -> Result<Vec<SiteListed>, F
     (status = 200, description = "The nodes.", body = StatusView),
     (status = "default", response = super::objects::Refused),
 ))]
-pub(super) async fn status(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadSite, &[]).await?;
-    Ok(bytes(current(&shared).await?.status_json.clone()))
+pub(super) async fn status(call: Call) -> Result<Response, Refusal> {
+    Ok(bytes(current(&call.shared).await?.status_json.clone()))
 }
 
 /// Lists the nodes of the committed design.
@@ -105,13 +88,8 @@ pub(super) async fn status(
     (status = 200, description = "The nodes, sorted by name.", body = Vec<NodeView>),
     (status = "default", response = super::objects::Refused),
 ))]
-pub(super) async fn nodes(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadSite, &[]).await?;
-    Ok(bytes(current(&shared).await?.nodes_json.clone()))
+pub(super) async fn nodes(call: Call) -> Result<Response, Refusal> {
+    Ok(bytes(current(&call.shared).await?.nodes_json.clone()))
 }
 
 /// Tells the design and the state of a node.
@@ -121,18 +99,12 @@ pub(super) async fn nodes(
         (status = 200, description = "The node.", body = NodeDetail),
         (status = "default", response = super::objects::Refused),
     ))]
-pub(super) async fn node(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadSite, &[]).await?;
-    let name = node_name(part(request.uri().path(), "/api/v1/nodes/"))?;
-    let view = current(&shared).await?;
+pub(super) async fn node(call: Call) -> Result<Response, Refusal> {
+    let name = node_name(call.named("node"))?;
+    let view = current(&call.shared).await?;
     let mut statuses = view.status.nodes.iter();
     let Some(status) = statuses.find(|status| *status.node == *name) else {
-        let failure = Failure::new(FailureKind::NotFound, format!("there is no node `{name}`"));
-        return Err(refused(&failure));
+        return Err(Refusal::not_found(format!("there is no node `{name}`")));
     };
     let detail = NodeDetail {
         design: view.nodes.iter().find(|node| *node.name == *name).cloned(),

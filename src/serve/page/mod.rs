@@ -12,18 +12,16 @@ mod words;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::Router;
 use axum::response::Response;
 use axum::routing::get;
-use axum::{Extension, Router};
 
 use super::answer::Refusal;
+use super::call::{Call, on};
 use super::form::{Form, of_text};
-use super::listen::Peer;
-use super::own::{self, admit, current, follow, head, is_id, refused};
+use super::own::{self, current, follow, named_run};
 use super::policy::Operation;
 use super::shared::Shared;
-use crate::design::RunId;
 use crate::report::{Look, page};
 
 /// The most runs that are listed.
@@ -37,10 +35,11 @@ const LOOK: Look = Look {
 
 /// The routes.
 pub(super) fn routes() -> Router<Arc<Shared>> {
+    let nodes = on(Operation::ReadSite, &nodes::PARAMETERS, nodes);
     Router::new()
-        .route("/", get(home))
+        .route("/", get(on(Operation::ReadSite, &[], home)))
         .route("/nodes", get(nodes))
-        .route("/runs/{id}", get(run))
+        .route("/runs/{id}", get(on(Operation::ReadRun, &[], run)))
 }
 
 fn written(
@@ -52,16 +51,9 @@ fn written(
     Ok(of_text(Form::Html, out))
 }
 
-async fn home(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadSite, &[]).await?;
-    let site = current(&shared).await;
-    let asking = shared.clone();
-    let lists = shared.ask(move || home::Lists::read(&asking, RUNS)).await?;
-    let lists = lists.map_err(|failure| refused(&failure))?;
+async fn home(call: Call) -> Result<Response, Refusal> {
+    let site = current(&call.shared).await;
+    let lists = call.ask(|shared| home::Lists::read(shared, RUNS)).await?;
     // A site whose documents have errors still has runs and plans.
     let site = match site {
         Ok(site) => Ok(site),
@@ -71,41 +63,18 @@ async fn home(
     written(&title, |out| home::write(out, &site, &lists))
 }
 
-async fn nodes(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    let head = head(&request);
-    let (_, query) = admit(
-        &shared,
-        &peer,
-        head,
-        Operation::ReadSite,
-        &nodes::PARAMETERS,
-    )
-    .await?;
-    let wanted = nodes::Wanted::of(&query)?;
-    let site = current(&shared).await?;
+async fn nodes(call: Call) -> Result<Response, Refusal> {
+    let wanted = nodes::Wanted::of(&call.query)?;
+    let site = current(&call.shared).await?;
     let title = format!("Nodes of site {}", site.status.site);
     written(&title, |out| nodes::write(out, &site, &wanted))
 }
 
-async fn run(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, Refusal> {
-    admit(&shared, &peer, head(&request), Operation::ReadRun, &[]).await?;
-    let id = request.uri().path().rsplit('/').next().unwrap_or_default();
-    if !is_id(id) {
-        return Err(Refusal::not_found("there is no such run"));
-    }
-    let run = RunId::from(id);
-    let feed = follow(&shared, &run).await?;
-    let asking = shared.clone();
-    let record = shared.ask(move || own::recorded_run(&asking, &run)).await?;
-    let record = record.map_err(|failure| refused(&failure))?;
+async fn run(call: Call) -> Result<Response, Refusal> {
+    let run = named_run(call.named("id"))?;
+    let feed = follow(&call.shared, &run).await?;
+    let record = call.ask(move |shared| own::recorded_run(shared, &run));
+    let record = record.await?;
     let (lines, after) = feed.lines();
     let view = run::View {
         run: &record,

@@ -6,7 +6,12 @@ use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
 use crate::serve::answer::{Refusal, json as answer};
+use crate::serve::call;
+use crate::serve::query::{BadParameter, ParameterProblem};
 use crate::workflow::{Failure, Problem};
+
+/// A request of Shipyard's API.
+pub(super) type Call = call::Call<ApiError>;
 
 /// An error of Shipyard's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +58,23 @@ impl ApiError {
         let mut error = Self::new(500, "Unable to read the site", failure.message.as_str());
         error.messages.push(failure.message.clone());
         error.messages(messages).retry()
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        Self::failure(&failure)
+    }
+}
+
+impl From<BadParameter> for ApiError {
+    fn from(bad: BadParameter) -> Self {
+        let why = match bad.problem {
+            ParameterProblem::Unknown(_) => "the operation does not know it".to_owned(),
+            ParameterProblem::Twice => "it is given twice".to_owned(),
+            ParameterProblem::Not(wanted) => format!("it is {wanted}"),
+        };
+        Self::parameter(&bad.name, why)
     }
 }
 

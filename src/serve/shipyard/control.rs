@@ -4,17 +4,12 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 
 use super::action::{ActionView, Standing};
-use super::answer::ApiError;
-use super::caller::{Query, caller, parts};
-use super::read::found;
-use crate::serve::listen::Peer;
-use crate::serve::policy::Operation;
+use super::answer::{ApiError, Call};
+use super::read::action_of;
 use crate::serve::resume::{Instead, resume};
 use crate::serve::shared::Shared;
 
@@ -45,26 +40,20 @@ impl Verb {
     }
 }
 
-pub(super) async fn control(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let subject = caller(&shared, &peer, request.headers(), Operation::ControlAction).await?;
-    Query::parse(&request, &[])?;
-    let parts = parts(&request);
-    let verb = Verb::named(&parts[3]).ok_or_else(|| {
-        let text = format!("Unknown control {}", crate::report::Visible(&parts[3]));
+pub(super) async fn control(call: Call) -> Result<Response, ApiError> {
+    let word = call.named("verb");
+    let verb = Verb::named(word).ok_or_else(|| {
+        let text = format!("Unknown control {}", crate::report::Visible(word));
         ApiError::new(404, "Control not supported", text)
     })?;
-    let view = found(&shared, &parts[1]).await?;
+    let view = action_of(&call).await?;
     log::info!(
         "{} of action {} for {}",
         verb.as_str(),
         view.id,
-        subject.name
+        call.subject.name
     );
-    act(&shared, &view, verb)?;
+    act(&call.shared, &view, verb)?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 

@@ -3,15 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::Response;
 use http::header::{HeaderValue, LOCATION};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::answer::{ApiError, with};
-use super::caller::{Query, caller};
+use super::answer::{ApiError, Call, with};
 use super::documents::refused_documents;
 use super::found::of_entry;
 use super::names::{Parameters, ShipyardAction, UNABLE};
@@ -21,11 +18,8 @@ use crate::repository::CommitId;
 use crate::run::{History, intermediate_commits};
 use crate::serve::actions::{NodesTask, Order, Task};
 use crate::serve::answer::Refusal;
-use crate::serve::guard::{RequestIds, requested};
-use crate::serve::listen::Peer;
 use crate::serve::own::{SiteView, current};
-use crate::serve::policy::Operation;
-use crate::serve::promenade::{body, work};
+use crate::serve::promenade::work;
 use crate::serve::shared::Shared;
 use crate::serve::work::refused;
 use crate::workflow::{CollectionError, Collections, Failure, FailureKind, commit_of};
@@ -37,16 +31,9 @@ struct Body {
     parameters: Option<Map<String, Value>>,
 }
 
-pub(super) async fn create(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    Extension(ids): Extension<RequestIds>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    let subject = caller(&shared, &peer, request.headers(), Operation::CreateAction).await?;
-    let query = Query::parse(&request, &["allow-intermediate-commits"])?;
-    let allow = query.flag("allow-intermediate-commits")?;
-    let bytes = body(request.into_body(), shared.body_bytes()).await?;
+pub(super) async fn create(mut call: Call) -> Result<Response, ApiError> {
+    let allow = call.query.flag("allow-intermediate-commits")?;
+    let bytes = call.body().await?;
     let given: Body = serde_json::from_slice(&bytes).map_err(|error| {
         ApiError::new(
             400,
@@ -62,7 +49,7 @@ pub(super) async fn create(
             format!("Unsupported Action: {name}"),
         ));
     };
-    subject.may(action.operation())?;
+    call.subject.may(action.operation())?;
     if action == ShipyardAction::UpdateSoftware {
         let text = "update_software deploys charts, which are no documents of this service";
         return Err(ApiError::new(400, UNABLE, text));
@@ -70,6 +57,7 @@ pub(super) async fn create(
     let named = given.parameters.unwrap_or_default();
     let mut parameters = Parameters::read(action, &named)?;
     parameters.allow_intermediate_commits |= allow;
+    let shared = call.shared.clone();
     if shared.actions.is_stopping() {
         return Err(ApiError::from(Refusal::unavailable("the service is about to end")).retry());
     }
@@ -98,14 +86,14 @@ pub(super) async fn create(
             design: parameters.design,
             revision: Some(Arc::from(revision.to_string())),
         })),
-        principals: subject.principals.clone(),
+        principals: call.subject.principals.clone(),
         requested: Requested {
             named: Some(Box::new(NamedAction {
                 name: Arc::from(action.as_str()),
                 parameters: named,
                 allow_intermediate_commits: parameters.allow_intermediate_commits,
             })),
-            ..requested(subject, ids)
+            ..call.requested()?
         },
         accepted: shared.now(),
     };

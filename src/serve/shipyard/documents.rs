@@ -2,27 +2,20 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use serde_json::{Value, json};
 
-use super::answer::{ApiError, validations, with};
-use super::caller::{Query, caller, parts};
+use super::answer::{ApiError, Call, validations, with};
 use crate::report::Visible;
-use crate::serve::guard::RequestIds;
-use crate::serve::listen::Peer;
 use crate::serve::policy::Operation;
-use crate::serve::promenade::body;
+use crate::serve::query::Query;
 use crate::serve::shared::Shared;
-use crate::serve::subject::Subject;
 use crate::workflow::{
     BufferMode, CollectionChange, CollectionError, Collections, CommitRequest, Version,
 };
 
-type Shares = State<Arc<Shared>>;
 type Answer = Result<Response, ApiError>;
 
 /// The title of refusals of a commit.
@@ -114,7 +107,10 @@ fn version(name: &str) -> Result<Version, ApiError> {
 /// as the specification does.
 fn compared(query: &Query) -> Result<(Version, Version), ApiError> {
     let (base, new) = (query.text("base-version"), query.text("diff-version"));
-    let mut both = match &query.versions[..] {
+    // Its documentation writes `version=A,B`, its client `versions=A&versions=B`.
+    let versions = query.list("versions").chain(query.list("version"));
+    let versions: Vec<&str> = versions.collect();
+    let mut both = match &versions[..] {
         [] => [
             version(base.unwrap_or("committed"))?,
             version(new.unwrap_or("buffer"))?,
@@ -135,21 +131,12 @@ fn compared(query: &Query) -> Result<(Version, Version), ApiError> {
     Ok((both[0], both[1]))
 }
 
-pub(super) async fn status(
-    State(shared): Shares,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Answer {
-    caller(
-        &shared,
-        &peer,
-        request.headers(),
-        Operation::GetConfigdocsStatus,
-    )
+pub(super) async fn status(call: Call) -> Answer {
+    let (base, new) = compared(&call.query)?;
+    let found = work(&call.shared, move |collections| {
+        collections.compare(base, new)
+    })
     .await?;
-    let query = Query::parse(&request, &["versions", "base-version", "diff-version"])?;
-    let (base, new) = compared(&query)?;
-    let found = work(&shared, move |collections| collections.compare(base, new)).await?;
     let listed = found.collections.iter().map(|(name, change)| {
         json!({
             "collection_name": name,
@@ -171,90 +158,59 @@ fn yaml(text: String) -> Response {
 }
 
 /// Whether secrets are wanted, which only some callers may have.
-fn cleartext(query: &Query, subject: &Subject, operation: Operation) -> Result<bool, ApiError> {
-    let wanted = query.flag("cleartext-secrets")?;
+fn cleartext(call: &Call, operation: Operation) -> Result<bool, ApiError> {
+    let wanted = call.query.flag("cleartext-secrets")?;
     if wanted {
-        subject.may(operation)?;
+        call.subject.may(operation)?;
     }
     Ok(wanted)
 }
 
-pub(super) async fn collection(
-    State(shared): Shares,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Answer {
-    let subject = caller(&shared, &peer, request.headers(), Operation::GetConfigdocs).await?;
-    let query = Query::parse(&request, &["version", "cleartext-secrets"])?;
-    let version = version(query.text("version").unwrap_or("buffer"))?;
-    let secrets = cleartext(&query, &subject, Operation::GetConfigdocsCleartext)?;
-    let name = parts(&request)[1].clone();
-    let text = work(&shared, move |collections| {
+pub(super) async fn collection(call: Call) -> Answer {
+    let version = version(call.query.text("version").unwrap_or("buffer"))?;
+    let secrets = cleartext(&call, Operation::GetConfigdocsCleartext)?;
+    let name = call.named("collection").to_owned();
+    let text = work(&call.shared, move |collections| {
         collections.documents(&name, version, secrets)
     });
     text.await.map(yaml)
 }
 
-pub(super) async fn rendered(
-    State(shared): Shares,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Answer {
-    let subject = caller(
-        &shared,
-        &peer,
-        request.headers(),
-        Operation::GetRenderedConfigdocs,
-    )
-    .await?;
-    let query = Query::parse(&request, &["version", "cleartext-secrets"])?;
-    let version = version(query.text("version").unwrap_or("buffer"))?;
-    let operation = Operation::GetRenderedConfigdocsCleartext;
-    let secrets = cleartext(&query, &subject, operation)?;
-    let text = work(&shared, move |collections| {
+pub(super) async fn rendered(call: Call) -> Answer {
+    let version = version(call.query.text("version").unwrap_or("buffer"))?;
+    let secrets = cleartext(&call, Operation::GetRenderedConfigdocsCleartext)?;
+    let text = work(&call.shared, move |collections| {
         collections.rendered(version, secrets)
     });
     text.await.map(yaml)
 }
 
 /// The last lines of the message of a commit: who asked for it.
-fn trailer(subject: &Subject, ids: &RequestIds) -> String {
+fn trailer(call: &Call) -> Result<String, ApiError> {
+    let (subject, ids) = (&call.subject, call.ids()?);
     let line = |text: &str| Visible(&text.replace(['\n', '\r'], " ")).to_string();
     let marker = ids.marker.as_deref();
     let marker = marker.map(|marker| format!("Context-Marker: {marker}\n"));
-    format!(
+    Ok(format!(
         "Requested-by: {} ({})\nRequest: {}\n{}",
         line(&subject.name),
         subject.by,
         ids.id,
         marker.unwrap_or_default()
-    )
+    ))
 }
 
-pub(super) async fn put(
-    State(shared): Shares,
-    Extension(peer): Extension<Peer>,
-    Extension(ids): Extension<RequestIds>,
-    request: Request,
-) -> Answer {
-    let subject = caller(
-        &shared,
-        &peer,
-        request.headers(),
-        Operation::CreateConfigdocs,
-    )
-    .await?;
-    let query = Query::parse(&request, &["buffermode", "empty-collection"])?;
-    let mode = query.text("buffermode").unwrap_or("rejectoncontents");
+pub(super) async fn put(mut call: Call) -> Answer {
+    let mode = call.query.text("buffermode").unwrap_or("rejectoncontents");
     let mode = BufferMode::named(mode).ok_or_else(|| {
         ApiError::parameter(
             "buffermode",
             "it is `rejectoncontents`, `append` or `replace`",
         )
     })?;
-    let is_empty = query.flag("empty-collection")?;
-    let name = parts(&request)[1].clone();
-    let bytes = body(request.into_body(), shared.body_bytes()).await?;
+    let is_empty = call.query.flag("empty-collection")?;
+    let name = call.named("collection").to_owned();
+    let bytes = call.body().await?;
     if bytes.is_empty() != is_empty {
         let (title, text) = match is_empty {
             false => (
@@ -268,12 +224,9 @@ pub(super) async fn put(
         };
         return Err(ApiError::new(400, title, text));
     }
-    let message = format!(
-        "Put `{name}` into the buffer\n\n{}",
-        trailer(&subject, &ids)
-    );
+    let message = format!("Put `{name}` into the buffer\n\n{}", trailer(&call)?);
     let target = name.clone();
-    let problems = work(&shared, move |collections| {
+    let problems = work(&call.shared, move |collections| {
         let bytes = (!is_empty).then_some(&bytes[..]);
         collections.put(&target, bytes, mode, &message)
     })
@@ -290,23 +243,10 @@ pub(super) async fn put(
     Ok(response)
 }
 
-pub(super) async fn commit(
-    State(shared): Shares,
-    Extension(peer): Extension<Peer>,
-    Extension(ids): Extension<RequestIds>,
-    request: Request,
-) -> Answer {
-    let subject = caller(
-        &shared,
-        &peer,
-        request.headers(),
-        Operation::CommitConfigdocs,
-    )
-    .await?;
-    let query = Query::parse(&request, &["force", "dryrun"])?;
-    let (force, dry_run) = (query.flag("force")?, query.flag("dryrun")?);
-    let trailer = trailer(&subject, &ids);
-    let made = work(&shared, move |collections| {
+pub(super) async fn commit(call: Call) -> Answer {
+    let (force, dry_run) = (call.query.flag("force")?, call.query.flag("dryrun")?);
+    let trailer = trailer(&call)?;
+    let made = work(&call.shared, move |collections| {
         collections.commit(CommitRequest {
             force,
             dry_run,
@@ -321,7 +261,10 @@ pub(super) async fn commit(
         (false, false, _) => (200, None),
     };
     if let Some(commit) = made.commit {
-        log::info!("the buffer was committed as {commit} for {}", subject.name);
+        log::info!(
+            "the buffer was committed as {commit} for {}",
+            call.subject.name
+        );
     }
     Ok(with(code, &validations(&made.problems, code, message)))
 }

@@ -10,6 +10,7 @@ use crate::plan::Action;
 use crate::serve::design_ref::DesignRef;
 use crate::serve::policy::Operation;
 use crate::serve::promenade::node_name;
+use crate::serve::query::truth;
 
 /// Most nodes of one action.
 const MOST_NODES: usize = 10_000;
@@ -185,15 +186,6 @@ fn flag(given: &Map<String, Value>, name: &str) -> Result<bool, ApiError> {
             UNABLE,
             format!("`{name}` is `true` or `false`"),
         )),
-    }
-}
-
-/// A text as true or false.
-pub(super) fn truth(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "1" | "yes" | "on" => Some(true),
-        "false" | "0" | "no" | "off" | "" | "none" => Some(false),
-        _ => None,
     }
 }
 

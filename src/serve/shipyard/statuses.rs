@@ -1,23 +1,17 @@
 //! The states of a site's machines: as the records have them, and whether they are on.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use axum::Extension;
-use axum::extract::{Request, State};
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::answer::{ApiError, with};
-use super::caller::{Query, caller};
+use super::answer::{ApiError, Call, with};
 use crate::design::NodeName;
 use crate::journal::{Entry, StepOutcome};
 use crate::lifecycle::PowerState;
 use crate::plan::{self, RunState};
 use crate::record::{NodeRecord, Phase};
 use crate::run::{Connection, known_steps, unfinished_run};
-use crate::serve::listen::Peer;
-use crate::serve::policy::Operation;
 use crate::serve::shared::Shared;
 use crate::site::At;
 use crate::step::{Actor, Effect, KindStage};
@@ -27,20 +21,8 @@ use crate::workflow::{Checkout, Failure, Observed, PlanRequest, Planner};
 const PROVISION: (&str, &str) = ("nodes-provision-status", "nodes_provision_status");
 const POWER: (&str, &str) = ("machines-power-state", "machines_powerstate");
 
-pub(super) async fn site_statuses(
-    State(shared): State<Arc<Shared>>,
-    Extension(peer): Extension<Peer>,
-    request: Request,
-) -> Result<Response, ApiError> {
-    caller(
-        &shared,
-        &peer,
-        request.headers(),
-        Operation::GetSiteStatuses,
-    )
-    .await?;
-    let query = Query::parse(&request, &["filters"])?;
-    let filters: Vec<&str> = match query.text("filters") {
+pub(super) async fn site_statuses(call: Call) -> Result<Response, ApiError> {
+    let filters: Vec<&str> = match call.query.text("filters") {
         None | Some("") => vec![PROVISION.0, POWER.0],
         Some(text) => text.split(',').map(str::trim).collect(),
     };
@@ -53,11 +35,8 @@ pub(super) async fn site_statuses(
         return Err(ApiError::new(400, "Not a valid status filter", text));
     }
     let (provision, power) = (filters.contains(&PROVISION.0), filters.contains(&POWER.0));
-    let asking = shared.clone();
-    let statuses = shared
-        .ask(move || statuses(&asking, provision, power))
-        .await?;
-    let statuses = statuses.map_err(|failure| ApiError::failure(&failure))?;
+    let statuses = call.ask(move |shared| statuses(shared, provision, power));
+    let statuses = statuses.await?;
     Ok(with(200, &Value::Object(statuses)))
 }
 

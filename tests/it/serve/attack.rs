@@ -405,6 +405,11 @@ fn a_service_that_is_killed_under_load_does_nothing_twice_and_loses_nothing() {
     let parameters = json!({"target_nodes": "compute11,compute12", "target-revision": "committed"});
     let mut service = start(&fixture, &["--resume-interrupted"]);
     let id = service.begin("redeploy_server", &parameters);
+    // A run is recorded from its beginning on; an action that waits for its turn is not.
+    wait_until("no run begins", || {
+        let action = service.get(&format!("/api/v1/actions/{id}"));
+        action.json()["run"].is_string()
+    });
     // It is killed three times, at other points of the run, while callers ask for more.
     for round in 0..3_u64 {
         std::thread::scope(|scope| {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::process::Child;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,6 +24,8 @@ use crate::git::{Checkout, Origin};
 
 /// Storms that pass unless more are asked for.
 const STORMS: u64 = 3;
+/// Storms at the same time: their processes wait for the clock half of it.
+const AT_ONCE: u64 = 4;
 /// Commands in each.
 const COMMANDS: usize = 20;
 /// How often a site that has been through a storm is gone on with until it is as designed.
@@ -540,12 +543,24 @@ fn nothing_is_done_twice_or_unseen_or_claimed_wrongly_in_a_storm() {
         Some(storm) => storm..storm + 1,
         None => 0..number("TRUEUP_TEST_STORMS").unwrap_or(STORMS),
     };
-    let (count, mut killed) = (storms.end - storms.start, 0);
-    for number in storms {
-        let mut storm = Storm::new(number);
-        storm.pass();
-        killed += storm.killed as u64;
-    }
+    let count = storms.end - storms.start;
+    let (next, killed) = (AtomicU64::new(storms.start), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..count.min(AT_ONCE) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Relaxed);
+                    if number >= storms.end {
+                        break;
+                    }
+                    let mut storm = Storm::new(number);
+                    storm.pass();
+                    killed.fetch_add(storm.killed as u64, Relaxed);
+                }
+            });
+        }
+    });
+    let killed = killed.into_inner();
     eprintln!("{killed} processes killed in {count} storms");
     assert!(
         count == 1 || killed > 0,
