@@ -227,6 +227,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
         signers_changed: false,
         guards: &plan::GuardBasis::default(),
         reasons: &plan::NoReasons,
+        resumes: &std::collections::BTreeSet::new(),
     };
     plan::make(&input).expect("a plan")
 }

@@ -354,8 +354,14 @@ pub(super) fn is_down(view: &View<'_>, node: &str) -> bool {
     let Some(record) = view.record(node) else {
         return false;
     };
+    // What the run itself has taken out keeps its own place in it.
+    let resumed = view.world.map(|world| world.resumes);
+    if resumed.is_some_and(|resumed| resumed.contains(node)) {
+        return false;
+    }
     let was_begun = matches!(record.phase, Phase::Failed | Phase::Unknown);
-    if was_begun && record.digests.is_empty() {
+    let gives_up = matches!(view.plan.request.action, Action::Teardown | Action::Destroy);
+    if was_begun && record.digests.is_empty() || record.torn_down.is_some() && !gives_up {
         return true;
     }
     let seen = view.observed(node).filter(|_| is_deployed(view, node));
@@ -364,7 +370,7 @@ pub(super) fn is_down(view: &View<'_>, node: &str) -> bool {
     };
     let in_cluster = match &seen.cluster {
         Fact::Known(Some(node)) => !node.ready || node.unschedulable,
-        Fact::Known(None) => record.awaited_since().is_some(),
+        Fact::Known(None) => record.join.is_some(),
         Fact::Unknown(_) => false,
     };
     seen.power == Fact::Known(PowerState::Off) || in_cluster

@@ -32,7 +32,7 @@ mod teardown;
 mod view;
 mod world;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::design::{Documented, NodeName};
@@ -71,6 +71,8 @@ pub struct World<'a> {
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
     /// The observed state; `None`: planned on records alone.
     pub observations: Option<&'a Observations>,
+    /// The machines that a run takes out of service with whose plan this one is compared.
+    pub resumes: &'a BTreeSet<NodeName>,
 }
 
 /// Holds a plan to every rule that its inputs let judge it: what is wrong with it.

@@ -6,6 +6,7 @@
 //! state, which is nowhere else, is in it as the snapshot that `plan --save-observed` writes. A replay is made in a clone
 //! of its own in the temporary folder, which has no remote that is asked and no machine that is reached.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -380,6 +381,7 @@ fn planned_again(
         only_looks: true,
         gives_times: false,
         unblock: None,
+        resumes: BTreeSet::new(),
     };
     let checkout = inside.checkout(&cloned)?;
     let planner = Planner {

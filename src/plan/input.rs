@@ -1,6 +1,6 @@
 //! The input of a plan, and its errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Action, GuardBasis, Renames};
@@ -62,6 +62,8 @@ pub struct Input<'a> {
     pub guards: &'a GuardBasis,
     /// The source of reasons.
     pub reasons: &'a dyn Reasons,
+    /// The machines that a run takes out of service with whose plan this one is compared.
+    pub resumes: &'a BTreeSet<NodeName>,
 }
 
 /// Why no plan can be made.

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::subject::Subject;
+use super::subject::{Membership, Subject};
 use super::work::NodeWork;
 use super::{Block, Cause, Change, ChangeKind, Standing};
 use crate::design::Rung;
@@ -66,8 +66,13 @@ impl<'a> Item<'a> {
     /// Whether it is built again.
     pub(super) fn comes_back(&self) -> bool {
         let single = self.work.single.as_ref();
-        let is_built = self.work.deploy || self.work.service.is_some();
-        is_built || single.is_some_and(|single| single.kind == StepKind::Remediate)
+        let stays_cordoned =
+            matches!(self.subject.membership, Membership::In(node) if node.unschedulable);
+        let service = self.work.service.as_ref();
+        let is_serviced = service.is_some_and(|service| service.uncordons || !stays_cordoned);
+        self.work.deploy
+            || is_serviced
+            || single.is_some_and(|single| single.kind == StepKind::Remediate)
     }
 
     /// Whether it is taken out of service, and is still down when all is done that was asked for.

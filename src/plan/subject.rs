@@ -265,6 +265,16 @@ impl Subject<'_> {
         })
     }
 
+    /// Whether a run has taken its system off it, and none has put one on it since.
+    pub(super) fn is_torn_down(&self) -> bool {
+        self.record.is_some_and(NodeRecord::is_torn_down)
+    }
+
+    /// Whether it has joined its clusters, or is to join them, by its record.
+    fn is_to_be_in_cluster(&self) -> bool {
+        self.record.is_some_and(|record| record.join.is_some())
+    }
+
     /// Whether it was built, and its record does not say yet that it has joined its clusters.
     pub(super) fn is_awaited(&self) -> bool {
         self.record
@@ -373,6 +383,9 @@ impl Subject<'_> {
         if self.left_half_done().is_some() {
             return Some("left half-done");
         }
+        if self.is_torn_down() {
+            return Some("torn down");
+        }
         if !self.was_in_service() {
             return None;
         }
@@ -381,6 +394,7 @@ impl Subject<'_> {
         }
         match self.membership {
             Membership::Out if self.is_awaited() => Some("not back in its cluster"),
+            Membership::Out if self.is_to_be_in_cluster() => Some("not in its cluster"),
             Membership::In(node) if !node.ready => Some("not Ready"),
             Membership::In(node) if node.unschedulable => Some("cordoned"),
             _ => None,

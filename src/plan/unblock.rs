@@ -45,6 +45,7 @@ impl Input<'_> {
             signers_changed: self.signers_changed,
             guards: self.guards,
             reasons: self.reasons,
+            resumes: self.resumes,
         }
     }
 }

@@ -125,6 +125,9 @@ pub struct NodeRecord {
     /// The run that cordoned its node to service it, and has not lifted that: any other cordon is of an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned: Option<RunId>,
+    /// The run that took its system off it, until one is put on it again; absent where it never had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub torn_down: Option<RunId>,
     /// The run in whose wave it came back, until a soak that watches it has succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soaking: Option<RunId>,
@@ -296,8 +299,15 @@ impl NodeRecord {
             join: None,
             serviced: None,
             cordoned: None,
+            torn_down: None,
             soaking: None,
         }
+    }
+
+    /// Whether a run has taken its system off it, and none has put one on it since.
+    #[must_use]
+    pub fn is_torn_down(&self) -> bool {
+        self.torn_down.is_some()
     }
 
     /// The labels, taints and annotations that its Kubernetes node does not carry any more, and has not been

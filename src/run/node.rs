@@ -57,6 +57,7 @@ pub(super) fn after(
             }
         }
     }
+    mark_torn_down(&mut record, before, context.run);
     if let Some(message) = &outcome.message {
         if let Some(step) = &outcome.clean_step {
             // No action on it without manual intervention (ironic-cleaning).
@@ -90,6 +91,23 @@ fn mark_soak(record: &mut NodeRecord, outcome: &NodeOutcome, context: &RecordCon
         }
         StepKind::Destroy => record.soaking = None,
         _ => {}
+    }
+}
+
+/// A machine that carried a system, or may have, is missed from its teardown on until it is built again.
+fn mark_torn_down(record: &mut NodeRecord, before: Option<&NodeRecord>, run: &RunId) {
+    match record.phase {
+        Phase::Deployed => record.torn_down = None,
+        Phase::NotStarted => {
+            let had_system = before.is_some_and(|before| match before.phase {
+                Phase::Deployed | Phase::Failed | Phase::Unknown => true,
+                Phase::NotStarted | Phase::Prepared => false,
+            });
+            if had_system {
+                record.torn_down = Some(run.clone());
+            }
+        }
+        Phase::Prepared | Phase::Failed | Phase::Unknown => {}
     }
 }
 
@@ -389,6 +407,31 @@ mod tests {
             let record = after(Some(&before), &failed, &context(&run, &revision)).unwrap();
             assert_eq!(record.phase, expected);
         }
+    }
+
+    #[test]
+    fn a_machine_that_carried_a_system_is_marked_from_its_teardown_until_it_is_built() {
+        let (run, revision) = (RunId::from("R1"), Arc::from("r1"));
+        let design = digests(1);
+        let context = RecordContext {
+            design: Some(&design),
+            ..context(&run, &revision)
+        };
+        let then = |before: &NodeRecord, kind, fails| {
+            after(Some(before), &outcome(kind, fails), &context).unwrap()
+        };
+        let deployed = left(Phase::Deployed, "R0", digests(1));
+        let torn_down = then(&deployed, StepKind::Destroy, false);
+        assert_eq!(torn_down.torn_down, Some(run.clone()));
+        let prepared = then(&torn_down, StepKind::Prepare, false);
+        assert_eq!(prepared.phase, Phase::Prepared);
+        assert!(prepared.is_torn_down());
+        assert!(then(&prepared, StepKind::Deploy, true).is_torn_down());
+        let built = then(&prepared, StepKind::Deploy, false);
+        assert_eq!((built.phase, built.torn_down), (Phase::Deployed, None));
+        // Nothing is missed that was never there.
+        let new = left(Phase::NotStarted, "R0", Digests::default());
+        assert!(!then(&new, StepKind::Destroy, false).is_torn_down());
     }
 
     #[test]

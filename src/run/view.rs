@@ -3,7 +3,7 @@
 //! The dispatcher keeps the machines up to date while it works; an abort reads them, and the steps, from all that is known
 //! of the run. Counts, reports and hints are read from here, and interpret no end of a step themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -46,6 +46,14 @@ pub const TAKE_OUT: [StepKind; 6] = [
     StepKind::Service,
     StepKind::Destroy,
 ];
+
+/// The machines that a plan takes out of service, or builds.
+#[must_use]
+pub fn taken_out(plan: &Plan) -> BTreeSet<NodeName> {
+    let takes = |kind| TAKE_OUT.contains(&kind) || kind == StepKind::Deploy;
+    let steps = plan.steps.iter().filter(|step| takes(step.id.kind));
+    steps.filter_map(|step| step.id.node.clone()).collect()
+}
 
 /// How far a run brought a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

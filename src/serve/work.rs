@@ -301,6 +301,7 @@ impl Place<'_> {
             repeats_flags: true,
             reviewed: &reviewed,
             at: At::Commit(commit),
+            has_begun: false,
         };
         let nothing = || Failure::new(FailureKind::Stale, "the plan is of no commit");
         let (planned, commit, clearance) = consent.plan()?.ok_or_else(nothing)?;
@@ -335,6 +336,7 @@ impl Operator for Approval<'_> {
             only_looks: false,
             gives_times: false,
             unblock: None,
+            resumes: BTreeSet::new(),
         }
     }
 

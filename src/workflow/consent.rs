@@ -1,6 +1,8 @@
 //! The operator's consent to a plan from a file or from the records: its allowances are requests, and
 //! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
+use std::collections::BTreeSet;
+
 use super::notices::not_approved;
 use super::rules::not_denied;
 use super::{
@@ -53,6 +55,8 @@ pub struct Consent<'a> {
     pub reviewed: &'a Plan,
     /// Its documents.
     pub at: At,
+    /// Whether a run of it has begun.
+    pub has_begun: bool,
 }
 
 impl Consent<'_> {
@@ -116,9 +120,19 @@ impl Consent<'_> {
 
     /// Makes the plan of the same request today.
     pub(super) fn make(&self, is_confirmed: bool) -> Result<Planned, Failure> {
-        let saved = &self.reviewed.options;
-        let plan_request = self.operator.plan_request_of_saved(saved, is_confirmed);
+        let plan_request = self.plan_request(is_confirmed);
         self.planner(&plan_request).plan()
+    }
+
+    fn plan_request(&self, is_confirmed: bool) -> PlanRequest {
+        let saved = &self.reviewed.options;
+        PlanRequest {
+            resumes: match self.has_begun {
+                true => run::taken_out(self.reviewed),
+                false => BTreeSet::new(),
+            },
+            ..self.operator.plan_request_of_saved(saved, is_confirmed)
+        }
     }
 
     /// The planner of the same request.
@@ -172,8 +186,7 @@ impl Consent<'_> {
         if missing.is_empty() {
             return Ok((planned, by_name.then_some(missing)));
         }
-        let saved = &self.reviewed.options;
-        let plan_request = self.operator.plan_request_of_saved(saved, true);
+        let plan_request = self.plan_request(true);
         let observations = planned.observations.take();
         let whole = self.planner(&plan_request).plan_again(observations)?;
         planned.observations = whole.observations;

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::apply::{self, Estimate, ExpectedDurations};
 use crate::backend::{self, Backends, Look, Rights};
+use crate::check;
 use crate::design::{Digests, Documented, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
@@ -73,6 +74,8 @@ pub struct PlanRequest {
     pub gives_times: bool,
     /// A node of whose blocked change the flags are wanted that it needs.
     pub unblock: Option<NodeName>,
+    /// The machines that a run takes out of service with whose plan this one is compared: each has its own place in that run.
+    pub resumes: BTreeSet<NodeName>,
 }
 
 impl PlanRequest {
@@ -490,12 +493,18 @@ impl<'a> Planner<'a> {
             signers_changed: gate.signers_changed,
             guards,
             reasons: &reasons,
+            resumes: &self.plan_request.resumes,
         };
         let plan = in_phase(Phase::Plan, || plan::make(&input));
         let mut plan = plan.map_err(|error| self.refused(&error))?;
         plan.approvals = gate.shown(self.approving(), &plan)?;
-        let made_from = (&designs.before, &ground.records, observations);
-        checked_as_made(&mut plan, guarded, made_from)?;
+        let world = check::World {
+            applied: &designs.before,
+            records: &ground.records,
+            observations,
+            resumes: &self.plan_request.resumes,
+        };
+        checked_as_made(&mut plan, guarded, world)?;
         let unblocking = match &self.plan_request.unblock {
             Some(node) => {
                 plan::unblocking(&input, &plan, node).map_err(|error| self.refused(&error))?

@@ -122,6 +122,7 @@ fn agreed(
             repeats_flags: true,
             reviewed: &plan,
             at: At::Commit(interrupted.commit),
+            has_begun: true,
         };
         if !command.take_over_dead {
             run::refuse_held(site)?;

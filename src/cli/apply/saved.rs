@@ -99,6 +99,7 @@ fn consented(
         repeats_flags,
         reviewed,
         at: At::Commit(commit),
+        has_begun: false,
     };
     let consented = consent.plan()?;
     if let Some((planned, commit, _)) = &consented {

@@ -47,6 +47,8 @@ fn part<'a>(terms: &Terms<'a>, names: &[&'a NodeName]) -> Judged<'a> {
         let subject = subjects.get(name);
         if let (Some(after), Some(why)) = (subject.after, subject.down())
             && !terms.is_retired(name)
+            && !(terms.gives_up() && subject.is_torn_down())
+            && !terms.is_of_resumed_run(&subject)
         {
             judged.down.push((after, why));
         }
@@ -67,6 +69,19 @@ impl<'a> Terms<'a> {
     /// Whether a node is retired, and so not missed where it is out of service.
     pub(super) fn is_retired(&self, name: &NodeName) -> bool {
         self.retired(name).is_retired()
+    }
+
+    /// Whether a machine is out of service by the run that the plan is compared with, which holds the place itself.
+    fn is_of_resumed_run(&self, subject: &Subject<'_>) -> bool {
+        self.input.resumes.contains(subject.name)
+    }
+
+    /// Whether machines are given up on purpose: others that were are not missed then.
+    fn gives_up(&self) -> bool {
+        matches!(
+            self.input.request.action,
+            Action::Teardown | Action::Destroy
+        )
     }
 
     fn retired(&self, name: &NodeName) -> Retired<'a> {

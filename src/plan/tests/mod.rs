@@ -63,6 +63,8 @@ struct PlanFixture {
     values: Vec<ValueDifference>,
     /// The sections of which a field is shown where they differ.
     shown: Vec<Section>,
+    /// The machines that a run takes out of service with whose plan this one is compared.
+    resumes: BTreeSet<NodeName>,
 }
 
 impl Reasons for PlanFixture {
@@ -119,6 +121,7 @@ impl PlanFixture {
             site_digest: Arc::from("same"),
             values: Vec::new(),
             shown: Vec::new(),
+            resumes: BTreeSet::new(),
         };
         for name in names {
             let node = Arc::new(node(name));
@@ -206,6 +209,7 @@ impl PlanFixture {
             applied: &applied,
             records: &self.records,
             observations: self.observations.as_ref(),
+            resumes: &self.resumes,
         };
         let made = [(false, Some(world)), (true, None)];
         let findings = made.into_iter().flat_map(|(has_begun, world)| {
@@ -267,6 +271,7 @@ impl PlanFixture {
             signers_changed: false,
             guards: &crate::plan::GuardBasis::default(),
             reasons: self,
+            resumes: &self.resumes,
         })
     }
 }

@@ -452,6 +452,34 @@ fn a_node_that_was_cordoned_before_its_service_stays_so() {
 }
 
 #[test]
+fn a_machine_that_stays_cordoned_after_its_service_keeps_its_place() {
+    let mut site = clustered(&["n", "n2"]);
+    for name in ["n", "n2"] {
+        enforce(&mut site, name, Section::Firmware, BIOS);
+        shows(
+            &mut site,
+            name,
+            Section::Firmware,
+            "bios.Turbo",
+            ["false", "true"],
+        );
+    }
+    allowed(&mut site);
+    site.options.max_unavailable = Some(crate::design::Share::Machines(1));
+    cordon(&mut site, Some("run-1"));
+    let plan = site.plan();
+    let reason = "at most 1 machine may be unavailable, and n is cordoned [--max-unavailable 2]";
+    assert_eq!(
+        super::leaving::blocked(&plan),
+        [format!("n2: {reason}")],
+        "it would be out beside the other"
+    );
+    // One that its own service left cordoned takes pods again.
+    site.record("n").cordoned = Some(RunId::from("run-1"));
+    assert_eq!(super::leaving::blocked(&site.plan()), [""; 0]);
+}
+
+#[test]
 fn a_thousand_machines_take_an_attribute_in_waves() {
     let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

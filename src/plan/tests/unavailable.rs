@@ -217,6 +217,74 @@ fn a_machine_that_has_not_joined_its_cluster_takes_a_place() {
 }
 
 #[test]
+fn a_machine_that_was_torn_down_takes_a_place_until_it_is_built() {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    at_most(&mut fixture, 1);
+    fixture.options.allow_redeploy = all();
+    let record = fixture.record("n3");
+    record.phase = Phase::NotStarted;
+    record.digests.clear();
+    fixture.see("n3", ProvisionState::Available);
+    fixture.seen("n3").cluster = Fact::Known(None);
+    // One that never had a system is not missed.
+    let plan = asked(&mut fixture, Action::Drain, &["n1"]);
+    assert_eq!(blocked(&plan), [""; 0]);
+    fixture.record("n3").torn_down = Some(RunId::from("run-0"));
+    let plan = asked(&mut fixture, Action::Drain, &["n1"]);
+    let reason = "at most 1 machine may be unavailable, and n3 is torn down";
+    assert_eq!(
+        blocked(&plan),
+        [format!("n1: {reason} [--max-unavailable 2]")]
+    );
+    // What is given up on purpose is not held against what was.
+    let plan = asked(&mut fixture, Action::Teardown, &["n1"]);
+    assert_eq!(blocked(&plan), [""; 0]);
+    // An update builds it before the others have their turn.
+    fixture.request = Request::default();
+    redeploy(&mut fixture, &["n1", "n2"]);
+    let plan = fixture.plan();
+    assert_eq!(blocked(&plan), [""; 0]);
+    assert!(needs(&plan, "wave/all/1").contains("await-ready/all/n3?"));
+    assert_eq!(held(&plan), "of the site 1/1: n1,n2,n3 (n3)");
+}
+
+#[test]
+fn a_machine_whose_node_has_left_its_cluster_takes_a_place() {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    at_most(&mut fixture, 1);
+    fixture.seen("n2").cluster = Fact::Known(None);
+    let plan = asked(&mut fixture, Action::Drain, &["n1"]);
+    assert_eq!(blocked(&plan), [""; 0]);
+    fixture.record("n2").join = Some(crate::record::Join::Joined);
+    let plan = asked(&mut fixture, Action::Drain, &["n1"]);
+    let reason = "at most 1 machine may be unavailable, and n2 is not in its cluster";
+    assert_eq!(
+        blocked(&plan),
+        [format!("n1: {reason} [--max-unavailable 2]")]
+    );
+}
+
+#[test]
+fn a_plan_of_a_run_that_is_resumed_leaves_what_the_run_has_taken_out_to_the_run() {
+    let mut fixture = clustered(&["n1", "n2", "n3"]);
+    at_most(&mut fixture, 1);
+    redeploy(&mut fixture, &["n1", "n2"]);
+    half_done(&mut fixture, "n3");
+    // As long as its deploy may still be at work, it is not begun again.
+    fixture.see("n3", ProvisionState::Deploying);
+    assert_eq!(blocked(&fixture.plan()).len(), 3);
+    fixture.resumes = [NodeName::from("n3")].into();
+    let plan = fixture.plan();
+    let others = blocked(&plan);
+    assert!(
+        others.iter().all(|line| line.starts_with("n3: ")),
+        "{others:?}"
+    );
+    fixture.resumes = [NodeName::from("n1")].into();
+    assert_eq!(blocked(&fixture.plan()).len(), 3);
+}
+
+#[test]
 fn a_default_for_a_group_lets_one_go_beside_those_that_are_down() {
     let mut fixture = clustered(&["n1", "n2", "n3", "n4"]);
     fixture.options.allow_redeploy = all();

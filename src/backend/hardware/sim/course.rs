@@ -50,8 +50,12 @@ pub(super) fn is_at_level(
                 && values::missing(&settings.hardware, order, &node.name, machine).is_none()
         }
         StepKind::Drain => {
-            cluster.is_some_and(|node| is_meant(node, parameters) && node.unschedulable)
-                && pods::left(&settings.cluster, &node.name, machine).is_empty()
+            // A cordon of an earlier run is taken over, so that its mark and the records name the same run.
+            let is_other = |by: &Arc<str>| **by != *order.run.as_str();
+            cluster.is_some_and(|node| {
+                let is_taken = !node.cordoned_by.as_ref().is_some_and(is_other);
+                is_meant(node, parameters) && node.unschedulable && is_taken
+            }) && pods::left(&settings.cluster, &node.name, machine).is_empty()
         }
         StepKind::Uncordon => {
             parameters.is_none_or(|parameters| parameters.backup.is_none())

@@ -306,11 +306,11 @@ impl Drain<'_> {
         let grace = self.grace.map(Duration::from_secs);
         let is_ready = machine.cluster.as_ref().is_some_and(|node| node.ready);
         let mut stages = Vec::new();
-        if !machine
-            .cluster
-            .as_ref()
-            .is_some_and(|node| node.unschedulable)
-        {
+        let is_other = |by: &Arc<str>| **by != *self.run.as_str();
+        let is_cordoned = machine.cluster.as_ref().is_some_and(|node| {
+            node.unschedulable && !node.cordoned_by.as_ref().is_some_and(is_other)
+        });
+        if !is_cordoned {
             let effect = Effect::Cordoned(self.run.clone());
             stages.push(Stage {
                 at: self.now,
