@@ -379,6 +379,7 @@ impl Stage {
             by_checkpoints: false,
             gives_times: true,
             unblock: None,
+            resumes: BTreeSet::new(),
         };
         let planner = Planner {
             client: &self.client(),
