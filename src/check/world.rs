@@ -170,6 +170,29 @@ pub(super) fn held(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
+/// A machine that a person works on is left alone by every plan, whatever its action; that it is looked at is no act.
+pub(super) fn reserved(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(world) = view.world else { return };
+    for (node, reservation) in &world.reservations.nodes {
+        // Under the name that the plan gives it, too.
+        let renames = view.of_kind(StepKind::Rename).filter(|at| {
+            let parameters = view.parameters(*at);
+            parameters.is_some_and(|all| all.renamed_from.as_ref() == Some(node))
+        });
+        let names = renames.filter_map(|at| view.step(at).id.node.as_ref());
+        let names = std::iter::once(node).chain(names);
+        let steps = names.flat_map(|name| view.of_node(name.as_str()).iter().copied());
+        let acting = steps.filter(|at| facts_of(view.kind(*at)).effect != Effect::None);
+        let acting: Vec<usize> = acting.collect();
+        if !acting.is_empty() {
+            found.add(
+                acting,
+                format!("`{node}` is reserved by {}", reservation.by),
+            );
+        }
+    }
+}
+
 /// A retired machine is left as it is by an update, and is not built again.
 pub(super) fn retired(view: &View<'_>, found: &mut Found<'_, '_>) {
     let Some(guards) = view.guards() else { return };

@@ -12,7 +12,8 @@ use super::{Plan, Precondition};
 use crate::design::{ClusterName, Digest, EtcdCluster, Guards, NodeName, RunId};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
-use crate::step::{Effect, StepIndex};
+use crate::reservation::{Reservation, Reservations};
+use crate::step::{Effect, Step, StepIndex};
 
 /// How things stand when a plan is to be applied.
 #[derive(Clone, Copy)]
@@ -25,6 +26,8 @@ pub struct Current<'a> {
     pub base_run: Option<&'a RunId>,
     /// All records.
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
+    /// The machines that persons work on.
+    pub reservations: &'a Reservations,
     /// Today (`YYYY-MM-DD`).
     pub today: &'a str,
     /// The observed state now of the subjects of the plan's preconditions; `None`: the facts are not judged.
@@ -63,6 +66,14 @@ pub enum Staleness {
         /// The day of the plan.
         as_of: Arc<str>,
     },
+    /// A person works on a machine of it.
+    #[error("`{node}` {}", .reservation.left_alone(.node))]
+    Reserved {
+        /// Which machine.
+        node: NodeName,
+        /// By whom, why and until when.
+        reservation: Reservation,
+    },
     /// A fact that it relies on does not hold any more.
     #[error("`{fact}` of `{subject}` was {expected} when the plan was made, and is {seen} now")]
     Fact {
@@ -89,6 +100,24 @@ pub enum Staleness {
         /// Why it cannot.
         reason: Arc<str>,
     },
+}
+
+impl Plan {
+    /// Whether it does something on a node, which it may give another name; that a node is looked at is no act.
+    #[must_use]
+    pub fn acts_on(&self, node: &NodeName) -> bool {
+        let is_renamed = |step: &&Step| {
+            let parameters = step.parameters.as_ref();
+            parameters.is_some_and(|all| all.renamed_from.as_ref() == Some(node))
+        };
+        let now = self.steps.iter().find(is_renamed);
+        let now = now.and_then(|step| step.id.node.as_ref());
+        let mut acting = self.steps.iter().filter(|step| step.effect != Effect::None);
+        acting.any(|step| {
+            let of_step = step.id.node.as_ref();
+            of_step.is_some() && (of_step == Some(node) || of_step == now)
+        })
+    }
 }
 
 fn run(run: &Option<RunId>) -> String {
@@ -150,6 +179,12 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
             });
         }
     }
+    let reserved = now.reservations.nodes.iter();
+    let reserved = reserved.filter(|(node, _)| plan.acts_on(node));
+    found.extend(reserved.map(|(node, reservation)| Staleness::Reserved {
+        node: node.clone(),
+        reservation: reservation.clone(),
+    }));
     if let Some(observations) = now.observations {
         let facts = plan.relies_on.iter();
         let clusters = &now.guards.etcd_clusters;

@@ -1,15 +1,9 @@
 //! Holds plans to the independent checker: each that is made or read, and each that is begun, resumed or carried out in part.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use super::Failure;
 use crate::check::{self, Finding, Inputs, World};
-use crate::design::{Documented, NodeName};
 use crate::guard::Guarded;
-use crate::observed::Observations;
 use crate::plan::Plan;
-use crate::record::NodeRecord;
 
 /// Holds a plan that was read from a file to the checker, and notes its verdict.
 ///
@@ -19,13 +13,6 @@ use crate::record::NodeRecord;
 pub fn checked_as_read(plan: &mut Plan) -> Result<(), Failure> {
     checked(plan, &Inputs::default())
 }
-
-/// The documents that were applied, by revision, the records and the observed state that a plan was made from.
-type MadeFrom<'a> = (
-    &'a BTreeMap<Arc<str>, Documented>,
-    &'a BTreeMap<NodeName, NodeRecord>,
-    Option<&'a Observations>,
-);
 
 /// Holds a plan to the checker, and notes its verdict.
 ///
@@ -49,13 +36,8 @@ fn checked(plan: &mut Plan, inputs: &Inputs<'_>) -> Result<(), Failure> {
 pub(super) fn checked_as_made(
     plan: &mut Plan,
     site: &Guarded,
-    (applied, records, observations): MadeFrom<'_>,
+    world: World<'_>,
 ) -> Result<(), Failure> {
-    let world = World {
-        applied,
-        records,
-        observations,
-    };
     let inputs = Inputs {
         site: Some(site),
         world: Some(world),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::begun_guards::BegunRun;
 use super::guarded::GuardScope;
 use super::renewed::renewed;
+use super::reservations::ReservationRef;
 use super::{AS_APPLIED, Approving, Checkout, Client, Failure, FailureKind, Planned};
 use super::{allow_applied, applied, choose, identities, if_recorded, runtime};
 use crate::backend::Backends;
@@ -16,6 +17,7 @@ use crate::record::{NodeRecord, Store};
 use crate::repository::CommitId;
 use crate::run::{Connection, Interrupted, SiteRepository};
 use crate::site::{At, Loader};
+use crate::step::Effect;
 
 /// Refuses documents that were not merged: a commit that is neither checked out nor in the history of what is, nor in
 /// that of its upstream.
@@ -163,6 +165,7 @@ pub fn equip(
             };
             let held = resolved.judge_begun(&mut plan, run, Approving::of(client, site))?;
             refused.extend(held);
+            refused.extend(reserved(client, site, &plan)?);
             refused
         }
     };
@@ -178,6 +181,24 @@ pub fn equip(
         renewed,
         is_under_approval: resolved.gate.from().is_some(),
     })
+}
+
+/// The steps of a run that has begun on machines that persons have reserved since, by their positions, and why they are not begun.
+fn reserved(
+    client: &dyn Client,
+    site: &SiteRepository<'_>,
+    plan: &Plan,
+) -> Result<BTreeMap<usize, Arc<str>>, Failure> {
+    let now = client.clock().seconds();
+    let reservations = ReservationRef::of(site).holding_at(now)?;
+    let steps = plan.steps.iter().enumerate();
+    let refused = steps.filter_map(|(position, step)| {
+        let node = step.id.node.as_ref()?;
+        let reservation = reservations.of(node.as_str())?;
+        let why = format!("{node} {}", reservation.left_alone(node));
+        (step.effect != Effect::None).then(|| (position, Arc::from(why)))
+    });
+    Ok(refused.collect())
 }
 
 /// The designs that were applied last, of the nodes that the plan is about, and the digests by the rules of now of the
