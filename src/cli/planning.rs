@@ -235,6 +235,7 @@ impl PlanArguments {
             only_looks: false,
             gives_times: self.action.gives_times(),
             unblock: None,
+            reservations: None,
         }
     }
 
@@ -258,6 +259,7 @@ impl PlanArguments {
             only_looks: false,
             gives_times: false,
             unblock: None,
+            reservations: None,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::design::{ClusterName, Digest, EtcdCluster, Guards, NodeName, RunId};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
 use crate::reservation::{Reservation, Reservations};
-use crate::step::{Effect, Step, StepIndex};
+use crate::step::{Effect, StepIndex};
 
 /// How things stand when a plan is to be applied.
 #[derive(Clone, Copy)]
@@ -103,20 +103,28 @@ pub enum Staleness {
 }
 
 impl Plan {
-    /// Whether it does something on a node, which it may give another name; that a node is looked at is no act.
+    /// The positions of the steps that do something on a node, by its name and by the one that the plan takes from it; that a
+    /// node is observed is no act.
     #[must_use]
-    pub fn acts_on(&self, node: &NodeName) -> bool {
-        let is_renamed = |step: &&Step| {
+    pub fn acting_steps(&self) -> FxHashMap<&NodeName, Vec<usize>> {
+        let mut acting: FxHashMap<&NodeName, Vec<usize>> = FxHashMap::default();
+        for (position, step) in self.steps.iter().enumerate() {
+            if let Some(node) = &step.id.node
+                && step.effect != Effect::None
+            {
+                acting.entry(node).or_default().push(position);
+            }
+        }
+        for step in &self.steps {
             let parameters = step.parameters.as_ref();
-            parameters.is_some_and(|all| all.renamed_from.as_ref() == Some(node))
-        };
-        let now = self.steps.iter().find(is_renamed);
-        let now = now.and_then(|step| step.id.node.as_ref());
-        let mut acting = self.steps.iter().filter(|step| step.effect != Effect::None);
-        acting.any(|step| {
-            let of_step = step.id.node.as_ref();
-            of_step.is_some() && (of_step == Some(node) || of_step == now)
-        })
+            let before = parameters.and_then(|all| all.renamed_from.as_ref());
+            if let (Some(node), Some(before)) = (&step.id.node, before)
+                && let Some(own) = acting.get(node).cloned()
+            {
+                acting.entry(before).or_default().extend(own);
+            }
+        }
+        acting
     }
 }
 
@@ -179,12 +187,15 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
             });
         }
     }
-    let reserved = now.reservations.nodes.iter();
-    let reserved = reserved.filter(|(node, _)| plan.acts_on(node));
-    found.extend(reserved.map(|(node, reservation)| Staleness::Reserved {
-        node: node.clone(),
-        reservation: reservation.clone(),
-    }));
+    if !now.reservations.nodes.is_empty() {
+        let acting = plan.acting_steps();
+        let reserved = now.reservations.nodes.iter();
+        let reserved = reserved.filter(|(node, _)| acting.contains_key(node));
+        found.extend(reserved.map(|(node, reservation)| Staleness::Reserved {
+            node: node.clone(),
+            reservation: reservation.clone(),
+        }));
+    }
     if let Some(observations) = now.observations {
         let facts = plan.relies_on.iter();
         let clusters = &now.guards.etcd_clusters;

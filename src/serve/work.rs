@@ -334,6 +334,7 @@ impl Operator for Approval<'_> {
             only_looks: false,
             gives_times: false,
             unblock: None,
+            reservations: None,
         }
     }
 

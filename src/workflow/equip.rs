@@ -17,7 +17,6 @@ use crate::record::{NodeRecord, Store};
 use crate::repository::CommitId;
 use crate::run::{Connection, Interrupted, SiteRepository};
 use crate::site::{At, Loader};
-use crate::step::Effect;
 
 /// Refuses documents that were not merged: a commit that is neither checked out nor in the history of what is, nor in
 /// that of its upstream.
@@ -191,12 +190,14 @@ fn reserved(
 ) -> Result<BTreeMap<usize, Arc<str>>, Failure> {
     let now = client.clock().seconds();
     let reservations = ReservationRef::of(site).holding_at(now)?;
-    let steps = plan.steps.iter().enumerate();
-    let refused = steps.filter_map(|(position, step)| {
-        let node = step.id.node.as_ref()?;
-        let reservation = reservations.of(node.as_str())?;
-        let why = format!("{node} {}", reservation.left_alone(node));
-        (step.effect != Effect::None).then(|| (position, Arc::from(why)))
+    if reservations.nodes.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let acting = plan.acting_steps();
+    let refused = reservations.nodes.iter().flat_map(|(node, reservation)| {
+        let why: Arc<str> = Arc::from(format!("{node} {}", reservation.left_alone(node)));
+        let own = acting.get(node).into_iter().flatten();
+        own.map(move |position| (*position, why.clone()))
     });
     Ok(refused.collect())
 }

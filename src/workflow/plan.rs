@@ -76,6 +76,8 @@ pub struct PlanRequest {
     pub gives_times: bool,
     /// A node of whose blocked change the flags are wanted that it needs.
     pub unblock: Option<NodeName>,
+    /// The reservations of a plan that is made again; `None`: those that hold now.
+    pub reservations: Option<Reservations>,
 }
 
 impl PlanRequest {
@@ -594,6 +596,9 @@ impl<'a> Planner<'a> {
 
     /// The machines that persons work on. Without them nothing is planned, so that no machine is taken for free.
     fn reservations(&self) -> Result<Reservations, Failure> {
+        if let Some(known) = &self.plan_request.reservations {
+            return Ok(known.clone());
+        }
         let state_ref = ReservationRef {
             repository: self.checkout.repository,
             connection: self.connection,

@@ -251,7 +251,8 @@ impl<'a> ReservationSite<'a> {
             Some(Err(error)) => return Err(unknown(&unfinished, &error.to_string())),
             None => return Err(unknown(&unfinished, "its plan is not found")),
         };
-        let has = |node: &&NodeName| plan.acts_on(node);
+        let acting = plan.acting_steps();
+        let has = |node: &&NodeName| acting.contains_key(node);
         match nodes.iter().find(has) {
             Some(node) => Err(at_work(&unfinished, node, &plan)),
             None => Ok(()),

@@ -367,3 +367,25 @@ fn what_is_no_reservation_leaves_no_machine_free() {
         .saying("Released `edge-1`");
     two.other.run(&["apply", "--yes"]).with(0);
 }
+
+#[test]
+fn a_bundle_without_names_does_not_have_that_of_the_person() {
+    let site = example("edge");
+    site.checkout.commit("The site");
+    let reserve = [
+        "reserve",
+        "edge-1",
+        "--until",
+        "1h",
+        "--reason",
+        "grace asks",
+    ];
+    let mut command = site.command(&reserve);
+    command.env("GIT_COMMITTER_NAME", "grace");
+    Ended::from(command.output().unwrap()).with(0);
+    site.run(&["bundle", "--anonymise", "-o", "site.bundle"])
+        .with(0);
+    let bundle = site.read("site.bundle");
+    assert!(bundle.contains("is reserved by person-"), "{bundle}");
+    assert!(!bundle.contains("grace"), "{bundle}");
+}

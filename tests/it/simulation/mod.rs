@@ -379,6 +379,7 @@ impl Stage {
             by_checkpoints: false,
             gives_times: true,
             unblock: None,
+            reservations: None,
         };
         let planner = Planner {
             client: &self.client(),
