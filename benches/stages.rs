@@ -219,6 +219,7 @@ fn plan_on(nodes: usize, records: &BTreeMap<NodeName, NodeRecord>) -> Plan {
         designs: &BTreeMap::new(),
         base: None,
         records,
+        reservations: &trueup::reservation::Reservations::default(),
         renames: &plan::Renames::default(),
         observations: None,
         options: plan::Options::default(),

@@ -19,6 +19,7 @@
 //! - [`step`]: the kinds of step.
 //! - [`diff`]: the differences between two revisions, and why a node changes.
 //! - [`guard`]: guards that keep a site alive while it changes.
+//! - [`reservation`]: the machines that persons work on.
 //! - [`plan`]: the plan: changes, steps, and their order.
 //! - [`backend`]: drivers of machines and clusters.
 //! - [`forge`]: comments and issues on a forge.
@@ -55,6 +56,7 @@ pub mod remediation;
 pub mod render;
 pub mod report;
 pub mod repository;
+pub mod reservation;
 pub mod rollout;
 pub mod run;
 pub mod serve;

@@ -113,7 +113,9 @@ pub(super) fn owed_soaks(view: &View<'_>, found: &mut Found<'_, '_>) {
     let first_wave = view.of_kind(StepKind::StartWave).next();
     for record in world.records.values() {
         let name = record.node.as_str();
-        let is_aside = record.maintenance.is_some() || retired.contains(&record.node);
+        let is_reserved = world.reservations.nodes.contains_key(&record.node);
+        let is_aside =
+            is_reserved || record.maintenance.is_some() || retired.contains(&record.node);
         if record.soaking.is_none() || is_aside || view.designed(name).is_none() {
             continue;
         }

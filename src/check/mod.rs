@@ -40,6 +40,7 @@ use crate::guard::Guarded;
 use crate::observed::Observations;
 use crate::plan::{CheckSummary, Plan};
 use crate::record::NodeRecord;
+use crate::reservation::Reservations;
 
 pub use rule::{Family, Finding, Rule, Sees};
 pub use table::RULES;
@@ -69,6 +70,8 @@ pub struct World<'a> {
     pub applied: &'a BTreeMap<Arc<str>, Documented>,
     /// The record of each node.
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
+    /// The machines that persons work on.
+    pub reservations: &'a Reservations,
     /// The observed state; `None`: planned on records alone.
     pub observations: Option<&'a Observations>,
     /// The machines that a run takes out of service with whose plan this one is compared.

@@ -69,6 +69,7 @@ rules! {
     world::identity: "check-identity", World, World, "the machine of every step was proven to be the one that is meant";
     world::unknown: "check-unknown", World, World, "nothing unknown is acted on";
     world::held: "check-held", World, World, "a machine in maintenance is left alone, and none is deployed over";
+    world::reserved: "check-reserved", World, World, "nothing is done on a machine that a person has reserved";
     world::expected: "check-expected", World, World, "no machine is deployed without the parts that the policy demands";
     teardown::observed: "check-leaves", World, World, "a machine that is in a cluster leaves it before it is destroyed";
     world::relied_on: "check-relies-on", World, World, "what a step relies on is in `relies_on`, with the value observed";

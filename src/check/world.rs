@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::kinds::facts_of;
 use super::rule::Found;
 use super::view::{Names, View};
-use crate::design::Section;
+use crate::design::{NodeName, Section};
 use crate::identity::Proof;
 use crate::observed::{EtcdSeen, Fact, Observations, ObservedNode};
 use crate::plan::{Action, ChangeKind, FactName, FactSubject, Precondition, Relation};
@@ -166,6 +166,30 @@ pub(super) fn held(view: &View<'_>, found: &mut Found<'_, '_>) {
         let over = carries && view.has(name, S::Deploy) && !view.has(name, S::Destroy);
         if over {
             found.about(name, "carries a system, and is deployed over");
+        }
+    }
+}
+
+/// A machine that a person works on is left alone by every plan, whatever its action; that it is observed is no act.
+pub(super) fn reserved(view: &View<'_>, found: &mut Found<'_, '_>) {
+    let Some(world) = view.world else { return };
+    // Under the name that the plan gives it, too.
+    let renames = view.of_kind(StepKind::Rename).filter_map(|at| {
+        let before = view.parameters(at)?.renamed_from.as_ref()?;
+        Some((before, view.step(at).id.node.as_ref()?))
+    });
+    let renames: FxHashMap<&NodeName, &NodeName> = renames.collect();
+    for (node, reservation) in &world.reservations.nodes {
+        let names = [Some(node), renames.get(node).copied()];
+        let names = names.into_iter().flatten();
+        let steps = names.flat_map(|name| view.of_node(name.as_str()).iter().copied());
+        let acting = steps.filter(|at| facts_of(view.kind(*at)).effect != Effect::None);
+        let acting: Vec<usize> = acting.collect();
+        if !acting.is_empty() {
+            found.add(
+                acting,
+                format!("`{node}` is reserved by {}", reservation.by),
+            );
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::plan::{Options, Plan, PlanEffect, effect, saved};
 use crate::record::Place;
 use crate::report::counted;
 use crate::repository::{CommitId, Links, Repository, read_file};
+use crate::reservation::Reservations;
 use crate::run::Connection;
 use crate::site::At;
 use crate::workflow::{AS_APPLIED, Observed, PlanRequest, Planner, checked_as_read};
@@ -84,6 +85,9 @@ struct Bundle {
     /// The snapshot of the observed state; absent where the plan was made on records alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     observed: Option<String>,
+    /// The file of the reservations that held; absent where there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reservations: Option<String>,
     /// The plan, as a saved file has it.
     plan: String,
 }
@@ -114,8 +118,7 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         records,
     } = basis(context, &repository, &command.words, &command.arguments)?;
     if command.anonymise {
-        let made = (&planned.plan, planned.observations.as_ref());
-        plan_bundle::write(context, &repository, made, &command.out)?;
+        plan_bundle::write(context, &repository, &planned, &command.out)?;
         return Ok(0);
     }
     let observed = match &planned.observations {
@@ -126,6 +129,15 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         }
         None => None,
     };
+    let reservations = match planned.reservations.nodes.is_empty() {
+        true => None,
+        false => {
+            let bytes = planned.reservations.write(&site);
+            let bytes = bytes.map_err(|error| Failure::error(error.to_string()))?;
+            let text = String::from_utf8(bytes);
+            Some(text.map_err(|error| Failure::error(error.to_string()))?)
+        }
+    };
     let bundle = Bundle {
         format_version: FORMAT_VERSION,
         trueup: env!("CARGO_PKG_VERSION").to_owned(),
@@ -134,6 +146,7 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
         head: (head != commit).then(|| head.to_string()),
         records: records.map(|records| records.to_string()),
         observed,
+        reservations,
         plan: text_of(&planned.plan)?,
     };
     let path = context.directory().join(&command.out);
@@ -187,6 +200,7 @@ struct Checked {
     commit: CommitId,
     head: CommitId,
     records: Option<CommitId>,
+    reservations: Reservations,
 }
 
 fn unusable(file: &Path, error: &dyn std::fmt::Display) -> Failure {
@@ -224,7 +238,14 @@ fn read(file: &Path, bytes: &[u8]) -> Result<Checked, Failure> {
             plan.site
         )));
     }
+    let reservations = match &bundle.reservations {
+        None => Reservations::default(),
+        Some(text) => {
+            Reservations::read(&bundle.site, text.as_bytes()).map_err(|error| unusable(&error))?
+        }
+    };
     Ok(Checked {
+        reservations,
         commit: commit(&bundle.commit)?,
         head: commit(bundle.head.as_ref().unwrap_or(&bundle.commit))?,
         records: bundle.records.as_deref().map(commit).transpose()?,
@@ -382,6 +403,7 @@ fn planned_again(
         gives_times: false,
         unblock: None,
         resumes: BTreeSet::new(),
+        reservations: Some(checked.reservations.clone()),
     };
     let checkout = inside.checkout(&cloned)?;
     let planner = Planner {

@@ -27,7 +27,10 @@ pub(super) const CODES: [(u8, &str); 12] = [
         "refused by a guard: blocked change, a rule of the site, intermediate commits, files that are not committed, backends that are not trusted",
     ),
     (5, "the plan is stale"),
-    (6, "another run holds the lock"),
+    (
+        6,
+        "another run holds the lock; `reserve`: a run or another person has the machine",
+    ),
     (
         7,
         "the run ended with failed nodes or groups, etcd would not bear what was asked of it, or a rollout is stopped",

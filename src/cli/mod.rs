@@ -43,6 +43,7 @@ mod plan_sites;
 mod planning;
 mod policy;
 mod render;
+mod reserve;
 mod revision;
 mod rollout;
 mod run;
@@ -174,13 +175,17 @@ enum Command {
     /// Write a Hardware document of what a machine has
     #[command(subcommand)]
     Hardware(hardware::HardwareCommand),
-    /// Record that a machine stays as it is: with another board, or fields that differ from its design
+    /// Record that a machine stays as it is: other board, other fields
     Accept(accept::AcceptCommand),
+    /// Have every plan leave a machine alone until a time
+    Reserve(reserve::ReserveCommand),
+    /// End the reservation of a machine
+    Release(reserve::ReleaseCommand),
     /// Abort an interrupted run, and list what stays half-done
     Abort(interrupted::AbortCommand),
     /// Release the lock of a crashed run
     Unlock(interrupted::UnlockCommand),
-    /// Move the records of a site at the remote to a branch, which a forge can protect, or back
+    /// Move the records at the remote to a branch, or back
     Migrate(migrate::MigrateCommand),
     /// Check git, the remote, trust, backends, rights and clocks, each with a next step
     Doctor(doctor::DoctorCommand),
@@ -483,6 +488,8 @@ impl Command {
             | Self::Run(_)
             | Self::Rollout(_)
             | Self::Accept(_)
+            | Self::Reserve(_)
+            | Self::Release(_)
             | Self::Abort(_)
             | Self::Unlock(_)
             | Self::Migrate(_)
@@ -565,6 +572,8 @@ impl Command {
             Self::Etcd(command) => etcd::run(context, &command),
             Self::Hardware(command) => hardware::run(context, &command),
             Self::Accept(command) => accept::run(context, &command),
+            Self::Reserve(command) => reserve::reserve(context, &command),
+            Self::Release(command) => reserve::release(context, &command),
             Self::Abort(command) => interrupted::run_abort(context, &command),
             Self::Unlock(command) => interrupted::run_unlock(context, &command),
             Self::Migrate(command) => migrate::run(context, &command),

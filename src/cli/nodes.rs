@@ -22,7 +22,9 @@ use super::Failure;
 use super::context::Context;
 use super::revision::{RevisionArguments, load_sound};
 use super::selection::SelectionArguments;
-use crate::workflow::Checkout;
+use crate::reservation::Reservations;
+use crate::run::Connection;
+use crate::workflow::{Checkout, ReservationRef};
 
 #[derive(Debug, Args)]
 pub(super) struct NodesCommand {
@@ -67,7 +69,11 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
         .time_zone
         .day(context.now().as_second());
     let selected = command.selection.select(&guarded, &records, &today)?;
-    let rows = selected.rows;
+    let mut rows = selected.rows;
+    let reservations = reservations(context, &checkout);
+    for row in &mut rows {
+        row.reservation = reservations.of(row.design.name.as_str());
+    }
     let printer = &context.printer;
     if command.clean_steps {
         let steps = clean_steps(
@@ -99,6 +105,28 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
         }
     }
     Ok(0)
+}
+
+/// The machines that persons work on, as this clone knows it: like the records, the remote is not asked for them.
+fn reservations(context: &Context, checkout: &Checkout<'_>) -> Reservations {
+    let known = || {
+        let connection = match checkout.repository.default_remote()? {
+            Some(_) => Connection::Offline,
+            None => Connection::Alone,
+        };
+        let state_ref = ReservationRef {
+            repository: checkout.repository,
+            connection: &connection,
+            site: &checkout.location.site,
+        };
+        state_ref.holding_at(context.now().as_second())
+    };
+    known().unwrap_or_else(|failure: Failure| {
+        context
+            .printer
+            .tell(&format!("warning: {}", failure.message));
+        Reservations::default()
+    })
 }
 
 /// Asks the machines which clean steps they offer, and puts those into the order of the site's policy.

@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 
 use super::Failure;
 use super::context::Context;
-use crate::observed::{self, Observations};
-use crate::plan::{Plan, saved};
+use crate::observed;
+use crate::plan::saved;
 use crate::report::{self, Visible, counted};
 use crate::repository::Repository;
+use crate::workflow::Planned;
 
 /// The version of the form of such a bundle.
 const FORMAT_VERSION: u32 = 1;
@@ -37,15 +38,15 @@ pub(super) struct AnonymousPlan {
 pub(super) fn write(
     context: &Context,
     repository: &Repository,
-    (plan, observations): (&Plan, Option<&Observations>),
+    planned: &Planned,
     out: &Path,
 ) -> Result<(), Failure> {
     let failed = |error: serde_json::Error| {
         Failure::error(format!("the names of the plan cannot be replaced: {error}"))
     };
-    let plan: Value = serde_json::from_slice(&saved::write(plan)).map_err(failed)?;
+    let plan: Value = serde_json::from_slice(&saved::write(&planned.plan)).map_err(failed)?;
     let mut lines = Vec::new();
-    if let Some(observations) = observations {
+    if let Some(observations) = &planned.observations {
         let mut bytes = Vec::new();
         observed::write(observations, &mut bytes)?;
         let all = bytes.split(|byte| *byte == b'\n');
@@ -53,7 +54,10 @@ pub(super) fn write(
             lines.push(serde_json::from_slice::<Value>(line).map_err(failed)?);
         }
     }
-    let mut replaced = report::anonymous(&json!({"plan": plan, "observed": lines}));
+    // The plan has the names of those who work on machines in sentences alone, where they may be taken for plain words.
+    let people = &planned.reservations.nodes;
+    let mut replaced =
+        report::anonymous(&json!({"plan": plan, "observed": lines, "reservations": people}));
     let bundle = AnonymousPlan {
         format_version: FORMAT_VERSION,
         trueup: env!("CARGO_PKG_VERSION").to_owned(),

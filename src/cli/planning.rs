@@ -236,6 +236,7 @@ impl PlanArguments {
             gives_times: self.action.gives_times(),
             unblock: None,
             resumes: BTreeSet::new(),
+            reservations: None,
         }
     }
 
@@ -260,6 +261,7 @@ impl PlanArguments {
             gives_times: false,
             unblock: None,
             resumes: BTreeSet::new(),
+            reservations: None,
         }
     }
 

@@ -171,6 +171,7 @@ fn rows<'p>(
         owes_soak: owing.contains(node),
         node,
         designed,
+        reservation: planned.reservations.of(node.as_str()),
         record: records.get(node.as_str()),
         observed: seen
             .as_mut()

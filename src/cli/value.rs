@@ -75,6 +75,24 @@ pub(super) fn duration(text: &str) -> Result<u64, String> {
     seconds.whole().ok_or_else(part)
 }
 
+/// A time that is given, or one so many seconds from now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// In seconds since 1970.
+    At(i64),
+    /// From now.
+    In(u64),
+}
+
+/// A time, or a duration from now.
+pub(super) fn until(text: &str) -> Result<Until, String> {
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return Ok(Until::At(time.as_second()));
+    }
+    let wrong = "a time is written as `2026-11-30T18:00:00Z`, a duration as `4h`";
+    duration(text).map(Until::In).map_err(|_| wrong.to_owned())
+}
+
 /// A number of machines, or a share of them, of which none makes no sense.
 pub(super) fn share_of_at_least_one(text: &str) -> Result<Share, String> {
     let share: Share = text.parse().map_err(|error| format!("{error}"))?;

@@ -13,6 +13,7 @@ mod envelope;
 mod envelope_tests;
 mod format;
 mod hidden;
+mod instant;
 mod limits;
 mod load;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use duration::{NotDuration, Seconds};
 pub use envelope::from_envelope;
 pub use format::{ENTRY, KeyOrder, Unformatted, format};
 pub use hidden::{has_command_mark, is_command_mark, is_hidden, leading_command};
+pub use instant::Instant;
 pub use limits::{Limits, LoadSettings, SiteLimits};
 pub use load::{LoadedFile, load, load_values};
 pub use secret::SecretOrigin;

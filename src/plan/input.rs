@@ -10,6 +10,7 @@ use crate::diff::{FieldChange, Reasons, ValueDifference};
 use crate::guard::{Guarded, WordError};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
+use crate::reservation::Reservations;
 
 /// Names no fields: for a plan of which only the steps count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +47,8 @@ pub struct Input<'a> {
     pub base: Option<Base>,
     /// The record of each node.
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
+    /// The machines that persons work on: they are left alone.
+    pub reservations: &'a Reservations,
     /// The nodes that have another name now.
     pub renames: &'a Renames,
     /// The observed state; `None`: planned on records alone, and the plan lists the unknown facts.

@@ -9,6 +9,7 @@ use super::work::NodeWork;
 use super::{Block, Cause, Change, ChangeKind, Standing};
 use crate::design::Rung;
 use crate::observed::Fact;
+use crate::reservation::Reservation;
 use crate::step::{Effect, StepKind};
 
 /// A change and its work.
@@ -162,6 +163,34 @@ impl<'a> Item<'a> {
             .flatten();
         let rung = self.work.rung(self.preserves).max(of_cleaning);
         rung.max(of_fields)
+    }
+
+    /// Leaves the machine as it is, whatever the plan wants.
+    pub(super) fn leave_alone(&mut self, why: String) {
+        let differs = self.subject.differing();
+        if self.change.kind == ChangeKind::Redeploy && differs.is_none_or(|all| all.is_empty()) {
+            self.change.kind = ChangeKind::Drift;
+        }
+        self.because(why);
+        self.show_only();
+    }
+
+    /// Leaves a machine alone that a person works on. Where it was named, the rest is not carried out without an answer.
+    pub(super) fn leave_reserved(&mut self, reservation: &Reservation, is_named: bool) {
+        let single = self.work.single.as_deref();
+        let leave = self.work.leave.as_deref();
+        let kind = single.map(|single| single.kind);
+        let kind = kind.or_else(|| leave.and_then(|leave| leave.only));
+        let is_look = kind.is_some_and(|kind| kind.facts().effect == Effect::None);
+        let is_idle = self.work.is_empty() && self.change.blocked.is_none();
+        if is_idle || (is_look && !kind.is_some_and(StepKind::only_records)) {
+            return;
+        }
+        let why = reservation.left_alone(self.subject.name);
+        match is_named {
+            true => self.block(&why, None),
+            false => self.leave_alone(why),
+        }
     }
 
     /// Shows it without ever carrying it out.

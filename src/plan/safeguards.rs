@@ -29,13 +29,7 @@ impl<'a> Rules<'a> {
                 item.block(&why, None);
                 return item;
             }
-            if item.change.kind == ChangeKind::Redeploy
-                && subject.differing().is_none_or(|s| s.is_empty())
-            {
-                item.change.kind = ChangeKind::Drift;
-            }
-            item.because(why);
-            item.show_only();
+            item.leave_alone(why);
             return item;
         }
         if item.work.destroy

@@ -35,7 +35,8 @@ pub(super) fn owed<'a>(
     let one = |record: &'a NodeRecord| {
         record.soaking.as_ref()?;
         let node = input.after.nodes.get(&record.node)?;
-        let is_aside = record.retired.is_some() || record.maintenance.is_some();
+        let is_reserved = input.reservations.of(record.node.as_str()).is_some();
+        let is_aside = is_reserved || record.retired.is_some() || record.maintenance.is_some();
         if is_aside || left_out.contains(&record.node) {
             return None;
         }

@@ -12,6 +12,7 @@ use super::{Plan, Precondition};
 use crate::design::{ClusterName, Digest, EtcdCluster, Guards, NodeName, RunId};
 use crate::observed::Observations;
 use crate::record::NodeRecord;
+use crate::reservation::{Reservation, Reservations};
 use crate::step::{Effect, StepIndex};
 
 /// How things stand when a plan is to be applied.
@@ -25,6 +26,8 @@ pub struct Current<'a> {
     pub base_run: Option<&'a RunId>,
     /// All records.
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
+    /// The machines that persons work on.
+    pub reservations: &'a Reservations,
     /// Today (`YYYY-MM-DD`).
     pub today: &'a str,
     /// The observed state now of the subjects of the plan's preconditions; `None`: the facts are not judged.
@@ -63,6 +66,14 @@ pub enum Staleness {
         /// The day of the plan.
         as_of: Arc<str>,
     },
+    /// A person works on a machine of it.
+    #[error("`{node}` {}", .reservation.left_alone(.node))]
+    Reserved {
+        /// Which machine.
+        node: NodeName,
+        /// By whom, why and until when.
+        reservation: Reservation,
+    },
     /// A fact that it relies on does not hold any more.
     #[error("`{fact}` of `{subject}` was {expected} when the plan was made, and is {seen} now")]
     Fact {
@@ -89,6 +100,32 @@ pub enum Staleness {
         /// Why it cannot.
         reason: Arc<str>,
     },
+}
+
+impl Plan {
+    /// The positions of the steps that do something on a node, by its name and by the one that the plan takes from it; that a
+    /// node is observed is no act.
+    #[must_use]
+    pub fn acting_steps(&self) -> FxHashMap<&NodeName, Vec<usize>> {
+        let mut acting: FxHashMap<&NodeName, Vec<usize>> = FxHashMap::default();
+        for (position, step) in self.steps.iter().enumerate() {
+            if let Some(node) = &step.id.node
+                && step.effect != Effect::None
+            {
+                acting.entry(node).or_default().push(position);
+            }
+        }
+        for step in &self.steps {
+            let parameters = step.parameters.as_ref();
+            let before = parameters.and_then(|all| all.renamed_from.as_ref());
+            if let (Some(node), Some(before)) = (&step.id.node, before)
+                && let Some(own) = acting.get(node).cloned()
+            {
+                acting.entry(before).or_default().extend(own);
+            }
+        }
+        acting
+    }
 }
 
 fn run(run: &Option<RunId>) -> String {
@@ -149,6 +186,15 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
                 as_of: plan.options.as_of.clone(),
             });
         }
+    }
+    if !now.reservations.nodes.is_empty() {
+        let acting = plan.acting_steps();
+        let reserved = now.reservations.nodes.iter();
+        let reserved = reserved.filter(|(node, _)| acting.contains_key(node));
+        found.extend(reserved.map(|(node, reservation)| Staleness::Reserved {
+            node: node.clone(),
+            reservation: reservation.clone(),
+        }));
     }
     if let Some(observations) = now.observations {
         let facts = plan.relies_on.iter();

@@ -37,6 +37,7 @@ impl Input<'_> {
             designs: self.designs,
             base: self.base.clone(),
             records: self.records,
+            reservations: self.reservations,
             renames: self.renames,
             observations: self.observations,
             options,

@@ -32,7 +32,8 @@ impl Packed {
     }
 
     /// Packs the bytes of a file that is packed already.
-    pub(super) fn from_file(bytes: Vec<u8>) -> Self {
+    #[must_use]
+    pub fn from_file(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }
 

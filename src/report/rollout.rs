@@ -213,7 +213,7 @@ impl View<'_> {
     ) -> fmt::Result {
         let sites = self.sites().map(|(phase, site)| {
             let progress = self.progress(site);
-            let time = |time: Option<crate::rollout::Instant>| time.map(|time| time.to_string());
+            let time = |time: Option<crate::document::Instant>| time.map(|time| time.to_string());
             JsonSite {
                 site,
                 phase,

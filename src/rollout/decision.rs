@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Decree, Instant, Phases, RolloutState, SiteResult};
+use super::{Decree, Phases, RolloutState, SiteResult};
 use crate::design::Share;
 use crate::diagnostic::counted;
+use crate::document::Instant;
 
 /// The next act of a rollout, or what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,4 +11,4 @@ mod tests;
 
 pub use decision::{Decision, decide, stopped};
 pub use document::{Phase, Phases, Rollout, RolloutSite, Stop};
-pub use state::{Decree, Instant, MOST_BYTES, RolloutState, SiteProgress, SiteResult, StateError};
+pub use state::{Decree, MOST_BYTES, RolloutState, SiteProgress, SiteResult, StateError};

@@ -4,12 +4,12 @@
 //! order of sites alone: each run is an ordinary one, under the guards and approvals of its site.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::design::{RunId, SectionDigest, name_problem};
+use crate::document::Instant;
 use crate::repository::{CommitId, Holder};
 
 /// The version of the format that is written.
@@ -18,35 +18,6 @@ const FORMAT_VERSION: u32 = 1;
 pub const MOST_BYTES: u64 = 16 << 20;
 /// The longest text in it.
 const MOST_TEXT: usize = 2_000;
-
-/// A time in seconds since 1970, written as RFC 3339 in UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Instant(pub i64);
-
-impl fmt::Display for Instant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_second(self.0) {
-            Ok(time) => write!(f, "{time}"),
-            Err(_) => f.write_str("never"),
-        }
-    }
-}
-
-impl Serialize for Instant {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Instant {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let time: jiff::Timestamp = text
-            .parse()
-            .map_err(|_| serde::de::Error::custom("a time is not of the form of RFC 3339"))?;
-        Ok(Self(time.as_second()))
-    }
-}
 
 /// An operator's word on a rollout: a pause, or an end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

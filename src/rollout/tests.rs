@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::design::{RunId, SectionDigest, Share};
 use crate::diagnostic::{Mark, SourceId, Sources};
-use crate::document::{LoadSettings, Node, Value, load};
+use crate::document::{Instant, LoadSettings, Node, Value, load};
 use crate::repository::CommitId;
 
 fn commit() -> CommitId {

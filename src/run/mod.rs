@@ -96,7 +96,9 @@ pub(crate) use tag::tests::run as run_record;
 pub use take_over::{TakeOver, Unlock, unlock};
 pub use time::{Timekeeper, time_of_id};
 pub use trial::{Trial, TrialPush, try_pushes};
-pub use unfinished::{holder, outcome_now, refuse_held, unfinished_run, unfinished_run_known};
+pub use unfinished::{
+    holder, outcome_now, plan_of_lock, refuse_held, unfinished_run, unfinished_run_known,
+};
 pub use view::{Completion, Kinds, Left, NodeView, TAKE_OUT, taken_out, tolerated};
 pub use vouch::vouch;
 pub use ways_out::{OpenParts, WaysOut, needs_plan_digest};

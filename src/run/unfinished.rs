@@ -6,7 +6,7 @@ use super::error::{self, Error};
 use super::site_repository::{Connection, SiteRepository};
 use crate::design::RunId;
 use crate::plan::{RunState, UnfinishedRun};
-use crate::record::{Outcome, RunRecord, State, Store};
+use crate::record::{Outcome, Packed, RunRecord, State, Store};
 use crate::repository::Holder;
 
 /// The holder of the lock of a site.
@@ -60,6 +60,22 @@ fn holder_here(site: &SiteRepository<'_>) -> Result<Option<Holder>, Error> {
     let lock = site.repository.read_lock(site.name.as_str());
     let lock = lock.map_err(error::repository(&site.name, "read the lock"))?;
     Ok(lock.map(|lock| lock.holder))
+}
+
+/// The plan that the lock of a site carries, as a saved file; `None`: it is not held.
+///
+/// # Errors
+///
+/// The lock or its plan cannot be read.
+pub fn plan_of_lock(site: &SiteRepository<'_>) -> Result<Option<Vec<u8>>, Error> {
+    let Some(lock) = site.lock()? else {
+        return Ok(None);
+    };
+    let plan = site.repository.lock_plan(&lock);
+    let plan = plan.map_err(error::repository(&site.name, "read the plan of the lock"))?;
+    let plan = Packed::from_file(plan).unpack("the plan of the lock");
+    plan.map(Some)
+        .map_err(error::records("read the plan of the lock"))
 }
 
 /// The run that has not ended, by the records here; of several holders of the lock, that of a process which may be at work

@@ -337,6 +337,7 @@ impl Operator for Approval<'_> {
             gives_times: false,
             unblock: None,
             resumes: BTreeSet::new(),
+            reservations: None,
         }
     }
 

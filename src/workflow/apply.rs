@@ -3,6 +3,7 @@
 use super::carry_out::{Caller, Carried, Execution, carry_out};
 use super::checking::checked_at_begin;
 use super::notices::Notices;
+use super::reservations::ReservationRef;
 use super::{Clearance, Error};
 use crate::design::{Digest, RunId};
 use crate::plan::{self, Plan, saved};
@@ -110,17 +111,23 @@ fn begin_run<'a>(
         workers,
     };
     Ok(begin(process, proposal, &mut |state| {
-        stale(request, &today, &store, state)
+        stale(process, request, (&store, state), &today)
     })?)
 }
 
-/// The parts of a plan that do not hold any more by the newest records.
+/// The parts of a plan that do not hold any more by the newest records and reservations.
 fn stale(
+    process: Process<'_>,
     request: &ApplyRequest<'_>,
+    (store, state): (&Store<'_>, &State),
     today: &str,
-    store: &Store<'_>,
-    state: &State,
 ) -> Result<Vec<String>, record::Error> {
+    let reservations = ReservationRef::of(process.site).holding_at(process.time.seconds());
+    let reservations = match reservations {
+        Ok(reservations) => reservations,
+        // Any of its machines may be reserved.
+        Err(failure) => return Ok(vec![failure.message]),
+    };
     let (plan, guarded) = (request.execution.plan, request.execution.guarded);
     let records = store.nodes(state)?;
     let current = plan::Current {
@@ -128,6 +135,7 @@ fn stale(
         guards: guarded.guards(),
         base_run: state.site.last_success.as_ref().map(|action| &action.run),
         records: &records,
+        reservations: &reservations,
         today,
         observations: None,
     };

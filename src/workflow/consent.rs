@@ -155,6 +155,7 @@ impl Consent<'_> {
             guards: planned.guarded.guards(),
             base_run: success.map(|action| &action.run),
             records: &planned.records,
+            reservations: &planned.reservations,
             // Changes of a later day show in the new plan.
             today: &self.reviewed.options.as_of,
             observations: None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::begun_guards::BegunRun;
 use super::guarded::GuardScope;
 use super::renewed::renewed;
+use super::reservations::ReservationRef;
 use super::{AS_APPLIED, Approving, Checkout, Client, Failure, FailureKind, Planned};
 use super::{allow_applied, applied, choose, identities, if_recorded, runtime};
 use crate::backend::Backends;
@@ -163,6 +164,7 @@ pub fn equip(
             };
             let held = resolved.judge_begun(&mut plan, run, Approving::of(client, site))?;
             refused.extend(held);
+            refused.extend(reserved(client, site, &plan)?);
             refused
         }
     };
@@ -178,6 +180,26 @@ pub fn equip(
         renewed,
         is_under_approval: resolved.gate.from().is_some(),
     })
+}
+
+/// The steps of a run that has begun on machines that persons have reserved since, by their positions, and why they are not begun.
+fn reserved(
+    client: &dyn Client,
+    site: &SiteRepository<'_>,
+    plan: &Plan,
+) -> Result<BTreeMap<usize, Arc<str>>, Failure> {
+    let now = client.clock().seconds();
+    let reservations = ReservationRef::of(site).holding_at(now)?;
+    if reservations.nodes.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let acting = plan.acting_steps();
+    let refused = reservations.nodes.iter().flat_map(|(node, reservation)| {
+        let why: Arc<str> = Arc::from(format!("{node} {}", reservation.left_alone(node)));
+        let own = acting.get(node).into_iter().flatten();
+        own.map(move |position| (*position, why.clone()))
+    });
+    Ok(refused.collect())
 }
 
 /// The designs that were applied last, of the nodes that the plan is about, and the digests by the rules of now of the

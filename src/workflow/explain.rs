@@ -14,6 +14,7 @@ use crate::plan::{
     RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking, WayOut, effect,
 };
 use crate::record::NodeRecord;
+use crate::reservation::{Reservation, Reservations};
 use crate::run::{Durations, KnownSteps, Undecided};
 use crate::step::StepId;
 
@@ -86,6 +87,8 @@ pub struct Known<'a> {
     pub profiles: BTreeMap<NodeName, Arc<str>>,
     /// The records of the nodes.
     pub records: Option<&'a BTreeMap<NodeName, NodeRecord>>,
+    /// The machines that persons work on.
+    pub reservations: Option<&'a Reservations>,
     /// The observed state, where the plan was made of one.
     pub observations: Option<&'a Observations>,
     /// The flags that the blocked change of the node needs.
@@ -288,8 +291,22 @@ impl Explainer<'_> {
         blocked.take(MOST).collect()
     }
 
-    /// Why nothing is done to a node: it is as designed only where that is known.
+    /// The reservation of a node, where a person works on it.
+    fn reservation(&self, node: &str) -> Option<&Reservation> {
+        self.known.reservations?.of(node)
+    }
+
+    /// Why nothing is done to a node, and who works on it.
     fn unchanged(&self, node: &NodeName) -> String {
+        let why = self.unchanged_by_record(node);
+        match self.reservation(node.as_str()) {
+            Some(reservation) => format!("it is {reservation}; {why}"),
+            None => why,
+        }
+    }
+
+    /// Why nothing is done to a node: it is as designed only where that is known.
+    fn unchanged_by_record(&self, node: &NodeName) -> String {
         let record = self.known.records.and_then(|records| records.get(node));
         let Some(record) = record else {
             return "no step is about it".to_owned();
@@ -452,13 +469,17 @@ impl Explainer<'_> {
     /// The ways out of what an operator has set for a node by hand.
     fn ways_back_to_work(&self, node: &str) -> Vec<WayOut> {
         let record = self.known.records.and_then(|records| records.get(node));
-        let Some(record) = record else {
-            return Vec::new();
-        };
         let unset = |action: &str| Some(format!("trueup apply {action} {node} --unset"));
-        let in_maintenance = record.maintenance.is_some();
-        let is_retired = record.retired.is_some();
+        let in_maintenance = record.is_some_and(|record| record.maintenance.is_some());
+        let is_retired = record.is_some_and(|record| record.retired.is_some());
         let ways = [
+            self.reservation(node).map(|reservation| {
+                let what = format!(
+                    "{} works on it until {}; release it when that is done",
+                    reservation.by, reservation.until
+                );
+                way(what, Some(format!("trueup release {node}")))
+            }),
             in_maintenance.then(|| way("take it out of maintenance", unset("maintenance"))),
             is_retired.then(|| {
                 way(

@@ -15,14 +15,15 @@ use super::checking::checked_as_made;
 use super::client::driven;
 use super::compared::{applied, differing, share_digests, subjects};
 use super::guarded::GuardScope;
+use super::outlook::{Outlook, expected_of};
 use super::renewed::renewed;
-use super::rules::RuleSet;
+use super::reservations::ReservationRef;
 use super::{
     AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, records, sound,
 };
-use crate::apply::{self, Estimate, ExpectedDurations};
-use crate::backend::{self, Backends, Look, Rights};
-use crate::check;
+use crate::apply;
+use crate::backend::{Backends, Look, Rights};
+use crate::check::World;
 use crate::design::{Digests, Documented, NodeDesign, NodeName, Policy};
 use crate::diagnostic::chain;
 use crate::diff::{NodeReasons, Revision};
@@ -34,6 +35,7 @@ use crate::plan::{
 };
 use crate::record::{NodeRecord, SiteState, State};
 use crate::repository::{CommitId, Links, open_file};
+use crate::reservation::Reservations;
 use crate::run::{self, Connection, Durations, History, intermediate_commits, since_success};
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
 use crate::step::StepId;
@@ -76,6 +78,8 @@ pub struct PlanRequest {
     pub unblock: Option<NodeName>,
     /// The machines that a run takes out of service with whose plan this one is compared: each has its own place in that run.
     pub resumes: BTreeSet<NodeName>,
+    /// The reservations of a plan that is made again; `None`: those that hold now.
+    pub reservations: Option<Reservations>,
 }
 
 impl PlanRequest {
@@ -104,6 +108,8 @@ pub struct Planned {
     pub state: SiteState,
     /// The record of each node.
     pub records: BTreeMap<NodeName, NodeRecord>,
+    /// The machines that persons work on.
+    pub reservations: Reservations,
     /// The observed state, where it was observed.
     pub observations: Option<Observations>,
     /// The designs of the nodes as they were applied last, of those that have left the design or
@@ -123,33 +129,6 @@ pub struct Planned {
     outlook: Option<Outlook>,
     /// The revisions that nodes were applied at which differ from the design.
     old: BTreeMap<Arc<str>, Site>,
-}
-
-/// All that a plan's estimate of time and its verdicts are made of.
-pub struct Outlook {
-    guarded: Guarded,
-    durations: Durations,
-    rules: Vec<RuleSet>,
-}
-
-impl Outlook {
-    /// Adds to a plan how long its run takes, and what the rules of the site say of it; the same plan, durations and rules
-    /// give the same.
-    ///
-    /// # Errors
-    ///
-    /// The rules cannot be evaluated.
-    pub fn add_to(&self, plan: &mut Plan) -> Result<(), Failure> {
-        if let Some(Estimate { time, schedule }) = estimate(plan, &self.guarded, &self.durations) {
-            plan.forecast.time = Some(time);
-            plan.forecast.schedule = schedule;
-        }
-        for rules in &self.rules {
-            let verdicts = rules.judged(plan)?;
-            plan.policies.extend(verdicts);
-        }
-        Ok(())
-    }
 }
 
 impl Planned {
@@ -210,6 +189,7 @@ struct Ground {
     state: State,
     durations: Durations,
     records: BTreeMap<NodeName, NodeRecord>,
+    reservations: Reservations,
 }
 
 /// The designs that a plan compares.
@@ -401,6 +381,7 @@ impl<'a> Planner<'a> {
             renewed,
             state: ground.state.site,
             records: ground.records,
+            reservations: ground.reservations,
             observations,
             applied: designs.applied,
             runtime,
@@ -483,6 +464,7 @@ impl<'a> Planner<'a> {
             designs: &designs.before,
             base: base(state),
             records: &ground.records,
+            reservations: &ground.reservations,
             renames,
             observations,
             options: self
@@ -498,9 +480,10 @@ impl<'a> Planner<'a> {
         let plan = in_phase(Phase::Plan, || plan::make(&input));
         let mut plan = plan.map_err(|error| self.refused(&error))?;
         plan.approvals = gate.shown(self.approving(), &plan)?;
-        let world = check::World {
+        let world = World {
             applied: &designs.before,
             records: &ground.records,
+            reservations: &ground.reservations,
             observations,
             resumes: &self.plan_request.resumes,
         };
@@ -611,7 +594,27 @@ impl<'a> Planner<'a> {
             state,
             durations,
             records,
+            reservations: self.reservations()?,
         })
+    }
+
+    /// The machines that persons work on. Without them nothing is planned, so that no machine is taken for free.
+    fn reservations(&self) -> Result<Reservations, Failure> {
+        if let Some(known) = &self.plan_request.reservations {
+            return Ok(known.clone());
+        }
+        let state_ref = ReservationRef {
+            repository: self.checkout.repository,
+            connection: self.connection,
+            site: &self.checkout.location.site,
+        };
+        match state_ref.holding_at(self.client.clock().seconds()) {
+            Err(failure) if self.plan_request.only_looks => {
+                self.client.tell(&format!("warning: {}", failure.message));
+                Ok(Reservations::default())
+            }
+            known => known,
+        }
     }
 
     fn snapshot(&self) -> Result<Snapshot, Failure> {
@@ -736,22 +739,6 @@ impl<'a> Planner<'a> {
             ..Look::ALL
         }
     }
-}
-
-/// How long the steps of a plan may take.
-fn expected_of(plan: &Plan, site: &Guarded, durations: &Durations) -> ExpectedDurations {
-    let declared = |kind| backend::declared_duration(site.guards(), kind);
-    ExpectedDurations::of(plan, &site.nodes, durations, &declared)
-}
-
-/// How long a run of a plan takes; the same plan and durations give the same.
-fn estimate(plan: &Plan, site: &Guarded, durations: &Durations) -> Option<Estimate> {
-    if plan.is_empty() {
-        return None;
-    }
-    let expected = expected_of(plan, site, durations);
-    // Steps that are no graph are an error where they are carried out.
-    apply::estimate(plan, &expected, &plan::digest(plan)).unwrap_or_default()
 }
 
 /// The state that the last success has reached.

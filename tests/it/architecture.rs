@@ -80,6 +80,7 @@ const MODULES: &[(&str, &[&str])] = &[
         "guard",
         &["design", "diagnostic", "observed", "record", "step"],
     ),
+    ("reservation", &["design", "document"]),
     // `repository`: ids of commits, and the process that holds a site.
     (
         "rollout",
@@ -103,6 +104,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "observed",
             "record",
             "remediation",
+            "reservation",
             "step",
             "threads",
         ],
@@ -119,6 +121,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "observed",
             "plan",
             "record",
+            "reservation",
             "step",
         ],
     ),
@@ -208,6 +211,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "record",
             "rego",
             "repository",
+            "reservation",
             "rollout",
             "run",
             "site",
@@ -233,6 +237,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "record",
             "remediation",
             "render",
+            "reservation",
             "rollout",
             "run",
             "step",
@@ -299,6 +304,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "render",
             "report",
             "repository",
+            "reservation",
             "rollout",
             "run",
             "serve",
@@ -358,6 +364,7 @@ const PURE: &[&str] = &[
     "plan",
     "check",
     "adopt",
+    "reservation",
     "rollout",
 ];
 

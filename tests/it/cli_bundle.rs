@@ -52,6 +52,12 @@ fn a_plan_is_made_again_byte_for_byte_after_the_site_has_moved_on() {
         .run(&["bundle", "--observed", "none", "-o", "none.bundle"])
         .with(0);
     replay("none.bundle").with(0);
+    // A machine that a person works on, and that is free by then.
+    let reserve = ["reserve", "edge-1", "--until", "1h", "--reason", "fan swap"];
+    fixture.run(&reserve).with(0);
+    fixture.run(&["bundle", "-o", "reserved.bundle"]).with(0);
+    fixture.run(&["release", "edge-1"]).with(0);
+    replay("reserved.bundle").with(0);
     // One that builds of another commit than the one whose guards count.
     fixture
         .run(&["bundle", "redeploy", "edge-1", "-o", "older.bundle"])

@@ -88,6 +88,7 @@ const BY_HAND: &[&str] = &[
     "to",
     "try",
     "unset",
+    "until",
     "url",
     "username",
     "watch",

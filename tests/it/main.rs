@@ -153,6 +153,8 @@ mod render_vectors;
 #[cfg(test)]
 mod repository;
 #[cfg(test)]
+mod reserve;
+#[cfg(test)]
 mod rollout;
 #[cfg(test)]
 mod secrets;

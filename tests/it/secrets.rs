@@ -588,6 +588,9 @@ fn no_command_and_no_format_shows_a_secret_and_no_run_leaves_one_behind() {
             &[&["apply"], action, &["--yes", "--format", "json"]].concat(),
         );
     }
+    let reserve = ["reserve", "compute11", "--until", "1h", "--reason", "fan"];
+    run(&fixture, &reserve).with(0);
+    run(&fixture, &["release", "compute11"]).with(0);
     let log = run(&fixture, &["log", "--format", "json"]).json();
     let last = log["runs"][0]["run"].as_str().map(str::to_owned);
     let run_id = last.expect("the log lists the runs");

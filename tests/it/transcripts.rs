@@ -193,6 +193,7 @@ transcripts! {
     approval_covers
     break_glass
     broken_part
+    reserved_machine
     signed_runs
     trust_needed
     trust_of_a_pull_request

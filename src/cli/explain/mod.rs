@@ -233,6 +233,7 @@ fn by_new_plan(
         mut plan,
         guarded,
         records,
+        reservations,
         unblocking,
         observations,
         ..
@@ -252,6 +253,7 @@ fn by_new_plan(
         basis: ExplanationBasis::Plan,
         known: Known {
             records: Some(&records),
+            reservations: Some(&reservations),
             observations: observations.as_ref(),
             unblocking,
             ..Known::default()

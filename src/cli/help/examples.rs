@@ -197,6 +197,17 @@ fn of_others(command: &str) -> &'static [Example] {
                 "trueup accept node-7 --write --field platform.image",
             ),
         ],
+        "reserve" => &[
+            (
+                "Have every plan leave a machine alone for four hours",
+                "trueup reserve node-7 --until 4h --reason 'fan swap'",
+            ),
+            (
+                "Leave the machines of a rack alone until a time",
+                "trueup reserve rack:r2 --until 2026-11-30T18:00:00Z --reason 'power feed'",
+            ),
+        ],
+        "release" => &[("End the reservation of a machine", "trueup release node-7")],
         "abort" => &[("Abort an interrupted run", "trueup abort 01K8")],
         "unlock" => &[(
             "Release the lock of a run whose process is dead",

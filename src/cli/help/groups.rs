@@ -106,6 +106,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "remove-etcd-timeout",
             "step",
             "unset",
+            "until",
         ],
     ),
     (

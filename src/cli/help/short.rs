@@ -59,7 +59,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     (
         "Carry out",
         &[
-            "apply", "run", "rollout", "accept", "abort", "unlock", "migrate",
+            "apply", "run", "rollout", "accept", "reserve", "release", "abort", "unlock", "migrate",
         ],
     ),
     ("Keep", &["bundle", "replay", "export", "serve"]),

@@ -5,10 +5,12 @@ use super::subjects::Subjects;
 use super::warnings::Notes;
 use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::plan::action::Action;
+use crate::plan::input::Input;
 use crate::plan::item::Item;
 use crate::plan::rules::Retired;
 use crate::plan::service::leave_to_next_plan;
 use crate::plan::subject::Subject;
+use crate::reservation::Reservation;
 use crate::threads;
 
 /// The nodes that have to be changed, and what was noticed about all of them.
@@ -100,6 +102,18 @@ impl<'a> Terms<'a> {
             .map(|position| self.groups[position].name.clone())
     }
 
+    /// The reservation of a machine, under the name that its record or the design has.
+    fn reservation(&self, name: &NodeName) -> Option<&'a Reservation> {
+        let Input {
+            reservations,
+            renames,
+            ..
+        } = self.input;
+        let other = renames.before(name).or(renames.now(name));
+        let mut names = [Some(name), other].into_iter().flatten();
+        names.find_map(|name| reservations.of(name.as_str()))
+    }
+
     /// Judges a node by what the action asks for; `None` where it does not ask for this node.
     fn asked(&self, subject: Subject<'a>) -> Option<Item<'a>> {
         let name = subject.name;
@@ -110,6 +124,9 @@ impl<'a> Terms<'a> {
         let request = &self.input.request;
         let mut item = self.rules.asked(request, subject, self.retired(name));
         leave_to_next_plan(&mut item);
+        if let Some(reservation) = self.reservation(name) {
+            item.leave_reserved(reservation, !request.nodes.is_empty());
+        }
         if request.action == Action::Redeploy {
             item.change.group = self.group_name(name);
             if is_ungrouped {
@@ -129,6 +146,9 @@ impl<'a> Terms<'a> {
         }
         let mut item = self.rules.judge(subject, self.retired(name))?;
         leave_to_next_plan(&mut item);
+        if let Some(reservation) = self.reservation(name) {
+            item.leave_reserved(reservation, false);
+        }
         item.change.group = self.group_name(name);
         if is_ungrouped && (item.work.prepare || item.work.deploy || item.work.service.is_some()) {
             item.because("no deployment group selects it");

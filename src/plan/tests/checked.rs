@@ -254,6 +254,9 @@ const BROKEN: &[(&str, Breaks)] = &[
     ("check-held", |site, _| {
         site.seen("w1").maintenance = Some(Arc::from("fan"))
     }),
+    ("check-reserved", |site, _| {
+        site.reserve("w3");
+    }),
     ("check-expected", |site, _| {
         site.guards.policy.demands_expected_hardware = true;
         site.seen("w4").unread_parts = Some(Arc::from("no answer"));

@@ -14,6 +14,7 @@ mod order;
 mod parts;
 mod properties;
 mod renamed;
+mod reserved;
 mod rungs;
 pub(crate) mod saved;
 mod service;
@@ -44,6 +45,7 @@ use crate::guard::Guarded;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::{ClusterNode, Disk, Fact, Observations, ObservedNode};
 use crate::record::{NodeRecord, Phase};
+use crate::reservation::{Reservation, Reservations};
 use crate::step::{Step, StepIndex, Wait};
 
 /// All that a plan is made from, owned.
@@ -54,6 +56,7 @@ struct PlanFixture {
     old: Design,
     old_guards: Guards,
     records: BTreeMap<NodeName, NodeRecord>,
+    reservations: Reservations,
     observations: Option<Observations>,
     options: Options,
     request: Request,
@@ -107,6 +110,7 @@ impl PlanFixture {
             old: Design::empty(SiteName::from("site")),
             old_guards: Guards::default(),
             records: BTreeMap::new(),
+            reservations: Reservations::default(),
             observations: Some(Observations::default()),
             options: Options {
                 as_of: Arc::from("2030-06-01"),
@@ -155,6 +159,13 @@ impl PlanFixture {
     fn seen(&mut self, name: &str) -> &mut ObservedNode {
         let observations = self.observations.as_mut().unwrap();
         observations.nodes.get_mut(name).unwrap()
+    }
+
+    /// Has a person work on a machine.
+    fn reserve(&mut self, name: &str) {
+        let reservation = Reservation::new(("Ada", "ada@example.org"), (0, 3600), "fan");
+        let nodes = &mut self.reservations.nodes;
+        nodes.insert(NodeName::from(name), reservation);
     }
 
     fn designed(&mut self, name: &str) -> &mut NodeDesign {
@@ -208,6 +219,7 @@ impl PlanFixture {
         let world = check::World {
             applied: &applied,
             records: &self.records,
+            reservations: &self.reservations,
             observations: self.observations.as_ref(),
             resumes: &self.resumes,
         };
@@ -264,6 +276,7 @@ impl PlanFixture {
             base: self.base.clone(),
             renames: &Renames::of(&after, &self.records, &designs),
             records: &self.records,
+            reservations: &self.reservations,
             observations: self.observations.as_ref(),
             options: self.options.clone(),
             intermediate_commits: Vec::new(),

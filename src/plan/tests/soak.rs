@@ -75,7 +75,7 @@ fn what_owes_a_soak_has_it_before_the_next_wave_and_though_nothing_else_is_to_do
 #[test]
 fn a_soak_is_owed_by_machines_that_are_in_service_under_guards_that_have_one() {
     type Does = fn(&mut PlanFixture);
-    let table: [(&str, Does, &str); 9] = [
+    let table: [(&str, Does, &str); 10] = [
         (
             "the guards have none",
             |site| site.guards.policy.soak.seconds = 0,
@@ -104,6 +104,7 @@ fn a_soak_is_owed_by_machines_that_are_in_service_under_guards_that_have_one() {
             |site| site.record("a").maintenance = Some(Arc::from("disk")),
             "",
         ),
+        ("it is reserved", |site| site.reserve("a"), ""),
         (
             "it failed",
             |site| {

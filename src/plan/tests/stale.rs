@@ -11,6 +11,7 @@ fn reasons(plan: &Plan, fixture: &PlanFixture, today: &str) -> Vec<String> {
         guards: &fixture.guards,
         base_run: base,
         records: &fixture.records,
+        reservations: &fixture.reservations,
         today,
         observations: fixture.observations.as_ref(),
     };

@@ -13,6 +13,7 @@ use crate::guard::Guarded;
 use crate::record::NodeRecord;
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json, natural};
+use crate::reservation::Reservation;
 
 /// A node of the design, and what is known of it beside.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct NodeRow<'a> {
     pub retired: Option<&'a str>,
     /// The reason, where it is in maintenance.
     pub maintenance: Option<&'a str>,
+    /// Its reservation, where a person works on it.
+    pub reservation: Option<&'a Reservation>,
 }
 
 /// All nodes of a site.
@@ -50,6 +53,7 @@ pub fn node_rows<'a>(
                 None => record.and_then(|record| record.retired.as_deref()),
             },
             maintenance: record.and_then(|record| record.maintenance.as_deref()),
+            reservation: None,
             groups: groups.remove(&node.name).unwrap_or_default(),
         }
     })
@@ -76,10 +80,16 @@ pub fn nodes(out: &mut dyn Write, rows: &[NodeRow<'_>], palette: Palette) -> fmt
     for row in sorted {
         let design = row.design;
         let tags: Vec<&str> = design.tags.iter().map(|tag| &**tag).collect();
-        let note = match (row.retired, row.maintenance) {
-            (Some(reason), _) => Cell::in_role(Role::Warning, format!("retired: {reason}")),
-            (None, Some(reason)) => Cell::in_role(Role::Warning, format!("maintenance: {reason}")),
-            (None, None) => Cell::none(),
+        let reserved = row.reservation.map(ToString::to_string);
+        let kept = match (row.retired, row.maintenance) {
+            (Some(reason), _) => Some(format!("retired: {reason}")),
+            (None, Some(reason)) => Some(format!("maintenance: {reason}")),
+            (None, None) => None,
+        };
+        let notes: Vec<String> = kept.into_iter().chain(reserved).collect();
+        let note = match notes.is_empty() {
+            true => Cell::none(),
+            false => Cell::in_role(Role::Warning, notes.join("; ")),
         };
         table.row(vec![
             Cell::in_role(Role::Strong, design.name.as_str()),
@@ -115,6 +125,8 @@ struct One<'a> {
     addresses: &'a Addresses,
     retired: Option<&'a str>,
     maintenance: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reservation: Option<&'a Reservation>,
 }
 
 /// Writes the nodes as one JSON object: `format_version` and `nodes`.
@@ -136,6 +148,7 @@ pub fn nodes_json(out: &mut dyn Write, rows: &[NodeRow<'_>]) -> fmt::Result {
             addresses: &row.design.addresses,
             retired: row.retired,
             maintenance: row.maintenance,
+            reservation: row.reservation,
         })
         .collect();
     json::pretty(

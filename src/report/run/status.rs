@@ -13,6 +13,7 @@ use crate::plan::{Approvals, Change, UnfinishedRun};
 use crate::record::{Join, NodeRecord, Phase, Unproven};
 use crate::report::table::{Cell, Table};
 use crate::report::{Palette, Role, counted, json, natural};
+use crate::reservation::Reservation;
 
 /// A node from all sides.
 #[derive(Clone, Debug, Serialize)]
@@ -27,6 +28,9 @@ pub struct StatusRow<'a> {
     pub observed: Option<&'a ObservedNode>,
     /// The differences, one phrase each; empty where it is as designed.
     pub differs: Vec<Arc<str>>,
+    /// Its reservation, where a person works on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<&'a Reservation>,
     /// Whether the next update has the soak first that its last wave owes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub owes_soak: bool,
@@ -110,14 +114,21 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
     writeln!(out, "{}", parts.join(", "))
 }
 
-/// How many machines are left as they are, in words and as a number, since they are retired or in maintenance, and differ in nothing
+/// How many machines are left as they are, in words and as a number, since they are retired, in maintenance or reserved, and differ in nothing
 /// else that is known.
 fn left_out(rows: &[StatusRow<'_>]) -> (Vec<String>, usize) {
     let rows = rows.iter();
     let rows = rows.filter(|row| row.designed && row.differs.is_empty());
     let (retired, others): (Vec<_>, Vec<_>) = rows.partition(|row| retired(row).is_some());
-    let kept = others.into_iter().filter(|row| maintenance(row).is_some());
-    let counts = [(retired.len(), "retired"), (kept.count(), "in maintenance")];
+    let (kept, others): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|row| maintenance(row).is_some());
+    let reserved = others.iter().filter(|row| row.reservation.is_some());
+    let counts = [
+        (retired.len(), "retired"),
+        (kept.len(), "in maintenance"),
+        (reserved.count(), "reserved"),
+    ];
     let words = counts.iter().filter(|(count, _)| *count > 0);
     let words = words.map(|(count, word)| format!("{count} {word}"));
     (words.collect(), counts.iter().map(|(count, _)| count).sum())
@@ -173,10 +184,12 @@ fn notes(row: &StatusRow<'_>) -> Cell {
         notes.push(format!("will boot from {source}"));
     }
     let error = record.and_then(|record| record.last_error.as_deref());
+    let reserved = row.reservation.map(ToString::to_string);
     for (word, before, reason) in [
         ("", "not observed: ", unseen(row)),
         ("retired", "retired: ", retired(row)),
         ("maintenance", "maintenance: ", maintenance(row)),
+        ("", "", reserved.as_deref()),
         ("", "", error),
     ] {
         // The plan may have said it, and one may be the reason of another.

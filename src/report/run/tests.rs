@@ -444,6 +444,7 @@ fn status_shows_each_node_from_all_sides() {
     let observed = observed();
     let names: [crate::design::NodeName; 3] = ["n1".into(), "node-2".into(), "n3".into()];
     let row = |index: usize| StatusRow {
+        reservation: None,
         node: &names[index],
         designed: index != 2,
         record: (index == 0).then_some(&record),

@@ -1,10 +1,11 @@
 //! How a site is, by its lock and its records, and what that makes of its place in a rollout.
 
 use crate::design::RunId;
+use crate::document::Instant;
 use crate::plan::{RunState, UnfinishedRun};
 use crate::record::{Outcome, RunRecord};
 use crate::repository::{CommitId, Holder};
-use crate::rollout::{Instant, SiteProgress, SiteResult};
+use crate::rollout::{SiteProgress, SiteResult};
 use crate::run::{self, Connection, Process};
 use crate::workflow::{Checkout, Client, Failure, follow};
 

@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use self::look::{Judging, Look, look};
 use crate::design::RunId;
+use crate::document::Instant;
 use crate::plan::RunState;
 use crate::record::Unproven;
 use crate::repository::{CommitId, Holder, Repository};
-use crate::rollout::{
-    Decision, Decree, Instant, Phases, RolloutState, SiteProgress, SiteResult, decide,
-};
+use crate::rollout::{Decision, Decree, Phases, RolloutState, SiteProgress, SiteResult, decide};
 use crate::run::{Committer, Connection};
 use crate::workflow::{Checkout, Client, Failure, FailureKind};
 

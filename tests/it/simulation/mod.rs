@@ -380,6 +380,7 @@ impl Stage {
             gives_times: true,
             unblock: None,
             resumes: BTreeSet::new(),
+            reservations: None,
         };
         let planner = Planner {
             client: &self.client(),
