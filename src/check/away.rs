@@ -74,6 +74,7 @@ pub(super) fn of<'v, 'a>(view: &'v View<'a>) -> &'v [Away<'a>] {
 /// good is not missed, unless it stays down.
 pub(super) fn with_down<'a>(view: &View<'a>) -> Vec<Away<'a>> {
     let mut result = all(view, |node| limits::is_down(view, node));
+    result.retain(|away| !limits::is_of_resumed_run(view, away.node.as_str()));
     let retired = limits::Retired::of(view);
     for away in &mut result {
         // What was never deployed is not missed, nor what is retired. Where neither is known, it is held to its wave.

@@ -349,16 +349,17 @@ pub(super) fn is_deployed(view: &View<'_>, node: &str) -> bool {
     })
 }
 
+/// Whether a run takes a machine out of service with whose plan this one is compared: it has its place in that run.
+pub(super) fn is_of_resumed_run(view: &View<'_>, node: &str) -> bool {
+    let resumed = view.world.map(|world| world.resumes);
+    resumed.is_some_and(|resumed| resumed.contains(node))
+}
+
 /// Whether a machine is down that was in service: off, not Ready, cordoned, or not built to the end.
 pub(super) fn is_down(view: &View<'_>, node: &str) -> bool {
     let Some(record) = view.record(node) else {
         return false;
     };
-    // What the run itself has taken out keeps its own place in it.
-    let resumed = view.world.map(|world| world.resumes);
-    if resumed.is_some_and(|resumed| resumed.contains(node)) {
-        return false;
-    }
     let was_begun = matches!(record.phase, Phase::Failed | Phase::Unknown);
     let gives_up = matches!(view.plan.request.action, Action::Teardown | Action::Destroy);
     if was_begun && record.digests.is_empty() || record.torn_down.is_some() && !gives_up {
@@ -392,7 +393,10 @@ pub(super) fn held<'a>(view: &View<'a>, away: &[Away<'_>]) -> Vec<&'a NodeDesign
     let taken: FxHashSet<&str> = away.iter().map(|away| away.node.as_str()).collect();
     let down = seen.nodes.keys().filter(|node| {
         let name = node.as_str();
-        !taken.contains(name) && is_down(view, name) && !retired.contains(node)
+        !taken.contains(name)
+            && is_down(view, name)
+            && !retired.contains(node)
+            && !is_of_resumed_run(view, name)
     });
     down.filter_map(|name| site.nodes.get(name).map(|node| &**node))
         .collect()
