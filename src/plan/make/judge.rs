@@ -78,7 +78,7 @@ impl<'a> Terms<'a> {
         self.input.resumes.contains(subject.name)
     }
 
-    /// Whether machines are given up on purpose: others that were are not missed then.
+    /// Whether machines are torn down on purpose: others that were are not missed then.
     fn gives_up(&self) -> bool {
         matches!(
             self.input.request.action,

@@ -236,7 +236,7 @@ fn a_machine_that_was_torn_down_takes_a_place_until_it_is_built() {
         blocked(&plan),
         [format!("n1: {reason} [--max-unavailable 2]")]
     );
-    // What is given up on purpose is not held against what was.
+    // What is torn down on purpose is not held against what was.
     let plan = asked(&mut fixture, Action::Teardown, &["n1"]);
     assert_eq!(blocked(&plan), [""; 0]);
     // An update builds it before the others have their turn.

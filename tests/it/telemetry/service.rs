@@ -89,7 +89,7 @@ fn an_action_is_traced_below_its_request() {
     let asynchronous = [("Prefer", "respond-async"), ("traceparent", PARENT)];
     let answer = service.request("POST", path, &asynchronous, "");
     assert_eq!(answer.code, 202, "{answer:?}");
-    let asked = request(&collector, "POST /api/v1.0/nodes/{node}/{operation}");
+    let asked = request(&collector, "POST /api/v1.0/nodes/{node}/drain");
     assert_eq!(asked.trace, TRACE);
     let action = request(&collector, "action");
     assert_eq!(action.parent, asked.id);
