@@ -1,3 +1,5 @@
+//! Files of reservations: read back as written, and refused in a sentence where they are none.
+
 use super::*;
 
 fn site() -> SiteName {
