@@ -51,16 +51,24 @@ for _ in $(seq 300); do
   sleep 0.2
 done
 "$env/bin/python" - "$url" <<'PY'
-import json, sys, urllib.request
+import json, sys, urllib.error, urllib.request
 url, token = sys.argv[1], None
-def call(method, path, body=None):
+def call(method, path, body=None, tries=3):
     headers = {'Content-Type': 'application/json', **({'X-Auth-Token': token} if token else {})}
     request = urllib.request.Request(url + path, method=method, headers=headers, data=json.dumps(body).encode() if body else None)
-    answer = urllib.request.urlopen(request)
+    try:
+        answer = urllib.request.urlopen(request)
+    except urllib.error.HTTPError as error:
+        # On a busy machine a token expires before it is used.
+        if error.code != 401 or token is None or tries == 1:
+            raise
+        login()
+        return call(method, path, body, tries - 1)
     text = answer.read()
     return answer.headers, json.loads(text) if text else None
 def login():
     global token
+    token = None
     user = {'name': 'alice', 'domain': {'name': 'Default'}, 'password': 'secret'}
     scope = {'project': {'name': 'service', 'domain': {'name': 'Default'}}}
     body = {'auth': {'identity': {'methods': ['password'], 'password': {'user': user}}, 'scope': scope}}
@@ -72,7 +80,6 @@ other = call('POST', '/projects', {'project': {'name': 'other', 'domain_id': 'de
 for name in ('operator', 'admin_ucp_viewer'):
     roles[name] = call('POST', '/roles', {'role': {'name': name}})[1]['role']['id']
 for name, project, role in (('olga', service, 'operator'), ('victor', service, 'admin_ucp_viewer'), ('nina', service, 'member'), ('mallory', other, 'admin')):
-    login()
     user = call('POST', '/users', {'user': {'name': name, 'password': 'secret', 'domain_id': 'default'}})[1]['user']['id']
     call('PUT', f'/projects/{project}/users/{user}/roles/{roles[role]}')
 PY

@@ -84,6 +84,8 @@ async fn an_api_server_that_goes_away_at_every_point_loses_nothing_and_leaves_no
         async move { !lab.management.host("n1").await["metadata"]["annotations"][key].is_null() }
     };
     until("it is not held", async || annotation(HOLD).await).await;
+    // Its kubelet stays silent from here on, so that no node of it comes and goes between two looks.
+    lab.dead.lock().unwrap().insert("n1".to_owned());
     outage(&lab, true).await;
     until("it is not seen off", async || {
         lab.management.host("n1").await["status"]["poweredOn"] == json!(false)
@@ -91,7 +93,6 @@ async fn an_api_server_that_goes_away_at_every_point_loses_nothing_and_leaves_no
     })
     .await;
     outage(&lab, false).await;
-    lab.dead.lock().unwrap().insert("n1".to_owned());
     until("its node is not deleted", async || {
         lab.node("n1").await.is_none()
     })
