@@ -45,6 +45,9 @@ impl Schedule<'_> {
             (StepKind::GateDeployed, Some(group)) => {
                 match self.tally.group_tallies[group].failed.clone() {
                     Some(reason) => failed(reason),
+                    None if self.halted && self.tally.is_unfinished(group) => {
+                        skipped(self.halt_reason())
+                    }
                     None => self.judge(group, GateStage::Deployed),
                 }
             }
@@ -141,7 +144,7 @@ impl Schedule<'_> {
             group: planned.name.clone(),
             stage,
             successful,
-            nodes: planned.nodes.len(),
+            nodes: planned.judged(),
             passed: verdict.passed,
             unmet: verdict.unmet,
         });

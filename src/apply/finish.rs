@@ -1,5 +1,7 @@
 //! How a run stands at its end.
 
+use std::sync::Arc;
+
 use super::Error;
 use super::dispatcher::{Dispatcher, Message, milliseconds};
 use super::schedule::Schedule;
@@ -108,12 +110,23 @@ impl Schedule<'_> {
             standings: standings.collect(),
             interrupted,
             critical_failed: self.critical_failures().next().is_some(),
-            halted: self.halt(),
+            halted: self.halt().map(|why| self.with_way_out(why)),
             under_way: under_way.collect(),
             undecided: Vec::new(),
             left,
             duration_ms: 0,
         }
+    }
+
+    /// Why the run is halted, and the way out where only the guards in force halt it.
+    fn with_way_out(&self, why: Arc<str>) -> Arc<str> {
+        let guard = if self.unhealthy.is_some() {
+            "soak"
+        } else {
+            "max_failures"
+        };
+        let way_out = self.plan.guards.way_out(&[guard]);
+        way_out.map_or(why.clone(), |way_out| format!("{why}; {way_out}").into())
     }
 
     /// The outcome of a run whose steps have all ended.

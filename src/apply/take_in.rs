@@ -108,7 +108,8 @@ impl Schedule<'_> {
         }
         let tally = &mut self.tally.group_tallies[group];
         if kind == StepKind::GateDeployed {
-            tally.ended = Some(succeeded);
+            let is_judged = !matches!(outcome, StepOutcome::Skipped { .. });
+            tally.ended = is_judged.then_some(succeeded);
         }
         if kind == StepKind::StartWave && succeeded {
             tally.to_tear_down += destroys.unwrap_or_default();

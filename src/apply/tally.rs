@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::design::NodeName;
+use crate::design::{NodeName, SuccessCriteria};
 use crate::guard::{self, Verdict};
 use crate::journal::StepOutcome;
 use crate::plan::{Plan, PlannedGroup, Standing};
@@ -37,6 +37,11 @@ pub(super) struct NodeTally {
 #[derive(Clone, Default)]
 pub(super) struct GroupTally {
     counts: [usize; Standing::ALL.len()],
+    /// Nodes that the plan has no change of and that are not deployed, in the same way.
+    aside: [usize; Standing::ALL.len()],
+    /// The criteria, and how many nodes they are judged over.
+    criteria: SuccessCriteria,
+    total: usize,
     /// Nodes that no step of this plan prepares or deploys, and that are not deployed.
     hopeless: usize,
     /// Nodes that failed in this run.
@@ -127,8 +132,16 @@ impl<'a> Tally<'a> {
 
     /// A group with its nodes as they stand.
     fn add_group(&mut self, group: &'a PlannedGroup, number: u32) {
-        let mut counted = GroupTally::default();
+        let mut counted = GroupTally {
+            criteria: group.criteria(),
+            total: group.judged(),
+            ..GroupTally::default()
+        };
         for name in &group.nodes {
+            if let Some(standing) = group.not_deployed.get(name) {
+                counted.aside[*standing as usize] += 1;
+                continue;
+            }
             let node = self.add(name);
             let node = &mut self.nodes[node];
             node.groups.push(number);
@@ -205,9 +218,14 @@ impl<'a> Tally<'a> {
         match outcome {
             StepOutcome::Skipped { .. } | StepOutcome::NotNeeded => {}
             StepOutcome::Succeeded => {
-                self.nodes[node].view.achieved.add(kind);
-                if let Some(phase) = kind.facts().reaches {
-                    self.stand(node, Standing::from(phase));
+                let view = &mut self.nodes[node].view;
+                view.achieved.add(kind);
+                // What did not join in an earlier run, and has by now, is deployed.
+                let has_joined = kind == StepKind::AwaitReady && view.failed.is_none();
+                match kind.facts().reaches {
+                    Some(phase) => self.stand(node, Standing::from(phase)),
+                    None if has_joined => self.stand(node, Standing::Deployed),
+                    None => {}
                 }
             }
             StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
@@ -242,10 +260,19 @@ impl<'a> Tally<'a> {
     }
 
     fn judge(&self, group: usize, successful: usize) -> (usize, Verdict) {
-        let planned = &self.groups[group];
-        let criteria = &planned.success_criteria;
-        let verdict = guard::evaluate(criteria, planned.nodes.len(), successful);
+        let tally = &self.group_tallies[group];
+        let verdict = guard::evaluate(&tally.criteria, tally.total, successful);
         (successful, verdict)
+    }
+
+    /// Whether a node of a group has steps that did not fail and are not done.
+    pub(super) fn is_unfinished(&self, group: usize) -> bool {
+        let nodes = self.groups[group].nodes.iter();
+        let mut nodes = nodes.filter_map(|name| self.index_of(name));
+        nodes.any(|node| {
+            let view = &self.nodes[node].view;
+            view.failed.is_none() && view.planned != view.achieved
+        })
     }
 
     /// Judges a group's prepared nodes.
@@ -267,18 +294,17 @@ impl<'a> Tally<'a> {
 
     /// Whether the criteria can still hold at the end.
     pub(super) fn can_still_hold(&self, group: usize) -> bool {
-        let (planned, tally) = (&self.groups[group], &self.group_tallies[group]);
-        let total = planned.nodes.len();
+        let tally = &self.group_tallies[group];
         let lost = tally.failed_now + tally.hopeless;
-        let possible = total.saturating_sub(lost);
-        guard::can_still_hold(&planned.success_criteria, total, possible)
+        let possible = tally.total.saturating_sub(lost);
+        guard::can_still_hold(&tally.criteria, tally.total, possible)
     }
 
     /// Whether the open gate of prepared nodes will pass whatever comes.
     pub(super) fn gate_is_certain(&self, group: usize) -> bool {
-        let (planned, tally) = (&self.groups[group], &self.group_tallies[group]);
+        let tally = &self.group_tallies[group];
         let sure = self.prepared(group).saturating_sub(tally.to_tear_down);
-        guard::is_certain(&planned.success_criteria, planned.nodes.len(), sure)
+        guard::is_certain(&tally.criteria, tally.total, sure)
     }
 
     /// How a group stands.
@@ -286,7 +312,8 @@ impl<'a> Tally<'a> {
         let (planned, tally) = (&self.groups[group], &self.group_tallies[group]);
         let standings: BTreeMap<Standing, usize> = Standing::ALL
             .into_iter()
-            .map(|standing| (standing, tally.counts[standing as usize]))
+            .map(|standing| (standing as usize, standing))
+            .map(|(at, standing)| (standing, tally.counts[at] + tally.aside[at]))
             .filter(|(_, count)| *count > 0)
             .collect();
         let succeeded = tally.ended == Some(true);

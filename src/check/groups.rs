@@ -1,11 +1,12 @@
 //! The order of the steps of deployment groups (airship-deployment-grouping).
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::rule::Found;
 use super::view::View;
-use crate::design::GroupName;
-use crate::plan::Action;
+use crate::design::{GroupName, NodeName};
+use crate::plan::{Action, PlannedGroup, Standing};
+use crate::record::Phase;
 use crate::step::{StepKind, Wait};
 
 /// The barriers of a group, and the steps on its nodes.
@@ -195,5 +196,40 @@ pub(super) fn of_strategy(view: &View<'_>, found: &mut Found<'_, '_>) {
                 format!("group `{name}` does not have the nodes that its selectors select"),
             );
         }
+        let is_as_recorded = match is_update {
+            true => group.not_deployed.is_empty(),
+            false => counts_as_recorded(view, group),
+        };
+        if !is_as_recorded {
+            found.add(
+                [],
+                format!("group `{name}` counts nodes otherwise than their records say"),
+            );
+        }
     }
+}
+
+/// Whether those nodes of a group count neither for it nor against it that the plan has no change of and that are not
+/// deployed, as far as records are at hand.
+fn counts_as_recorded(view: &View<'_>, group: &PlannedGroup) -> bool {
+    let aside = &group.not_deployed;
+    let holds = |node: &NodeName| {
+        let counts = aside.get(node).copied();
+        match (view.change(node.as_str()), view.world) {
+            (Some(_), _) => counts.is_none(),
+            (None, None) => true,
+            (None, Some(world)) => {
+                let phase = world.records.get(node).map(|record| record.phase);
+                counts
+                    == match phase {
+                        None | Some(Phase::NotStarted) => Some(Standing::NotStarted),
+                        Some(Phase::Prepared) => Some(Standing::Prepared),
+                        Some(Phase::Deployed) => None,
+                        Some(Phase::Failed | Phase::Unknown) => Some(Standing::Failed),
+                    }
+            }
+        }
+    };
+    let known: FxHashSet<&NodeName> = group.nodes.iter().collect();
+    aside.keys().all(|node| known.contains(node)) && known.iter().all(|node| holds(node))
 }

@@ -6,7 +6,7 @@
 use super::catalog::Catalog;
 use super::kind;
 use super::read::Findings;
-use crate::diagnostic::{Diagnostic, Mark, is_credential};
+use crate::diagnostic::{Diagnostic, is_credential};
 use crate::document::{Node, Value};
 
 /// A field of documents of one kind.
@@ -98,18 +98,28 @@ pub(super) fn check(catalog: &Catalog<'_>, findings: &mut Findings) {
     for (kind, fields) in TABLE {
         for (_, data) in catalog.of(kind) {
             for field in *fields {
-                if let Some(mark) = secret_at(data, field) {
-                    let message = format!("a secret cannot be {}", field.what);
-                    let hint = "clusters, plans and reports show it in plain text; take it from a document that is not encrypted";
-                    findings.push(Diagnostic::error("rule-secret", mark, message).hint(hint));
+                if let Some(node) = secret_at(data, field) {
+                    let is_written =
+                        !node.is_secret() && node.as_str().is_some_and(carries_password);
+                    let (message, hint) = match is_written {
+                        true => (
+                            "an address does not carry a password".to_owned(),
+                            "plans and reports show addresses in plain text; accounts have fields of their own, which nothing shows",
+                        ),
+                        false => (
+                            format!("a secret cannot be {}", field.what),
+                            "clusters, plans and reports show it in plain text; take it from a document that is not encrypted",
+                        ),
+                    };
+                    findings.push(Diagnostic::error("rule-secret", node.mark, message).hint(hint));
                 }
             }
         }
     }
 }
 
-/// The place of the first secret in a field; what is within a secret is one.
-fn secret_at(data: &Node, field: &Exposed) -> Option<Mark> {
+/// The first secret in a field; what is within a secret is one.
+fn secret_at<'n>(data: &'n Node, field: &Exposed) -> Option<&'n Node> {
     let mut node = data;
     let mut is_within = false;
     for key in field.path {
@@ -117,15 +127,15 @@ fn secret_at(data: &Node, field: &Exposed) -> Option<Mark> {
         node = node.get(key)?;
     }
     match is_within && !node.is_null() {
-        true => Some(node.mark),
+        true => Some(node),
         false => secret_in(node, field.has_credentials),
     }
 }
 
-/// The place of the first secret in a value.
-fn secret_in(node: &Node, has_credentials: bool) -> Option<Mark> {
-    if node.is_secret() {
-        return Some(node.mark);
+/// The first secret in a value.
+fn secret_in(node: &Node, has_credentials: bool) -> Option<&Node> {
+    if node.is_secret() || node.as_str().is_some_and(carries_password) {
+        return Some(node);
     }
     match &node.value {
         Value::Map(map) => map.iter().find_map(|(key, field)| {
@@ -139,10 +149,48 @@ fn secret_in(node: &Node, has_credentials: bool) -> Option<Mark> {
     }
 }
 
+/// Whether a text is an address with a password in it: `https://user:password@host`.
+fn carries_password(text: &str) -> bool {
+    let Some((_, rest)) = text.split_once("://") else {
+        return false;
+    };
+    let authority = rest
+        .split(['/', '?', '#', ' ', '\n'])
+        .next()
+        .unwrap_or_default();
+    let account = authority.rsplit_once('@').map(|(account, _)| account);
+    account.is_some_and(|account| account.contains(':'))
+}
+
 /// Whether a field is there for a secret. A reference to one (`{file: PATH}`) is none, and is printed.
 fn is_for_secret(key: &str, value: &Node) -> bool {
     match value.value {
         Value::Map(_) => key == "driver_info",
         _ => is_credential(key) || FOR_SECRETS.contains(&key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_found_in_the_account_of_an_address_only() {
+        for text in [
+            "https://me:pw@h.example/x",
+            "redfish://:pw@10.0.0.1",
+            "a b://c:d@e",
+        ] {
+            assert!(carries_password(text), "{text}");
+        }
+        for text in [
+            "https://h.example:8443/x",
+            "https://me@h.example/x",
+            "https://h.example/image:1@sha256:0",
+            "https://h.example?to=me:pw@here",
+            "me:pw@h.example",
+        ] {
+            assert!(!carries_password(text), "{text}");
+        }
     }
 }

@@ -71,8 +71,10 @@ fn shows_one(line: &str) -> bool {
     static FIELD: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r#"(?:^|[\s{\[,"'-])([A-Za-z0-9_.-]+)["']?[ \t]*:(?:[ \t]+|$|["'])"#).ok()
     });
-    static ACCOUNT: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"://[^/\s:@]*:[^/\s@]+@").ok());
+    // The password of an account, or a credential among the parameters.
+    static ACCOUNT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"://[^/\s:@]*:[^/\s@]+@|(?i)[?&][a-z0-9_.-]*(pass|secret|token|key|sig|auth)[a-z0-9_.-]*=").ok()
+    });
     if line.contains("-----BEGIN") {
         return true;
     }
@@ -132,6 +134,8 @@ mod tests {
             ("- admin-token: 'hunter2'", true),
             ("{\"password\":\"hunter2\"}", true),
             ("url: https://admin:hunter2@ironic:6385", true),
+            ("url: https://hooks/x?a=b&Token=hunter2", true),
+            ("url: https://hooks/x?page=2", false),
             ("key: -----BEGIN PRIVATE KEY-----", true),
             ("password: {env: BMC_PASSWORD}", false),
             ("credentials: {username: a, password: {file: b}}", false),

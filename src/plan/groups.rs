@@ -4,14 +4,45 @@
 //! plans can be compared: among the groups that are ready, the first in the document.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::PlannedGroup;
 use super::input::Error;
-use crate::design::{GroupName, Guards, NodeName};
-use crate::guard::Guarded;
+use crate::design::{GroupName, Guards, NodeName, SuccessCriteria};
+use crate::guard::{GroupSize, Guarded};
+
+impl PlannedGroup {
+    /// How many of its nodes its criteria are judged over.
+    #[must_use]
+    pub fn judged(&self) -> usize {
+        self.nodes.len().saturating_sub(self.not_deployed.len())
+    }
+
+    /// Its criteria, as far as the nodes that they are judged over can meet them.
+    #[must_use]
+    pub fn criteria(&self) -> SuccessCriteria {
+        let mut criteria = self.success_criteria.clone();
+        if !self.not_deployed.is_empty() {
+            let minimum = criteria.minimum_successful_nodes.as_mut();
+            if let (Some(minimum), Ok(judged)) = (minimum, u64::try_from(self.judged())) {
+                *minimum = judged.min(*minimum);
+            }
+        }
+        criteria
+    }
+
+    /// Returns the part of it on which the size of its waves depends.
+    pub(super) fn size(&self) -> GroupSize<'_> {
+        GroupSize {
+            name: self.name.as_str(),
+            nodes: &self.nodes,
+            total: self.nodes.len(),
+            criteria: &self.success_criteria,
+        }
+    }
+}
 
 /// All groups in run order, retired nodes left out.
 ///
@@ -38,6 +69,7 @@ pub fn in_order(
             success_criteria: group.success_criteria.clone(),
             retired: all.len() - nodes.len(),
             nodes,
+            not_deployed: BTreeMap::new(),
             waves: None,
         }
     };

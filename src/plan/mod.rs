@@ -66,7 +66,7 @@ use crate::design::{
     Digest, DisruptionPolicy, GroupName, NodeName, RunId, Rung, Section, SectionDigest, SiteName,
     SuccessCriteria,
 };
-use crate::guard::{GroupSize, WaveSize};
+use crate::guard::WaveSize;
 use crate::record::{Phase, Unproven};
 use crate::step::{Cleaning, Step, StepId, StepIndex};
 
@@ -320,6 +320,10 @@ pub struct PlannedGroup {
     pub success_criteria: SuccessCriteria,
     /// All its nodes, retired ones left out, sorted.
     pub nodes: Vec<NodeName>,
+    /// Those of them that this plan has no change of and that are not deployed, as their records say: they count neither
+    /// for its criteria nor against them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_deployed: BTreeMap<NodeName, Standing>,
     /// How many retired nodes were left out.
     pub retired: usize,
     /// The size of its waves, where machines are taken out of service.
@@ -366,18 +370,6 @@ impl Change {
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.kind == ChangeKind::Accept && self.shown_only
-    }
-}
-
-impl PlannedGroup {
-    /// Returns the part of it on which the size of its waves depends.
-    fn size(&self) -> GroupSize<'_> {
-        GroupSize {
-            name: self.name.as_str(),
-            nodes: &self.nodes,
-            total: self.nodes.len(),
-            criteria: &self.success_criteria,
-        }
     }
 }
 

@@ -240,6 +240,14 @@ impl Options {
         flags.any(|(most, allowance)| rung <= most && allowance.names(node))
     }
 
+    /// Whether a flag can be given all nodes as `all`, and not by their names only.
+    #[must_use]
+    pub fn takes_all(flag: &str) -> bool {
+        let mut options = Self::default();
+        let mut flags = options.allowances_mut().into_iter();
+        flags.any(|(name, _)| name == flag)
+    }
+
     /// The allowances of some nodes, each with its flag.
     pub(super) fn allowances_mut(&mut self) -> [(&'static str, &mut Allowance); 6] {
         [

@@ -289,7 +289,7 @@ mod tests {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             let number = name.rsplit('-').next().and_then(|it| it.parse().ok());
-            name.starts_with("tmp_objdir") && number.is_none_or(|it: u64| it % 8 != 0)
+            name.starts_with("tmp_objdir") && number.is_none_or(|it: u64| !it.is_multiple_of(8))
         };
         let sweep = || {
             std::thread::sleep(Duration::from_millis(5));

@@ -531,3 +531,50 @@ fn a_member_whose_removal_would_be_refused_is_not_drained_for_it() {
         assert!(!ledger.contains_key(&effect), "{effect}: {ledger:?}");
     }
 }
+
+#[test]
+fn a_machine_that_a_redeploy_does_not_name_is_reported_as_its_record_says_and_does_not_count() {
+    let fixture = super::accepted::example("edge");
+    fixture.faults("[{nodes: [edge-3], step: deploy, outcome: fail}]");
+    let ended = fixture.commit_and_apply("The site", &[]);
+    assert!(
+        ended.stdout.contains("2 deployed, 1 failed"),
+        "{}",
+        ended.stdout
+    );
+    let arguments = ["apply", "redeploy", "edge-1", "--yes"];
+    let ended = fixture.run(&arguments).with(0);
+    let said = [&*ended.stdout, &*ended.stderr].concat();
+    assert!(
+        said.contains("1 not deployed before and not in this plan"),
+        "{said}"
+    );
+    assert!(said.contains("2 deployed, 1 failed"), "{said}");
+    assert!(!said.contains("3 deployed"), "{said}");
+}
+
+#[test]
+fn a_machine_that_joins_after_the_run_that_built_it_counts_as_deployed() {
+    let fixture = super::accepted::example("edge");
+    let backends = fixture.read("backends.yaml");
+    let faults = "[{nodes: [edge-3], outcome: not-ready, times: 1}]";
+    let cluster = format!("  clusters: {{kubernetes: {{kind: sim, sim: {{faults: {faults}}}}}}}\n");
+    fixture
+        .checkout
+        .write("backends.yaml", format!("{backends}{cluster}"));
+    let ended = fixture.commit_and_apply("The site", &[]);
+    assert!(
+        ended.stdout.contains("2 deployed, 1 failed"),
+        "{}",
+        ended.stdout
+    );
+    fixture.checkout.write("backends.yaml", backends);
+    fixture.checkout.commit("Kubelets that answer");
+    let ended = fixture.run(&["apply", "--yes"]).with(0);
+    ended.saying("await-ready/workers/edge-3 succeeded");
+    let shown = fixture.run(&["show", "--format", "json"]).with(0).json();
+    assert_eq!(
+        shown["report"]["groups"][0]["standings"],
+        serde_json::json!({"deployed": 3})
+    );
+}

@@ -23,7 +23,7 @@ fn schemas_are_written_and_refreshed() {
     assert_eq!(names(&folder), names(&own));
     for name in names(&own) {
         let read = |folder: &std::path::Path| std::fs::read(folder.join(&name)).unwrap();
-        assert_eq!(read(&folder), read(&own), "{name:?}");
+        assert!(read(&folder) == read(&own), "{name:?}");
     }
     std::fs::write(folder.join("document.json"), "{}").unwrap();
     let told = fixture.run(&["schemas", "deep/.schemas"]).with(0).stderr;

@@ -50,6 +50,7 @@ pub(super) fn group(
             maximum_failed_nodes: criteria.2,
         },
         nodes: nodes.iter().map(|name| NodeName::from(*name)).collect(),
+        not_deployed: BTreeMap::new(),
         retired: 0,
         waves: None,
     }

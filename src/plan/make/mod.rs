@@ -22,8 +22,8 @@ use super::joining::Joins;
 use super::remedy::Remedy;
 use super::rules::{Retired, Rules};
 use super::{
-    Approvals, Change, Forecast, Options, Plan, PlanGuards, PlannedGroup, Precondition, Summary,
-    Verdicts, blast_radius, forecast, graph, groups, preconditions, remedy, soak, steps,
+    Approvals, Change, Forecast, Options, Plan, PlanGuards, PlannedGroup, Precondition, Standing,
+    Summary, Verdicts, blast_radius, forecast, graph, groups, preconditions, remedy, soak, steps,
     unavailable,
 };
 use crate::design::{Digest, FieldPattern, NoPattern, NodeName, sharing_controllers};
@@ -114,7 +114,7 @@ struct Built {
 fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Built {
     let input = terms.input;
     let mut groups = match terms.is_targeted() {
-        true => asked_groups(terms.groups, carried, input.request.action),
+        true => asked_groups(terms, settled, carried),
         false => terms.groups.to_vec(),
     };
     let left_out = left_out(terms.retired);
@@ -416,15 +416,18 @@ fn left_out<'a>(retired: &FxHashMap<&'a NodeName, Retired<'a>>) -> FxHashSet<&'a
 /// The groups of the nodes that are built again, in their order; those without one take no part, and
 /// nothing waits for them.
 fn asked_groups(
-    groups: &[PlannedGroup],
+    terms: &Terms<'_>,
+    settled: &Settled<'_>,
     carried: &Carried<'_>,
-    action: Action,
 ) -> Vec<PlannedGroup> {
-    if action != Action::Redeploy {
+    if terms.input.request.action != Action::Redeploy {
         return Vec::new();
     }
+    let changes = settled.items.iter().map(|item| item.subject.name);
+    let changes: FxHashSet<&NodeName> = changes.collect();
     let holds = |group: &PlannedGroup| group.nodes.iter().any(|name| carried.contains_key(name));
-    let mut groups: Vec<PlannedGroup> = groups
+    let mut groups: Vec<PlannedGroup> = terms
+        .groups
         .iter()
         .filter(|group| holds(group))
         .cloned()
@@ -432,6 +435,12 @@ fn asked_groups(
     let names: FxHashSet<_> = groups.iter().map(|group| group.name.clone()).collect();
     for group in &mut groups {
         group.depends_on.retain(|name| names.contains(name));
+        let others = group.nodes.iter().filter(|name| !changes.contains(name));
+        let others = others.map(|name| (name, Standing::of(terms.input.records.get(name))));
+        let others = others.filter(|(_, standing)| *standing != Standing::Deployed);
+        group.not_deployed = others
+            .map(|(name, standing)| (name.clone(), standing))
+            .collect();
     }
     groups
 }

@@ -123,6 +123,7 @@ pub(super) fn group(name: &str, nodes: &[&str]) -> PlannedGroup {
             ..SuccessCriteria::default()
         },
         nodes: nodes.iter().map(|node| (*node).into()).collect(),
+        not_deployed: BTreeMap::new(),
         retired: 0,
         waves: None,
     }

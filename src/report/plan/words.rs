@@ -9,8 +9,8 @@ use crate::design::{Rung, SuccessCriteria};
 use crate::diff::Link;
 use crate::guard::{WaveReason, WaveSize};
 use crate::plan::{
-    Change, ChangeKind, IntermediateCommit, Lineage, Plan, PlanEffect, PlannedGroup, Verdict,
-    effect,
+    Change, ChangeKind, IntermediateCommit, Lineage, Options, Plan, PlanEffect, PlannedGroup,
+    Verdict, effect,
 };
 use crate::report::escape::visible;
 use crate::report::{Visible, counted, short_id};
@@ -246,6 +246,12 @@ pub(in crate::report) fn about(group: &PlannedGroup) -> String {
         let names: Vec<&str> = group.depends_on.iter().map(|name| name.as_str()).collect();
         parts.push(format!("after {}", names.join(", ")));
     }
+    if !group.not_deployed.is_empty() {
+        let count = group.not_deployed.len();
+        parts.push(format!(
+            "{count} not deployed before and not in this plan, which do not count"
+        ));
+    }
     if group.retired > 0 {
         parts.push(format!("{} retired left out", group.retired));
     }
@@ -450,8 +456,15 @@ pub(super) fn way_out(flag: &str, nodes: usize) -> String {
     if nodes == 1 {
         return format!("allow it with {}", Visible(flag));
     }
-    let name = flag.split([' ', '=']).next().unwrap_or(flag);
-    format!("allow them with {} NODE, or all", Visible(name))
+    let Some((name, _)) = flag.split_once([' ', '=']) else {
+        return format!("allow them with {}", Visible(flag));
+    };
+    let or_all = if Options::takes_all(name) {
+        ", or all"
+    } else {
+        " for each"
+    };
+    format!("allow them with {} NODE{or_all}", Visible(name))
 }
 
 /// The first nodes by name, and how many there are beyond them: `n3, n4 and 388 more`.

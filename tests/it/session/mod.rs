@@ -218,6 +218,7 @@ fn plan(nodes: &[&str]) -> Plan {
                 maximum_failed_nodes: None,
             },
             nodes: nodes.iter().map(|node| NodeName::from(*node)).collect(),
+            not_deployed: BTreeMap::new(),
             retired: 0,
             waves: None,
         }],

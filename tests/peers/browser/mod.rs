@@ -214,6 +214,7 @@ impl Draft<'_> {
                 maximum_failed_nodes: None,
             },
             nodes,
+            not_deployed: std::collections::BTreeMap::new(),
             retired: 0,
             waves: None,
         });
