@@ -123,6 +123,19 @@ fn roles_become_profiles_and_groups_and_an_exception_stays_with_its_machine() {
 }
 
 #[test]
+fn a_deployed_machine_that_is_off_is_written_and_named() {
+    let mut off = found("off", &[], &[]);
+    off.observed.power = Fact::Known(PowerState::Off);
+    let adopted = adopted(&of(vec![off, found("on", &[], &[])]));
+    assert_eq!(adopted.nodes, [NodeName::from("off"), NodeName::from("on")]);
+    let guide = file(&adopted, "ADOPTED.md");
+    assert!(
+        guide.contains("deployed and powered off: `off`;"),
+        "{guide}"
+    );
+}
+
+#[test]
 fn what_is_in_no_use_or_has_no_usable_name_is_left_out_with_its_reason() {
     let mut idle = found("idle", &[], &[]);
     idle.observed.provision = Fact::Known(ProvisionState::Available);

@@ -42,10 +42,13 @@ pub(super) struct GroupTally {
     /// The criteria, and how many nodes they are judged over.
     criteria: SuccessCriteria,
     total: usize,
-    /// Nodes that no step of this plan prepares or deploys, and that are not deployed.
+    /// Nodes that no step of this plan prepares, deploys or waits for, and that are not deployed.
     hopeless: usize,
     /// Nodes that failed in this run.
     failed_now: usize,
+    /// Nodes that were built before this run and have not joined in it. No wave waits for them, so that only the end of the
+    /// group may depend on whether they did: until then they count as prepared.
+    not_joined: usize,
     /// Nodes that failed after they had been prepared, while a gate of prepared nodes was open.
     early: usize,
     /// Nodes of the current wave that still stand as the records say, and will be torn down.
@@ -146,8 +149,8 @@ impl<'a> Tally<'a> {
             let node = &mut self.nodes[node];
             node.groups.push(number);
             counted.counts[node.standing as usize] += 1;
-            let worked_on =
-                node.view.planned.has(StepKind::Prepare) || node.view.planned.has(StepKind::Deploy);
+            let works = [StepKind::Prepare, StepKind::Deploy, StepKind::AwaitReady];
+            let worked_on = works.into_iter().any(|kind| node.view.planned.has(kind));
             if !worked_on && node.standing != Standing::Deployed {
                 counted.hopeless += 1;
             }
@@ -229,8 +232,12 @@ impl<'a> Tally<'a> {
                 }
             }
             StepOutcome::Failed { message } | StepOutcome::Unknown { message } => {
-                let was = self.nodes[node].standing;
-                if matches!(was, Standing::Prepared | Standing::Deployed)
+                let (was, is_awaited) = {
+                    let node = &self.nodes[node];
+                    (node.standing, node.view.is_only_awaited())
+                };
+                if !is_awaited
+                    && matches!(was, Standing::Prepared | Standing::Deployed)
                     && kind != StepKind::Destroy
                     && let Some(group) = group_with_open_gate
                 {
@@ -241,7 +248,11 @@ impl<'a> Tally<'a> {
                 if node.view.fail(&step.id, message) {
                     self.failures += u64::from(attempted);
                     for group in &node.groups {
-                        self.group_tallies[*group as usize].failed_now += 1;
+                        let tally = &mut self.group_tallies[*group as usize];
+                        match is_awaited {
+                            true => tally.not_joined += 1,
+                            false => tally.failed_now += 1,
+                        }
                     }
                 }
             }
@@ -253,6 +264,7 @@ impl<'a> Tally<'a> {
         tally.counts[Standing::Prepared as usize]
             + tally.counts[Standing::Deployed as usize]
             + tally.early
+            + tally.not_joined
     }
 
     fn deployed(&self, group: usize) -> usize {

@@ -8,6 +8,7 @@
 pub mod api_server;
 mod clock;
 pub mod cluster;
+mod console;
 mod context;
 mod error;
 pub mod fence;
@@ -39,6 +40,7 @@ use crate::observed::{
 use crate::step::StepKind;
 
 pub use clock::Clock;
+pub use console::{Console, RunningConsole};
 pub use context::{AppliedAddresses, BackendContext, controller_address};
 pub use error::Error;
 pub use fence::{Fence, LeaseClock};
@@ -100,6 +102,10 @@ impl ActError {
     }
 }
 
+/// The refusal of a backend that reaches no serial console.
+const NO_CONSOLE: &str =
+    "this backend shows no serial console of its machines; `redfish` and `ipmi` do";
+
 /// Moves and sees machines.
 pub trait Hardware: Send + Sync {
     /// Observes many nodes in one go. The answer holds every node that was requested; one that cannot be observed is
@@ -125,6 +131,17 @@ pub trait Hardware: Send + Sync {
     fn learn<'a>(&'a self, _node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
         let text = "this backend does not show firmware and settings of its machines";
         Box::pin(std::future::ready(Err(ActError::Permanent(text.into()))))
+    }
+
+    /// The program that shows the serial console of a machine, once that was proven to be the one that is meant.
+    ///
+    /// # Errors
+    ///
+    /// It is another machine, or no console of it can be had.
+    fn console<'a>(&'a self, _node: &'a NodeDesign) -> Pending<'a, Result<Console, ActError>> {
+        Box::pin(std::future::ready(Err(ActError::Permanent(Arc::from(
+            NO_CONSOLE,
+        )))))
     }
 
     /// Tells from outside how far a step is.

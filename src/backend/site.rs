@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::BackendContext;
 use super::hardware::sim::{Simulators, SiteClock, taking_part};
 use super::{
-    ActError, Clock, Cluster, Error, Hardware, Look, Notifier, Order, Pending, Probe, cluster,
-    hardware, remediation, soak,
+    ActError, Clock, Cluster, Console, Error, Hardware, Look, Notifier, Order, Pending, Probe,
+    cluster, hardware, remediation, soak,
 };
 use crate::design::{NodeDesign, NodeName, name_problem};
 use crate::guard::Guarded;
@@ -279,6 +279,10 @@ impl Hardware for Backends {
 
     fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
         self.hardware.learn(node)
+    }
+
+    fn console<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<Console, ActError>> {
+        self.hardware.console(node)
     }
 
     fn controller_power<'a>(

@@ -63,7 +63,8 @@ impl Kind {
         if argument.is_positional() {
             return match command {
                 "plan" | "apply" => Some(Self::ActionAndNodes),
-                "status" | "nodes" | "accept" | "explain" | "learn"
+                "status" | "nodes" | "accept" | "explain" | "learn" | "console" | "reserve"
+                | "release"
                     if argument.get_id() != "by" =>
                 {
                     Some(Self::Words)
@@ -122,7 +123,10 @@ fn with_completers(command: clap::Command, line: &Arc<Line>) -> clap::Command {
         .mut_args(|argument| match Kind::of(&name, &argument) {
             Some(kind) => {
                 let is_list = match argument.is_positional() {
-                    true => matches!(&*name, "accept" | "apply" | "nodes" | "plan" | "status"),
+                    true => matches!(
+                        &*name,
+                        "accept" | "apply" | "nodes" | "plan" | "status" | "reserve" | "release"
+                    ),
                     false => kind.is_list(),
                 };
                 let takes_file = matches!(name.as_str(), "apply" | "show" | "explain");

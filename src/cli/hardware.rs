@@ -7,7 +7,7 @@ use super::context::Context;
 use super::revision::ReadArguments;
 use crate::adopt::hardware_document;
 use crate::site::{Depth, Detail};
-use crate::workflow::learn_hardware;
+use crate::workflow::OneMachine;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum HardwareCommand {
@@ -36,7 +36,14 @@ pub(super) fn run(context: &Context, command: &HardwareCommand) -> Result<u8, Fa
     let checkout = context.checkout(&repository)?;
     let at = checkout.resolve(&command.rev)?;
     let settings = command.read.settings(Depth::Typed, Detail::Designs);
-    let (node, seen) = learn_hardware(context, &checkout, at, settings, &command.node)?;
+    let machine = OneMachine {
+        client: context,
+        checkout: &checkout,
+        at,
+        settings,
+        node: &command.node,
+    };
+    let (node, seen) = machine.learn()?;
     let text = hardware_document(&node, command.name.as_deref(), &seen);
     context.printer.print(&text)?;
     Ok(0)

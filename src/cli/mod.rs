@@ -15,6 +15,7 @@ mod client;
 mod clock;
 mod comment;
 mod complete;
+mod console;
 mod context;
 mod demo;
 mod diff;
@@ -175,6 +176,8 @@ enum Command {
     /// Write a Hardware document of what a machine has
     #[command(subcommand)]
     Hardware(hardware::HardwareCommand),
+    /// Show the serial console of a machine on this terminal
+    Console(console::ConsoleCommand),
     /// Record that a machine stays as it is: other board, other fields
     Accept(accept::AcceptCommand),
     /// Have every plan leave a machine alone until a time
@@ -519,6 +522,7 @@ impl Command {
             | Self::Sites(_)
             | Self::Etcd(_)
             | Self::Hardware(_)
+            | Self::Console(_)
             | Self::Doctor(_)
             | Self::Export(_)
             | Self::Policy(_)
@@ -571,6 +575,7 @@ impl Command {
             Self::Nodes(command) => nodes::run(context, &command),
             Self::Etcd(command) => etcd::run(context, &command),
             Self::Hardware(command) => hardware::run(context, &command),
+            Self::Console(command) => console::run(context, &command),
             Self::Accept(command) => accept::run(context, &command),
             Self::Reserve(command) => reserve::reserve(context, &command),
             Self::Release(command) => reserve::release(context, &command),

@@ -311,7 +311,7 @@ impl<'a> Rules<'a> {
             item.work.record = outdated || is_renewed;
             item.work.rejoins = Some(self.joins.wait(after));
             if unfinished {
-                item.change.counts_as = Standing::Failed;
+                item.change.counts_as = Standing::Prepared;
             }
         }
         if sections.contains(&Section::Labels) && item.work.relabel.is_none() {

@@ -111,6 +111,14 @@ impl NodeView {
         self.achieved.has(kind) || (self.begun.has(kind) && !self.refused.has(kind))
     }
 
+    /// Whether it was built before, and the plan waits for it to join.
+    #[must_use]
+    pub fn is_only_awaited(&self) -> bool {
+        let built = [StepKind::Destroy, StepKind::Prepare, StepKind::Deploy];
+        let is_built = built.into_iter().any(|kind| self.planned.has(kind));
+        self.planned.has(StepKind::AwaitReady) && !is_built
+    }
+
     /// Whether the plan takes it out of service.
     #[must_use]
     pub fn is_to_be_taken_out(&self) -> bool {

@@ -81,7 +81,7 @@ pub use explain::{Known, Thing, apply_command, explain};
 pub use explained_run::ExplainedRun;
 pub use failure::{Failure, FailureKind};
 pub use guarded::gate_of;
-pub use learn::learn_hardware;
+pub use learn::OneMachine;
 pub use outlook::Outlook;
 pub use plan::{Observed, PlanRequest, Planned, Planner, commit_of};
 pub use published::{RETRY_TAG, unpublished};

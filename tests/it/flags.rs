@@ -52,6 +52,7 @@ const BY_HAND: &[&str] = &[
     "key",
     "kubeconfig",
     "list",
+    "log",
     "machines",
     "max-remediations",
     "max-unavailable",

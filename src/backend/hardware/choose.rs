@@ -17,7 +17,7 @@ use super::redfish::{self, Redfish};
 use super::sim::{self, Settings, Simulators};
 use crate::backend::cluster::named::is_real;
 use crate::backend::{
-    ActError, BackendContext, Clock, Error, Hardware, Holder, Order, Pending, Probe,
+    ActError, BackendContext, Clock, Console, Error, Hardware, Holder, Order, Pending, Probe,
 };
 use crate::design::{BackendKind, Guards, HardwareBackend, NodeDesign, NodeName, Selector};
 use crate::document::Node;
@@ -276,6 +276,13 @@ impl Hardware for Routes {
     fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen, ActError>> {
         match self.of(node) {
             Some(backend) => self.opened[backend].learn(node),
+            None => Box::pin(async { Err(ActError::Permanent(Arc::from(NO_BACKEND))) }),
+        }
+    }
+
+    fn console<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<Console, ActError>> {
+        match self.of(node) {
+            Some(backend) => self.opened[backend].console(node),
             None => Box::pin(async { Err(ActError::Permanent(Arc::from(NO_BACKEND))) }),
         }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::proof::{self, Evidence};
-use crate::backend::{ActError, Hardware, Holder, Order, Pending, Probe};
+use crate::backend::{ActError, Console, Hardware, Holder, NO_CONSOLE, Order, Pending, Probe};
 use crate::design::{NodeDesign, NodeName};
 use crate::identity::Registry;
 use crate::lifecycle::PowerState;
@@ -46,6 +46,11 @@ pub(super) trait Driver: Send + Sync {
     ) -> impl Future<Output = Result<HardwareSeen>> + Send {
         let text = "this backend does not show firmware and settings of its machines";
         std::future::ready(Err(ActError::Permanent(text.into())))
+    }
+
+    /// The program that shows the serial console of a machine ([`Hardware::console`]).
+    fn console_of(&self, _node: &NodeDesign) -> impl Future<Output = Result<Console>> + Send {
+        std::future::ready(Err(ActError::Permanent(NO_CONSOLE.into())))
     }
 
     /// Verifies before a run what does not depend on a machine.
@@ -164,6 +169,10 @@ impl<D: Driver> Hardware for D {
 
     fn learn<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<HardwareSeen>> {
         Box::pin(self.learn_machine(node))
+    }
+
+    fn console<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<Console>> {
+        Box::pin(self.console_of(node))
     }
 
     fn probe<'a>(&'a self, order: &'a Order) -> Pending<'a, Probe> {

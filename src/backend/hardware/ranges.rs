@@ -14,7 +14,8 @@ use ipnet::IpNet;
 use crate::backend::controller_address;
 use crate::backend::http::{PLAIN_HTTP, is_loopback};
 use crate::backend::{
-    ActError, AppliedAddresses, BackendContext, Error, Hardware, Holder, Order, Pending, Probe,
+    ActError, AppliedAddresses, BackendContext, Console, Error, Hardware, Holder, Order, Pending,
+    Probe,
 };
 use crate::design::{BackendKind, Guards, HardwareBackend, NodeDesign, NodeName};
 use crate::diagnostic::Diagnostic;
@@ -236,6 +237,15 @@ impl Hardware for Ranged {
                 reason,
             ))))),
             None => self.inner.learn(node),
+        }
+    }
+
+    fn console<'a>(&'a self, node: &'a NodeDesign) -> Pending<'a, Result<Console, ActError>> {
+        match self.refusal(node) {
+            Some(reason) => Box::pin(std::future::ready(Err(ActError::Permanent(Arc::from(
+                reason,
+            ))))),
+            None => self.inner.console(node),
         }
     }
 

@@ -384,6 +384,13 @@ fn of_workers(command: &str) -> &'static [Example] {
 /// Those of commands about trueup's own surroundings.
 fn of_surroundings(command: &str) -> &'static [Example] {
     match command {
+        "console" => &[
+            ("Show the console of a machine", "trueup console node-7"),
+            (
+                "Keep what it prints, too",
+                "trueup console node-7 --log node-7.log",
+            ),
+        ],
         "trust" => &[
             ("Show what the documents name, and trust it", "trueup trust"),
             ("List what is trusted", "trueup trust --list"),

@@ -47,7 +47,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
     (
         "Look",
         &[
-            "status", "nodes", "sites", "etcd", "hardware", "log", "show", "explain",
+            "status", "nodes", "sites", "etcd", "hardware", "console", "log", "show", "explain",
         ],
     ),
     (

@@ -184,13 +184,15 @@ fn notes(row: &StatusRow<'_>) -> Cell {
         notes.push(format!("will boot from {source}"));
     }
     let error = record.and_then(|record| record.last_error.as_deref());
+    // What has become of others since is not known from there.
+    let in_run = record.map_or_else(String::new, |record| format!("in run {}: ", record.run));
     let reserved = row.reservation.map(ToString::to_string);
     for (word, before, reason) in [
         ("", "not observed: ", unseen(row)),
         ("retired", "retired: ", retired(row)),
         ("maintenance", "maintenance: ", maintenance(row)),
         ("", "", reserved.as_deref()),
-        ("", "", error),
+        ("", &*in_run, error),
     ] {
         // The plan may have said it, and one may be the reason of another.
         let is_said = |reason| {

@@ -22,6 +22,8 @@ struct Model<'a> {
     /// By group and node, the wave of each node that is redeployed.
     waves: BTreeMap<(&'a GroupName, &'a NodeName), u32>,
     redeployed: BTreeSet<&'a NodeName>,
+    /// Nodes that were built before and are waited for until they join, each with the group in which that is.
+    awaited: BTreeMap<&'a NodeName, Option<&'a GroupName>>,
     /// Nodes that no step moves, as they stand.
     left_alone: BTreeMap<&'a NodeName, Standing>,
     status: BTreeMap<&'a NodeName, Standing>,
@@ -47,6 +49,7 @@ pub(super) fn model<'a>(
     let mut model = Model {
         plan,
         fails,
+        awaited: BTreeMap::new(),
         left_alone: BTreeMap::new(),
         status: BTreeMap::new(),
         failed_now: BTreeSet::new(),
@@ -86,7 +89,12 @@ pub(super) fn model<'a>(
                 }
             }
             Some(change) => {
-                model.left_alone.insert(node, change.counts_as);
+                let steps = plan.steps.iter().map(|step| &step.id);
+                let mut waits = steps.filter(|id| id.kind == StepKind::AwaitReady);
+                match waits.find(|id| id.node.as_ref() == Some(node)) {
+                    Some(id) => drop(model.awaited.insert(node, id.group.as_ref())),
+                    None => drop(model.left_alone.insert(node, change.counts_as)),
+                }
                 change.counts_as
             }
             None => {
@@ -158,15 +166,29 @@ impl<'a> Model<'a> {
         if waves.is_empty() || gates.count() > waves.len() {
             waves.insert(0, None);
         }
-        (0..waves.len()).all(|number| self.wave(group, number, waves[number]))
-            && self.passes(group, &[Standing::Deployed])
+        let all = (0..waves.len()).all(|number| self.wave(group, number, waves[number]));
+        // Whether they join counts at the end only.
+        let awaited = self
+            .awaited
+            .iter()
+            .filter(|(_, of)| **of == Some(&group.name));
+        for (node, _) in awaited {
+            let fails = self.fails.iter().any(|(_, other)| other == *node);
+            let standing = if fails {
+                Standing::Failed
+            } else {
+                Standing::Deployed
+            };
+            self.status.insert(node, standing);
+        }
+        all && self.passes(group, &[Standing::Deployed])
     }
 
     fn passes(&self, group: &PlannedGroup, good: &[Standing]) -> bool {
-        let successful = group
-            .nodes
-            .iter()
-            .filter(|node| good.contains(&self.status[node]));
+        let successful = group.nodes.iter().filter(|node| {
+            let is_awaited = good.contains(&Standing::Prepared) && self.awaited.contains_key(node);
+            is_awaited || good.contains(&self.status[node])
+        });
         guard::evaluate(
             &group.success_criteria,
             group.nodes.len(),
@@ -209,7 +231,7 @@ impl<'a> Model<'a> {
         let nodes: Vec<&NodeName> = group
             .nodes
             .iter()
-            .filter(|node| !self.left_alone.contains_key(node))
+            .filter(|node| !self.left_alone.contains_key(node) && !self.awaited.contains_key(node))
             // What is created does not wait for the wave, only for the group.
             .filter(|node| match self.waves.get(&(&group.name, *node)) {
                 Some(_) => starts && is_of_wave(node),

@@ -39,14 +39,16 @@ use super::driver::{Driver, StepTarget, carry_out, is_flag};
 use super::level::{Pace, bring, holds, seen};
 use super::proof::{Evidence, proven};
 use super::written::reference_for;
-use crate::backend::{ActError, BackendContext, Error, Looks, Order, Probe, Secret, Secrets};
+use crate::backend::{
+    ActError, BackendContext, Console, Error, Looks, Order, Probe, Secret, Secrets,
+};
 use crate::design::{HardwareBackend, NodeDesign, Reference, Section, WipePolicy};
 use crate::identity::{Identity, Proof, Registry};
 use crate::lifecycle::PowerState;
 use crate::observed::{Capabilities, Capability, Fact, ObservedNode, ObservedNodes};
 use crate::step::StepKind;
 use crate::threads::lock;
-use program::{LONGEST_PASSWORD, Program, Session};
+use program::{LANPLUS, LONGEST_PASSWORD, Program, Session};
 use settings::{Interface, Settings};
 use suites::Suites;
 
@@ -483,6 +485,18 @@ impl Driver for Ipmi {
             (node.name.clone(), Box::new(observed))
         });
         looks.buffer_unordered(LOOKS_AT_ONCE).collect().await
+    }
+
+    async fn console_of(&self, node: &NodeDesign) -> Result<Console, ActError> {
+        let session = self.session(node).await?;
+        if session.interface != LANPLUS {
+            let text = "IPMI 1.5 (`interface: lan`) has no serial console over the network";
+            return Err(ActError::Permanent(about(&session, text).into()));
+        }
+        match self.prove(&session, node).await? {
+            (_, Proof::Refused(why)) => Err(ActError::Permanent(about(&session, &why).into())),
+            (_, Proof::Proven | Proof::Unverified(_)) => Ok(self.program.console(&session)),
+        }
     }
 
     async fn verify_site(&self, _: &Order) -> Result<(), ActError> {

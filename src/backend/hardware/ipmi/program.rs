@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use super::suites::{Suites, TRIED, chosen, is_refused};
 use crate::backend::masked::masked;
-use crate::backend::{ActError, Secret, fence};
+use crate::backend::{ActError, Console, Secret, fence};
 
 /// The most that is read of each of the program's outputs, in bytes.
 const MOST_OUTPUT: u64 = 64 << 10;
@@ -44,6 +44,22 @@ pub(super) struct Session {
     pub(super) cipher_suite: Option<u8>,
     pub(super) username: Arc<str>,
     pub(super) password: Secret,
+}
+
+impl Session {
+    /// The arguments with which the program reaches it; the password is in the environment.
+    fn arguments(&self, suite: Option<u8>) -> Vec<String> {
+        let port = self.port.to_string();
+        let own = [
+            ["-I", self.interface, "-H", &self.address],
+            ["-p", &port, "-U", &self.username],
+        ];
+        let all = own.concat().into_iter();
+        let all = all.chain(["-E", "-N", RESEND.0, "-R", RESEND.1]);
+        let suite = suite.map(|suite| ["-C".to_owned(), suite.to_string()]);
+        let all = all.map(str::to_owned);
+        all.chain(suite.into_iter().flatten()).collect()
+    }
 }
 
 /// The program.
@@ -147,13 +163,7 @@ impl Program {
             command.arg("-v");
         }
         command
-            .args(["-I", session.interface, "-H", &session.address])
-            .args(["-p", &session.port.to_string(), "-U", &session.username])
-            .args(["-E", "-N", RESEND.0, "-R", RESEND.1]);
-        if let Some(suite) = suite {
-            command.args(["-C", &suite.to_string()]);
-        }
-        command
+            .args(session.arguments(suite))
             .args(request)
             .env("IPMI_PASSWORD", session.password.reveal());
         if !only_reads(request) {
@@ -180,6 +190,16 @@ impl Program {
         }
         said.out = masked(&said.out).into_owned();
         Ok(said)
+    }
+
+    /// The call that shows the serial console of a machine (Serial over LAN), with the suite that its controller took.
+    pub(super) fn console(&self, session: &Session) -> Console {
+        let known = self.suites.get(&session.address, session.port);
+        let mut arguments = session.arguments(session.cipher_suite.or(known));
+        arguments.extend(["sol", "activate"].map(str::to_owned));
+        let place = format!("{}:{}", session.address, session.port);
+        let program = (self.path.clone(), self.search_path.clone());
+        Console::by_ipmi(program, arguments, session.password.clone(), &place)
     }
 
     /// The program with nothing of this process's environment but where programs are found.

@@ -71,6 +71,7 @@ case "$*" in
 *' sel list last 10') cat "$here/log" ;;
 *' mc info') echo 'IPMI Version              : 2.0' ;;
 *' chassis status') echo "Main Power Fault     : $(cat "$here/fault" 2> /dev/null || echo false)" ;;
+*' sol activate') echo "the console, for $IPMI_PASSWORD" ;;
 -V) echo 'ipmitool version 1.8.19' ;;
 *) fail 'Invalid command' ;;
 esac
@@ -603,4 +604,21 @@ async fn a_step_that_fails_ends_with_the_new_entries_of_the_event_log() {
         !calls[before..].iter().any(|call| call.contains("sel")),
         "{calls:?}"
     );
+}
+
+#[tokio::test]
+async fn a_console_is_shown_by_the_program_and_only_of_the_machine_that_is_meant() {
+    let machine = Machine::new(false);
+    machine.put("guid", " 11 45 4c 4c 51 00 10 35 80 52 b4 c0 4f 4a 37 32\n");
+    let refusal = machine.ipmi.console_of(&machine.node).await.err().unwrap();
+    assert!(refusal.to_string().contains("UUID"), "{refusal}");
+    machine.put("guid", GUID);
+    let console = machine.ipmi.console_of(&machine.node).await.ok().unwrap();
+    assert_eq!(console.to_string(), "192.0.2.1:6230 (IPMI)");
+    let running = console.start(std::process::Stdio::piped()).unwrap();
+    let said = running.child.wait_with_output().unwrap().stdout;
+    assert_eq!(said, b"the console, for hunter22\n");
+    let call = machine.calls().last().unwrap().clone();
+    let expected = "-I lanplus -H 192.0.2.1 -p 6230 -U root -E -N 3 -R 4 -C 17 sol activate";
+    assert_eq!(call, expected);
 }

@@ -151,6 +151,11 @@ impl Controller {
         &self.endpoint
     }
 
+    /// Who logs in.
+    pub(super) fn account(&self) -> Option<&Credentials> {
+        self.login.account()
+    }
+
     /// A text of the controller as it may be shown.
     pub(super) fn shown(&self, text: &str, longest: usize) -> String {
         self.login.shown(text, longest)

@@ -27,6 +27,7 @@ mod bios;
 mod boot;
 mod boot_order;
 mod clean;
+mod console;
 mod controller;
 mod deploy;
 mod drive;
@@ -66,7 +67,7 @@ use super::proof::Evidence;
 use super::written::for_node;
 use crate::backend::http::{Client, HttpLimits, Trust};
 use crate::backend::{
-    ActError, BackendContext, Error, Looks, Order, Pending, Probe, Secret, Secrets,
+    ActError, BackendContext, Console, Error, Looks, Order, Pending, Probe, Secret, Secrets,
 };
 use crate::design::{CleaningPolicy, HardwareBackend, NodeDesign, NodeName, Reference, WipePolicy};
 use crate::diagnostic::{Diagnostic, Mark, chain};
@@ -320,6 +321,10 @@ impl StepTarget for Machine<'_> {
 impl Driver for Redfish {
     async fn learn_machine(&self, node: &NodeDesign) -> Result<HardwareSeen> {
         self.learned(node).await
+    }
+
+    async fn console_of(&self, node: &NodeDesign) -> Result<Console> {
+        self.console(node).await
     }
 
     async fn observe_nodes(&self, nodes: &[Arc<NodeDesign>]) -> ObservedNodes {

@@ -132,6 +132,11 @@ enum AccountState {
 }
 
 impl Login {
+    /// Who logs in.
+    pub(super) fn account(&self) -> Option<&Credentials> {
+        self.account.as_ref()
+    }
+
     /// A text of the controller as it may be shown.
     pub(super) fn shown(&self, text: &str, longest: usize) -> String {
         match &self.account {

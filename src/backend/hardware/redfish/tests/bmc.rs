@@ -96,6 +96,8 @@ pub(super) struct State {
     pub(super) ignores_boot: bool,
     /// Further resources by their path below the root, which system and root link where there are any.
     pub(super) values: Vec<(&'static str, Value)>,
+    /// The serial console of its system, where it has one.
+    pub(super) console: Option<Value>,
     /// The entries of its event log, where it has one.
     pub(super) log: Vec<Value>,
     /// Firmware and settings that can be changed ([`State::hardware`]).
@@ -192,6 +194,7 @@ impl Bmc {
             hides_off: false,
             ignores_boot: false,
             values: Vec::new(),
+            console: None,
             log: Vec::new(),
             hardware: None,
             layer: Layer::default(),
@@ -535,6 +538,9 @@ impl State {
             "VirtualMedia": link(format!("{SYSTEM}/VirtualMedia")),
             "Actions": {"#ComputerSystem.Reset": {"target": format!("{SYSTEM}/Actions/ComputerSystem.Reset")}},
         });
+        if let Some(console) = &self.console {
+            system["SerialConsole"] = console.clone();
+        }
         let allowed = json!(["On", "ForceOff", "GracefulShutdown"]);
         system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
         if let Some(hardware) = &self.hardware {

@@ -1,6 +1,7 @@
 //! Plain Redfish against controllers of the tests' own, good ones and others.
 
 mod bmc;
+mod console;
 mod endings;
 mod erase;
 mod habits;
