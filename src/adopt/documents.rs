@@ -10,8 +10,6 @@ use super::{AdoptInput, Adopted, CONTROL_PLANE, Cluster, Machine, WORKER, guide,
 use crate::design::{OpenField, kind};
 use crate::diagnostic::{counted, some_names};
 use crate::identity::Kind;
-use crate::lifecycle::PowerState;
-use crate::observed::Fact;
 
 /// Sets of disks, and disks of a set, that are named.
 const SHOWN_DISKS: usize = 12;
@@ -427,11 +425,9 @@ fn questions(machines: &[Machine<'_>], input: &AdoptInput<'_>, adopted: &mut Ado
     if machines.iter().any(|machine| made(machine).is_none()) {
         ask("`hardware_profile`: the maker and the firmware of machines whose backend does not show them".to_owned());
     }
-    let is_off =
-        |machine: &&Machine<'_>| machine.found.observed.power == Fact::Known(PowerState::Off);
     let off: Vec<&str> = machines
         .iter()
-        .filter(is_off)
+        .filter(|machine| machine.found.is_off())
         .map(|machine| machine.name.as_str())
         .collect();
     if !off.is_empty() {

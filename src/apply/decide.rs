@@ -45,9 +45,7 @@ impl Schedule<'_> {
             (StepKind::GateDeployed, Some(group)) => {
                 match self.tally.group_tallies[group].failed.clone() {
                     Some(reason) => failed(reason),
-                    None if self.halted && self.tally.is_unfinished(group) => {
-                        skipped(self.halt_reason())
-                    }
+                    None if self.halted && self.tally.is_open(group) => skipped(self.halt_reason()),
                     None => self.judge(group, GateStage::Deployed),
                 }
             }

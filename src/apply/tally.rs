@@ -277,14 +277,16 @@ impl<'a> Tally<'a> {
         (successful, verdict)
     }
 
-    /// Whether a node of a group has steps that did not fail and are not done.
-    pub(super) fn is_unfinished(&self, group: usize) -> bool {
+    /// Whether how a group ends is open: its criteria can still hold, and a node of it has steps that did not fail and are not
+    /// done.
+    pub(super) fn is_open(&self, group: usize) -> bool {
         let nodes = self.groups[group].nodes.iter();
         let mut nodes = nodes.filter_map(|name| self.index_of(name));
-        nodes.any(|node| {
+        let is_unfinished = nodes.any(|node| {
             let view = &self.nodes[node].view;
             view.failed.is_none() && view.planned != view.achieved
-        })
+        });
+        is_unfinished && self.can_still_hold(group)
     }
 
     /// Judges a group's prepared nodes.

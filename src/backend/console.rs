@@ -63,6 +63,9 @@ impl Console {
             // A controller is known by what it showed first; another key is refused.
             "-o".to_owned(),
             "StrictHostKeyChecking=accept-new".to_owned(),
+            // Controllers lock accounts.
+            "-o".to_owned(),
+            "NumberOfPasswordPrompts=1".to_owned(),
             "-p".to_owned(),
             port.to_string(),
         ];

@@ -362,7 +362,10 @@ pub(super) fn is_down(view: &View<'_>, node: &str) -> bool {
     };
     let was_begun = matches!(record.phase, Phase::Failed | Phase::Unknown);
     let gives_up = matches!(view.plan.request.action, Action::Teardown | Action::Destroy);
-    if was_begun && record.digests.is_empty() || record.torn_down.is_some() && !gives_up {
+    if record.torn_down.is_some() {
+        return !gives_up;
+    }
+    if was_begun && record.digests.is_empty() {
         return true;
     }
     let seen = view.observed(node).filter(|_| is_deployed(view, node));

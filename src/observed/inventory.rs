@@ -48,6 +48,12 @@ impl InventoryMachine {
         }
     }
 
+    /// Whether it is known to be powered off.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.observed.power == Fact::Known(PowerState::Off)
+    }
+
     /// Its disks, as far as they are known.
     #[must_use]
     pub fn disks(&self) -> &[Disk] {

@@ -236,9 +236,14 @@ fn a_machine_that_was_torn_down_takes_a_place_until_it_is_built() {
         blocked(&plan),
         [format!("n1: {reason} [--max-unavailable 2]")]
     );
-    // What is torn down on purpose is not held against what was.
-    let plan = asked(&mut fixture, Action::Teardown, &["n1"]);
-    assert_eq!(blocked(&plan), [""; 0]);
+    // What is torn down on purpose is not held against what was, whether that came to its end or not.
+    for phase in [Phase::NotStarted, Phase::Failed] {
+        fixture.record("n3").phase = phase;
+        let plan = asked(&mut fixture, Action::Teardown, &["n1"]);
+        assert_eq!(blocked(&plan), [""; 0]);
+        assert_eq!(fixture.checked(&plan), [""; 0]);
+    }
+    fixture.record("n3").phase = Phase::NotStarted;
     // An update builds it before the others have their turn.
     fixture.request = Request::default();
     redeploy(&mut fixture, &["n1", "n2"]);

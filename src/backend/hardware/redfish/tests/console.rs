@@ -41,7 +41,9 @@ impl Secrets for Here {
 async fn shown(site: &Site) -> Result<String, String> {
     let console = site.hardware.console(&site.nodes[0]).await;
     let console = console.map_err(|error| error.to_string())?;
-    let RunningConsole { child, .. } = console.start(Stdio::piped()).unwrap();
+    let running = console.start(Stdio::piped()).unwrap();
+    // What answers its question stays until then.
+    let RunningConsole { child, .. } = running;
     let said = child.wait_with_output().unwrap().stdout;
     Ok(format!("{console}\n{}", String::from_utf8(said).unwrap()))
 }
@@ -62,7 +64,7 @@ async fn a_console_is_shown_by_ssh_where_the_controller_says_that_it_is() {
         let console = json!({"ServiceEnabled": enabled, "ConnectTypesSupported": kinds});
         vec![("Managers/1", json!({"SerialConsole": console}))]
     };
-    let ssh = "-tt -e ~ -o StrictHostKeyChecking=accept-new";
+    let ssh = "-tt -e ~ -o StrictHostKeyChecking=accept-new -o NumberOfPasswordPrompts=1";
     for (console, managers, expected) in [
         (
             Some(
