@@ -354,6 +354,8 @@ pub(crate) fn full() -> Plan {
         reason: WaveReason::Quarter,
     });
     (plan.groups[0].waves, plan.summary.waves) = (waves, waves);
+    plan.groups[0].not_deployed =
+        BTreeMap::from([(NodeName::from("n"), crate::plan::Standing::Failed)]);
     let unproven = &mut plan.summary.unproven;
     (unproven.assumed, unproven.not_joined, unproven.unobserved) = (1, 1, 1);
     plan
