@@ -16,7 +16,7 @@ use super::api_server::{self, kubeconfig_facts};
 use super::cluster::named::is_real;
 use super::{SecretError, Secrets};
 use crate::design::{BackendKind, Guards, HardwareBackend, Reference};
-use crate::diagnostic::is_credential;
+use crate::diagnostic::{is_credential, without_credentials};
 use crate::document::{Node, REDACTED, Value};
 
 /// Fields that change how long or how carefully something is done, but not what is used for it.
@@ -59,7 +59,7 @@ impl fmt::Display for ReachEntry {
             .find_map(|(end, word)| Some((path.strip_suffix(end)?, word)));
         match referred {
             Some((path, word)) => write!(f, "{path}: {word} {value}"),
-            None => write!(f, "{path}: {value}"),
+            None => write!(f, "{path}: {}", without_credentials(value)),
         }
     }
 }

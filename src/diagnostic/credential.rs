@@ -1,6 +1,7 @@
 //! Credentials in plain text in a document: they should be references, and are shown
 //! no more than those.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -71,16 +72,11 @@ fn shows_one(line: &str) -> bool {
     static FIELD: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r#"(?:^|[\s{\[,"'-])([A-Za-z0-9_.-]+)["']?[ \t]*:(?:[ \t]+|$|["'])"#).ok()
     });
-    // The password of an account, or a credential among the parameters.
-    static ACCOUNT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(r"://[^/\s:@]*:[^/\s@]+@|(?i)[?&][a-z0-9_.-]*(pass|secret|token|key|sig|auth)[a-z0-9_.-]*=").ok()
-    });
     if line.contains("-----BEGIN") {
         return true;
     }
-    if ACCOUNT
-        .as_ref()
-        .is_none_or(|account| account.is_match(line))
+    if in_addresses()
+        .is_none_or(|(account, parameter)| account.is_match(line) || parameter.is_match(line))
     {
         return true;
     }
@@ -106,6 +102,30 @@ fn shows_one(line: &str) -> bool {
     false
 }
 
+/// The credentials that an address can have: the password of an account, and one among the parameters.
+fn in_addresses() -> Option<(&'static Regex, &'static Regex)> {
+    static ACCOUNT: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"(://[^/\s:@]*):[^/\s@]+@").ok());
+    static PARAMETER: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let key = "[a-z0-9_.-]*(?:pass|secret|token|key|sig|auth)[a-z0-9_.-]*";
+        Regex::new(&format!(r"(?i)([?&]{key}=)[^&\s]+")).ok()
+    });
+    Some((ACCOUNT.as_ref()?, PARAMETER.as_ref()?))
+}
+
+/// An address without the credentials in it.
+#[must_use]
+pub fn without_credentials(text: &str) -> Cow<'_, str> {
+    if !text.contains("://") {
+        return Cow::Borrowed(text);
+    }
+    let Some((account, parameter)) = in_addresses() else {
+        return Cow::Borrowed("(secret)");
+    };
+    let text = account.replace_all(text, "${1}:(secret)@").into_owned();
+    Cow::Owned(parameter.replace_all(&text, "${1}(secret)").into_owned())
+}
+
 /// Whether a field says where a secret is, and so holds none.
 fn names_a_source(key: &str) -> bool {
     matches!(key, "env" | "file" | "exec" | "store")
@@ -124,6 +144,21 @@ fn indent_of(line: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_the_credentials_in_it() {
+        for (text, shown) in [
+            ("https://me:pw@h:1/x", "https://me:(secret)@h:1/x"),
+            (
+                "https://h/x?a=b&Token=pw&c=d",
+                "https://h/x?a=b&Token=(secret)&c=d",
+            ),
+            ("https://me@h/x?page=2", "https://me@h/x?page=2"),
+            ("pass ?token=word", "pass ?token=word"),
+        ] {
+            assert_eq!(without_credentials(text), shown);
+        }
+    }
 
     #[test]
     fn a_line_with_a_credential_is_known_and_one_with_a_reference_is_not() {

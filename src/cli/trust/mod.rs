@@ -13,7 +13,7 @@ use super::revision::load_sound;
 use super::{Failure, FailureKind};
 use crate::backend::{Reach, ReachEntry, Secrets, reach_digest};
 use crate::report::{self, Visible, counted};
-use crate::site::{Depth, Loader, Settings};
+use crate::site::Loader;
 use crate::workflow::Checkout;
 use crate::workflow::{AS_APPLIED, Client};
 
@@ -89,11 +89,7 @@ fn trust(
     let at = checkout.resolve(&command.rev)?;
     let location = checkout.location_at(at)?;
     let mut loader = Loader::new(repository);
-    let settings = Settings {
-        depth: Depth::Checked,
-        ..AS_APPLIED
-    };
-    let loaded = load_sound(context, &mut loader, &location, at, settings)?;
+    let loaded = load_sound(context, &mut loader, &location, at, AS_APPLIED)?;
     let reach = Reach::of(&loaded.documented_guards);
     if reach.is_empty() {
         context.printer.tell(&format!(
