@@ -68,7 +68,12 @@ impl Schedule<'_> {
     fn start_group(&mut self, group: usize, cause: Option<Arc<str>>) -> Choice {
         let planned = &self.plan.groups[group];
         if let Some(cause) = cause {
-            return failed(cause);
+            let is_halt = self.halted && cause == self.halt_reason();
+            return if is_halt {
+                skipped(cause)
+            } else {
+                failed(cause)
+            };
         }
         self.happened.push(EventKind::GroupStarted {
             group: planned.name.clone(),

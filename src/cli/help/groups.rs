@@ -132,6 +132,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "format",
             "full",
             "hang",
+            "log",
             "max-bytes",
             "name",
             "no-pager",
