@@ -49,7 +49,7 @@ impl Console {
         }
     }
 
-    /// Over SSH, by the program of that name.
+    /// Over SSH, by the program `ssh`.
     pub(super) fn by_ssh(
         search_path: Option<OsString>,
         (host, port): (&str, u16),
@@ -91,7 +91,7 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// It is not there, or cannot be started.
+    /// It is not found, or cannot be started.
     pub fn start(&self, output: Stdio) -> io::Result<RunningConsole> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdout(output);
@@ -136,7 +136,7 @@ impl fmt::Display for Console {
 pub struct RunningConsole {
     /// The program.
     pub child: Child,
-    /// What answers its question; goes with this.
+    /// The script that answers its question; goes with this.
     _answer: Option<TempPath>,
 }
 

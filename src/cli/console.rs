@@ -23,7 +23,7 @@ pub(super) struct ConsoleCommand {
     /// The node
     #[arg(value_name = "NODE")]
     node: String,
-    /// Add what it prints to a file that nobody else may read
+    /// Add what it prints to a file that only you may read
     #[arg(long, value_name = "FILE", value_parser = clap::builder::PathBufValueParser::new())]
     log: Option<PathBuf>,
     /// Revision: worktree, committed, successful-site-action, last-site-action, or any that git understands

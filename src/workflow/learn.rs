@@ -1,4 +1,4 @@
-//! What the controller of one machine shows of it: its values, to be written as a document, and its serial console.
+//! One machine as its controller shows it: its values, to be written as a document, and its serial console.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

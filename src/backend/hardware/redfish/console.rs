@@ -14,7 +14,7 @@ const SSH: u16 = 22;
 #[derive(Debug, PartialEq, Eq)]
 struct Way {
     port: u16,
-    /// What opens the console, where a shell answers.
+    /// The command that opens the console, where a shell answers.
     command: Option<String>,
 }
 

@@ -151,7 +151,7 @@ impl Controller {
         &self.endpoint
     }
 
-    /// Who logs in.
+    /// The account that logs in.
     pub(super) fn account(&self) -> Option<&Credentials> {
         self.login.account()
     }

@@ -132,7 +132,7 @@ enum AccountState {
 }
 
 impl Login {
-    /// Who logs in.
+    /// The account that logs in.
     pub(super) fn account(&self) -> Option<&Credentials> {
         self.account.as_ref()
     }

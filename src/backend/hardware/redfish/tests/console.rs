@@ -37,7 +37,7 @@ impl Secrets for Here {
     }
 }
 
-/// What the program prints that shows the console of the first machine.
+/// The output of the program that shows the console of the first machine.
 async fn shown(site: &Site) -> Result<String, String> {
     let console = site.hardware.console(&site.nodes[0]).await;
     let console = console.map_err(|error| error.to_string())?;
