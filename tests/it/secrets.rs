@@ -332,6 +332,7 @@ fn read_in_every_way(fixture: &Fixture) {
         run(fixture, &["diff", "--rendered", "--format", format]);
     }
     run(fixture, &["hardware", "learn", "compute11"]);
+    run(fixture, &["console", "compute11"]);
     for format in ["text", "json"] {
         run(fixture, &["nodes", "--format", format]);
         run(fixture, &["log", "--format", format]);
