@@ -96,8 +96,6 @@ pub(super) struct State {
     pub(super) ignores_boot: bool,
     /// Further resources by their path below the root, which system and root link where there are any.
     pub(super) values: Vec<(&'static str, Value)>,
-    /// The serial console of its system, where it has one.
-    pub(super) console: Option<Value>,
     /// The entries of its event log, where it has one.
     pub(super) log: Vec<Value>,
     /// Firmware and settings that can be changed ([`State::hardware`]).
@@ -155,6 +153,7 @@ pub(super) struct Bmc {
 }
 
 pub(super) const SYSTEM: &str = "/redfish/v1/Systems/1";
+pub(super) const CONSOLE: &str = "Systems/1/SerialConsole";
 
 impl Bmc {
     pub(super) async fn start() -> Self {
@@ -194,7 +193,6 @@ impl Bmc {
             hides_off: false,
             ignores_boot: false,
             values: Vec::new(),
-            console: None,
             log: Vec::new(),
             hardware: None,
             layer: Layer::default(),
@@ -538,9 +536,6 @@ impl State {
             "VirtualMedia": link(format!("{SYSTEM}/VirtualMedia")),
             "Actions": {"#ComputerSystem.Reset": {"target": format!("{SYSTEM}/Actions/ComputerSystem.Reset")}},
         });
-        if let Some(console) = &self.console {
-            system["SerialConsole"] = console.clone();
-        }
         let allowed = json!(["On", "ForceOff", "GracefulShutdown"]);
         system["Actions"]["#ComputerSystem.Reset"]["ResetType@Redfish.AllowableValues"] = allowed;
         if let Some(hardware) = &self.hardware {
@@ -561,6 +556,8 @@ impl State {
                 system["Boot"]["BootOptions"] = link(format!("{SYSTEM}/BootOptions"));
                 system["Boot"]["BootOrder"] = options["order"].clone();
             }
+            let console = self.values.iter().find(|(path, _)| *path == CONSOLE);
+            system["SerialConsole"] = console.map_or(Value::Null, |(_, value)| value.clone());
             system["ProcessorSummary"] = json!({"Count": 2});
             system["MemorySummary"] = json!({"TotalSystemMemoryGiB": 384});
         }

@@ -38,7 +38,7 @@ impl Secrets for Here {
 }
 
 /// The output of the program that shows the console of the first machine.
-async fn shown(site: &Site) -> Result<String, String> {
+async fn show(site: &Site) -> Result<String, String> {
     let console = site.hardware.console(&site.nodes[0]).await;
     let console = console.map_err(|error| error.to_string())?;
     let running = console.start(Stdio::piped()).unwrap();
@@ -55,7 +55,7 @@ async fn a_console_is_shown_by_ssh_where_the_controller_says_that_it_is() {
         &text(&[bmc.port()], "", "uuid: uuid-1, serial: S-1"),
         Here::new(),
     );
-    let error = shown(&site).await.unwrap_err();
+    let error = show(&site).await.unwrap_err();
     assert!(
         error.contains("offers no serial console over SSH"),
         "{error}"
@@ -89,9 +89,10 @@ async fn a_console_is_shown_by_ssh_where_the_controller_says_that_it_is() {
             )),
         ),
     ] {
-        bmc.state().console.clone_from(&console);
-        bmc.state().values = managers;
-        assert_eq!(shown(&site).await.ok(), expected, "{console:?}");
+        let mut values = managers;
+        values.extend(console.clone().map(|console| (CONSOLE, console)));
+        bmc.state().values = values;
+        assert_eq!(show(&site).await.ok(), expected, "{console:?}");
     }
     assert_eq!(bmc.sessions(), 0);
 }
@@ -100,9 +101,9 @@ async fn a_console_is_shown_by_ssh_where_the_controller_says_that_it_is() {
 async fn the_console_of_another_machine_is_not_shown() {
     let bmc = Bmc::start().await;
     let console = json!({"SSH": {"ServiceEnabled": true, "Port": 2200}});
-    bmc.state().console = Some(console);
+    bmc.state().values = vec![(CONSOLE, console)];
     let site = strict_with(&text(&[bmc.port()], "", "uuid: uuid-2"), Here::new());
-    let error = shown(&site).await.unwrap_err();
+    let error = show(&site).await.unwrap_err();
     assert!(error.contains("UUID"), "{error}");
     assert_eq!(bmc.sessions(), 0);
 }

@@ -30,7 +30,7 @@ use crate::guard::Guarded;
 use crate::lifecycle::PowerState;
 use crate::observed::{Capability, Fact};
 use crate::step::{CleanStep, Effect, Parameters, Step, StepId};
-use bmc::{Bmc, Erase, SYSTEM};
+use bmc::{Bmc, CONSOLE, Erase, SYSTEM};
 
 /// Knows one password, and a reference that cannot be had.
 #[derive(Debug)]
