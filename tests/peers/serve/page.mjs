@@ -46,13 +46,14 @@ const close = async (page) => {
   await page.close();
 };
 
-for (const [name, look] of Object.entries(looks)) {
-  for (const [what, address] of [["home", "/"], ["nodes", "/nodes?state=deployed"], ["run", "/runs/" + run]]) {
-    const page = await open(address, look);
-    await judge(page, `${what} ${name}`);
-    await close(page);
-  }
-}
+// First of all what has to be seen while the run is running.
+const page = await open("/runs/" + run, {});
+const text = (id) => page.$eval("#" + id, (element) => element.textContent);
+await page.waitForFunction(() => document.getElementById("live-word").textContent === "live", { timeout: 30000 });
+seen.begins = await text("title");
+await page.waitForFunction(() => document.querySelector("#work-rows th"), { timeout: 30000 });
+seen.works = await page.$$eval("#work-rows th", (rows) => rows.map((row) => row.textContent));
+const before = await page.$$eval("#log-lines li", (lines) => lines.length);
 
 const plain = await open("/runs/" + run, { plain: true });
 seen.plain = await plain.evaluate(() => ({
@@ -62,13 +63,15 @@ seen.plain = await plain.evaluate(() => ({
 })).catch(() => null);
 await plain.close();
 
-const page = await open("/runs/" + run, {});
-const text = (id) => page.$eval("#" + id, (element) => element.textContent);
-await page.waitForFunction(() => document.getElementById("live-word").textContent === "live", { timeout: 30000 });
-seen.begins = await text("title");
-await page.waitForFunction(() => document.querySelector("#work-rows th"), { timeout: 30000 });
-seen.works = await page.$$eval("#work-rows th", (rows) => rows.map((row) => row.textContent));
-const before = await page.$$eval("#log-lines li", (lines) => lines.length);
+for (const [name, look] of Object.entries(looks)) {
+  for (const [what, address] of [["home", "/"], ["nodes", "/nodes?state=deployed"], ["run", "/runs/" + run]]) {
+    const page = await open(address, look);
+    await judge(page, `${what} ${name}`);
+    await close(page);
+  }
+}
+
+await page.bringToFront();
 await page.waitForFunction(() => document.getElementById("live-word").textContent === "ended", { timeout: 120000 });
 await page.waitForFunction(() => document.querySelector("tr.s-failed, tr.s-succeeded"), { timeout: 30000 });
 await new Promise((resolve) => setTimeout(resolve, 1000));

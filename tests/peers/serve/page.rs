@@ -21,7 +21,7 @@ fn start() -> (Site, Service, tempfile::TempDir) {
     let site = deployed();
     let backends = format!(
         "---\nschema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: sim\n    \
-         sim: {{clock: real, durations: {{prepare: 9, deploy: 9, destroy: 9, relabel: 1, power: 1}}, \
+         sim: {{clock: real, durations: {{prepare: 12, deploy: 12, destroy: 12, relabel: 1, power: 1}}, \
          faults: [{{nodes: [compute12], step: deploy, outcome: fail, message: '{HOSTILE}'}}]}}\n  \
          clusters:\n    kubernetes:\n      kind: sim\n      sim: {{durations: {{change: 1, shutdown_kubelet: 1, join: 1}}}}\n"
     );
