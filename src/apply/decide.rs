@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::schedule::Schedule;
+use crate::guard::Verdict;
 use crate::journal::StepOutcome;
+use crate::plan::Standing;
 use crate::run::{EventKind, GateStage, TAKE_OUT};
 use crate::step::{Actor, StepIndex, StepKind, Wait};
 
@@ -40,13 +42,25 @@ impl Schedule<'_> {
             (StepKind::StartWave, group) => self.start_wave(index, group),
             (StepKind::GatePrepared, Some(group)) => match cause {
                 Some(cause) => skipped(cause),
-                None => self.judge(group, GateStage::Prepared),
+                None => {
+                    let judged = self.tally.judge_prepared(group);
+                    let judged = match judged.1.passed {
+                        true => judged,
+                        false => self
+                            .tally
+                            .judge(group, judged.0 + self.in_other_groups(index)),
+                    };
+                    self.judge(group, GateStage::Prepared, judged)
+                }
             },
             (StepKind::GateDeployed, Some(group)) => {
                 match self.tally.group_tallies[group].failed.clone() {
                     Some(reason) => failed(reason),
                     None if self.halted && self.tally.is_open(group) => skipped(self.halt_reason()),
-                    None => self.judge(group, GateStage::Deployed),
+                    None => {
+                        let judged = self.tally.judge_deployed(group);
+                        self.judge(group, GateStage::Deployed, judged)
+                    }
                 }
             }
             (StepKind::CriticalCheck, _) => self.critical_check(),
@@ -136,12 +150,33 @@ impl Schedule<'_> {
         })
     }
 
-    fn judge(&mut self, group: usize, stage: GateStage) -> Choice {
-        let planned = &self.plan.groups[group];
-        let (successful, verdict) = match stage {
-            GateStage::Prepared => self.tally.judge_prepared(group),
-            GateStage::Deployed => self.tally.judge_deployed(group),
+    /// The nodes of a group that count as prepared at one of its gates though they are not: another group builds them
+    /// just now, and a later gate of this one judges them.
+    fn in_other_groups(&self, gate: usize) -> usize {
+        let group = self.group_of(gate);
+        if group.is_none_or(|group| !self.tally.group_tallies[group].shared) {
+            return 0;
+        }
+        let later = gate + 1..self.plan.steps.len();
+        let is_under_way = |index: &usize| {
+            self.plan.steps[*index].id.kind == StepKind::Prepare
+                && self.ended[*index].is_none()
+                && self.group_of(*index) == group
+                && self.node_of(*index).is_some_and(|node| {
+                    let node = &self.tally.nodes[node];
+                    node.standing == Standing::NotStarted && node.view.failed.is_none()
+                })
         };
+        later.filter(is_under_way).count()
+    }
+
+    fn judge(
+        &mut self,
+        group: usize,
+        stage: GateStage,
+        (successful, verdict): (usize, Verdict),
+    ) -> Choice {
+        let planned = &self.plan.groups[group];
         let words = verdict.unmet.join("; ");
         self.happened.push(EventKind::GateEvaluated {
             group: planned.name.clone(),

@@ -271,7 +271,8 @@ impl<'a> Tally<'a> {
         self.group_tallies[group].counts[Standing::Deployed as usize]
     }
 
-    fn judge(&self, group: usize, successful: usize) -> (usize, Verdict) {
+    /// Judges a group by how many of its nodes are successful.
+    pub(super) fn judge(&self, group: usize, successful: usize) -> (usize, Verdict) {
         let tally = &self.group_tallies[group];
         let verdict = guard::evaluate(&tally.criteria, tally.total, successful);
         (successful, verdict)

@@ -692,7 +692,13 @@ impl SiteState {
             .as_ref()
             .and_then(|run| ulid::Ulid::from_string(run.as_str()).ok());
         let next = match last {
-            Some(last) if last >= candidate => ulid::Ulid(last.0.saturating_add(1)),
+            Some(last) if last >= candidate => {
+                // A random number of its own: records that are set back must not lead to the same id again.
+                let later = last.timestamp_ms() + 1;
+                let next = ulid::Ulid::from_parts(later, candidate.random());
+                // The end of the times of ids is the only one at which it would not be later.
+                next.max(ulid::Ulid(last.0.saturating_add(1)))
+            }
             _ => candidate,
         };
         RunId::from(next.to_string())

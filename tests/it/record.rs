@@ -232,7 +232,16 @@ fn a_run_is_greater_than_the_one_before_though_the_clock_went_back() {
     state.last_run = Some(RunId::from(later.to_string()));
     let next = state.next_run(candidate);
     assert!(next.as_str() > later.to_string().as_str(), "{next}");
-    assert_eq!(state.next_run(later), next);
+    let other = ulid::Ulid::from_parts(1000, 6);
+    assert_ne!(
+        state.next_run(other),
+        next,
+        "it has a random number of its own"
+    );
+    let end = ulid::Ulid::from_parts((1 << 48) - 1, 7);
+    state.last_run = Some(RunId::from(end.to_string()));
+    let next = state.next_run(candidate);
+    assert!(next.as_str() > end.to_string().as_str(), "{next}");
 }
 
 #[test]

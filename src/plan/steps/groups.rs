@@ -195,7 +195,9 @@ impl<'g> OpenGroup<'g> {
             let gate = NewStep::new(StepKind::GatePrepared, Some(self.group), None)
                 .wave((rounds > 1 && number > 0).then_some(number))
                 .success(opens)
-                .done(sent.iter().filter_map(|one| one.prepared));
+                .done(sent.iter().filter_map(|one| one.prepared))
+                // What was sent ahead of the waves, and does not hold them up, may be under way still.
+                .done(gates.last().copied().filter(|_| round == ahead));
             let gate = draft.add(gate);
             gates.push(gate);
             let (held_up, others) = self.deploy_all(draft, &sent, gate);

@@ -139,6 +139,38 @@ fn a_machine_that_was_left_half_done_takes_a_place_until_it_is_built() {
 }
 
 #[test]
+fn the_gate_of_a_wave_waits_for_what_was_sent_before_it() {
+    let mut fixture = PlanFixture::settled(&["n1", "n2", "n3", "n4"]);
+    at_most(&mut fixture, 1);
+    fixture.options.allow_redeploy = all();
+    half_done(&mut fixture, "n3");
+    fixture.bare("n4");
+    fixture.edit("n1", Section::OperatingSystem);
+    let mut plan = fixture.plan();
+    // The wave waits for the machine that is brought back, and not for the new one.
+    let wave = needs(&plan, "wave/all/1");
+    assert_eq!(wave, "start/all deploy/all/n3?");
+    let gate = "gate-prepared/all/1";
+    assert_eq!(
+        needs(&plan, gate),
+        "gate-prepared/all? wave/all/1 prepare/all/n1?"
+    );
+    let at = plan
+        .steps
+        .iter()
+        .position(|step| step.id.to_string() == gate);
+    let gate = &mut plan.steps[at.unwrap()];
+    gate.needs
+        .retain(|need| need.wait == Wait::Success || need.step.0 as usize + 1 == at.unwrap());
+    assert_eq!(
+        fixture.checked(&plan),
+        [
+            "check-groups: `gate-prepared/all/1`, `gate-prepared/all`: a gate does not wait for the gate of its group before it"
+        ]
+    );
+}
+
+#[test]
 fn what_a_later_group_builds_takes_its_place_in_the_groups_before() {
     let mut fixture = clustered(&["n1", "n2", "n3"]);
     at_most(&mut fixture, 1);
