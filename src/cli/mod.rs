@@ -29,6 +29,7 @@ mod fmt;
 mod foreign;
 mod hardware;
 mod help;
+mod images;
 mod init;
 mod interrupted;
 mod list_sites;
@@ -178,6 +179,9 @@ enum Command {
     Hardware(hardware::HardwareCommand),
     /// Show the serial console of a machine on this terminal
     Console(console::ConsoleCommand),
+    /// Serve the images that controllers fetch
+    #[command(subcommand)]
+    Images(images::ImagesCommand),
     /// Record that a machine stays as it is: other board, other fields
     Accept(accept::AcceptCommand),
     /// Have every plan leave a machine alone until a time
@@ -523,6 +527,7 @@ impl Command {
             | Self::Etcd(_)
             | Self::Hardware(_)
             | Self::Console(_)
+            | Self::Images(_)
             | Self::Doctor(_)
             | Self::Export(_)
             | Self::Policy(_)
@@ -576,6 +581,7 @@ impl Command {
             Self::Etcd(command) => etcd::run(context, &command),
             Self::Hardware(command) => hardware::run(context, &command),
             Self::Console(command) => console::run(context, &command),
+            Self::Images(command) => images::run(context, &command),
             Self::Accept(command) => accept::run(context, &command),
             Self::Reserve(command) => reserve::reserve(context, &command),
             Self::Release(command) => reserve::release(context, &command),

@@ -15,7 +15,7 @@ use super::value::duration;
 use super::{Failure, FailureKind};
 use crate::repository::{Links, Repository, read_file};
 use crate::run::{Connection, Stop, StopHandle};
-use crate::serve::{Address, Files, Host, Server, ServiceClock, Settings};
+use crate::serve::{Address, Files, Host, ImageFolder, Server, ServiceClock, Settings};
 use crate::site::{Outside, Sandbox};
 use crate::workflow::{Checkout, Client, PlanRequest};
 
@@ -47,7 +47,10 @@ pub(super) struct ServeCommand {
 pub(super) fn run(context: &mut Context, command: &ServeCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let addresses = addresses(command, &repository, &checkout)?;
+    let addresses = match &command.listen[..] {
+        [] => vec![own_socket(&repository, &checkout)?],
+        listed => addresses(listed)?,
+    };
     let (settings, files) = settings(context, command, &repository)?;
     if settings.asks_services() {
         Sandbox::refuse(&repository, Outside::Services)?;
@@ -57,32 +60,47 @@ pub(super) fn run(context: &mut Context, command: &ServeCommand) -> Result<u8, F
         remote: command.remote.clone(),
         stop_grace: command.stop_grace.unwrap_or(STOP_GRACE),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))?;
     let printer = context.printer;
-    // A service ends in good order, whatever it asks backends just now.
-    let _signals = signals::Handler::new();
-    runtime.block_on(async {
+    in_good_order(async |stop| {
         let uid = rustix::process::getuid().as_raw();
         let server = Server::bind(Arc::new(host), &settings, &files, &addresses, uid).await;
         let server = server.map_err(|error| refused(&error))?;
+        match server.images().map(ImageFolder::survey) {
+            None => {}
+            Some(Ok(lines)) => lines.iter().for_each(|line| printer.tell(line)),
+            // The rest of the service can be used.
+            Some(Err(failure)) => printer.tell(&format!("warning: no image is served: {failure}")),
+        }
         for address in server.addresses() {
             printer.tell(&format!("listening on {address}"));
         }
         if command.resume_interrupted {
             server.resume_interrupted();
         }
-        let stop = Stop::new();
-        let signals = tokio::spawn(listen(stop.handle()));
         server.run(stop).await;
-        signals.abort();
         Ok(0)
     })
 }
 
-fn refused(error: &crate::serve::Error) -> Failure {
+/// Runs a service, which ends in good order, whatever it asks backends just then.
+pub(super) fn in_good_order(
+    work: impl AsyncFnOnce(Stop) -> Result<u8, Failure>,
+) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))?;
+    let _signals = signals::Handler::new();
+    runtime.block_on(async {
+        let stop = Stop::new();
+        let signals = tokio::spawn(listen(stop.handle()));
+        let ended = work(stop).await;
+        signals.abort();
+        ended
+    })
+}
+
+pub(super) fn refused(error: &crate::serve::Error) -> Failure {
     let kind = match error {
         crate::serve::Error::Listen { .. } => FailureKind::Error,
         _ => FailureKind::Usage,
@@ -90,19 +108,17 @@ fn refused(error: &crate::serve::Error) -> Failure {
     Failure::from_error(kind, error, error.hint().map(str::to_owned))
 }
 
-/// The addresses that were given; without any, a socket beside the site's own files in the git folder.
-fn addresses(
-    command: &ServeCommand,
-    repository: &Repository,
-    checkout: &Checkout<'_>,
-) -> Result<Vec<Address>, Failure> {
-    if command.listen.is_empty() {
-        let site = checkout.location.site.as_str();
-        let folder = repository.common_dir().join("trueup").join(site);
-        std::fs::create_dir_all(&folder)?;
-        return Ok(vec![Address::Unix(folder.join("serve.sock"))]);
-    }
-    let parsed = command.listen.iter().map(|address| address.parse());
+/// The socket beside the site's own files in the git folder.
+fn own_socket(repository: &Repository, checkout: &Checkout<'_>) -> Result<Address, Failure> {
+    let site = checkout.location.site.as_str();
+    let folder = repository.common_dir().join("trueup").join(site);
+    std::fs::create_dir_all(&folder)?;
+    Ok(Address::Unix(folder.join("serve.sock")))
+}
+
+/// The addresses that were given.
+pub(super) fn addresses(listed: &[String]) -> Result<Vec<Address>, Failure> {
+    let parsed = listed.iter().map(|address| address.parse());
     let parsed: Result<Vec<Address>, crate::serve::Error> = parsed.collect();
     parsed.map_err(|error| refused(&error))
 }
@@ -128,8 +144,11 @@ fn settings(
     }
     let text = String::from_utf8(read(&path)?)
         .map_err(|_| Failure::error(format!("`{}` is no text", path.display())))?;
-    let settings = Settings::parse(&text).map_err(|error| refused(&error))?;
+    let mut settings = Settings::parse(&text).map_err(|error| refused(&error))?;
     let folder = path.parent().unwrap_or(Path::new("."));
+    if let Some(images) = &mut settings.images {
+        images.folder = folder.join(&images.folder);
+    }
     let mut files = Files::default();
     if let Some(tls) = &settings.tls {
         let certificate = read(&folder.join(&tls.certificate))?;
@@ -147,16 +166,27 @@ fn settings(
     Ok((settings, files))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     read_file(path, LARGEST, Links::Followed)
         .map_err(|error| Failure::error(format!("`{}` cannot be read: {error}", path.display())))
 }
 
 /// This process, as the service knows it.
-struct ProcessHost {
+pub(super) struct ProcessHost {
     context: Context,
     remote: RemoteArguments,
     stop_grace: u64,
+}
+
+impl ProcessHost {
+    /// One without flags.
+    pub(super) fn unattended(context: &Context) -> Self {
+        Self {
+            context: context.clone(),
+            remote: RemoteArguments::default(),
+            stop_grace: STOP_GRACE,
+        }
+    }
 }
 
 impl Host for ProcessHost {

@@ -52,8 +52,40 @@ pub struct FirmwareTerms {
     pub from: BTreeSet<Arc<str>>,
     /// Whether it may go to an older version.
     pub downgrade: bool,
-    /// Where its image is fetched.
-    pub image: Option<Arc<str>>,
+    /// Its image.
+    pub image: Option<ImageTerms>,
+}
+
+/// An image, and by what it is known to be the one that is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageTerms {
+    /// Where it is fetched.
+    pub url: Arc<str>,
+    /// Its SHA-256, in lower case.
+    pub sha256: Option<Arc<str>>,
+    /// Its size in bytes.
+    pub size: Option<u64>,
+}
+
+impl ImageTerms {
+    /// Any image at an address.
+    #[must_use]
+    pub fn at(url: impl Into<Arc<str>>) -> Self {
+        Self {
+            url: url.into(),
+            sha256: None,
+            size: None,
+        }
+    }
+
+    fn read(node: &Node) -> Option<Self> {
+        let size = node.get("size").and_then(Node::as_integer);
+        Some(Self {
+            url: text(node, "url")?,
+            sha256: text(node, "sha256"),
+            size: size.and_then(|size| u64::try_from(size).ok()),
+        })
+    }
 }
 
 impl NodeDesign {
@@ -105,8 +137,17 @@ impl NodeDesign {
         Some(FirmwareTerms {
             from: text_set(node, "from"),
             downgrade: node.get("downgrade").and_then(Node::as_bool) == Some(true),
-            image: node.get("image").and_then(|image| text(image, "url")),
+            image: node.get("image").and_then(ImageTerms::read),
         })
+    }
+
+    /// The images that its firmware is taken from, now or once it is enforced.
+    pub fn firmware_images(&self) -> impl Iterator<Item = ImageTerms> {
+        let fields = self.hardware_sections();
+        let fields = fields.filter_map(|section| self.sections.shared(&section));
+        let components = fields.filter_map(|fields| fields.get("firmware")?.as_map());
+        let images = components.flat_map(Map::iter);
+        images.filter_map(|(_, component)| ImageTerms::read(component.node.get("image")?))
     }
 }
 

@@ -65,7 +65,7 @@ pub use disruption::{BlastRadius, DisruptionPolicy};
 pub use drain_rules::{DrainBehavior, DrainRule, DrainRules};
 pub use failure_domain::{FailureDomain, FailureDomains};
 pub use guards::{Documented, GuardOrigin, Guards};
-pub use hardware::{FirmwareTerms, HardwareSetting, HardwareValue};
+pub use hardware::{FirmwareTerms, HardwareSetting, HardwareValue, ImageTerms};
 pub use ignored::{FieldPattern, IgnoredChanges, NoPattern};
 pub use kind::{GUARDS, POLICY, ROLLOUT, SITE_DEFINITION};
 pub use merge_join::MergeJoin;

@@ -18,7 +18,7 @@ pub use criteria::{Verdict, can_still_hold, evaluate, is_certain, may_fail};
 pub use expected::{Unexpected, unexpected};
 pub use join::expected_parts;
 pub use merge::{BuiltOf, Guarded, MergeFor, OlderRevision, Revisions};
-pub use selection::{ALL, Machines, WordError, WordKind, glob, is_by_name, is_glob};
+pub use selection::{ALL, Machines, WordError, WordKind, check_word, glob, is_by_name, is_glob};
 pub use table::{
     Guard, GuardFiles, SignerTime, Subject, TABLE, about, is_weaker_at_once, values, weaker,
 };

@@ -73,6 +73,36 @@ pub fn is_glob(word: &str) -> bool {
     word.contains(['*', '?', '[', '{'])
 }
 
+/// Checks a word where no design is at hand.
+///
+/// # Errors
+///
+/// It could mean no machine of any site.
+pub fn check_word(word: &str) -> Result<(), WordError> {
+    let is_label = |name: &str| name.split_once('=').is_some_and(|(key, _)| !key.is_empty());
+    let none = |near: Option<String>| WordError::Node {
+        word: word.into(),
+        near: near.map(Arc::from),
+        wider: Vec::new(),
+    };
+    match (prefixed(word), word.split_once(':')) {
+        (Some((WordKind::Label, name)), _) if !is_label(name) => {
+            Err(WordError::Label { name: name.into() })
+        }
+        (Some((_, "")), _) => Err(none(None)),
+        (Some(_), _) => Ok(()),
+        (None, Some((prefix, name))) => {
+            let known = WordKind::ALL.iter().map(|kind| kind.as_str());
+            Err(none(
+                nearest(prefix, known).map(|near| format!("{near}:{name}")),
+            ))
+        }
+        (None, None) if word.is_empty() => Err(none(None)),
+        (None, None) if is_glob(word) => glob(word).map(drop),
+        (None, None) => Ok(()),
+    }
+}
+
 /// The matcher of a glob.
 ///
 /// # Errors
@@ -397,6 +427,18 @@ mod tests {
         ] {
             assert_eq!(meant(&site, word), expected, "{word}");
         }
+    }
+
+    #[test]
+    fn a_word_that_can_mean_no_machine_is_refused_before_a_design_is_read() {
+        for word in ["n1", "n*", "rack:r1", "group:any", "tag:x", "label:a=b"] {
+            assert_eq!(check_word(word), Ok(()), "{word}");
+        }
+        for word in ["", "n[", "rack:", "label:a", "label:=b", "host:n1"] {
+            assert!(check_word(word).is_err(), "{word}");
+        }
+        let near = check_word("rak:r1").unwrap_err().to_string();
+        assert_eq!(near, "unknown node `rak:r1`; did you mean `rack:r1`?");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::answer::Refusal;
 use super::design_ref::DesignRef;
+use super::rights::Permit;
 use super::shipyard::Steps;
 use crate::design::RunId;
 use crate::plan::{Action, Leaving};
@@ -29,6 +30,8 @@ pub(super) struct Order {
     pub(super) requested: Requested,
     /// The caller, in the forms that allowed signers have.
     pub(super) principals: Arc<[Arc<str>]>,
+    /// The caller's permission for it.
+    pub(super) permit: Permit,
     /// When it was asked for, RFC 3339 in UTC.
     pub(super) accepted: Arc<str>,
 }
@@ -235,6 +238,7 @@ impl Entry {
             requested,
             accepted,
             principals: _,
+            permit: _,
         } = &self.order;
         let state = match &progress.ended {
             None => "running",
@@ -473,6 +477,7 @@ fn held(holder: &Entry) -> String {
         requested,
         accepted,
         principals: _,
+        permit: _,
     } = &holder.order;
     let run = holder.progress().run;
     let run = run.map(|run| format!(", run {run}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The caller of a request: who it is by whichever proof it brings, and its role.
+//! The caller of a request: who it is by whichever proof it brings, and its rights.
 //!
 //! A caller that brings a token is judged by it alone: a token that is wrong, or that no service here could validate,
 //! is a refusal, also where the connection would prove its caller.
@@ -14,7 +14,7 @@ use super::listen::Peer;
 use super::oidc::Oidc;
 use super::settings::Settings;
 use super::subject::Subject;
-use super::{Error, Role};
+use super::{Error, Rights, Role};
 use crate::backend::http::is_loopback;
 
 /// The header of Keystone's tokens.
@@ -87,15 +87,15 @@ impl Authenticator {
             #[cfg(unix)]
             Peer::Unix { uid } => {
                 let peers = &self.settings.peers;
-                let role = match peers.is_empty() && *uid == self.own_uid {
-                    true => Some(Role::Admin),
-                    false => peers.get(uid).copied(),
+                let rights = match peers.is_empty() && *uid == self.own_uid {
+                    true => Some(Rights::everywhere(Role::Admin)),
+                    false => peers.get(uid).cloned(),
                 };
                 let name = format!("uid {uid}");
                 known(
                     &name,
                     "peer",
-                    role,
+                    rights,
                     "no role is set for the user of this connection",
                 )
             }
@@ -103,24 +103,24 @@ impl Authenticator {
                 certificate: Some(names),
                 ..
             } => {
-                let roles = &self.settings.certificates;
+                let rights = &self.settings.certificates;
                 let named = names
                     .0
                     .iter()
-                    .filter_map(|name| Some((name, *roles.get(name)?)));
-                let best = named.max_by_key(|(_, role)| *role);
-                let (name, role) = best.unzip();
-                let name = name.map_or("", String::as_str);
+                    .filter_map(|name| Some((name, rights.get(name)?)));
+                let best = named.clone().max_by_key(|(_, rights)| rights.highest());
+                let name = best.map_or("", |(name, _)| name.as_str());
+                let rights = Rights::all_of(named.map(|(_, rights)| rights));
                 known(
                     name,
                     "certificate",
-                    role,
+                    rights,
                     "no role is set for a name of the certificate",
                 )
             }
             Peer::Tcp { address, .. } if address.ip().is_loopback() => {
-                let role = self.settings.loopback;
-                known(LOOPBACK, LOOPBACK, role, "no token was sent")
+                let rights = self.settings.loopback.clone();
+                known(LOOPBACK, LOOPBACK, rights, "no token was sent")
             }
             Peer::Tcp { .. } => Err(Refusal::unauthenticated("no token was sent")),
         }
@@ -130,17 +130,17 @@ impl Authenticator {
 fn known(
     name: &str,
     by: &'static str,
-    role: Option<Role>,
+    rights: Option<Rights>,
     otherwise: &str,
 ) -> Result<Subject, Refusal> {
-    let role = role.ok_or_else(|| Refusal::unauthenticated(otherwise))?;
+    let rights = rights.ok_or_else(|| Refusal::unauthenticated(otherwise))?;
     // The names of certificates are written with their kind.
     let plain = name.split_once(':').map_or(name, |(_, plain)| plain);
     Ok(Subject {
         name: Arc::from(name),
         principals: [Arc::from(name), Arc::from(plain)].into(),
         by,
-        role,
+        rights,
     })
 }
 
@@ -198,7 +198,8 @@ mod tests {
     }
 
     fn role(settings: &str, peer: &Peer) -> Option<Role> {
-        ask(settings, peer, &[]).ok().map(|subject| subject.role)
+        let subject = ask(settings, peer, &[]).ok()?;
+        Some(subject.rights.highest())
     }
 
     fn port(names: Option<&[&str]>) -> Peer {
@@ -273,7 +274,7 @@ mod tests {
                 name: Arc::from("a"),
                 principals: [].into(),
                 by: "peer",
-                role,
+                rights: Rights::everywhere(role),
             };
             subject.may(operation).is_ok()
         };

@@ -20,6 +20,7 @@ use super::answer::Refusal;
 use super::listen::Peer;
 use super::policy::Operation;
 use super::query::{BadParameter, Query};
+use super::rights::Permit;
 use super::shared::Shared;
 use super::subject::Subject;
 use crate::record::Requested;
@@ -41,6 +42,8 @@ pub(super) struct RequestIds {
 pub(super) struct Call<E = Refusal> {
     pub(super) shared: Arc<Shared>,
     pub(super) subject: Subject,
+    /// The caller's permission for the operation.
+    pub(super) permit: Permit,
     pub(super) query: Query,
     head: Parts,
     /// Only its owner reads it; the rest may be read by several.
@@ -59,16 +62,27 @@ impl<E: From<Refusal> + From<BadParameter> + From<Failure>> Call<E> {
         let peer = head.extensions.get::<Peer>().cloned();
         let peer = peer.ok_or_else(Refusal::internal)?;
         let subject = shared.subject(&peer, &head.headers).await?;
-        subject.may(operation)?;
+        let permit = subject.may(operation)?;
         let query = Query::parse(head.uri.query(), parameters)?;
         Ok(Self {
             shared,
             subject,
+            permit,
             query,
             head,
             body: Mutex::new(body),
             refuses: PhantomData,
         })
+    }
+
+    /// Refuses what the caller may not do to some machines.
+    pub(super) async fn permits(&self, nodes: impl IntoIterator<Item = Arc<str>>) -> Result<(), E> {
+        let nodes: Vec<Arc<str>> = nodes.into_iter().collect();
+        let permit = self.permit.clone();
+        let asking = self.shared.clone();
+        let judge =
+            move || permit.covers(nodes.iter().map(|node| &**node), || asking.view_of_site());
+        Ok(self.shared.ask(judge).await??)
     }
 
     /// The part of the path that the route has a name for, as the caller wrote it.

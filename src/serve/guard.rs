@@ -12,7 +12,7 @@ use opentelemetry::context::FutureExt as _;
 
 use super::answer::Refusal;
 use super::call::RequestIds;
-use super::health::PROBES;
+use super::health::{IMAGES, PROBES};
 use super::listen::Peer;
 use super::shared::Shared;
 use super::shipyard::as_uuid;
@@ -56,7 +56,8 @@ pub(super) async fn guard(
     let checked = match &peer {
         None => Err(Refusal::internal()),
         // A supervisor that is refused would take a busy service for a dead one.
-        Some(peer) if !PROBES.contains(&request.uri().path()) && !shared.rates.allow(peer) => {
+        // A controller reads an image in thousands of ranges.
+        Some(peer) if !is_unbounded(request.uri().path()) && !shared.rates.allow(peer) => {
             Err(Refusal::too_many())
         }
         Some(_) => check(&request),
@@ -105,6 +106,11 @@ pub(super) async fn guard(
         HeaderValue::from_static("no-store"),
     );
     response
+}
+
+/// Whether a resource is asked for without a bound of its rate.
+fn is_unbounded(path: &str) -> bool {
+    PROBES.contains(&path) || path.starts_with(IMAGES)
 }
 
 /// Whether a resource is one of the originals', whose answers Shipyard names.

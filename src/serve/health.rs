@@ -31,6 +31,9 @@ pub trait Vitals: Send + Sync + 'static {
 /// The paths of the two probes.
 pub(super) const PROBES: [&str; 2] = [ALIVE, READY];
 
+/// The path of the images for controllers, which prove themselves as little as a supervisor does.
+pub(super) const IMAGES: &str = "/images/";
+
 const ALIVE: &str = "/healthz";
 const READY: &str = "/readyz";
 

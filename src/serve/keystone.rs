@@ -13,10 +13,10 @@ use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::Error;
 use super::answer::Refusal;
 use super::settings::KeystoneSettings;
 use super::subject::Subject;
+use super::{Error, Rights};
 use crate::backend::Secret;
 use crate::backend::http::{Client, Credentials, Endpoint, HttpLimits, Request, Trust};
 use crate::threads::lock;
@@ -157,10 +157,8 @@ impl Keystone {
             return Err(Refusal::forbidden(text));
         }
         let roles = token.roles.iter();
-        let role = roles
-            .filter_map(|role| self.settings.roles.get(&role.name))
-            .max();
-        let Some(role) = role else {
+        let given = roles.filter_map(|role| self.settings.roles.get(&role.name));
+        let Some(rights) = Rights::all_of(given) else {
             return Err(Refusal::forbidden("no role of the token is one here"));
         };
         let (domain, user) = (&token.user.domain.name, &token.user.name);
@@ -170,7 +168,7 @@ impl Keystone {
             principals: [name.clone(), at_domain, Arc::from(user.as_str())].into(),
             name,
             by: "keystone",
-            role: *role,
+            rights,
         })
     }
 }

@@ -22,10 +22,10 @@ use ring::signature::{
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::Error;
 use super::answer::Refusal;
 use super::settings::OidcSettings;
 use super::subject::Subject;
+use super::{Error, Rights};
 use crate::backend::http::{Client, Endpoint, HttpLimits, Request, Trust, is_loopback};
 
 /// The least time between two reads of the keys, in seconds.
@@ -133,11 +133,10 @@ impl Oidc {
             Some(Value::String(listed)) => listed.split(' ').collect(),
             _ => Vec::new(),
         };
-        let role = listed
+        let given = listed
             .iter()
-            .filter_map(|role| self.settings.roles.get(*role))
-            .max();
-        let Some(role) = role else {
+            .filter_map(|role| self.settings.roles.get(*role));
+        let Some(rights) = Rights::all_of(given) else {
             return Err(Refusal::forbidden(
                 "no role of the bearer token is one here",
             ));
@@ -150,7 +149,7 @@ impl Oidc {
             name: Arc::from(name),
             principals: forms.map(Arc::from).collect(),
             by: "oidc",
-            role: *role,
+            rights,
         })
     }
 

@@ -70,7 +70,63 @@ pub(super) enum Operation {
     Decommission,
 }
 
+/// Where a caller must have the role of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// In the whole site.
+    Site,
+    /// On each machine that it changes.
+    Machines,
+    /// Anywhere: it changes nothing.
+    Anywhere,
+}
+
 impl Operation {
+    /// Where its role is needed.
+    pub(super) const fn reach(self) -> Reach {
+        match self {
+            Self::ApplyPlan
+            | Self::DeploySite
+            | Self::UpdateSite
+            | Self::RedeployServer
+            | Self::RelabelNodes
+            | Self::ControlAction
+            | Self::Drain
+            | Self::ClearLabels
+            | Self::RemoveEtcd
+            | Self::ShutdownKubelet
+            | Self::RemoveFromCluster
+            | Self::Decommission => Reach::Machines,
+            // The action itself is an operation, too.
+            Self::CreateAction | Self::CreatePlan | Self::Observe | Self::TestSite => {
+                Reach::Anywhere
+            }
+            Self::ReadMetrics
+            | Self::ReadAction
+            | Self::ReadSite
+            | Self::ReadPlan
+            | Self::ReadRun
+            | Self::ListActions
+            | Self::GetAction
+            | Self::GetActionStep
+            | Self::GetActionStepLogs
+            | Self::GetActionValidation
+            | Self::UpdateSoftware
+            | Self::ListWorkflows
+            | Self::GetWorkflow
+            | Self::GetNoteDetails
+            | Self::GetSiteStatuses
+            | Self::GetConfigdocsStatus
+            | Self::GetConfigdocs
+            | Self::GetConfigdocsCleartext
+            | Self::CreateConfigdocs
+            | Self::CommitConfigdocs
+            | Self::GetRenderedConfigdocs
+            | Self::GetRenderedConfigdocsCleartext
+            | Self::EtcdHealth => Reach::Site,
+        }
+    }
+
     /// The name of its policy, and the least role that it needs.
     pub(super) const fn policy(self) -> (&'static str, Role) {
         match self {

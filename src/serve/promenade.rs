@@ -118,6 +118,7 @@ async fn no_operation() -> Refusal {
 
 async fn on_node(mut call: Call, found: &NodeOperation) -> Result<Response, Refusal> {
     let node = node_name(call.named("node"))?;
+    call.permits([node.clone()]).await?;
     let leaving = leaving(found.action, &call.query)?;
     let gives_times = leaving.drain_timeout.is_some() || leaving.drain_grace_period.is_some();
     let design = match found.has_design {
@@ -141,6 +142,7 @@ async fn on_node(mut call: Call, found: &NodeOperation) -> Result<Response, Refu
                 ..NodesTask::default()
             })),
             principals: call.subject.principals.clone(),
+            permit: call.permit.clone(),
             requested: call.requested()?,
             accepted: call.shared.now(),
         },

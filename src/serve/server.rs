@@ -14,8 +14,9 @@ use super::authenticate::Authenticator;
 use super::certificate::acceptor;
 use super::deckhand::Deckhand;
 use super::guard::{guard, panicked};
-use super::health::probes;
+use super::health::{IMAGES, probes};
 use super::host::Host;
+use super::images::ImageFolder;
 use super::listen::{Limits, Listener, answer};
 use super::resume::resume;
 use super::settings::{Files, Settings};
@@ -28,6 +29,7 @@ pub struct Server {
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
     limits: Limits,
+    images: Option<Arc<ImageFolder>>,
 }
 
 impl Server {
@@ -52,7 +54,14 @@ impl Server {
         let deckhand = deckhand
             .map(|listed| Deckhand::new(listed, files))
             .transpose()?;
-        let tls = acceptor(files, settings.has_tokens())?;
+        let tls = acceptor(files, settings.has_tokens() || settings.images.is_some())?;
+        let images = settings.images.as_ref();
+        let images = images
+            .map(|images| {
+                let (host, allow) = (host.clone(), images.allow.clone());
+                ImageFolder::open(host, &images.folder, IMAGES, allow).map(Arc::new)
+            })
+            .transpose()?;
         let mut listeners = Vec::with_capacity(addresses.len());
         for address in addresses {
             let is_shared = !settings.peers.is_empty() || settings.has_tokens();
@@ -66,7 +75,14 @@ impl Server {
                 connections: settings.limits.connections,
                 ..Limits::default()
             },
+            images,
         })
+    }
+
+    /// The folder of images that is served to controllers.
+    #[must_use]
+    pub fn images(&self) -> Option<&ImageFolder> {
+        self.images.as_deref()
     }
 
     /// The addresses that it listens on, with the ports that the system chose.
@@ -88,8 +104,9 @@ impl Server {
             shared,
             listeners,
             limits,
+            images,
         } = self;
-        let router = router(&shared);
+        let router = router(&shared, images);
         let (over, is_over) = watch::channel(false);
         let stopping = shared.clone();
         let ending = async move {
@@ -109,7 +126,7 @@ impl Server {
     }
 }
 
-fn router(shared: &Arc<Shared>) -> Router {
+fn router(shared: &Arc<Shared>, images: Option<Arc<ImageFolder>>) -> Router {
     let routes = promenade::routes()
         .merge(own::routes())
         .merge(page::routes())
@@ -117,6 +134,10 @@ fn router(shared: &Arc<Shared>) -> Router {
         .fallback(no_resource)
         .method_not_allowed_fallback(promenade::no_method)
         .with_state(shared.clone());
+    let routes = match images {
+        Some(images) => routes.nest(IMAGES.trim_end_matches('/'), images.routes()),
+        None => routes,
+    };
     routes
         .merge(probes(shared.clone()))
         .layer(CatchPanicLayer::custom(panicked))

@@ -1,13 +1,15 @@
 //! The settings of a service: who may call it, and how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::address::Address;
-use super::{Error, Role};
+use super::{Error, Rights, Role};
 
 /// The longest time for a set of documents, in seconds.
 const LONGEST: u64 = 3600;
@@ -20,17 +22,19 @@ pub struct Settings {
     pub tls: Option<TlsSettings>,
     /// Users of this machine, by their ids, who connect to the Unix socket; none: the user of the service alone, as
     /// `admin`.
-    pub peers: BTreeMap<u32, Role>,
+    pub peers: BTreeMap<u32, Rights>,
     /// Callers with a certificate, by a name of it, as `dns:NAME` or `uri:NAME`.
-    pub certificates: BTreeMap<String, Role>,
+    pub certificates: BTreeMap<String, Rights>,
     /// Tokens of Keystone.
     pub keystone: Option<KeystoneSettings>,
     /// Where design references may lead besides this repository.
     pub deckhand: Option<DeckhandSettings>,
     /// Bearer tokens of OpenID Connect.
     pub oidc: Option<OidcSettings>,
-    /// The role of all users of this machine who connect to a port of loopback.
-    pub loopback: Option<Role>,
+    /// The rights of all users of this machine who connect to a port of loopback.
+    pub loopback: Option<Rights>,
+    /// Images for the controllers of the site.
+    pub images: Option<ImageSettings>,
     /// Bounds.
     pub limits: LimitSettings,
 }
@@ -57,17 +61,17 @@ pub struct KeystoneSettings {
     pub project: String,
     /// Roles by the names of Keystone's.
     #[serde(default = "keystone_roles")]
-    pub roles: BTreeMap<String, Role>,
+    pub roles: BTreeMap<String, Rights>,
 }
 
 /// The roles of Airship's charts.
-fn keystone_roles() -> BTreeMap<String, Role> {
+fn keystone_roles() -> BTreeMap<String, Rights> {
     [
         ("admin", Role::Admin),
         ("admin_ucp", Role::Admin),
         ("admin_ucp_viewer", Role::Viewer),
     ]
-    .map(|(name, role)| (name.to_owned(), role))
+    .map(|(name, role)| (name.to_owned(), Rights::everywhere(role)))
     .into()
 }
 
@@ -117,11 +121,36 @@ pub struct OidcSettings {
     #[serde(default = "roles_claim")]
     pub roles_claim: String,
     /// Roles by the values of that claim.
-    pub roles: BTreeMap<String, Role>,
+    pub roles: BTreeMap<String, Rights>,
 }
 
 fn roles_claim() -> String {
     "roles".to_owned()
+}
+
+/// A folder of images, which needs no proof of those who fetch them but their addresses.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImageSettings {
+    /// The folder.
+    pub folder: PathBuf,
+    /// The addresses that may fetch them besides the controllers.
+    #[serde(default, deserialize_with = "ranges")]
+    pub allow: Vec<IpNet>,
+}
+
+fn ranges<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let ranges = texts.iter().map(|text| {
+        let single = || text.parse().map(|address: IpAddr| IpNet::from(address));
+        let range = text.parse().or_else(|_| single());
+        range.map_err(|_| {
+            serde::de::Error::custom(format!(
+                "`{text}` is no range of addresses, such as `10.20.0.0/16`"
+            ))
+        })
+    });
+    ranges.collect()
 }
 
 /// Bounds that a site may want others of.
@@ -200,6 +229,15 @@ impl Settings {
             return Err(Error::Settings("`limits`: each is at least 1".to_owned()));
         }
         Ok(settings)
+    }
+
+    /// The words of all parts of the site that rights are bound to.
+    pub(super) fn parts(&self) -> BTreeSet<Arc<str>> {
+        let keystone = self.keystone.iter().flat_map(|it| it.roles.values());
+        let oidc = self.oidc.iter().flat_map(|it| it.roles.values());
+        let others = self.peers.values().chain(self.certificates.values());
+        let all = others.chain(&self.loopback).chain(keystone).chain(oidc);
+        all.flat_map(Rights::words).cloned().collect()
     }
 
     /// Whether there is a way to authenticate that needs neither a Unix socket nor loopback.
@@ -296,10 +334,13 @@ mod tests {
             "peer: {1: admin}",
             "peers: {root: admin}",
             "peers: {1: owner}",
+            "peers: {1: {operator: []}}",
             "certificates: {'dns:a': admin}",
             "tls: {certificate: c, key: k, client_ca: a}",
             "tls: {certificate: c, key: k, client_ca: a}\ncertificates: {a: admin}",
             "limits: {connections: 0}",
+            "images: {}",
+            "images: {folder: x, allow: [10.0.0.0/33]}",
             "keystone: {url: 'https://k/v3'}",
             "deckhand: {hosts: ['https://d']}",
             "deckhand: {hosts: []}\nkeystone: {url: 'https://k/v3', project: p}",

@@ -76,7 +76,7 @@ impl Shared {
             questions: Semaphore::new(QUESTIONS),
             plans: Semaphore::new(PLANS),
             feeds: Feeds::new(settings.limits.streams.min(settings.limits.connections - 1)),
-            site: SiteCache::default(),
+            site: SiteCache::new(settings.parts()),
             body_bytes: settings.limits.body_bytes,
         }
     }

@@ -1,10 +1,10 @@
-//! An authenticated caller, and the operations that its role permits.
+//! An authenticated caller, and the operations that its rights permit.
 
 use std::sync::{Arc, OnceLock};
 
-use super::Role;
 use super::answer::Refusal;
 use super::policy::Operation;
+use super::rights::{Permit, Rights};
 use crate::report::Visible;
 
 tokio::task_local! {
@@ -28,20 +28,12 @@ pub(super) struct Subject {
     pub(super) principals: Arc<[Arc<str>]>,
     /// The means of authentication.
     pub(super) by: &'static str,
-    /// The rights of the caller.
-    pub(super) role: Role,
+    pub(super) rights: Rights,
 }
 
 impl Subject {
-    /// Refuses an operation that needs more than the caller's role.
-    pub(super) fn may(&self, operation: Operation) -> Result<(), Refusal> {
-        let (policy, least) = operation.policy();
-        if self.role >= least {
-            return Ok(());
-        }
-        let (role, least) = (self.role.as_str(), least.as_str());
-        Err(Refusal::forbidden(&format!(
-            "`{policy}` needs the role `{least}`, and the caller has `{role}`"
-        )))
+    /// Refuses an operation that needs more than the caller's rights.
+    pub(super) fn may(&self, operation: Operation) -> Result<Permit, Refusal> {
+        self.rights.permit(operation)
     }
 }

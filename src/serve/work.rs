@@ -8,6 +8,7 @@ use super::answer::Refusal;
 use super::host::{Host, ServiceClock};
 use super::own::{self, Feed};
 use super::resume::abort;
+use super::rights::Permit;
 use super::shared::Shared;
 use crate::apply::{self, EventClock};
 use crate::backend::Notifier;
@@ -143,6 +144,11 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
         commit,
         clearance,
     } = ready;
+    if let Err(refusal) = permits(shared, &order.permit, &planned.plan) {
+        let failure = Failure::new(FailureKind::Guard, refusal.status().message.as_str());
+        entry.ends_without_run(Some(&failure), &clock.events().now());
+        return Ok(refusal.into_status());
+    }
     if planned.plan.is_empty() {
         entry.ends_without_run(None, &clock.events().now());
         return Ok(of_nothing(order.action, &planned.plan));
@@ -187,6 +193,17 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
     };
     let carried = workflow::apply(process, &apply_request, caller)?;
     Ok(listening.concluded(&carried))
+}
+
+/// Refuses a plan that changes machines for which a caller has no permission.
+pub(super) fn permits(shared: &Shared, permit: &Permit, plan: &Plan) -> Result<(), Refusal> {
+    let changed = plan.changes.iter();
+    let changed = changed.filter(|change| change.kind != ChangeKind::None);
+    let changed = changed.map(|change| change.node.as_str());
+    let of_steps = plan.steps.iter();
+    let of_steps = of_steps.filter_map(|step| Some(step.id.node.as_ref()?.as_str()));
+    let nodes: BTreeSet<&str> = changed.chain(of_steps).collect();
+    permit.covers(nodes, || shared.view_of_site())
 }
 
 /// The listener of a run, for its action, for metrics and for those who follow it.

@@ -251,6 +251,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "apply",
             "backend",
             "design",
+            "guard",
             "journal",
             "lifecycle",
             "observed",

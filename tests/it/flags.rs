@@ -26,6 +26,7 @@ const BY_HAND: &[&str] = &[
     "back",
     "break-glass",
     "ca",
+    "certificate",
     "change",
     "check",
     "close",

@@ -121,6 +121,8 @@ mod hostile;
 #[cfg(test)]
 mod hostile_repositories;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod in_the_way;
 #[cfg(test)]
 mod killed;

@@ -333,6 +333,11 @@ fn read_in_every_way(fixture: &Fixture) {
     }
     run(fixture, &["hardware", "learn", "compute11"]);
     run(fixture, &["console", "compute11"]);
+    let listen = ["--listen", "127.0.0.1:0"];
+    run(
+        fixture,
+        &[&["images", "serve", "none"][..], &listen].concat(),
+    );
     for format in ["text", "json"] {
         run(fixture, &["nodes", "--format", format]);
         run(fixture, &["log", "--format", format]);

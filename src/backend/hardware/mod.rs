@@ -31,7 +31,9 @@ mod redfish;
 mod service;
 pub mod sim;
 mod terms;
+mod wanted;
 mod written;
 
 pub use choose::{choose, clock, declared_duration, longest_request};
 pub use metal3::{LeaseSettings, WatchListener, Watched, Watcher};
+pub use wanted::{WantedImage, WantedImages};

@@ -97,7 +97,7 @@ impl Provided {
         let Some(image) = node.firmware_terms(name).and_then(|terms| terms.image) else {
             return Err("its Hardware document names no `image`".to_owned());
         };
-        changes.updates.push((component.to_owned(), image));
+        changes.updates.push((component.to_owned(), image.url));
         Ok(())
     }
 

@@ -174,6 +174,21 @@ impl Range {
     }
 }
 
+/// The ranges of addresses that a backend's settings list.
+///
+/// # Errors
+///
+/// One is none, with its place.
+pub(super) fn address_ranges(backend: &HardwareBackend) -> Result<Vec<IpNet>, Error> {
+    let ranges = networks(backend)?.into_iter();
+    let addresses = ranges.filter_map(|range| match range {
+        Range::Addresses(network) => Some(network),
+        // A name may lead anywhere.
+        Range::Host(_) => None,
+    });
+    Ok(addresses.collect())
+}
+
 /// The ranges that a backend's settings list.
 fn networks(backend: &HardwareBackend) -> Result<Vec<Range>, Error> {
     let listed = backend.settings.as_ref();

@@ -391,6 +391,16 @@ fn of_surroundings(command: &str) -> &'static [Example] {
                 "trueup console node-7 --log node-7.log",
             ),
         ],
+        "images" | "images serve" => &[
+            (
+                "Serve a folder to the controllers of the site",
+                "trueup images serve /srv/images --listen 0.0.0.0:8080",
+            ),
+            (
+                "Over TLS, to one more network",
+                "trueup images serve /srv/images --listen 0.0.0.0:8443 --certificate images.pem --key images.key --allow 10.60.4.0/22",
+            ),
+        ],
         "trust" => &[
             ("Show what the documents name, and trust it", "trueup trust"),
             ("List what is trusted", "trueup trust --list"),

@@ -170,7 +170,14 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ),
     (
         "Connection",
-        &["config", "listen", "no-push", "offline", "remote"],
+        &[
+            "certificate",
+            "config",
+            "listen",
+            "no-push",
+            "offline",
+            "remote",
+        ],
     ),
 ];
 

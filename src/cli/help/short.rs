@@ -62,7 +62,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
             "apply", "run", "rollout", "accept", "reserve", "release", "abort", "unlock", "migrate",
         ],
     ),
-    ("Keep", &["bundle", "replay", "export", "serve"]),
+    ("Keep", &["bundle", "replay", "export", "serve", "images"]),
     ("Help", &["actions", "completions", "man", "help"]),
 ];
 

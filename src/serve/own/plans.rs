@@ -185,6 +185,7 @@ pub(super) async fn apply(mut call: Call) -> Result<Response, Refusal> {
             effect: Arc::from(approved.effect),
         }),
         principals: call.subject.principals.clone(),
+        permit: call.permit.clone(),
         requested: call.requested()?,
         accepted: call.shared.now(),
     };

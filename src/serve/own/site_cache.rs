@@ -7,15 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
+use rustc_hash::FxHashSet;
 
 use super::view::{NodeDrift, NodeStatus, NodeView, StatusView};
 use crate::design::{NodeName, SiteTimeZone};
+use crate::guard::Machines;
 use crate::plan::{Change, ChangeKind, Plan, Request};
 use crate::record::{NodeRecord, Phase, Store};
 use crate::report::json::line;
 use crate::report::run::{NodeRow, differences, node_rows};
 use crate::run::Connection;
 use crate::serve::host::Host;
+use crate::serve::rights::Parts;
 use crate::site::At;
 use crate::threads::lock;
 use crate::workflow::{Checkout, Failure, Observed, PlanRequest, Planned, Planner};
@@ -34,6 +37,8 @@ pub(in crate::serve) struct SiteView {
     /// The designs of nodes, sorted by name.
     pub(in crate::serve) nodes: Vec<NodeView>,
     phases: BTreeMap<&'static str, usize>,
+    /// The nodes that the words mean by which rights are bound.
+    parts: BTreeMap<Arc<str>, FxHashSet<NodeName>>,
     /// The day that it was made of, and the time zone in which it ends.
     day: (Arc<str>, SiteTimeZone),
     pub(super) status_json: Bytes,
@@ -58,6 +63,13 @@ impl SiteView {
     }
 }
 
+impl Parts for SiteView {
+    fn means(&self, word: &str, node: &str) -> bool {
+        let part = self.parts.get(word);
+        part.is_some_and(|nodes| nodes.contains(node))
+    }
+}
+
 #[derive(Debug)]
 struct Known {
     version: Version,
@@ -66,13 +78,25 @@ struct Known {
 }
 
 /// The newest view of the site.
-#[derive(Debug, Default)]
-pub(in crate::serve) struct SiteCache(Mutex<Option<Known>>);
+#[derive(Debug)]
+pub(in crate::serve) struct SiteCache {
+    known: Mutex<Option<Known>>,
+    /// The words by which rights are bound.
+    words: BTreeSet<Arc<str>>,
+}
 
 impl SiteCache {
+    /// None yet; of each, the nodes are known that these words mean.
+    pub(in crate::serve) fn new(words: BTreeSet<Arc<str>>) -> Self {
+        Self {
+            known: Mutex::default(),
+            words,
+        }
+    }
+
     /// The site as it is now.
     pub(in crate::serve) fn view(&self, host: &dyn Host) -> Result<Arc<SiteView>, Failure> {
-        let mut known = lock(&self.0);
+        let mut known = lock(&self.known);
         if let Some(known) = &*known
             && known.checked.elapsed() < FRESH
         {
@@ -95,7 +119,7 @@ impl SiteCache {
             known.checked = checked;
             return Ok(known.view.clone());
         }
-        let view = Arc::new(view(host, &checkout, &version.0)?);
+        let view = Arc::new(view(host, &checkout, &version.0, &self.words)?);
         *known = Some(Known {
             version,
             checked: Instant::now(),
@@ -130,7 +154,12 @@ pub(super) fn plan(
     planner.plan()
 }
 
-fn view(host: &dyn Host, checkout: &Checkout<'_>, revision: &str) -> Result<SiteView, Failure> {
+fn view(
+    host: &dyn Host,
+    checkout: &Checkout<'_>,
+    revision: &str,
+    words: &BTreeSet<Arc<str>>,
+) -> Result<SiteView, Failure> {
     let planned = plan(host, checkout, &Connection::Alone, Observed::Nothing)?;
     let (design, records) = (&planned.guarded, &planned.records);
     let changes: BTreeMap<&NodeName, &Change> = planned
@@ -140,6 +169,13 @@ fn view(host: &dyn Host, checkout: &Checkout<'_>, revision: &str) -> Result<Site
         .filter(|change| change.kind != ChangeKind::None)
         .map(|change| (&change.node, change))
         .collect();
+    let machines = Machines::new(design, &design.guards().groups, records);
+    let parts = words.iter().map(|word| {
+        // A word that means nothing here gives no right.
+        let nodes = machines.meant_by(word).unwrap_or_default();
+        (word.clone(), nodes.into_iter().cloned().collect())
+    });
+    let parts = parts.collect();
     let names: BTreeSet<&NodeName> = design.nodes.keys().chain(records.keys()).collect();
     let today = &planned.plan.options.as_of;
     let rows: Vec<NodeRow<'_>> = node_rows(design, records, today).collect();
@@ -180,6 +216,7 @@ fn view(host: &dyn Host, checkout: &Checkout<'_>, revision: &str) -> Result<Site
         drift,
         nodes,
         phases,
+        parts,
         day: (today.clone(), design.guards().policy.time_zone.clone()),
     })
 }

@@ -9,9 +9,11 @@ use http::StatusCode;
 
 use super::action::{ActionView, Standing};
 use super::answer::{ApiError, Call};
+use super::found::plan_of;
 use super::read::action_of;
 use crate::serve::resume::{Instead, resume};
 use crate::serve::shared::Shared;
+use crate::serve::work::permits;
 
 /// The control of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,7 @@ pub(super) async fn control(call: Call) -> Result<Response, ApiError> {
         ApiError::new(404, "Control not supported", text)
     })?;
     let view = action_of(&call).await?;
+    permitted(&call, &view).await?;
     log::info!(
         "{} of action {} for {}",
         verb.as_str(),
@@ -55,6 +58,20 @@ pub(super) async fn control(call: Call) -> Result<Response, ApiError> {
     );
     act(&call.shared, &view, verb)?;
     Ok(StatusCode::ACCEPTED.into_response())
+}
+
+/// Refuses the control of an action that changes machines for which the caller has no permission. Before it has a run,
+/// its machines are not known.
+async fn permitted(call: &Call, view: &ActionView) -> Result<(), ApiError> {
+    let permit = call.permit.clone();
+    let Some(run) = view.run.clone().filter(|_| !permit.is_whole()) else {
+        return Ok(permit.covers_all()?);
+    };
+    let judged = call.ask(move |shared| {
+        let plan = plan_of(shared, &run)?;
+        Ok(permits(shared, &permit, &plan))
+    });
+    Ok(judged.await??)
 }
 
 fn act(shared: &Arc<Shared>, view: &ActionView, verb: Verb) -> Result<(), ApiError> {

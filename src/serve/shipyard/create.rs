@@ -49,7 +49,7 @@ pub(super) async fn create(mut call: Call) -> Result<Response, ApiError> {
             format!("Unsupported Action: {name}"),
         ));
     };
-    call.subject.may(action.operation())?;
+    call.permit = call.subject.may(action.operation())?;
     if action == ShipyardAction::UpdateSoftware {
         let text = "update_software deploys charts, which are no documents of this service";
         return Err(ApiError::new(400, UNABLE, text));
@@ -64,6 +64,7 @@ pub(super) async fn create(mut call: Call) -> Result<Response, ApiError> {
     if let Ok(site) = current(&shared).await {
         refuse_unknown(&site, &parameters.nodes)?;
     }
+    call.permits(parameters.nodes.clone()).await?;
     let (asking, design) = (shared.clone(), parameters.design.clone());
     let (allows, continues) = (
         parameters.allow_intermediate_commits,
@@ -87,6 +88,7 @@ pub(super) async fn create(mut call: Call) -> Result<Response, ApiError> {
             revision: Some(Arc::from(revision.to_string())),
         })),
         principals: call.subject.principals.clone(),
+        permit: call.permit.clone(),
         requested: Requested {
             named: Some(Box::new(NamedAction {
                 name: Arc::from(action.as_str()),

@@ -161,7 +161,7 @@ fn yaml(text: String) -> Response {
 fn cleartext(call: &Call, operation: Operation) -> Result<bool, ApiError> {
     let wanted = call.query.flag("cleartext-secrets")?;
     if wanted {
-        call.subject.may(operation)?;
+        call.subject.may(operation)?.covers_all()?;
     }
     Ok(wanted)
 }

@@ -6,13 +6,13 @@ use super::action::{ActionView, Standing, is_part_of};
 use super::names::ShipyardAction;
 use super::steps::Steps;
 use crate::design::RunId;
-use crate::plan::RunState;
+use crate::plan::{Plan, RunState};
 use crate::record::{NamedAction, Outcome, RunRecord, State, Store};
 use crate::report::Visible;
 use crate::run::RunReport;
 use crate::serve::actions::{Entry, Task};
 use crate::serve::shared::Shared;
-use crate::workflow::{Checkout, Failure};
+use crate::workflow::{Checkout, Failure, plan_of_run};
 
 /// The newest runs among which an action is found.
 const NEWEST: usize = 1000;
@@ -238,6 +238,14 @@ fn id_of(record: &RunRecord) -> Arc<str> {
         Some(request) => request.id.clone(),
         None => Arc::from(record.run.as_str()),
     }
+}
+
+/// The plan of a run.
+pub(super) fn plan_of(shared: &Shared, run: &RunId) -> Result<Plan, Failure> {
+    let repository = shared.host.repository()?;
+    let checkout = shared.host.checkout(&repository)?;
+    let records = Records::open(shared, &checkout)?;
+    plan_of_run(&records.store, &records.state, run)
 }
 
 /// An action by its id, or by that of a part of it.

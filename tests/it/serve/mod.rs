@@ -11,6 +11,7 @@ mod elsewhere;
 mod guards;
 mod life;
 mod own;
+mod rights;
 mod shipyard;
 
 pub(crate) use bearer::{Key, claims, publish, start};

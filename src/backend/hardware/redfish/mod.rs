@@ -124,6 +124,26 @@ pub(super) fn longest_request(backend: &HardwareBackend) -> Duration {
     }
 }
 
+/// The image that a machine boots from.
+fn boot_image(settings: &Settings, node: &NodeDesign) -> Option<String> {
+    let image = settings.image.as_ref();
+    let image = image.filter(|_| settings.deploy.from != Source::Pxe);
+    image.map(|image| for_node(image, node))
+}
+
+/// The image that each machine of a backend boots from, and whether the machine fetches it, not its controller.
+///
+/// # Errors
+///
+/// The settings cannot be read, with their place.
+pub(super) fn boot_images(
+    backend: &HardwareBackend,
+) -> Result<impl Fn(&NodeDesign) -> Option<(String, bool)>, Error> {
+    let settings = Settings::read(backend).map_err(Error::Settings)?;
+    let is_own = settings.deploy.from == Source::UefiHttp;
+    Ok(move |node: &NodeDesign| Some((boot_image(&settings, node)?, is_own)))
+}
+
 impl Redfish {
     /// Opens the backend; nothing is asked of any machine.
     pub(super) fn open(
@@ -156,9 +176,8 @@ impl Redfish {
             ..HttpLimits::default()
         };
         let client = Client::new(&trust, limits).map_err(|error| broken(chain(&error)))?;
-        let images = Images::of(site, backend, |node| match &settings.image {
-            Some(image) if settings.deploy.from != Source::Pxe => vec![for_node(image, node)],
-            _ => Vec::new(),
+        let images = Images::of(site, backend, |node| {
+            boot_image(&settings, node).into_iter().collect()
         });
         Ok(Self {
             reports: Reports::of(site, backend, &settings.deploy),

@@ -116,6 +116,7 @@ impl HardwareReading {
         let Some(image) = node.firmware_terms(name).and_then(|terms| terms.image) else {
             return Err("its Hardware document names no `image`".to_owned());
         };
+        let image = image.url;
         let protocol = protocol_of(&image);
         if let Some(allowed) = action.allowed("TransferProtocol")
             && !allowed

@@ -82,7 +82,7 @@ impl Service {
         self.shipyard(&format!("/actions/{id}")).json()
     }
 
-    fn control(&self, id: &str, verb: &str) -> Answer {
+    pub(super) fn control(&self, id: &str, verb: &str) -> Answer {
         self.post(&format!("{BASE}/actions/{id}/control/{verb}"))
     }
 
@@ -105,7 +105,7 @@ impl Service {
 
     /// Waits until a step of an action is in a state.
     #[track_caller]
-    fn wait_for_step(&self, id: &str, step: &str, state: &str) {
+    pub(super) fn wait_for_step(&self, id: &str, step: &str, state: &str) {
         wait_until(&format!("{step} does not become {state}"), || {
             state_of(&self.described(id), step) == Some(state.to_owned())
         });

@@ -1,0 +1,25 @@
+//! The images that the documents of a commit name.
+
+use super::{AS_APPLIED, Checkout, Client, Failure, backend_failure, sound};
+use crate::backend::WantedImages;
+use crate::repository::CommitId;
+use crate::site::At;
+
+/// The images that the controllers of a site fetch by the documents of a commit.
+///
+/// # Errors
+///
+/// The documents have errors, or the settings of a backend cannot be read.
+pub fn wanted_images(
+    client: &dyn Client,
+    checkout: &Checkout<'_>,
+    commit: CommitId,
+) -> Result<WantedImages, Failure> {
+    let at = At::Commit(commit);
+    let location = checkout.location_at(at)?;
+    let mut loader = checkout.loader()?;
+    let site = loader.load(&location, at, AS_APPLIED)?;
+    let site = sound(client, &loader, AS_APPLIED.depth, site)?;
+    let guarded = checkout.guarded(&site)?;
+    WantedImages::of(&guarded).map_err(|error| backend_failure(&error, &loader))
+}
