@@ -43,13 +43,7 @@ impl Schedule<'_> {
             (StepKind::GatePrepared, Some(group)) => match cause {
                 Some(cause) => skipped(cause),
                 None => {
-                    let judged = self.tally.judge_prepared(group);
-                    let judged = match judged.1.passed {
-                        true => judged,
-                        false => self
-                            .tally
-                            .judge(group, judged.0 + self.in_other_groups(index)),
-                    };
+                    let judged = self.prepared_at(index, group);
                     self.judge(group, GateStage::Prepared, judged)
                 }
             },
@@ -148,6 +142,18 @@ impl Schedule<'_> {
             let view = &self.tally.nodes[node].view;
             view.is_out_of_service(!view.is_to_be_taken_out())
         })
+    }
+
+    /// Judges the prepared nodes of a group at one of its gates.
+    fn prepared_at(&self, gate: usize, group: usize) -> (usize, Verdict) {
+        let (successful, verdict) = self.tally.judge_prepared(group);
+        match verdict.passed {
+            true => (successful, verdict),
+            false => {
+                let successful = successful + self.in_other_groups(gate);
+                self.tally.judge(group, successful)
+            }
+        }
     }
 
     /// The nodes of a group that count as prepared at one of its gates though they are not: another group builds them

@@ -283,10 +283,10 @@ impl<'a> Model<'a> {
             .map(|need| &self.plan.steps[need.step.0 as usize].id)
             .all(|id| {
                 id.node.as_ref().is_none_or(|node| {
-                    // Its failure may be still to come, in this very wave.
+                    // What was not sent is what it was before, and its failure may be still to come, in this very wave.
                     let stays = self.redeployed.contains(node) && !self.touched.contains(node);
-                    self.status[node] == Standing::Deployed
-                        && (stays || !self.fails.contains(&(id.kind, node.clone())))
+                    let is_back = self.status[node] == Standing::Deployed;
+                    stays || (is_back && !self.fails.contains(&(id.kind, node.clone())))
                 })
             })
     }

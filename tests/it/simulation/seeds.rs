@@ -763,7 +763,9 @@ fn every_seed(part: u64) {
 #[test]
 fn seeds_that_broke_a_promise_once_keep_all() {
     if wanted() == (0, SEEDS) {
-        for seed in [46, 564, 1070, 1385, 2267, 3917, 10_021, 10_878, 15_446] {
+        for seed in [
+            46, 564, 1070, 1385, 2267, 3917, 10_021, 10_878, 15_446, 19_530,
+        ] {
             tell(seed, false);
         }
     }
