@@ -354,6 +354,7 @@ fn as_sandbox(
         site: &checked.bundle.site,
         commit: checked.commit,
         records: checked.records,
+        reservations: &checked.reservations,
         observations: observations.as_ref(),
         simulated: None,
     };

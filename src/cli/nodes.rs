@@ -23,8 +23,7 @@ use super::context::Context;
 use super::revision::{RevisionArguments, load_sound};
 use super::selection::SelectionArguments;
 use crate::reservation::Reservations;
-use crate::run::Connection;
-use crate::workflow::{Checkout, ReservationRef};
+use crate::workflow::{Checkout, known_reservations};
 
 #[derive(Debug, Args)]
 pub(super) struct NodesCommand {
@@ -107,24 +106,12 @@ pub(super) fn run(context: &mut Context, command: &NodesCommand) -> Result<u8, F
     Ok(0)
 }
 
-/// The machines that persons work on, as this clone knows it: like the records, the remote is not asked for them.
+/// The machines that persons work on, as this clone knows it.
 fn reservations(context: &Context, checkout: &Checkout<'_>) -> Reservations {
-    let known = || {
-        let connection = match checkout.repository.default_remote()? {
-            Some(_) => Connection::Offline,
-            None => Connection::Alone,
-        };
-        let state_ref = ReservationRef {
-            repository: checkout.repository,
-            connection: &connection,
-            site: &checkout.location.site,
-        };
-        state_ref.holding_at(context.now().as_second())
-    };
-    known().unwrap_or_else(|failure: Failure| {
-        context
-            .printer
-            .tell(&format!("warning: {}", failure.message));
+    let known = known_reservations(checkout, context.now().as_second());
+    known.unwrap_or_else(|failure| {
+        let warning = format!("warning: {}", failure.message);
+        context.printer.tell(&warning);
         Reservations::default()
     })
 }

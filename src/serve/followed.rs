@@ -11,7 +11,7 @@ use crate::plan::{RunState, UnfinishedRun};
 use crate::repository::Holder;
 use crate::run::{self, Connection, unfinished_run_known};
 use crate::threads::lock;
-use crate::workflow::{Checkout, Failure, follow};
+use crate::workflow::{Checkout, Failure, ReservationRef, follow};
 
 /// How long the records of this clone are taken for those of the remote.
 const FRESH: Duration = Duration::from_secs(3);
@@ -113,6 +113,9 @@ fn follow_holder(host: &dyn Host) -> Result<Option<Holder>, Failure> {
     }
     let site = checkout.site(connection)?;
     follow(host.client(), &checkout, &site.connection)?;
+    if let Err(failure) = ReservationRef::of(&site).holding_at(0) {
+        log::warn!("the reservations were not followed: {failure}");
+    }
     let holder = run::holder(&site)?;
     let unfinished = unfinished_run_known(&checkout.site_here()?, holder.clone())?;
     if unfinished.is_some_and(|run| run.state == RunState::Interrupted) {

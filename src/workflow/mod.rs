@@ -91,7 +91,7 @@ pub use ready::ReadyPlan;
 pub use recheck::{Rechecked, hold, recheck};
 pub use records::{follow, look_out, owed_words, published_words};
 pub use rendered::RenderedDesign;
-pub use reservations::{ReservationRef, ReservationSite};
+pub use reservations::{ReservationRef, ReservationSite, known_reservations};
 pub use resume::{ResumeRequest, left_by_head, resume};
 pub use rollout::{
     Called, Drift, FoundRollout, ReadState, RolloutCall, SiteRunner, StateRef, check_rollout_name,

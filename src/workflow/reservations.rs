@@ -93,6 +93,23 @@ impl<'a> ReservationRef<'a> {
         Ok(self.read()?.reservations.holding_at(now))
     }
 
+    /// Writes reservations of another clone into one without any.
+    ///
+    /// # Errors
+    ///
+    /// The repository cannot be written.
+    pub fn take_over(
+        &self,
+        client: &dyn Client,
+        reservations: &Reservations,
+    ) -> Result<(), Failure> {
+        self.change(client, |own| {
+            own.clone_from(reservations);
+            let is_any = !own.nodes.is_empty();
+            Ok(is_any.then(|| "reserve what is reserved elsewhere".to_owned()))
+        })
+    }
+
     /// Changes the reservations by compare-and-swap; `change` gives the message of the commit, or none where nothing changes.
     fn change(
         &self,
@@ -120,6 +137,24 @@ impl<'a> ReservationRef<'a> {
         );
         Err(Failure::error(message).hint("try again"))
     }
+}
+
+/// The reservations of a site that hold at a time, as this clone knows them: like its records, without a question to the remote.
+///
+/// # Errors
+///
+/// They cannot be read.
+pub fn known_reservations(checkout: &Checkout<'_>, now: i64) -> Result<Reservations, Failure> {
+    let connection = match checkout.repository.default_remote()? {
+        Some(_) => Connection::Offline,
+        None => Connection::Alone,
+    };
+    let state_ref = ReservationRef {
+        repository: checkout.repository,
+        connection: &connection,
+        site: &checkout.location.site,
+    };
+    state_ref.holding_at(now)
 }
 
 /// The names of nodes, as a sentence has them.

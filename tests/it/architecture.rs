@@ -259,6 +259,7 @@ const MODULES: &[(&str, &[&str])] = &[
             "record",
             "report",
             "repository",
+            "reservation",
             "run",
             "site",
             "step",

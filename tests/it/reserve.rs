@@ -6,6 +6,8 @@ use super::accepted::example;
 use super::cli_interrupted::{shared, write_hook};
 use super::fixture::{Ended, Fixture, wait_until};
 use super::git::{Checkout, Origin};
+#[cfg(unix)]
+use super::serve::Service;
 
 const REF: &str = "refs/trueup/edge/reservations";
 
@@ -388,4 +390,46 @@ fn a_bundle_without_names_does_not_have_that_of_the_person() {
     let bundle = site.read("site.bundle");
     assert!(bundle.contains("is reserved by person-"), "{bundle}");
     assert!(!bundle.contains("grace"), "{bundle}");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_service_of_another_clone_tells_a_reservation_until_it_ends() {
+    let two = Two::simulated();
+    let service = Service::start(&two.other, &[]);
+    let reserved = || {
+        let status = service.get("/api/v1/status").json();
+        let nodes = status["nodes"].as_array().unwrap().iter();
+        let own = nodes.filter(|node| !node["reserved"].is_null());
+        let told = own.map(|node| format!("{}: {}", node["node"], node["reserved"]));
+        told.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(reserved(), "");
+    two.reserve("edge-1").with(0);
+    wait_until("the reservation is not told", || !reserved().is_empty());
+    let told = reserved();
+    assert!(
+        told.contains("edge-1") && told.contains("fan swap"),
+        "{told}"
+    );
+    assert!(service.get("/nodes").body.contains("fan swap"));
+    two.one.run(&["release", "edge-1"]).with(0);
+    wait_until("the release is not told", || reserved().is_empty());
+}
+
+#[test]
+fn a_sandbox_has_the_reservations_of_its_site() {
+    let two = Two::simulated();
+    two.reserve("edge-1").with(0);
+    let folder = two.one.checkout.outside().join("sandbox");
+    let folder = folder.to_str().unwrap();
+    two.one.run(&["try", "new", folder]).with(0);
+    let nodes = two.one.run(&["-C", folder, "nodes"]).with(0);
+    assert!(nodes.stdout.contains("fan swap"), "{nodes:?}");
+    let plan = two.one.run(&["-C", folder, "plan"]).with(0);
+    assert!(plan.stdout.contains("reserved by"), "{plan:?}");
+    two.one.run(&["-C", folder, "release", "edge-1"]).with(0);
+    // What is done in it is none of the site's.
+    let kept = two.one.run(&["nodes"]).with(0);
+    assert!(kept.stdout.contains("fan swap"), "{kept:?}");
 }

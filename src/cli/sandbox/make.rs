@@ -22,7 +22,10 @@ use crate::observed::Observations;
 use crate::record::{NodeRecord, Phase, Place, Store};
 use crate::report::{Visible, counted};
 use crate::repository::{CommitId, Repository};
+use crate::reservation::Reservations;
+use crate::run::Connection;
 use crate::site::{At, Depth, Detail, Sandbox, SandboxSettings};
+use crate::workflow::ReservationRef;
 
 /// Machines that are named because they were not observed.
 const NAMED: usize = 3;
@@ -46,6 +49,8 @@ pub(in crate::cli) struct Origin<'a> {
     pub(in crate::cli) commit: CommitId,
     /// The commit of its records; `None`: there are none.
     pub(in crate::cli) records: Option<CommitId>,
+    /// Its machines that persons work on.
+    pub(in crate::cli) reservations: &'a Reservations,
     /// The observed state; `None`: machines are as recorded.
     pub(in crate::cli) observations: Option<&'a Observations>,
     /// The file of a site that is simulated already.
@@ -79,6 +84,7 @@ pub(super) fn new(
         site: &site,
         commit,
         records,
+        reservations: &planned.reservations,
         observations: planned.observations.as_ref(),
         simulated,
     };
@@ -186,6 +192,12 @@ fn filled(context: &Context, origin: &Origin<'_>, clone: &Path) -> Result<String
     }
     copy_refs(origin.repository, &cloned)?;
     copy_settings(origin.repository, &cloned)?;
+    let state_ref = ReservationRef {
+        repository: &cloned,
+        connection: &Connection::Alone,
+        site: origin.site,
+    };
+    state_ref.take_over(&inside, origin.reservations)?;
     let (nodes, guards) = documents(&inside, &cloned)?;
     let sandbox = Sandbox::create(&cloned)?;
     sandbox.write(origin.site, &settings_of(&guards))?;

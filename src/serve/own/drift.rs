@@ -51,7 +51,7 @@ fn observed(shared: &Shared) -> Result<DriftView, Failure> {
     let repository = host.repository()?;
     let checkout = host.checkout(&repository)?;
     let connection = host.connection(&repository)?;
-    let planned = plan(host, &checkout, &connection, Observed::Now)?;
+    let planned = plan(host, &checkout, &connection, (Observed::Now, None))?;
     Ok(DriftView {
         site: checkout.location.site.to_string(),
         revision: checkout.head()?.to_string(),

@@ -16,18 +16,21 @@ use crate::plan::{Change, ChangeKind, Plan, Request};
 use crate::record::{NodeRecord, Phase, Store};
 use crate::report::json::line;
 use crate::report::run::{NodeRow, differences, node_rows};
+use crate::reservation::Reservations;
 use crate::run::Connection;
 use crate::serve::host::Host;
 use crate::serve::rights::Parts;
 use crate::site::At;
 use crate::threads::lock;
-use crate::workflow::{Checkout, Failure, Observed, PlanRequest, Planned, Planner};
+use crate::workflow::{
+    Checkout, Failure, Observed, PlanRequest, Planned, Planner, known_reservations,
+};
 
 /// How long the site is taken for what it was without a look: a burst of requests costs one.
 const FRESH: Duration = Duration::from_millis(250);
 
-/// The commit and the records that a view was made of.
-type Version = (String, String);
+/// The commit, the records and the reservations that a view was made of.
+type Version = (String, String, Reservations);
 
 /// The site by its committed design and its records.
 #[derive(Debug)]
@@ -106,11 +109,12 @@ impl SiteCache {
         let checkout = host.checkout(&repository)?;
         let store = Store::open(&repository, &checkout.location.site)?;
         let tip = store.read()?.tip;
+        let seconds = i64::try_from(host.seconds()).unwrap_or(i64::MAX);
         let version = (
             checkout.head()?.to_string(),
             tip.map(|tip| tip.to_string()).unwrap_or_default(),
+            known_reservations(&checkout, seconds)?,
         );
-        let seconds = i64::try_from(host.seconds()).unwrap_or(i64::MAX);
         let checked = Instant::now();
         if let Some(known) = &mut *known
             && known.version == version
@@ -119,7 +123,7 @@ impl SiteCache {
             known.checked = checked;
             return Ok(known.view.clone());
         }
-        let view = Arc::new(view(host, &checkout, &version.0, &self.words)?);
+        let view = Arc::new(view(host, &checkout, &version, &self.words)?);
         *known = Some(Known {
             version,
             checked: Instant::now(),
@@ -129,15 +133,16 @@ impl SiteCache {
     }
 }
 
-/// The plan of what is committed, by what is observed.
+/// The plan of what is committed, by what is observed; without reservations, by those of the remote.
 pub(super) fn plan(
     host: &dyn Host,
     checkout: &Checkout<'_>,
     connection: &Connection<'_>,
-    observed: Observed,
+    (observed, reservations): (Observed, Option<Reservations>),
 ) -> Result<Planned, Failure> {
     let plan_request = PlanRequest {
         observed,
+        reservations,
         without_forecast: true,
         by_checkpoints: false,
         only_looks: true,
@@ -157,10 +162,16 @@ pub(super) fn plan(
 fn view(
     host: &dyn Host,
     checkout: &Checkout<'_>,
-    revision: &str,
+    (revision, _, reservations): &Version,
     words: &BTreeSet<Arc<str>>,
 ) -> Result<SiteView, Failure> {
-    let planned = plan(host, checkout, &Connection::Alone, Observed::Nothing)?;
+    let known = Some(reservations.clone());
+    let planned = plan(
+        host,
+        checkout,
+        &Connection::Alone,
+        (Observed::Nothing, known),
+    )?;
     let (design, records) = (&planned.guarded, &planned.records);
     let changes: BTreeMap<&NodeName, &Change> = planned
         .plan
@@ -189,6 +200,7 @@ fn view(
         if let Some(reason) = retired.get(name) {
             status.retired = Some((*reason).to_owned());
         }
+        status.reserved = reservations.of(name.as_str()).map(ToString::to_string);
         if let Some(change) = changes.get(name) {
             status.differs = differences(change)
                 .iter()
@@ -201,7 +213,7 @@ fn view(
     let drift = drifts(&planned.plan);
     let status = StatusView {
         site: checkout.location.site.to_string(),
-        revision: revision.to_owned(),
+        revision: revision.clone(),
         differing: drift.len(),
         nodes: statuses.collect(),
     };
@@ -231,6 +243,7 @@ fn node_status(name: &NodeName, is_designed: bool, record: Option<&NodeRecord>) 
         run: of(|record| Some(record.run.as_str())),
         retired: of(|record| record.retired.as_deref()),
         maintenance: of(|record| record.maintenance.as_deref()),
+        reserved: None,
         last_error: of(|record| record.last_error.as_deref()),
         differs: Vec::new(),
     }

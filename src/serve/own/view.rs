@@ -77,6 +77,9 @@ pub(in crate::serve) struct NodeStatus {
     /// The reason, where it is in maintenance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::serve) maintenance: Option<String>,
+    /// By whom it is reserved, until when and why, where a person works on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::serve) reserved: Option<String>,
     /// The last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::serve) last_error: Option<String>,

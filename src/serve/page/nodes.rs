@@ -186,6 +186,7 @@ fn note(node: &NodeStatus) -> String {
         (!node.is_designed).then(|| "not in the design".to_owned()),
         reason("retired", node.retired.as_ref()),
         reason("in maintenance", node.maintenance.as_ref()),
+        node.reserved.clone(),
         (!node.differs.is_empty()).then(|| node.differs.join("; ")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
@@ -204,6 +205,7 @@ mod tests {
             run: None,
             retired: None,
             maintenance: None,
+            reserved: None,
             last_error: None,
             differs: differs.iter().map(|text| (*text).to_owned()).collect(),
         }
