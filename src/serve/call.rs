@@ -77,6 +77,9 @@ impl<E: From<Refusal> + From<BadParameter> + From<Failure>> Call<E> {
 
     /// Refuses what the caller may not do to some machines.
     pub(super) async fn permits(&self, nodes: impl IntoIterator<Item = Arc<str>>) -> Result<(), E> {
+        if self.permit.is_whole() {
+            return Ok(());
+        }
         let nodes: Vec<Arc<str>> = nodes.into_iter().collect();
         let permit = self.permit.clone();
         let asking = self.shared.clone();

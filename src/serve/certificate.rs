@@ -26,12 +26,11 @@ pub(super) fn names(certificate: &CertificateDer<'_>) -> Names {
 }
 
 /// TLS with a certificate of the server's own; callers with a certificate are verified where there is a CA for them.
-/// `has_others`: callers may come without one, since there are other ways to authenticate.
 ///
 /// # Errors
 ///
 /// The files hold no certificates or no key, or these do not fit together.
-pub(super) fn acceptor(files: &Files, has_others: bool) -> Result<Option<TlsAcceptor>, Error> {
+pub(super) fn acceptor(files: &Files) -> Result<Option<TlsAcceptor>, Error> {
     let Some((certificate, key)) = &files.identity else {
         return Ok(None);
     };
@@ -53,11 +52,9 @@ pub(super) fn acceptor(files: &Files, has_others: bool) -> Result<Option<TlsAcce
                 added.map_err(|error| refused("tls.client_ca", &error))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-            let verifier = match has_others {
-                true => verifier.allow_unauthenticated(),
-                false => verifier,
-            };
+            // A caller without one may ask for health, and is refused by each resource that needs a role.
             let verifier = verifier
+                .allow_unauthenticated()
                 .build()
                 .map_err(|error| refused("tls.client_ca", &error))?;
             builder.with_client_cert_verifier(verifier)

@@ -4,13 +4,13 @@
 //! where its path is that of the document's address; where the document knows its SHA-256 or its size, another file is
 //! not given out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{File, Metadata};
 use std::io::Read as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
@@ -32,6 +32,7 @@ use super::host::Host;
 use super::listen::{Limits, Listener, Peer, answer};
 use super::settings::Files;
 use crate::backend::{WantedImage, WantedImages};
+use crate::report::{Visible, counted};
 use crate::repository::CommitId;
 use crate::run::Stop;
 use crate::threads::lock;
@@ -71,7 +72,8 @@ struct Named {
 }
 
 struct NamedImages {
-    by_path: HashMap<PathBuf, (Arc<str>, WantedImage)>,
+    /// Several addresses may have one path; a file has to be the one that each of them means.
+    by_path: BTreeMap<PathBuf, Vec<(Arc<str>, WantedImage)>>,
     /// Addresses that no file here can have.
     elsewhere: Vec<(Arc<str>, WantedImage)>,
     clients: Vec<IpNet>,
@@ -87,9 +89,34 @@ impl NamedImages {
 
 /// A file as it was when its digest was taken.
 struct Checked {
-    length: u64,
-    changed: Option<SystemTime>,
+    state: FileState,
     digest: Arc<str>,
+}
+
+/// By what a file is known to be the same as before: any write and any exchange of it changes that.
+#[derive(PartialEq, Eq)]
+struct FileState {
+    length: u64,
+    #[cfg(unix)]
+    changed: (u64, i64, i64),
+    #[cfg(not(unix))]
+    changed: Option<std::time::SystemTime>,
+}
+
+impl FileState {
+    fn of(found: &Metadata) -> Self {
+        #[cfg(unix)]
+        let changed = {
+            use std::os::unix::fs::MetadataExt as _;
+            (found.ino(), found.ctime(), found.ctime_nsec())
+        };
+        #[cfg(not(unix))]
+        let changed = found.modified().ok();
+        Self {
+            length: found.len(),
+            changed,
+        }
+    }
 }
 
 /// Why a file is not given out.
@@ -146,7 +173,7 @@ impl ImageFolder {
         let read = self.read(named.as_ref());
         let read = match (read, named.as_ref()) {
             (Err(failure), Some(known)) => {
-                log::warn!("the images of the documents cannot be read anew: {failure}");
+                log::warn!("the documents cannot be read anew: {failure}");
                 Ok((known.commit, known.images.clone()))
             }
             (read, _) => read,
@@ -167,13 +194,21 @@ impl ImageFolder {
         if let Some(known) = known.filter(|known| known.commit == commit) {
             return Ok((commit, known.images.clone()));
         }
-        let wanted = wanted_images(self.host.client(), &checkout, commit)?;
-        Ok((commit, Arc::new(self.by_path(wanted))))
+        match (wanted_images(self.host.client(), &checkout, commit), known) {
+            (Ok(wanted), _) => Ok((commit, Arc::new(self.by_path(wanted)))),
+            (Err(failure), None) => Err(failure),
+            // Told once, and not read again until another commit is there.
+            (Err(failure), Some(known)) => {
+                let text = "warning: the images are those of the commit before";
+                self.host.client().tell(&format!("{text}: {failure}"));
+                Ok((commit, known.images.clone()))
+            }
+        }
     }
 
     fn by_path(&self, wanted: WantedImages) -> NamedImages {
         let mut named = NamedImages {
-            by_path: HashMap::new(),
+            by_path: BTreeMap::new(),
             elsewhere: Vec::new(),
             clients: wanted.clients,
         };
@@ -181,9 +216,7 @@ impl ImageFolder {
             let path = url.parse::<http::Uri>().ok();
             let path = path.and_then(|url| relative(url.path().strip_prefix(self.prefix)?));
             match path {
-                Some(path) => {
-                    named.by_path.insert(path, (url, image));
-                }
+                Some(path) => named.by_path.entry(path).or_default().push((url, image)),
                 None => named.elsewhere.push((url, image)),
             }
         }
@@ -200,22 +233,28 @@ impl ImageFolder {
         let mut wrong = Vec::new();
         let mut proven = 0;
         let missing = |(url, image): &(Arc<str>, WantedImage)| {
-            let nodes = crate::report::counted(image.nodes, "node", "nodes");
+            let nodes = counted(image.nodes, "node", "nodes");
+            let url = Visible(url);
             format!("{url} is not here, for {nodes}, such as {}", image.node)
         };
         wrong.extend(named.elsewhere.iter().map(missing));
-        for (path, entry) in &named.by_path {
+        let mut all = named.elsewhere.len();
+        for (path, entries) in &named.by_path {
+            all += entries.len();
             match self.file(path, &named) {
-                Ok(_) => proven += usize::from(entry.1.sha256.is_some()),
-                Err(Withheld::NotFound) => wrong.push(missing(entry)),
-                Err(Withheld::Other(why) | Withheld::Failed(why)) => wrong.push(why),
+                Ok(()) => {
+                    let is_proven = |entry: &&(Arc<str>, WantedImage)| entry.1.sha256.is_some();
+                    proven += entries.iter().filter(is_proven).count();
+                }
+                Err(Withheld::NotFound) => wrong.extend(entries.iter().map(missing)),
+                Err(Withheld::Other(why) | Withheld::Failed(why)) => {
+                    wrong.extend(entries.iter().map(|_| why.clone()));
+                }
             }
         }
-        wrong.sort_unstable();
-        let all = named.by_path.len() + named.elsewhere.len();
         let mut lines = vec![format!(
             "{} of the documents, {} in {}, {proven} proven by their digests",
-            crate::report::counted(all, "image", "images"),
+            counted(all, "image", "images"),
             all - wrong.len(),
             self.root.display(),
         )];
@@ -251,11 +290,20 @@ impl ImageFolder {
         if !real.starts_with(&self.root) || !found.is_file() {
             return Err(Withheld::NotFound);
         }
-        let Some((url, image)) = named.by_path.get(path) else {
-            return Ok(());
-        };
+        let entries = named.by_path.get(path).map_or(&[][..], Vec::as_slice);
+        let mut checks = entries.iter();
+        checks.try_for_each(|(url, image)| self.compare((path, &real, &found), url, image))
+    }
+
+    /// Compares a file with what a document says of it.
+    fn compare(
+        &self,
+        (path, real, found): (&Path, &Path, &Metadata),
+        url: &str,
+        image: &WantedImage,
+    ) -> Result<(), Withheld> {
         let other = |why: String| {
-            let path = path.display();
+            let (path, url) = (path.display(), Visible(url));
             Err(Withheld::Other(format!(
                 "{path} is another file than {url} of the documents: {why}"
             )))
@@ -266,7 +314,7 @@ impl ImageFolder {
         let Some(wanted) = &image.sha256 else {
             return Ok(());
         };
-        let digest = self.digest(&real, &found);
+        let digest = self.digest(real, found);
         let digest = digest.map_err(|error| {
             Withheld::Failed(format!("{} cannot be read: {error}", path.display()))
         })?;
@@ -283,10 +331,8 @@ impl ImageFolder {
             .or_default()
             .clone();
         let mut known = lock(&known);
-        let (length, changed) = (found.len(), found.modified().ok());
-        if let Some(known) = &*known
-            && (known.length, known.changed) == (length, changed)
-        {
+        let state = FileState::of(found);
+        if let Some(known) = known.as_ref().filter(|known| known.state == state) {
             return Ok(known.digest.clone());
         }
         let (mut source, mut hasher) = (File::open(file)?, Sha256::new());
@@ -299,8 +345,7 @@ impl ImageFolder {
         }
         let digest: Arc<str> = Arc::from(HEXLOWER.encode(&hasher.finalize()));
         *known = Some(Checked {
-            length,
-            changed,
+            state,
             digest: digest.clone(),
         });
         Ok(digest)
@@ -357,7 +402,7 @@ impl ImageFolder {
         }
         if told.insert((client, path.to_owned(), does)) {
             let path = path.to_string_lossy();
-            let path = crate::report::Visible(&path);
+            let path = Visible(&path);
             self.host.client().tell(&format!("{client} {does} {path}"));
         }
     }
@@ -420,7 +465,7 @@ impl ImageServer {
             identity,
             ..Files::default()
         };
-        let tls = acceptor(&files, true)?;
+        let tls = acceptor(&files)?;
         let mut listeners = Vec::with_capacity(addresses.len());
         for address in addresses {
             listeners.push(Listener::bind(address, tls.clone(), true).await?);
@@ -463,7 +508,7 @@ mod tests {
             texts.iter().map(|text| text.parse().unwrap()).collect()
         };
         let named = NamedImages {
-            by_path: HashMap::new(),
+            by_path: BTreeMap::new(),
             elsewhere: Vec::new(),
             clients: ranges(&["10.60.0.0/22", "fd00:60::/64"]),
         };

@@ -54,7 +54,7 @@ impl Server {
         let deckhand = deckhand
             .map(|listed| Deckhand::new(listed, files))
             .transpose()?;
-        let tls = acceptor(files, settings.has_tokens() || settings.images.is_some())?;
+        let tls = acceptor(files)?;
         let images = settings.images.as_ref();
         let images = images
             .map(|images| {

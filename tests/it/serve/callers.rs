@@ -494,8 +494,11 @@ fn a_certificate_proves_its_holder() {
         ask(Some(&own.dns("stranger.example")), "GET", "/api/v1/actions"),
         Some(401)
     );
-    // No certificate, or one of another authority: the connection comes to nothing.
-    assert_eq!(ask(None, "GET", "/healthz"), None);
+    // Without a certificate a probe is answered, and nothing else is.
+    assert_eq!(ask(None, "GET", "/healthz"), Some(200));
+    assert_eq!(ask(None, "GET", "/api/v1/actions"), Some(401));
+    assert_eq!(ask(None, "POST", &drain), Some(401));
+    // With one of another authority the connection comes to nothing.
     assert_eq!(
         ask(Some(&other.dns("ship.example")), "GET", "/healthz"),
         None
