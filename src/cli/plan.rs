@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use crate::diagnostic::in_shell;
 use crate::observed::{self, Observations};
 use crate::plan::{ChangeKind, Plan, PlanEffect, effect, saved};
 use crate::report;
@@ -303,7 +304,8 @@ fn back(
         let hint = match is_as_then {
             true => format!("{}; `--write` would commit nothing.", as_then(&files)),
             false => format!(
-                "`trueup plan --to {word} --write{guards}` commits it on top of HEAD, to be reviewed and applied like any other change."
+                "`trueup plan --to {} --write{guards}` commits it on top of HEAD, to be reviewed and applied like any other change.",
+                in_shell([word])
             ),
         };
         Client::tell(context, &hint);

@@ -8,6 +8,9 @@ pub enum Error {
     /// Its settings cannot be used.
     #[error("the settings of the service: {0}")]
     Settings(String),
+    /// Images cannot be served.
+    #[error("{0}")]
+    Images(String),
     /// An address is none that it listens on.
     #[error("`{address}` is no address: {why}")]
     Address {
@@ -45,7 +48,7 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Settings(_) | Self::Listen { .. } => None,
+            Self::Settings(_) | Self::Images(_) | Self::Listen { .. } => None,
             Self::Address { .. } => {
                 Some("it is `unix:PATH` or an IP address with its port, such as `127.0.0.1:9443`")
             }

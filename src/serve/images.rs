@@ -12,17 +12,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Router};
 use data_encoding::HEXLOWER;
-use http::StatusCode;
+use futures_util::StreamExt as _;
+use http::header::{IF_RANGE, RANGE};
+use http::{Method, StatusCode};
 use ipnet::IpNet;
 use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::services::ServeDir;
+use tower_http::services::fs::ServeFileSystemResponseBody;
 
 use super::Error;
 use super::address::Address;
@@ -119,9 +123,26 @@ impl FileState {
     }
 }
 
+/// A file that may be given out, as it was when that was decided.
+struct Released {
+    file: PathBuf,
+    state: FileState,
+}
+
+impl Released {
+    /// Whether it is the same file still.
+    fn is_same(&self) -> bool {
+        let now = self.file.metadata();
+        now.is_ok_and(|now| FileState::of(&now) == self.state)
+    }
+}
+
 /// Why a file is not given out.
 enum Withheld {
+    /// No document names it, or there is none.
     NotFound,
+    /// It is a link out of the folder.
+    Outside,
     /// It is another one than the documents name.
     Other(String),
     Failed(String),
@@ -140,7 +161,10 @@ impl ImageFolder {
         allowed: Vec<IpNet>,
     ) -> Result<Self, Error> {
         let refused = |why: &dyn std::fmt::Display| {
-            Error::Settings(format!("the images `{}`: {why}", folder.display()))
+            Error::Images(format!(
+                "the folder of images `{}`: {why}",
+                folder.display()
+            ))
         };
         let root = folder.canonicalize().map_err(|error| refused(&error))?;
         if !root.is_dir() {
@@ -242,11 +266,15 @@ impl ImageFolder {
         for (path, entries) in &named.by_path {
             all += entries.len();
             match self.file(path, &named) {
-                Ok(()) => {
+                Ok(_) => {
                     let is_proven = |entry: &&(Arc<str>, WantedImage)| entry.1.sha256.is_some();
                     proven += entries.iter().filter(is_proven).count();
                 }
                 Err(Withheld::NotFound) => wrong.extend(entries.iter().map(missing)),
+                Err(Withheld::Outside) => {
+                    let why = format!("{} leads out of the folder", path.display());
+                    wrong.extend(entries.iter().map(|_| why.clone()));
+                }
                 Err(Withheld::Other(why) | Withheld::Failed(why)) => {
                     wrong.extend(entries.iter().map(|_| why.clone()));
                 }
@@ -275,24 +303,31 @@ impl ImageFolder {
             .map(ToString::to_string)
             .collect();
         lines.push(match &clients[..] {
-            [] => "warning: the documents name no addresses of controllers, so that only this machine is answered; `allow` names others".to_owned(),
+            [] => "warning: the documents name no addresses of controllers, so that only this machine is answered (`--allow`, or `images.allow` of a service, names others)".to_owned(),
             clients => format!("answers {} and this machine", clients.join(", ")),
         });
         Ok(lines)
     }
 
-    /// The file at a path, where it may be given out.
-    fn file(&self, path: &Path, named: &NamedImages) -> Result<(), Withheld> {
+    /// The file at a path, where it may be given out: a document names it, and means this one.
+    fn file(&self, path: &Path, named: &NamedImages) -> Result<Released, Withheld> {
+        let entries = named.by_path.get(path).ok_or(Withheld::NotFound)?;
         let real = self.root.join(path).canonicalize();
         let real = real.map_err(|_| Withheld::NotFound)?;
         let found = real.metadata().map_err(|_| Withheld::NotFound)?;
-        // A link that leads out of the folder is none of its files.
-        if !real.starts_with(&self.root) || !found.is_file() {
+        if !real.starts_with(&self.root) {
+            return Err(Withheld::Outside);
+        }
+        if !found.is_file() {
             return Err(Withheld::NotFound);
         }
-        let entries = named.by_path.get(path).map_or(&[][..], Vec::as_slice);
-        let mut checks = entries.iter();
-        checks.try_for_each(|(url, image)| self.compare((path, &real, &found), url, image))
+        for (url, image) in entries {
+            self.compare((path, &real, &found), url, image)?;
+        }
+        Ok(Released {
+            file: real,
+            state: FileState::of(&found),
+        })
     }
 
     /// Compares a file with what a document says of it.
@@ -352,7 +387,7 @@ impl ImageFolder {
     }
 
     /// Whether a request may have a file.
-    fn judge(&self, client: IpAddr, path: &Path) -> Result<(), (StatusCode, String)> {
+    fn judge(&self, client: IpAddr, path: &Path) -> Result<Released, (StatusCode, String)> {
         let named = self.named().map_err(|failure| {
             log::warn!("no image is given out: {failure}");
             let text = "the documents of the site cannot be read".to_owned();
@@ -368,12 +403,16 @@ impl ImageFolder {
             return Err((StatusCode::FORBIDDEN, text));
         }
         match self.file(path, &named) {
-            Ok(()) => {
+            Ok(released) => {
                 self.tell(client, path, "fetches");
-                Ok(())
+                Ok(released)
             }
-            Err(Withheld::NotFound) => {
-                self.tell(client, path, "asks for what is not here:");
+            Err(Withheld::NotFound | Withheld::Outside) => {
+                self.tell(
+                    client,
+                    path,
+                    "asks for what no document names, or is not here:",
+                );
                 Err((StatusCode::NOT_FOUND, "there is no such image".to_owned()))
             }
             Err(Withheld::Other(why)) => {
@@ -401,7 +440,10 @@ impl ImageFolder {
             told.clear();
         }
         if told.insert((client, path.to_owned(), does)) {
-            let path = path.to_string_lossy();
+            let path = match path.to_string_lossy() {
+                path if path.is_empty() => "no file".into(),
+                path => path,
+            };
             let path = Visible(&path);
             self.host.client().tell(&format!("{client} {does} {path}"));
         }
@@ -419,7 +461,7 @@ fn relative(path: &str) -> Option<PathBuf> {
 async fn image(
     State(folder): State<Arc<ImageFolder>>,
     Extension(peer): Extension<Peer>,
-    request: Request,
+    mut request: Request,
 ) -> Response {
     let client = match peer {
         Peer::Tcp { address, .. } => address.ip().to_canonical(),
@@ -429,19 +471,52 @@ async fn image(
     let path = relative(request.uri().path()).unwrap_or_default();
     let asked = folder.clone();
     let judged = tokio::task::spawn_blocking(move || asked.judge(client, &path)).await;
-    match judged {
-        Ok(Ok(())) => {}
+    let released = match judged {
+        Ok(Ok(released)) => released,
         Ok(Err((status, why))) => return (status, why + "\n").into_response(),
         Err(_) => return StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    };
+    if !is_range_of(&request, released.state.length) {
+        request.headers_mut().remove(RANGE);
     }
     let mut files = ServeDir::new(&folder.root).append_index_html_on_directories(false);
     match files.try_call(request).await {
-        Ok(answer) => answer.into_response(),
+        Ok(answer) => answer.map(|body| unchanged(body, released)).into_response(),
         Err(error) => {
             log::warn!("an image cannot be read: {error}");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
+}
+
+/// Whether a request is one for a range of a file. Any other `Range` is left out of account (RFC 9110, 13.1.5 and 14.2): of
+/// several, of another unit, longer than the file, or only if the file is one that is not known here.
+fn is_range_of(request: &Request, length: u64) -> bool {
+    let headers = request.headers();
+    let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
+    let range = range.and_then(|range| range.split_once('='));
+    let Some((unit, range)) = range.filter(|_| !headers.contains_key(IF_RANGE)) else {
+        return false;
+    };
+    let is_within = match range.strip_prefix('-') {
+        Some(last) => last.parse::<u64>().is_ok_and(|last| last <= length),
+        None => true,
+    };
+    unit == "bytes" && is_within && !range.contains(',') && *request.method() == Method::GET
+}
+
+/// The bytes of a file, for as long as it is the one that was released: where it is changed meanwhile, the answer breaks off.
+fn unchanged(body: ServeFileSystemResponseBody, released: Released) -> Body {
+    let chunks = Body::new(body).into_data_stream();
+    Body::from_stream(chunks.map(move |chunk| {
+        // Behind the reading of the chunk, and before it is sent.
+        if released.is_same() {
+            return chunk;
+        }
+        let file = released.file.display();
+        log::warn!("{file} was changed while it was sent: the answer is broken off");
+        Err(axum::Error::new("the file was changed while it was sent"))
+    }))
 }
 
 /// A server of images alone.

@@ -144,14 +144,14 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
         commit,
         clearance,
     } = ready;
+    if planned.plan.is_empty() {
+        entry.ends_without_run(None, &clock.events().now());
+        return Ok(of_nothing(order.action, &planned.plan));
+    }
     if let Err(refusal) = permits(shared, &order.permit, &planned.plan) {
         let failure = Failure::new(FailureKind::Guard, refusal.status().message.as_str());
         entry.ends_without_run(Some(&failure), &clock.events().now());
         return Ok(refusal.into_status());
-    }
-    if planned.plan.is_empty() {
-        entry.ends_without_run(None, &clock.events().now());
-        return Ok(of_nothing(order.action, &planned.plan));
     }
     time_left(clock.timekeeper(), planned.guarded.guards(), &planned.plan)?;
     let equipped = planned.equipped()?;
@@ -197,8 +197,13 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
 
 /// Refuses a plan that changes machines for which a caller has no permission.
 pub(super) fn permits(shared: &Shared, permit: &Permit, plan: &Plan) -> Result<(), Refusal> {
+    // It moves the success tag of the site, or puts guards in force for all of it.
+    let is_of_site = plan.request.action == Action::Update && !plan.is_partial();
+    if is_of_site || plan.guards.changes {
+        permit.covers_all()?;
+    }
     let changed = plan.changes.iter();
-    let changed = changed.filter(|change| change.kind != ChangeKind::None);
+    let changed = changed.filter(|change| change.kind != ChangeKind::None && !change.is_left_out());
     let changed = changed.map(|change| change.node.as_str());
     let of_steps = plan.steps.iter();
     let of_steps = of_steps.filter_map(|step| Some(step.id.node.as_ref()?.as_str()));

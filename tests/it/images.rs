@@ -43,8 +43,9 @@ fn a_folder_is_served_in_ranges_and_nothing_outside_of_it() {
     let (fixture, folder) = site();
     let secret = fixture.checkout.outside().join("secret");
     std::fs::write(&secret, "s3cret").unwrap();
-    std::os::unix::fs::symlink(&secret, folder.join("iso/out.iso")).unwrap();
-    std::os::unix::fs::symlink("control001.iso", folder.join("iso/in.iso")).unwrap();
+    std::os::unix::fs::symlink(&secret, folder.join("iso/compute001.iso")).unwrap();
+    std::os::unix::fs::symlink("control001.iso", folder.join("iso/compute002.iso")).unwrap();
+    std::fs::write(folder.join("iso/unnamed.iso"), "s3cret").unwrap();
     let service = start(&fixture, &folder);
     let path = "/iso/control001.iso";
     let whole = service.get(path);
@@ -59,7 +60,17 @@ fn a_folder_is_served_in_ranges_and_nothing_outside_of_it() {
     let head = service.request("HEAD", path, &[], "");
     assert_eq!(head.code, 200);
     assert_eq!(head.header("content-length"), Some("10"));
-    assert_eq!(service.get("/iso/in.iso").body, "0123456789");
+    assert_eq!(service.get("/iso/compute002.iso").body, "0123456789");
+    // What is no range of it is left out of account.
+    for range in ["bytes=-11", "lines=0-1", "BYTES=0-1", "bytes=0-1,4-5"] {
+        let answer = ranged(&service, path, range);
+        assert_eq!((answer.code, answer.body.len()), (200, 10), "{range}");
+    }
+    let headers = [("Range", "bytes=0-1"), ("If-Range", "\"other\"")];
+    let answer = service.request("GET", path, &headers, "");
+    assert_eq!((answer.code, answer.body.len()), (200, 10));
+    let last = ranged(&service, path, "bytes=-3");
+    assert_eq!((last.code, &*last.body), (206, "789"));
     for path in [
         "/iso/none.iso",
         "/iso",
@@ -69,7 +80,9 @@ fn a_folder_is_served_in_ranges_and_nothing_outside_of_it() {
         "/iso/../../secret",
         "/%2e%2e/secret",
         "/iso/..%2f..%2fsecret",
-        "/iso/out.iso",
+        "/iso/compute001.iso",
+        "/iso/unnamed.iso",
+        "/.git/config",
     ] {
         let answer = service.get(path);
         assert_eq!(answer.code, 404, "{path}: {answer:?}");
@@ -81,11 +94,13 @@ fn a_folder_is_served_in_ranges_and_nothing_outside_of_it() {
     let log = service.log();
     let told = "127.0.0.1 fetches iso/control001.iso";
     assert_eq!(log.matches(told).count(), 1, "{log}");
-    assert!(log.contains("9 images of the documents, 1 in "), "{log}");
+    assert!(log.contains("9 images of the documents, 2 in "), "{log}");
     assert!(
-        log.contains("/iso/compute001.iso is not here, for 1 node, such as compute001"),
+        log.contains("/iso/compute003.iso is not here, for 1 node, such as compute003"),
         "{log}"
     );
+    let outside = "warning: iso/compute001.iso leads out of the folder";
+    assert!(log.contains(outside), "{log}");
     assert!(
         log.contains("answers 10.60.0.0/22 and this machine"),
         "{log}"
@@ -116,6 +131,16 @@ fn a_file_that_is_another_than_the_documents_name_is_not_given_out() {
     std::fs::write(&file, "new").unwrap();
     let answer = service.get(path);
     assert_eq!((answer.code, &*answer.body), (200, "new"));
+    // Another one of the same length and time is another one.
+    let time = std::fs::metadata(&file).unwrap().modified().unwrap();
+    let other = folder.join("fw/other");
+    std::fs::write(&other, "old").unwrap();
+    let opened = std::fs::File::options().write(true).open(&other).unwrap();
+    opened.set_modified(time).unwrap();
+    std::fs::rename(&other, &file).unwrap();
+    assert_eq!(service.get(path).code, 409);
+    std::fs::write(&file, "new").unwrap();
+    assert_eq!(service.get(path).code, 200);
     // The documents that are committed meanwhile count.
     firmware(&fixture, OLD);
     wait_until("the new documents do not count", || {
@@ -128,6 +153,27 @@ fn a_file_that_is_another_than_the_documents_name_is_not_given_out() {
     fixture.checkout.commit("Broken");
     std::thread::sleep(std::time::Duration::from_millis(2100));
     assert_eq!(service.get(path).code, 409);
+}
+
+#[test]
+fn a_file_that_is_changed_while_it_is_sent_does_not_arrive_whole() {
+    use std::io::{Read as _, Write as _};
+    let (fixture, folder) = site();
+    let file = folder.join("iso/control001.iso");
+    let length = 32 << 20;
+    std::fs::write(&file, vec![1; length]).unwrap();
+    let service = start(&fixture, &folder);
+    let mut stream = std::net::TcpStream::connect(service.address()).unwrap();
+    let request = "GET /iso/control001.iso HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    // The rest does not fit into the buffers of the connection.
+    stream.read_exact(&mut [0; 1024]).unwrap();
+    let mut opened = std::fs::File::options().write(true).open(&file).unwrap();
+    opened.write_all(&[2; 10]).unwrap();
+    drop(opened);
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert!(rest.len() < length - 1024, "{} bytes arrived", rest.len());
 }
 
 #[test]
@@ -162,7 +208,7 @@ fn what_cannot_be_served_is_refused_before_anything_listens() {
     let folder = folder.to_str().unwrap();
     let listen = ["--listen", "127.0.0.1:0"];
     let nowhere = fixture.run(&[&["images", "serve", "none"][..], &listen].concat());
-    nowhere.with(64).saying("the images `");
+    nowhere.with(64).saying("the folder of images `");
     fixture
         .run(&["images", "serve", folder])
         .with(64)

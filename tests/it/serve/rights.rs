@@ -121,14 +121,35 @@ fn an_action_on_the_site_is_refused_for_its_first_machine_elsewhere() {
         let labelled = text.replace("{rack: ", "{owner_data: {owner: olga}, rack: ");
         fixture.checkout.write(path, labelled);
     }
-    fixture.checkout.commit("Other labels");
+    let policy = fixture.read("policy.yaml");
+    let policy = policy.replace("per_rack: 2", "per_rack: 1");
+    fixture.checkout.write("policy.yaml", policy);
+    fixture
+        .checkout
+        .commit("Other labels, and a stricter guard");
     let id = service.begin("update_site", &parameters);
     let found = service.wait_for(&id, "Failed");
     assert!(
         found.to_string().contains("needs the role `admin` there"),
         "{found}"
     );
+    // Guards are those of the whole site, and so is the revision that it has reached.
+    for order in [
+        json!({"action": "guards", "revision": "committed"}),
+        json!({"action": "update", "revision": "committed"}),
+    ] {
+        refused(&apply(&service, &order), "on the site needs the role");
+    }
     assert_eq!(runs(&fixture), before, "no run has begun");
+    // Its own machines are brought to the revision while others differ.
+    let order = json!({"action": "update", "targets": ["compute*"], "revision": "committed"});
+    let applied = apply(&service, &order);
+    assert_eq!(applied.code, 202, "{applied:?}");
+    let url = format!("/api/v1/runs/{}", applied.json()["run"].as_str().unwrap());
+    wait_until("the run does not end", || {
+        service.get(&url).json()["run"]["outcome"] == "succeeded"
+    });
+    assert_eq!(service.get(&url).json()["run"]["partial"], true);
 }
 
 #[test]
