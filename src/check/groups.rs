@@ -93,7 +93,6 @@ pub(super) fn inside(view: &View<'_>, found: &mut Found<'_, '_>) {
                 );
             }
         }
-        gates_in_turn(view, &all, found);
         let counted = |at: &usize| {
             matches!(
                 view.kind(*at),
@@ -119,23 +118,6 @@ pub(super) fn inside(view: &View<'_>, found: &mut Found<'_, '_>) {
         }
         for step in &all.steps {
             own_gate(view, *step, &all, found);
-        }
-    }
-}
-
-/// A gate counts what the gate before it does, which so has ended.
-fn gates_in_turn(view: &View<'_>, all: &Barriers, found: &mut Found<'_, '_>) {
-    let prepares = all.steps.iter();
-    let prepares = prepares.filter(|at| view.kind(**at) == StepKind::Prepare);
-    let counting: FxHashSet<usize> = prepares
-        .map(|at| all.gates.partition_point(|gate| gate < at))
-        .collect();
-    for (number, pair) in all.gates.windows(2).enumerate() {
-        if counting.contains(&number) && !view.is_after(pair[1], pair[0], Wait::Done) {
-            found.add(
-                [pair[1], pair[0]],
-                "a gate does not wait for the gate of its group before it",
-            );
         }
     }
 }

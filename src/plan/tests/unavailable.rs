@@ -146,27 +146,12 @@ fn the_gate_of_a_wave_waits_for_what_was_sent_before_it() {
     half_done(&mut fixture, "n3");
     fixture.bare("n4");
     fixture.edit("n1", Section::OperatingSystem);
-    let mut plan = fixture.plan();
-    // The wave waits for the machine that is brought back, and not for the new one.
-    let wave = needs(&plan, "wave/all/1");
-    assert_eq!(wave, "start/all deploy/all/n3?");
-    let gate = "gate-prepared/all/1";
+    let plan = fixture.plan();
+    // A deploy that another group has done ends before its own gate, and so the wave may begin before that.
+    assert_eq!(needs(&plan, "wave/all/1"), "start/all deploy/all/n3?");
     assert_eq!(
-        needs(&plan, gate),
+        needs(&plan, "gate-prepared/all/1"),
         "gate-prepared/all? wave/all/1 prepare/all/n1?"
-    );
-    let at = plan
-        .steps
-        .iter()
-        .position(|step| step.id.to_string() == gate);
-    let gate = &mut plan.steps[at.unwrap()];
-    gate.needs
-        .retain(|need| need.wait == Wait::Success || need.step.0 as usize + 1 == at.unwrap());
-    assert_eq!(
-        fixture.checked(&plan),
-        [
-            "check-groups: `gate-prepared/all/1`, `gate-prepared/all`: a gate does not wait for the gate of its group before it"
-        ]
     );
 }
 
