@@ -26,6 +26,7 @@ mod etcd;
 mod explain;
 mod explained_run;
 mod failure;
+mod former_site;
 mod guard_source;
 mod guarded;
 mod images;

@@ -748,3 +748,23 @@ fn one_name_has_one_definition_in_every_command() {
     }
     inside("first", &["validate", "--rev", "HEAD~1"]).with(0);
 }
+
+#[test]
+fn a_site_under_another_name_is_told_before_its_machines_are_built_anew() {
+    let fixture = super::accepted::example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    let silent = fixture.run(&["plan"]).with(0);
+    assert!(!silent.stderr.contains("has no records"), "{silent:?}");
+    fixture.edit("site-definition.yaml", "name: edge", "name: edge2");
+    fixture.checkout.commit("Another name");
+    fixture.run(&["plan"]).with(0).saying(
+        "warning: site `edge2` has no records, and those of site `edge`, which no document defines any more, have `edge-1` and \
+         2 more as deployed",
+    );
+    fixture.checkout.write("site-definition.yaml", "");
+    fixture.checkout.commit("Emptied");
+    fixture
+        .run(&["plan"])
+        .saying("which no document defines any more");
+}

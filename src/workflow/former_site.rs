@@ -1,0 +1,56 @@
+//! A site without records whose machines are in those of a site that is gone: as a rule it is that one under another name.
+
+use std::collections::BTreeSet;
+
+use super::{Checkout, Failure, Scope, sites};
+use crate::design::{Design, NodeName, SiteName};
+use crate::record::{Phase, State, Store};
+
+/// The warning before the first plan of a site whose machines another one has deployed that no document defines any more.
+///
+/// # Errors
+///
+/// The refs or the records cannot be read.
+pub(super) fn former_site(
+    checkout: &Checkout<'_>,
+    state: &State,
+    design: &Design,
+) -> Result<Option<String>, Failure> {
+    if state.tip.is_some() {
+        return Ok(None);
+    }
+    let (repository, own) = (checkout.repository, &checkout.location.site);
+    let prefix = repository.ref_prefix()?;
+    let refs = repository.refs(&prefix)?;
+    let recorded = refs.keys().filter_map(|name| {
+        let below = name.strip_prefix(&*prefix)?.strip_prefix('/')?;
+        below.strip_suffix("/state")
+    });
+    let others: Vec<&str> = recorded.filter(|name| *name != own.as_str()).collect();
+    if others.is_empty() {
+        return Ok(None);
+    }
+    // Sites that cannot be listed are an error of other commands.
+    let defined = sites(repository, &Scope::All, None).unwrap_or_default();
+    let defined: BTreeSet<String> = defined.into_iter().map(|site| site.name).collect();
+    for name in others.into_iter().filter(|name| !defined.contains(*name)) {
+        let store = Store::open(repository, &SiteName::from(name))?;
+        let records = store.nodes(&store.read()?)?;
+        let deployed = |node: &&NodeName| {
+            let record = records.get(*node);
+            record.is_some_and(|record| record.phase == Phase::Deployed)
+        };
+        let mut nodes = design.nodes.keys().filter(deployed);
+        if let Some(first) = nodes.next() {
+            let more = match nodes.count() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            return Ok(Some(format!(
+                "warning: site `{own}` has no records, and those of site `{name}`, which no document defines any more, have \
+                 `{first}`{more} as deployed: if it is the same site, give it that name again, or its machines count as new"
+            )));
+        }
+    }
+    Ok(None)
+}
