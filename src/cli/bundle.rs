@@ -217,7 +217,7 @@ fn read(file: &Path, bytes: &[u8]) -> Result<Checked, Failure> {
                 "it is a saved plan: `trueup show {0}` shows it, and `trueup apply {0}` applies it",
                 file.display()
             )),
-            Err(_) => failure,
+            Err(_) => failure.hint("`trueup bundle -o FILE` writes a bundle"),
         }
     })?;
     if bundle.format_version != FORMAT_VERSION {

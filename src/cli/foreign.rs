@@ -7,12 +7,20 @@ use crate::diagnostic::nearest;
 use crate::report::Visible;
 
 /// Flags of other tools, and what does the same here.
-const FLAGS: [(&str, &str); 14] = [
+const FLAGS: [(&str, &str); 16] = [
     ("--json", "`--format json` prints JSON"),
     ("-json", "`--format json` prints JSON"),
     (
         "--output",
         "`--format json` prints JSON; `-o FILE` saves a plan",
+    ),
+    (
+        "-o",
+        "`--format json` prints JSON; `trueup plan -o FILE` saves a plan",
+    ),
+    (
+        "--force",
+        "nothing is forced: a plan names the flag that allows what it holds back, such as `--allow-redeploy NODE`",
     ),
     ("-auto-approve", "`--yes` applies without a question"),
     ("--auto-approve", "`--yes` applies without a question"),
@@ -49,7 +57,12 @@ const FLAGS: [(&str, &str); 14] = [
 ];
 
 /// Commands of other tools, and what does the same here.
-const COMMANDS: [(&str, &str); 10] = [
+const COMMANDS: [(&str, &str); 12] = [
+    ("delete", "`trueup apply teardown NODE` erases machines"),
+    (
+        "deploy",
+        "`trueup apply` deploys what differs from the design, `trueup apply redeploy NODE` one machine anew",
+    ),
     ("destroy", "`trueup apply teardown NODE` erases machines"),
     (
         "get",
@@ -61,7 +74,7 @@ const COMMANDS: [(&str, &str); 10] = [
     ),
     (
         "import",
-        "`trueup plan --adopt NODE` takes a machine as it is",
+        "`trueup adopt` writes documents of what runs, `trueup plan --adopt NODE` takes a machine as it is",
     ),
     ("lint", "`trueup validate` checks every document"),
     ("refresh", "`trueup status` observes every machine"),
@@ -156,6 +169,9 @@ mod tests {
             ("trueup apply -auto-approve", Some("--yes")),
             ("trueup apply --dry-run=client", Some("trueup plan")),
             ("trueup destroy", Some("teardown")),
+            ("trueup deploy", Some("trueup apply")),
+            ("trueup status -o json", Some("--format json")),
+            ("trueup apply --force", Some("--allow-redeploy")),
             ("trueup state list", Some("trueup status")),
             ("trueup plan --yes", Some("trueup apply --yes")),
             ("trueup apply --yes --jsan", None),

@@ -388,7 +388,9 @@ impl<'a> Builder<'a> {
             None => "put it in quotes".to_owned(),
             Some(Value::Bool(truth)) => format!("write `{truth}`, or put it in quotes"),
             // Most are permissions of files, which are numbers.
-            Some(Value::Integer(number)) if text.starts_with('0') => format!("write `{number}`"),
+            Some(Value::Integer(number)) if text.starts_with('0') => {
+                format!("write `{number}`, or put it in quotes where it is a name")
+            }
             Some(other) => format!(
                 "write `{}`, or put it in quotes",
                 other.scalar_text().unwrap_or_default()

@@ -190,6 +190,10 @@ fn problems_of_values_are_found_where_they_are() {
         ("a: {{ x }}\n", &["1:5 yaml-complex-key"]),
         ("a: 1\n b: 2\n", &["2:3 yaml-syntax"]),
         ("a: @x\n", &["1:4 yaml-syntax"]),
+        (
+            "a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n",
+            &["2:1 yaml-syntax"],
+        ),
     ];
     for (text, expected) in table {
         assert_eq!(&values(text).1, expected, "{text}");

@@ -110,6 +110,11 @@ pub(super) fn explain(
         return Diagnostic::error("yaml-tab", Mark::new(source, tab), message)
             .hint("indent with spaces; YAML does not allow tabs there");
     }
+    if let Some(conflict) = conflict(text) {
+        let message = "a conflict of a merge that was not resolved begins here";
+        return Diagnostic::error("yaml-syntax", Mark::new(source, conflict), message)
+            .hint("keep what is meant of both sides, and remove the lines of `<<<<<<<`, `=======` and `>>>>>>>`");
+    }
     match WORDS.iter().find(|(part, _, _)| info.contains(part)) {
         Some((_, message, hint)) => Diagnostic::error("yaml-syntax", mark, *message).hint(*hint),
         None => Diagnostic::error("yaml-syntax", mark, info),
@@ -142,6 +147,16 @@ impl Opened {
             None => problem,
         }
     }
+}
+
+/// Where git left the first conflict of a merge.
+fn conflict(text: &str) -> Option<u32> {
+    const MARK: &str = "<<<<<<< ";
+    let at = match text.starts_with(MARK) {
+        true => 0,
+        false => text.find(&format!("\n{MARK}"))? + 1,
+    };
+    u32::try_from(at).ok()
 }
 
 /// A tab before the first other character of the line at `offset`, or, when the scanner spoke of a

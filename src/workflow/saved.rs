@@ -33,7 +33,15 @@ pub fn saved_plan_with_file(path: &Path) -> Result<(Plan, Vec<u8>), Failure> {
         )
     };
     let bytes = read_file(path, observed::LARGEST, Links::Followed);
-    let bytes = bytes.map_err(|error| unreadable(FailureKind::Error, &error))?;
+    let bytes = bytes.map_err(|error| {
+        let failure = unreadable(FailureKind::Error, &error);
+        match path.exists() {
+            true => failure,
+            false => failure.hint(
+                "`trueup plan -o FILE` saves a plan; `--target NODE` names a node, as in `trueup apply --target NODE`",
+            ),
+        }
+    })?;
     let mut plan = saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))?;
     checked_as_read(&mut plan)?;
     Ok((plan, bytes))

@@ -104,7 +104,7 @@ pub fn past_revision(
         let Some(run) = tagged.get(number) else {
             let count = tagged.len();
             return Err(not_found(format!(
-                "`{word}`: the records have {count} such revisions"
+                "`{word}`: of such revisions the records have {count}"
             )));
         };
         return of_run(run);

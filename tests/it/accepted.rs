@@ -366,7 +366,7 @@ fn networks_and_partitions_are_held_to_drydocks_rules_and_their_own() {
             )],
             arguments: NONE,
             found: &["warning yaml-1.2-differs more.yaml:4"],
-            says: "write `420`\n",
+            says: "write `420`, or put it in quotes where it is a name\n",
         },
         Row {
             what: "a DataSchema that is a text",
