@@ -6,6 +6,10 @@ use super::{Checkout, Failure, Scope, sites};
 use crate::design::{Design, NodeName, SiteName};
 use crate::record::{Phase, State, Store};
 
+/// Further sites with records among which it is looked for: in a repository of hundreds of sites each first plan would read
+/// all of them.
+const MOST: usize = 16;
+
 /// The warning before the first plan of a site whose machines another one has deployed that no document defines any more.
 ///
 /// # Errors
@@ -27,7 +31,7 @@ pub(super) fn former_site(
         below.strip_suffix("/state")
     });
     let others: Vec<&str> = recorded.filter(|name| *name != own.as_str()).collect();
-    if others.is_empty() {
+    if others.is_empty() || others.len() > MOST {
         return Ok(None);
     }
     // Sites that cannot be listed are an error of other commands.
