@@ -14,7 +14,7 @@ const MOST: usize = 16;
 ///
 /// # Errors
 ///
-/// The refs or the records cannot be read.
+/// The refs of the repository cannot be listed.
 pub(super) fn former_site(
     checkout: &Checkout<'_>,
     state: &State,
@@ -34,12 +34,15 @@ pub(super) fn former_site(
     if others.is_empty() || others.len() > MOST {
         return Ok(None);
     }
-    // Sites that cannot be listed are an error of other commands.
-    let defined = sites(repository, &Scope::All, None).unwrap_or_default();
+    // What cannot be read of others keeps no site from its plan.
+    let Ok(defined) = sites(repository, &Scope::All, None) else {
+        return Ok(None);
+    };
     let defined: BTreeSet<String> = defined.into_iter().map(|site| site.name).collect();
     for name in others.into_iter().filter(|name| !defined.contains(*name)) {
-        let store = Store::open(repository, &SiteName::from(name))?;
-        let records = store.nodes(&store.read()?)?;
+        let records = Store::open(repository, &SiteName::from(name))
+            .and_then(|store| store.nodes(&store.read()?));
+        let Ok(records) = records else { continue };
         let deployed = |node: &&NodeName| {
             let record = records.get(*node);
             record.is_some_and(|record| record.phase == Phase::Deployed)
