@@ -46,8 +46,8 @@ pub use error::Error;
 pub use fence::{Fence, LeaseClock};
 pub use hardware::sim::arrived;
 pub use hardware::{
-    LeaseSettings, WantedImage, WantedImages, WatchListener, Watched, Watcher, clock,
-    declared_duration, longest_request,
+    LeaseSettings, WantedImage, WantedImages, WatchListener, Watched, Watcher, address_range,
+    clock, declared_duration, longest_request,
 };
 pub use looks::Looks;
 pub use notify::Notifier;

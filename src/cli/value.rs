@@ -1,12 +1,12 @@
 //! The values of flags, with errors in the words of the command line.
 
 use std::fmt::Display;
-use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 use jiff::civil::Date;
 
+use crate::backend::address_range;
 use crate::design::Share;
 use crate::document::{NotDuration, Seconds};
 
@@ -61,9 +61,8 @@ pub(super) fn digest(text: &str) -> Result<String, String> {
 
 /// A range of addresses, or one address.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
-    let address = || text.parse().map(|address: IpAddr| IpNet::from(address));
-    let network = text.parse().or_else(|_| address());
-    network.map_err(|_| "not an address range, such as `10.23.0.0/16` or `fd00:23::/64`".to_owned())
+    address_range(text)
+        .ok_or_else(|| "not an address range, such as `10.23.0.0/16` or `fd00:23::/64`".to_owned())
 }
 
 /// A duration in whole seconds.

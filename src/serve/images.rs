@@ -394,7 +394,7 @@ impl ImageFolder {
             (StatusCode::SERVICE_UNAVAILABLE, text)
         })?;
         if !named.admits(client, &self.allowed) {
-            self.tell(
+            self.report_once(
                 client,
                 path,
                 "is refused, which is no controller of the site:",
@@ -404,11 +404,11 @@ impl ImageFolder {
         }
         match self.file(path, &named) {
             Ok(released) => {
-                self.tell(client, path, "fetches");
+                self.report_once(client, path, "fetches");
                 Ok(released)
             }
             Err(Withheld::NotFound | Withheld::Outside) => {
-                self.tell(
+                self.report_once(
                     client,
                     path,
                     "asks for what no document names, or is not here:",
@@ -416,7 +416,7 @@ impl ImageFolder {
                 Err((StatusCode::NOT_FOUND, "there is no such image".to_owned()))
             }
             Err(Withheld::Other(why)) => {
-                self.tell(
+                self.report_once(
                     client,
                     path,
                     "is refused, since it is another file than the documents name:",
@@ -433,8 +433,8 @@ impl ImageFolder {
         }
     }
 
-    /// Tells the first request of an address for a file.
-    fn tell(&self, client: IpAddr, path: &Path, does: &'static str) {
+    /// Reports the first request of an address for a file.
+    fn report_once(&self, client: IpAddr, path: &Path, does: &'static str) {
         let mut told = lock(&self.told);
         if told.len() >= TOLD {
             told.clear();

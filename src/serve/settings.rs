@@ -1,7 +1,6 @@
 //! The settings of a service: who may call it, and how.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::{Error, Rights, Role};
+use crate::backend::address_range;
 
 /// The longest time for a set of documents, in seconds.
 const LONGEST: u64 = 3600;
@@ -142,9 +142,7 @@ pub struct ImageSettings {
 fn ranges<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<IpNet>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     let ranges = texts.iter().map(|text| {
-        let single = || text.parse().map(|address: IpAddr| IpNet::from(address));
-        let range = text.parse().or_else(|_| single());
-        range.map_err(|_| {
+        address_range(text).ok_or_else(|| {
             serde::de::Error::custom(format!(
                 "`{text}` is no range of addresses, such as `10.20.0.0/16`"
             ))

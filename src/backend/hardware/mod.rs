@@ -36,4 +36,5 @@ mod written;
 
 pub use choose::{choose, clock, declared_duration, longest_request};
 pub use metal3::{LeaseSettings, WatchListener, Watched, Watcher};
+pub use ranges::address_range;
 pub use wanted::{WantedImage, WantedImages};

@@ -174,6 +174,13 @@ impl Range {
     }
 }
 
+/// A range of addresses, or a single one, as a person writes it.
+#[must_use]
+pub fn address_range(text: &str) -> Option<IpNet> {
+    let single = || text.parse().map(|address: IpAddr| IpNet::from(address));
+    text.parse().or_else(|_| single()).ok()
+}
+
 /// The ranges of addresses that a backend's settings list.
 ///
 /// # Errors
