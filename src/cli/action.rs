@@ -141,19 +141,13 @@ impl TargetRevision {
 
 /// All actions as they are written, each with its effect.
 pub(super) const ACTIONS: [(&str, &str); 26] = [
-    (
-        "update",
-        "Bring the site to its design; the default, without nodes",
-    ),
+    ("update", "Bring the site to its design: the default"),
     ("redeploy NODE…", "Tear nodes down and build them again"),
     (
         "teardown NODE…",
-        "Decommission nodes, destroy machines, delete Kubernetes nodes",
+        "Decommission, destroy, and delete in Kubernetes",
     ),
-    (
-        "decommission NODE…",
-        "Take nodes out of their clusters, before machines are destroyed",
-    ),
+    ("decommission NODE…", "Take nodes out of their clusters"),
     ("destroy NODE…", "Destroy machines that are in no cluster"),
     ("drain NODE…", "Cordon nodes and evict their pods"),
     ("uncordon NODE…", "Let pods be scheduled on nodes again"),
@@ -164,7 +158,7 @@ pub(super) const ACTIONS: [(&str, &str); 26] = [
     ),
     (
         "check-etcd [NODE…]",
-        "Wait until every etcd cluster is healthy without these nodes",
+        "Wait until etcd is healthy without these nodes",
     ),
     ("shutdown-kubelet NODE…", "Stop kubelets"),
     ("remove-from-cluster NODE…", "Delete Kubernetes nodes"),
@@ -175,7 +169,7 @@ pub(super) const ACTIONS: [(&str, &str); 26] = [
     ("provide NODE…", "Make machines available"),
     (
         "clean NODE…",
-        "Run the clean steps of --step, else the automated ones",
+        "Run the steps of --step, else the automated ones",
     ),
     (
         "retire NODE…",
@@ -192,17 +186,14 @@ pub(super) const ACTIONS: [(&str, &str); 26] = [
     ("forget NODE…", "Drop records"),
     (
         "accept NODE…",
-        "Record the identity that machines show now, or differences that stay",
+        "Record identities or differences as they are now",
     ),
     ("remediate [NODE…]", "Bring failed machines back"),
     (
         "remediate --watch",
-        "Stay, and remediate machines with a request; with `apply`",
+        "Stay, and remediate on request; with `apply`",
     ),
-    (
-        "guards",
-        "Put the guards of the documents in force; does nothing to any machine",
-    ),
+    ("guards", "Put the guards of the documents in force alone"),
 ];
 
 /// The list of actions, for people.

@@ -97,7 +97,7 @@ fn plan(
     site: &SiteRepository<'_>,
 ) -> Result<Plan, Failure> {
     let Some(run) = run_of(context, command) else {
-        return saved_plan(&context.directory().join(&command.plan));
+        return saved_plan(context.directory(), &command.plan);
     };
     let store = follow(context, checkout, &site.connection)?;
     plan_of_run(&store, &store.read()?, &RunId::from(run))

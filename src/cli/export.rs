@@ -153,7 +153,7 @@ pub(super) fn run(context: &mut Context, command: &ExportCommand) -> Result<u8, 
         ));
         return Ok(0);
     };
-    let (plan, file) = saved_plan_with_file(&context.directory().join(plan))?;
+    let (plan, file) = saved_plan_with_file(context.directory(), plan)?;
     let pace = PartsArguments::pace(context, command.pushes_per_minute);
     let parts = command.size.cut(&plan, pace);
     for group in command.groups_of_queues() {

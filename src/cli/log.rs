@@ -6,12 +6,10 @@ use clap::{Args, ValueEnum};
 
 use crate::design::{NodeName, SiteName};
 use crate::diagnostic::nearest;
-use crate::observed;
-use crate::plan::saved;
 use crate::record::{NodeRecord, Outcome, RunRecord, State, Store};
 use crate::report::run::{NodeRun, RunRow};
 use crate::report::{self, Visible};
-use crate::repository::{Links, ObjectId, PushOutcome, RefUpdate, Remote, Repository, read_file};
+use crate::repository::{ObjectId, PushOutcome, RefUpdate, Remote, Repository};
 use crate::run::{Connection, Process, RunReport, unfinished_run, vouch};
 
 use super::apply::{ProcessClock, actor};
@@ -23,8 +21,8 @@ use super::run_id::by_word;
 use super::value::{at_least_one, size};
 use super::{Failure, FailureKind};
 use crate::workflow::{
-    Checkout, ExplainedRun, checked_as_read, follow, plan_of_run, record_now, report_now,
-    run_signatures, signature_of, signing_site,
+    Checkout, ExplainedRun, follow, plan_of_run, record_now, report_now, run_signatures,
+    saved_plan, signature_of, signing_site,
 };
 
 /// How many tags are deleted by one push: its command line is bounded.
@@ -318,15 +316,9 @@ fn recorded(
 
 pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, Failure> {
     let what = command.what.as_deref();
-    let file = what.map(|what| (what, context.directory().join(what)));
-    if let Some((what, path)) = file.filter(|(_, path)| path.exists()) {
-        let unreadable = |error: &dyn std::fmt::Display| {
-            Failure::error(format!("the plan `{what}` cannot be shown: {error}"))
-        };
-        let bytes = read_file(&path, observed::LARGEST, Links::Followed);
-        let bytes = bytes.map_err(|error| unreadable(&error))?;
-        let mut plan = saved::read(&bytes).map_err(|error| unreadable(&error))?;
-        checked_as_read(&mut plan)?;
+    let folder = context.directory();
+    if let Some(file) = what.filter(|what| folder.join(what).exists()) {
+        let plan = saved_plan(folder, file.as_ref())?;
         print(context, &plan, &command.view)?;
         return Ok(0);
     }

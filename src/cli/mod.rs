@@ -428,7 +428,11 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         refuse(&arguments, &failure);
         return context.printer.fail(&failure);
     }
-    verbose::begin(parsed.global.verbose, context.printer);
+    verbose::begin(
+        parsed.global.verbose,
+        parsed.command.stays(),
+        context.printer,
+    );
     for warning in foreign::misspelt(std::env::vars_os().map(|(name, _)| name)) {
         context.printer.tell(&warning);
     }

@@ -43,7 +43,7 @@ enum PolicyFormat {
 pub(super) fn run(context: &mut Context, command: &PolicyCommand) -> Result<u8, Failure> {
     let PolicyTask::Test = command.task;
     let repository = context.repository()?;
-    let mut plan = saved_plan(&context.directory().join(&command.plan))?;
+    let mut plan = saved_plan(context.directory(), &command.plan)?;
     plan.policies = Verdicts::default();
     let rules = rules(&repository, None, &command.rules)?;
     plan.policies = judged(&rules, &plan)?;

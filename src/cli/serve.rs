@@ -71,6 +71,18 @@ pub(super) fn run(context: &mut Context, command: &ServeCommand) -> Result<u8, F
             // The rest of the service can be used.
             Some(Err(failure)) => printer.tell(&format!("warning: no image is served: {failure}")),
         }
+        match server.words_of_no_machine().await {
+            Ok(words) => words.iter().for_each(|word| {
+                let text = "a role of the settings is bound to";
+                printer.tell(&format!(
+                    "warning: {text} `{word}`, which means no machine of the committed design"
+                ));
+            }),
+            Err(failure) => {
+                let text = "warning: what the roles of the settings are bound to is not known";
+                printer.tell(&format!("{text}: {failure}"));
+            }
+        }
         for address in server.addresses() {
             printer.tell(&format!("listening on {address}"));
         }
@@ -144,7 +156,11 @@ fn settings(
     }
     let text = String::from_utf8(read(&path)?)
         .map_err(|_| Failure::error(format!("`{}` is no text", path.display())))?;
-    let mut settings = Settings::parse(&text).map_err(|error| refused(&error))?;
+    let mut settings = Settings::parse(&text).map_err(|error| {
+        let failure = refused(&error);
+        let message = format!("`{}`: {}", path.display(), failure.message);
+        Failure { message, ..failure }
+    })?;
     let folder = path.parent().unwrap_or(Path::new("."));
     if let Some(images) = &mut settings.images {
         images.folder = folder.join(&images.folder);

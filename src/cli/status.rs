@@ -89,7 +89,7 @@ pub(super) fn run(context: &mut Context, command: &StatusCommand) -> Result<u8, 
     let (printer, unfinished) = (&context.printer, unfinished.as_ref());
     match command.format {
         StatusFormat::Text => printer.stream_text(|out| {
-            report::run::status(out, &rows, printer.out)?;
+            report::run::status(out, &rows, unfinished, printer.out)?;
             report::plan::approvals(out, &planned.plan, printer.out)
         })?,
         StatusFormat::Json => {

@@ -5,7 +5,7 @@
 //! with the status and size of its answer, or why it was refused. Three times: every file that is read, every
 //! wait, every write of the journal. A line is made of names, paths, counts, times and the words of a refusal
 //! (which hide the secrets of their request), never of the content of a document, a request or an answer. What
-//! libraries log is left out: it may hold secrets.
+//! libraries log is left out: it may hold secrets. A service tells warnings also without it, such as refused callers.
 
 use log::{LevelFilter, Log, Metadata, Record};
 
@@ -15,9 +15,11 @@ use crate::report::{Role, Visible};
 /// The prefix of the targets of trueup's own lines.
 const OWN: &str = env!("CARGO_CRATE_NAME");
 
-/// Tells what is logged in this process from now on.
-pub(super) fn begin(times: u8, printer: Printer) {
+/// Tells what is logged in this process from now on, of one that stays also without being asked what may be an attack or
+/// a defect.
+pub(super) fn begin(times: u8, stays: bool, printer: Printer) {
     let level = match times {
+        0 if stays => LevelFilter::Warn,
         0 => return,
         1 => LevelFilter::Info,
         2 => LevelFilter::Debug,
@@ -29,9 +31,9 @@ pub(super) fn begin(times: u8, printer: Printer) {
     }
 }
 
-/// Whether anything is told.
+/// Whether progress is told.
 pub(super) fn is_on() -> bool {
-    log::max_level() > LevelFilter::Off
+    log::max_level() >= LevelFilter::Info
 }
 
 struct Verbose {

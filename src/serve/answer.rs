@@ -1,11 +1,16 @@
 //! Answers: Airship's status object, whatever went wrong.
 
+use std::fmt::Write as _;
+
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 
 use crate::report::airship::{Message, MessageKind, Reason, Status};
 use crate::workflow::{Failure, FailureKind};
+
+/// How many details a message of its own lists.
+const LISTED: usize = 3;
 
 /// An answer that is no result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +46,22 @@ impl Refusal {
     /// Its status object.
     pub(super) fn into_status(self) -> Status {
         self.status
+    }
+
+    /// The same, whose message ends with the first of what it announces by a colon, for callers that read it alone.
+    fn listing(mut self, details: &[String]) -> Self {
+        if self.status.message.ends_with(':') {
+            let first: Vec<&str> = details.iter().take(LISTED).map(|it| it.trim()).collect();
+            let more = match details.len().saturating_sub(LISTED) {
+                0 => String::new(),
+                more => format!("; and {more} more"),
+            };
+            let _ = write!(self.status.message, " {}{more}", first.join("; "));
+            if let Some(own) = self.status.messages.first_mut() {
+                own.message.clone_from(&self.status.message);
+            }
+        }
+        self
     }
 
     /// The same, with one more message behind its own.
@@ -154,6 +175,7 @@ impl From<Failure> for Refusal {
                 Self::failed(message)
             }
         };
+        let refusal = refusal.listing(&failure.details);
         let notes = failure.details.into_iter().chain(failure.hints);
         notes.fold(refusal, |refusal, note| refusal.and(note))
     }

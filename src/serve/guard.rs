@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CONTENT_LENGTH, HOST, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING};
-use http::{HeaderMap, Method, Version};
+use http::{HeaderMap, Method, StatusCode, Version};
 use opentelemetry::context::FutureExt as _;
 
 use super::answer::Refusal;
@@ -90,7 +90,12 @@ pub(super) async fn guard(
     }
     spans::end(&span, response.status());
     let path = Visible(&path);
-    log::info!(
+    let level = match response.status() {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => log::Level::Warn,
+        _ => log::Level::Info,
+    };
+    log::log!(
+        level,
         "{method} {path} by {} at {peer:?}: {}, request {}",
         caller.get().map_or("an unknown caller", String::as_str),
         response.status(),

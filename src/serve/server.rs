@@ -23,6 +23,7 @@ use super::settings::{Files, Settings};
 use super::shared::Shared;
 use super::{Error, own, page, promenade, shipyard};
 use crate::run::Stop;
+use crate::workflow::Failure;
 
 /// A service that listens.
 pub struct Server {
@@ -83,6 +84,21 @@ impl Server {
     #[must_use]
     pub fn images(&self) -> Option<&ImageFolder> {
         self.images.as_deref()
+    }
+
+    /// The words of the settings that bind a role to machines, and mean none of the committed design.
+    ///
+    /// # Errors
+    ///
+    /// The site cannot be read.
+    pub async fn words_of_no_machine(&self) -> Result<Vec<Arc<str>>, Failure> {
+        if !self.shared.has_parts() {
+            return Ok(Vec::new());
+        }
+        let shared = self.shared.clone();
+        let view = self.shared.ask(move || shared.view_of_site()).await;
+        let view = view.map_err(|refusal| Failure::error(refusal.into_status().message))??;
+        Ok(view.words_of_none().cloned().collect())
     }
 
     /// The addresses that it listens on, with the ports that the system chose.

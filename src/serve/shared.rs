@@ -93,6 +93,11 @@ impl Shared {
         Ok(subject)
     }
 
+    /// Whether roles are bound to parts of the site.
+    pub(super) fn has_parts(&self) -> bool {
+        self.site.has_parts()
+    }
+
     /// Most bytes of a body.
     pub(super) fn body_bytes(&self) -> usize {
         self.body_bytes

@@ -10,6 +10,20 @@ use std::sync::Arc;
 use crate::diagnostic::{Diagnostic, Diagnostics, Mark, Severity, SourceId, Sources};
 use crate::document::Document;
 
+/// Warnings of what no document has, which are judged once every document counts.
+const JUDGE_THE_WHOLE: [&str; 10] = [
+    "rule-address-range",
+    "rule-boot-action",
+    "rule-hardware-unused",
+    "rule-minimum-unreachable",
+    "rule-node-without-group",
+    "rule-open-field",
+    "rule-selector-empty",
+    "rule-selector-unknown",
+    "rule-selector-unknown-node",
+    "rule-simulated-nobody",
+];
+
 /// The names that could not be read.
 pub(super) struct Lost {
     broken: BTreeSet<SourceId>,
@@ -33,20 +47,22 @@ impl Lost {
         }
     }
 
-    /// The problems that a stage found without those that may only follow from others: names that are
-    /// missing, and that are those of a document which was read (and then left out), or a word of a
-    /// broken file.
+    /// The problems that a stage found without those that may only follow from others: what no document at all
+    /// has, and names that are missing, and that are those of a document which was read (and then left out), or a word
+    /// of a broken file.
     pub(super) fn own(
         &self,
         found: Diagnostics,
         documents: &[Arc<Document>],
         sources: &Sources,
     ) -> Diagnostics {
+        let is_kept = |each: &Diagnostic| {
+            let is_missing = self.is_unknown && is_missing_name(each);
+            !is_missing && !JUDGE_THE_WHOLE.contains(&each.code.0)
+        };
+        let found: Diagnostics = found.into_iter().filter(is_kept).collect();
         if self.is_unknown {
-            return found
-                .into_iter()
-                .filter(|each| !is_missing_name(each))
-                .collect();
+            return found;
         }
         if !found.iter().any(is_missing_name) {
             return found;
@@ -132,6 +148,7 @@ mod tests {
         };
         assert_eq!(own(&diagnostics, "reference-node"), [11]);
         assert_eq!(own(&diagnostics, "schema-type"), [3, 11, 21, 30]);
+        assert!(own(&diagnostics, "rule-selector-unknown").is_empty());
         let itself = Diagnostic::error("reference-node", Mark::new(broken, 26), "missing");
         let left = Lost::of(&diagnostics).own([itself].into_iter().collect(), &[], &sources);
         assert!(left.has_errors(), "a name does not explain itself");

@@ -255,11 +255,17 @@ impl<'a> Checkout<'a> {
                     site.last_success
                 };
                 let Some(action) = action else {
+                    let site = &self.location.site;
+                    let missing = match word {
+                        "last-site-action" => "nothing was applied to site",
+                        _ => "nothing was applied with success to site",
+                    };
                     return Err(Failure::error(format!(
-                        "there is no {word} of site `{}` yet",
-                        self.location.site
+                        "{missing} `{site}` yet: there is no `{word}`"
                     ))
-                    .hint("`trueup apply` makes one"));
+                    .hint(
+                        "`trueup apply` makes one; `committed` is the commit that is checked out",
+                    ));
                 };
                 At::Commit(self.repository.resolve(&action.revision)?)
             }

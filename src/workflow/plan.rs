@@ -14,11 +14,11 @@ use super::backends::{allow_applied, choose, identities, runtime};
 use super::checking::checked_as_made;
 use super::client::driven;
 use super::compared::{applied, differing, share_digests, subjects};
-use super::former_site::former_site;
 use super::guarded::GuardScope;
 use super::outlook::{Outlook, expected_of};
 use super::renewed::renewed;
 use super::reservations::ReservationRef;
+use super::warnings::warnings;
 use super::{
     AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, records, sound,
 };
@@ -444,10 +444,10 @@ impl<'a> Planner<'a> {
             renames,
         } = *basis;
         let state = &ground.state.site;
-        if !self.plan_request.only_looks
-            && let Some(warning) = former_site(self.checkout, &ground.state, guarded)?
-        {
-            self.client.tell(&warning);
+        if !self.plan_request.only_looks {
+            let of = (self.request.action, commit_of(self.at));
+            let told = warnings(self.checkout, &ground.state, guarded, of)?;
+            told.iter().for_each(|warning| self.client.tell(warning));
         }
         let (intermediate_commits, history) = self.history(state, head)?;
         let revisions: Vec<Revision<'_>> = designs

@@ -11,13 +11,13 @@ use crate::record::{RunFile, State, Store};
 use crate::repository::{CommitId, Links, read_file};
 use crate::run::{Interrupted, SiteRepository};
 
-/// Reads a saved plan.
+/// Reads a saved plan; its path counts from a folder.
 ///
 /// # Errors
 ///
 /// The file cannot be read, or is no plan as this program writes it, or breaks a rule of the checker.
-pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
-    Ok(saved_plan_with_file(path)?.0)
+pub fn saved_plan(folder: &Path, given: &Path) -> Result<Plan, Failure> {
+    Ok(saved_plan_with_file(folder, given)?.0)
 }
 
 /// A saved plan, with its file as it is.
@@ -25,14 +25,15 @@ pub fn saved_plan(path: &Path) -> Result<Plan, Failure> {
 /// # Errors
 ///
 /// Those of [`saved_plan`].
-pub fn saved_plan_with_file(path: &Path) -> Result<(Plan, Vec<u8>), Failure> {
+pub fn saved_plan_with_file(folder: &Path, given: &Path) -> Result<(Plan, Vec<u8>), Failure> {
+    let path = folder.join(given);
     let unreadable = |kind, error: &dyn std::fmt::Display| {
         Failure::new(
             kind,
-            format!("the plan `{}` cannot be read: {error}", path.display()),
+            format!("the plan `{}` cannot be read: {error}", given.display()),
         )
     };
-    let bytes = read_file(path, observed::LARGEST, Links::Followed);
+    let bytes = read_file(&path, observed::LARGEST, Links::Followed);
     let bytes = bytes.map_err(|error| {
         let failure = unreadable(FailureKind::Error, &error);
         match path.exists() {

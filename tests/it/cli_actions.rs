@@ -454,7 +454,7 @@ fn a_redeploy_without_a_site_action_before_it_is_an_error_before_anything() {
     fixture
         .run(&["plan", "redeploy", "compute11"])
         .with(1)
-        .saying("there is no successful-site-action of site");
+        .saying("nothing was applied with success to site");
 }
 
 #[test]
@@ -577,4 +577,22 @@ fn a_machine_that_joins_after_the_run_that_built_it_counts_as_deployed() {
         shown["report"]["groups"][0]["standings"],
         serde_json::json!({"deployed": 3})
     );
+}
+
+#[test]
+fn a_redeploy_of_the_last_success_says_what_it_leaves_out() {
+    let fixture = super::accepted::example("edge");
+    fixture.commit_and_apply("The site", &[]).with(0);
+    let arguments = ["plan", "redeploy", "edge-1", "--observed", "none"];
+    let ended = fixture.run(&arguments).with(0);
+    assert!(!ended.stderr.contains("this builds of"), "{ended:?}");
+    for (path, text) in [("README", "Not of the site"), ("notes.yaml", "# None\n")] {
+        fixture.checkout.write(path, text);
+        fixture.checkout.commit("More");
+    }
+    let ended = fixture.run(&arguments).with(0);
+    ended.saying("the last success, without the 1 commit of the site since; `--target-revision committed` builds of ");
+    let newer = [&arguments[..], &["--target-revision", "committed"]].concat();
+    let ended = fixture.run(&newer).with(0);
+    assert!(!ended.stderr.contains("this builds of"), "{ended:?}");
 }

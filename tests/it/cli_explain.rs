@@ -160,7 +160,7 @@ fn a_word_that_names_nothing_is_an_error_that_is_shown_harmlessly() {
     fixture
         .run(&["explain", "edge-1", "bad.plan"])
         .with(1)
-        .saying("cannot be explained");
+        .saying("the plan `bad.plan` cannot be read: ");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use clap::{Args, ValueEnum};
 
 use self::begun::nothing_begun;
 use self::conclude::{Ready, exit_code, start};
-use self::operator::{confirm, show};
+use self::operator::{brief, confirm, show};
 use self::report::{ReportFile, report_file};
 use self::resume::resume;
 use self::saved::apply_saved;
@@ -89,6 +89,9 @@ pub(in crate::cli) struct ApplyCommand {
     pub(in crate::cli) workers: Option<Workers>,
     #[arg(skip)]
     beginning: Beginning,
+    /// Whether a plan that no question follows is told in its summary alone: it is one of many sites.
+    #[arg(skip)]
+    is_brief: bool,
 }
 
 /// Hears that the run has begun, and how it is stopped.
@@ -246,7 +249,10 @@ pub(in crate::cli) fn unattended(
     context: &Context,
     arguments: PlanArguments,
 ) -> Result<Unproven, Failure> {
-    let command = ApplyCommand::of(Vec::new(), true, arguments);
+    let command = ApplyCommand {
+        is_brief: true,
+        ..ApplyCommand::of(Vec::new(), true, arguments)
+    };
     carry(context, &command)?;
     Ok(command.unproven.get())
 }
@@ -273,6 +279,7 @@ impl ApplyCommand {
             unproven: Cell::default(),
             workers: None,
             beginning: Beginning::default(),
+            is_brief: false,
         }
     }
 
@@ -389,7 +396,10 @@ fn apply_new(
     request: &Request,
 ) -> Result<u8, Failure> {
     let shown = |plan: &Plan| {
-        show(context, plan)?;
+        match command.is_brief {
+            true => context.printer.tell(&brief(plan)),
+            false => show(context, plan)?,
+        }
         operator::loosens(context, command, plan)
     };
     let ReadyPlan {

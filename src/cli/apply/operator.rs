@@ -51,6 +51,12 @@ pub(super) fn show(context: &Context, plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The summary of the plan of one site among many.
+pub(super) fn brief(plan: &Plan) -> String {
+    let lines = report::plan::summary(plan).join("\n  ");
+    format!("{}: {lines}", plan.site)
+}
+
 /// Asks for approval of what was shown, unless `--yes` gave it.
 pub(super) fn confirm(
     context: &Context,

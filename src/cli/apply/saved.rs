@@ -26,7 +26,7 @@ pub(in crate::cli) fn apply_saved(
     site: &run::SiteRepository<'_>,
     path: &Path,
 ) -> Result<u8, Failure> {
-    let reviewed = saved_plan(&context.directory().join(path))?;
+    let reviewed = saved_plan(context.directory(), path)?;
     command.note(&reviewed);
     command.arguments.shape_nothing_of(&reviewed.options)?;
     let operator = CommandOperator {
@@ -63,7 +63,7 @@ pub(super) fn would_begin(
     site: &run::SiteRepository<'_>,
     path: &Path,
 ) -> Result<(), Failure> {
-    let reviewed = saved_plan(&context.directory().join(path))?;
+    let reviewed = saved_plan(context.directory(), path)?;
     command.arguments.shape_nothing_of(&reviewed.options)?;
     let operator = CommandOperator {
         context,

@@ -61,7 +61,7 @@ pub(super) fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
         "A part is carried out once those before it have ended. The worker of control-plane.deploy-2 is killed while its machine is \
          being deployed, and the part is given to the next one:",
     )?;
-    let plan = saved_plan(&folder.join("plan.json"))?;
+    let plan = saved_plan(folder, "plan.json".as_ref())?;
     let mut tasks = Tasks {
         context,
         clones: &clones,

@@ -13,15 +13,13 @@ use super::run_id::by_word;
 use super::{Failure, FailureKind};
 use crate::design::schema::{self, NoField};
 use crate::design::{NodeName, RunId};
-use crate::observed;
-use crate::plan::{ExplanationBasis, Plan, UnfinishedRun, saved};
+use crate::plan::{ExplanationBasis, Plan, UnfinishedRun};
 use crate::record::{State, Store};
 use crate::report::explain as report;
-use crate::repository::{Links, read_file};
 use crate::run::Connection;
 use crate::site::At;
 use crate::workflow::{
-    Checkout, ExplainedRun, Known, Planned, Planner, Thing, checked_as_read, explain, follow,
+    Checkout, ExplainedRun, Known, Planned, Planner, Thing, explain, follow, saved_plan,
 };
 
 #[derive(Debug, Args)]
@@ -167,22 +165,13 @@ fn of_file(
     context: &Context,
     command: &ExplainCommand,
 ) -> Result<Option<Source<'static>>, Failure> {
-    let named = command
-        .by
-        .as_ref()
-        .map(|by| (by, context.directory().join(by)));
-    let Some((by, path)) = named.filter(|(_, path)| path.exists()) else {
+    let folder = context.directory();
+    let named = command.by.as_ref();
+    let Some(by) = named.filter(|by| folder.join(by).exists()) else {
         return Ok(None);
     };
-    let unreadable = |error: &dyn std::fmt::Display| {
-        Failure::error(format!("the plan `{by}` cannot be explained: {error}"))
-    };
-    let bytes = read_file(&path, observed::LARGEST, Links::Followed);
-    let bytes = bytes.map_err(|error| unreadable(&error))?;
-    let mut plan = saved::read(&bytes).map_err(|error| unreadable(&error))?;
-    checked_as_read(&mut plan)?;
     Ok(Some(Source {
-        plan,
+        plan: saved_plan(folder, by.as_ref())?,
         basis: ExplanationBasis::File {
             path: Arc::from(by.as_str()),
         },

@@ -430,7 +430,7 @@ fn of_surroundings(command: &str) -> &'static [Example] {
                 "source <(trueup completions zsh)",
             ),
             (
-                "Complete in fish; in ~/.config/fish/completions/trueup.fish, for every fish",
+                "Complete in fish; ~/.config/fish/completions/trueup.fish, for every fish",
                 "trueup completions fish | source",
             ),
         ],
@@ -445,9 +445,55 @@ fn of_surroundings(command: &str) -> &'static [Example] {
     }
 }
 
+/// The columns of a line of an example, with a backslash at its end.
+const COLUMNS: usize = 72;
+
+/// The lines of an example: one that is too long for a screen continues behind a backslash, from a flag or an operator on.
+pub(super) fn folded(line: &str) -> Vec<String> {
+    let is_joint = |word: &str| word.starts_with("--") || matches!(word, "&&" | "|" | ">");
+    let mut parts = Vec::<String>::new();
+    for word in line.split(' ') {
+        match parts.last_mut() {
+            Some(last) if !is_joint(word) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => parts.push(word.to_owned()),
+        }
+    }
+    let mut lines = Vec::<String>::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + 1 + part.chars().count() <= COLUMNS => {
+                last.push(' ');
+                last.push_str(&part);
+            }
+            Some(last) => {
+                last.push_str(" \\");
+                lines.push(part);
+            }
+            None => lines.push(part),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_example_is_folded_at_a_flag_and_stays_one_command() {
+        let line = "trueup images serve /srv/images --listen 0.0.0.0:8443 --certificate images.pem --key images.key";
+        assert_eq!(
+            folded(line),
+            [
+                "trueup images serve /srv/images --listen 0.0.0.0:8443 \\",
+                "--certificate images.pem --key images.key"
+            ]
+        );
+        assert_eq!(folded("trueup etcd"), ["trueup etcd"]);
+    }
 
     #[test]
     fn every_command_has_examples_that_are_understood() {
@@ -461,7 +507,12 @@ mod tests {
         for name in &names {
             let examples = examples(name);
             assert!(!examples.is_empty(), "`{name}` has no example");
-            for (_, line) in examples {
+            for (purpose, line) in examples {
+                let folded = folded(line);
+                assert_eq!(folded.join("\n").replace(" \\\n", " "), *line);
+                let is_narrow = |text: &str| text.chars().count() <= 74;
+                assert!(is_narrow(purpose), "{purpose}");
+                assert!(folded.iter().all(|line| is_narrow(line)), "{line}");
                 let last = line.split("&&").last().unwrap();
                 let from = last.find("trueup").unwrap();
                 let words = last[from..]

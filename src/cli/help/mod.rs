@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use anstyle::{Effects, Style};
 
 use super::action;
-use examples::{examples, takes_actions};
+use examples::{examples, folded, takes_actions};
 pub(super) use page::page;
 pub(super) use short::first_screen;
 
@@ -45,7 +45,7 @@ fn arrange_one(command: clap::Command, name: &str) -> clap::Command {
     if !examples.is_empty() {
         headed(&mut text, "Examples");
         for (purpose, line) in examples {
-            let _ = writeln!(text, "  # {purpose}\n  {line}");
+            let _ = writeln!(text, "  # {purpose}\n  {}", folded(line).join("\n      "));
         }
     }
     if takes_actions(name) {

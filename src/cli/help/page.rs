@@ -5,7 +5,7 @@ use std::io;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::examples::{examples, takes_actions};
+use super::examples::{examples, folded, takes_actions};
 use crate::cli::{action, exit};
 
 /// Variables that every command reads.
@@ -67,7 +67,12 @@ pub(in crate::cli) fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
         roff.control("PP", []);
         roff.text([roman(format!("{purpose}:"))]);
         roff.control("RS", ["4"]);
-        roff.text([bold(*line)]);
+        for (at, part) in folded(line).into_iter().enumerate() {
+            if at > 0 {
+                roff.control("br", []);
+            }
+            roff.text([bold(part)]);
+        }
         roff.control("RE", []);
     }
     roff.to_writer(&mut page)?;

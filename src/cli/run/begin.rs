@@ -61,8 +61,8 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
     let site = signing_site(&checkout, command.remote.lasting_connection(&repository)?)?;
-    let path = context.directory().join(&command.plan);
-    let reviewed = saved_plan(&path)?;
+    let (folder, path) = (context.directory().to_owned(), command.plan.as_ref());
+    let reviewed = saved_plan(&folder, path)?;
     if let Some(record) = run::find_shared(&site, &command.run)? {
         return has_begun(context, command, &site, &record, &reviewed);
     }
@@ -81,7 +81,7 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     apply.workers = Some(workers);
     drop((reviewed, parts));
     let begun = match look_out(context, &apply, &checkout, &site, &|| Ok(())) {
-        Ok(_) => apply_saved(context, &apply, &checkout, &site, &path),
+        Ok(_) => apply_saved(context, &apply, &checkout, &site, path),
         Err(failure) => Err(failure),
     };
     let failure = match begun {
@@ -90,7 +90,10 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     };
     // A push of one that was killed may have come to its end behind the look above.
     match run::find_shared(&site, &command.run)? {
-        Some(record) => has_begun(context, command, &site, &record, &saved_plan(&path)?),
+        Some(record) => {
+            let reviewed = saved_plan(&folder, path)?;
+            has_begun(context, command, &site, &record, &reviewed)
+        }
         None => Err(failure),
     }
 }

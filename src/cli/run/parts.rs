@@ -105,7 +105,7 @@ impl PartsArguments {
 }
 
 pub(super) fn run(context: &mut Context, command: &PartsCommand) -> Result<u8, Failure> {
-    let plan = saved_plan(&context.directory().join(&command.plan))?;
+    let plan = saved_plan(context.directory(), &command.plan)?;
     let pace = PartsArguments::pace(context, None);
     let parts = command.size.cut(&plan, pace);
     PartsArguments::tell_cost(context, &parts, pace);

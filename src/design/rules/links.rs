@@ -16,10 +16,14 @@ use crate::document::{Map, Node, Value};
 const LEAST_MTU: i64 = 1280;
 const LARGEST_MTU: i64 = 65_536;
 
+/// The last of IEEE 802.1Q that may be used; 0 is that of untagged frames.
+const LARGEST_VLAN: i64 = 4094;
+
 pub(super) fn check(catalog: &Catalog<'_>, design: &Design, findings: &mut Findings) {
     let mut on_link: BTreeMap<Arc<str>, (Mark, Arc<str>)> = BTreeMap::new();
     for (_, data) in catalog.of(kind::NETWORK) {
         check_mtu(data, findings);
+        check_vlan(data, findings);
     }
     let used = check_nodes(catalog, design, findings);
     for (document, data) in catalog.of(kind::NETWORK_LINK) {
@@ -83,6 +87,23 @@ fn check_mtu(data: &Node, findings: &mut Findings) {
     {
         let message = format!("an MTU is between {LEAST_MTU} and {LARGEST_MTU}, not {mtu}");
         findings.push(Diagnostic::error("rule-mtu", node.mark, message));
+    }
+}
+
+fn check_vlan(data: &Node, findings: &mut Findings) {
+    let Some(node) = data.get("vlan").filter(|node| !node.is_null()) else {
+        return;
+    };
+    let number = match node.as_integer() {
+        Some(number) => Some(number),
+        None => node.as_str().and_then(|text| text.trim().parse().ok()),
+    };
+    if number.is_none_or(|number: i64| !(0..=LARGEST_VLAN).contains(&number)) {
+        let message = format!("a VLAN is a number from 1 to {LARGEST_VLAN}");
+        findings.push(
+            Diagnostic::error("rule-vlan", node.mark, message)
+                .hint("leave `vlan` out where the network is untagged"),
+        );
     }
 }
 

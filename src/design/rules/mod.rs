@@ -31,6 +31,7 @@
 //! | `rule-range` | a range that ends before it begins | |
 //! | `rule-route-gateway` | a route without a gateway, or with one outside its network | DD2002 |
 //! | `rule-mtu` | an MTU that is not between 1280 and 65536, or above that of the link | DD2003 |
+//! | `rule-vlan` | a VLAN that is no number from 1 to 4094 | |
 //! | `rule-trunking` | networks on a link that cannot be told apart | DD2004 |
 //! | `rule-bonding` | bonding options that do not fit the mode | DD1006 |
 //! | `rule-network-on-two-links` | a network that is allowed on two links | DD1007 |

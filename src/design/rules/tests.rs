@@ -227,6 +227,19 @@ fn networks() {
             ],
         ),
         (
+            "VLAN",
+            vec![
+                oam("vlan: 4095"),
+                (kind::NETWORK, "named", "vlan: storage"),
+                (kind::NETWORK, "untagged", "vlan: '0'"),
+                (kind::NETWORK, "largest", "vlan: 4094"),
+            ],
+            &[
+                "rule-vlan 5:9 a VLAN is a number from 1 to 4094 (leave `vlan` out where the network is untagged)",
+                "rule-vlan 10:9 a VLAN is a number from 1 to 4094 (leave `vlan` out where the network is untagged)",
+            ],
+        ),
+        (
             "trunking",
             vec![
                 oam("cidr: 10.0.0.0/24"),

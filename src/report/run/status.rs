@@ -55,7 +55,12 @@ pub fn differences(change: &Change) -> Vec<Arc<str>> {
 /// # Errors
 ///
 /// Only where `out` fails.
-pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> fmt::Result {
+pub fn status(
+    out: &mut dyn Write,
+    rows: &[StatusRow<'_>],
+    unfinished: Option<&UnfinishedRun>,
+    palette: Palette,
+) -> fmt::Result {
     let mut table = Table::new(&["NODE", "RECORD", "MACHINE", "POWER", "CLUSTER", "DIFFERS"]);
     let mut sorted: Vec<&StatusRow<'_>> = rows.iter().collect();
     sorted.sort_by(|one, other| natural(one.node.as_str(), other.node.as_str()));
@@ -98,6 +103,8 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
     let unproven: Vec<String> = unproven.words().collect();
     let (left_out, count) = left_out(rows);
     let as_designed = match differing {
+        // The records have what it changes once it has ended.
+        0 if unfinished.is_some() => Some("none known to differ".to_owned()),
         0 if unseen > 0 => Some("no difference observed".to_owned()),
         0 if !unproven.is_empty() => Some("none known to differ".to_owned()),
         0 if count == 0 => Some("all as designed".to_owned()),
@@ -110,7 +117,8 @@ pub fn status(out: &mut dyn Write, rows: &[StatusRow<'_>], palette: Palette) -> 
     let unseen = (unseen > 0).then(|| format!("{unseen} could not be observed"));
     let parts = [counted(rows.len(), "node", "nodes")].into_iter();
     let parts = parts.chain(left_out).chain(as_designed).chain(unproven);
-    let parts: Vec<String> = parts.chain(owing).chain(unseen).collect();
+    let open = unfinished.map(|open| format!("run {} has not ended", open.run));
+    let parts: Vec<String> = parts.chain(owing).chain(unseen).chain(open).collect();
     writeln!(out, "{}", parts.join(", "))
 }
 

@@ -434,6 +434,34 @@ fn observed() -> ObservedNode {
 }
 
 #[test]
+fn a_site_is_not_called_as_designed_before_the_end_of_a_run() {
+    let open = crate::plan::UnfinishedRun {
+        run: "01L".into(),
+        action: "redeploy".into(),
+        state: crate::plan::RunState::Running,
+        started: "2026-11-29T05:00:00Z".into(),
+        actor: None,
+        host: None,
+    };
+    let mut line = String::new();
+    let settled = NodeRecord::blank("n1".into(), "01J".into());
+    let designed = StatusRow {
+        observed: None,
+        record: Some(&settled),
+        differs: Vec::new(),
+        node: &settled.node,
+        designed: true,
+        reservation: None,
+        owes_soak: false,
+    };
+    status(&mut line, &[designed], Some(&open), Palette::Plain).unwrap();
+    assert!(
+        line.ends_with("1 node, none known to differ, run 01L has not ended\n"),
+        "{line}"
+    );
+}
+
+#[test]
 fn status_shows_each_node_from_all_sides() {
     let record = NodeRecord {
         phase: Phase::Deployed,
@@ -457,7 +485,7 @@ fn status_shows_each_node_from_all_sides() {
     };
     let rows = [row(0), row(1), row(2)];
     let mut out = String::new();
-    status(&mut out, &rows, Palette::Plain).unwrap();
+    status(&mut out, &rows, None, Palette::Plain).unwrap();
     assert_snapshot!(out, @r"
     NODE    RECORD    MACHINE       POWER    CLUSTER   DIFFERS
     n1      deployed  clean failed  off      cordoned  is off; maintenance: disk swap
@@ -468,7 +496,7 @@ fn status_shows_each_node_from_all_sides() {
     let mut told = row(1);
     told.differs = vec!["it could not be observed: no answer".into()];
     let mut line = String::new();
-    status(&mut line, &[told], Palette::Plain).unwrap();
+    status(&mut line, &[told], None, Palette::Plain).unwrap();
     assert_eq!(line.matches("no answer").count(), 1, "{line}");
     // A reason that the plan and several states of the machine share.
     let mut failed = record.clone();
@@ -492,7 +520,7 @@ fn status_shows_each_node_from_all_sides() {
             ..row(0)
         };
         let mut line = String::new();
-        status(&mut line, &[row], Palette::Plain).unwrap();
+        status(&mut line, &[row], None, Palette::Plain).unwrap();
         assert!(line.contains(&format!(" {notes}\n")), "{line}");
     }
     let mut soaking = NodeRecord::blank("n1".into(), "01J".into());
@@ -505,7 +533,7 @@ fn status_shows_each_node_from_all_sides() {
         ..row(0)
     };
     let mut line = String::new();
-    status(&mut line, &[owing], Palette::Plain).unwrap();
+    status(&mut line, &[owing], None, Palette::Plain).unwrap();
     assert!(line.contains(" owes the soak of run 01K\n"), "{line}");
     assert!(
         line.ends_with("1 node, all as designed, 1 owes a soak\n"),
@@ -521,7 +549,7 @@ fn status_shows_each_node_from_all_sides() {
         ..row(0)
     });
     let mut lines = String::new();
-    status(&mut lines, &left_out, Palette::Plain).unwrap();
+    status(&mut lines, &left_out, None, Palette::Plain).unwrap();
     assert!(
         lines.ends_with("2 nodes, 1 retired, 1 in maintenance\n"),
         "{lines}"

@@ -87,7 +87,7 @@ impl PlanFolder {
         if !is_id(id) || !path.is_file() {
             return Err(unknown(id));
         }
-        saved_plan(&path)
+        saved_plan(&self.folder, &path)
     }
 
     /// The description of a plan.

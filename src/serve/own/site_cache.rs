@@ -66,6 +66,14 @@ impl SiteView {
     }
 }
 
+impl SiteView {
+    /// The words by which rights are bound that mean no node.
+    pub(in crate::serve) fn words_of_none(&self) -> impl Iterator<Item = &Arc<str>> {
+        let empty = self.parts.iter().filter(|(_, nodes)| nodes.is_empty());
+        empty.map(|(word, _)| word)
+    }
+}
+
 impl Parts for SiteView {
     fn means(&self, word: &str, node: &str) -> bool {
         let part = self.parts.get(word);
@@ -95,6 +103,11 @@ impl SiteCache {
             known: Mutex::default(),
             words,
         }
+    }
+
+    /// Whether there are such words.
+    pub(in crate::serve) fn has_parts(&self) -> bool {
+        !self.words.is_empty()
     }
 
     /// The site as it is now.

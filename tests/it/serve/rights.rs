@@ -95,6 +95,11 @@ fn a_role_in_parts_of_the_site_acts_on_their_machines_alone() {
     let secrets = service.get("/api/v1.0/configdocs/site?version=committed&cleartext-secrets=true");
     assert_eq!(secrets.code, 403, "{secrets:?}");
     assert_eq!(runs(&fixture), before, "no run has begun");
+    let told = service.log();
+    let warning = "bound to `group:none`, which means no machine of the committed design";
+    assert!(told.contains(warning), "{told}");
+    assert!(!told.contains("bound to `rack:rack01`"), "{told}");
+    assert!(told.contains(": 403 Forbidden, request "), "{told}");
 
     let drained = service.post(&on("compute11", "drain"));
     assert_eq!(drained.reason(), (200, "Success".to_owned()), "{drained:?}");

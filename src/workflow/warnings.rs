@@ -1,21 +1,78 @@
-//! A site without records whose machines are in those of a site that is gone: as a rule it is that one under another name.
+//! Warnings before a plan: of a new site that may be a known one under another name, and of nodes that are built of an
+//! older revision than the one that is checked out.
 
 use std::collections::BTreeSet;
 
 use super::{Checkout, Failure, Scope, sites};
 use crate::design::{Design, NodeName, SiteName};
+use crate::diagnostic::counted;
+use crate::plan::Action;
 use crate::record::{Phase, State, Store};
+use crate::repository::CommitId;
+use crate::run::since_success;
 
 /// Further sites with records among which it is looked for: in a repository of hundreds of sites each first plan would read
 /// all of them.
 const MOST: usize = 16;
+
+/// The warnings before a plan for nodes that are built of a commit.
+///
+/// # Errors
+///
+/// The history, or the refs of the repository, cannot be read.
+pub(super) fn warnings(
+    checkout: &Checkout<'_>,
+    state: &State,
+    design: &Design,
+    (action, commit): (Action, Option<CommitId>),
+) -> Result<Vec<String>, Failure> {
+    let built_of = commit.filter(|_| action == Action::Redeploy);
+    let older = match built_of {
+        Some(commit) => older_design(checkout, state, commit)?,
+        None => None,
+    };
+    Ok(former_site(checkout, state, design)?
+        .into_iter()
+        .chain(older)
+        .collect())
+}
+
+/// The warning that nodes are built of the last success, where commits since have changed the site.
+fn older_design(
+    checkout: &Checkout<'_>,
+    state: &State,
+    commit: CommitId,
+) -> Result<Option<String>, Failure> {
+    let success = state.site.last_success.as_ref();
+    let head = checkout.head()?;
+    if head == commit || success.is_none_or(|success| *success.revision != *commit.to_string()) {
+        return Ok(None);
+    }
+    let (repository, location) = (checkout.repository, &checkout.location);
+    let newer = since_success(
+        repository,
+        &location.site,
+        &location.selection,
+        &state.site,
+        head,
+    )?;
+    Ok((!newer.is_empty()).then(|| {
+        format!(
+            "warning: this builds of {}, the last success, without the {} of the site since; \
+             `--target-revision committed` builds of {}",
+            commit.short(),
+            counted(newer.len(), "commit", "commits"),
+            head.short(),
+        )
+    }))
+}
 
 /// The warning before the first plan of a site whose machines another one has deployed that no document defines any more.
 ///
 /// # Errors
 ///
 /// The refs of the repository cannot be listed.
-pub(super) fn former_site(
+fn former_site(
     checkout: &Checkout<'_>,
     state: &State,
     design: &Design,
