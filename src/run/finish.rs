@@ -50,7 +50,11 @@ impl Session<'_> {
         let unsigned;
         let report = {
             let mut records = lock(&self.records);
-            let past_verification = records.past_verification;
+            let LiveRecords {
+                past_verification,
+                earlier_ms,
+                ..
+            } = *records;
             let LiveRecords {
                 run,
                 nodes,
@@ -86,7 +90,7 @@ impl Session<'_> {
             }
             unsigned = tag::sign(run, self.process.site.signing.as_deref());
             RunReport {
-                duration_ms: run_duration(run, seconds, finished),
+                duration_ms: run_duration(run, seconds, earlier_ms + finished.duration_ms),
                 ..RunReport::new(run, self.approved.plan, finished, left_pods)
             }
         };
@@ -212,15 +216,15 @@ impl Session<'_> {
     }
 }
 
-/// How long a run took: one that workers carried out, since it began.
-fn run_duration(run: &RunRecord, now: i64, finished: &Finished) -> u64 {
+/// How long a run took: as long as its processes carried it out; one that workers carried out, since it began.
+fn run_duration(run: &RunRecord, now: i64, carried_out_ms: u64) -> u64 {
     let began = run.started.parse::<jiff::Timestamp>();
     match (&run.workers, began) {
         (Some(_), Ok(began)) => {
             let seconds = now.saturating_sub(began.as_second());
             u64::try_from(seconds).unwrap_or_default() * 1000
         }
-        _ => finished.duration_ms,
+        _ => carried_out_ms,
     }
 }
 

@@ -25,6 +25,10 @@ impl LeaseHolder for Session<'_> {
         &self.lease
     }
 
+    fn earlier_ms(&self) -> u64 {
+        lock(&self.records).earlier_ms
+    }
+
     fn tick(&self) {
         self.renew_and_write();
     }

@@ -43,6 +43,11 @@ pub trait LeaseHolder: Sync {
     /// Takes in what a step noted, which is durable in the journal.
     fn noted(&self, step: &StepId, text: &Arc<str>);
 
+    /// For how long processes before this one carried the run out, in milliseconds.
+    fn earlier_ms(&self) -> u64 {
+        0
+    }
+
     /// The publication that a step waits for before it starts.
     fn starting(&self, _step: &StepId) -> Option<oneshot::Receiver<()>> {
         None

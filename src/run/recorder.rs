@@ -14,19 +14,24 @@ use crate::step::StepId;
 pub struct Recorder<'a> {
     holder: &'a dyn LeaseHolder,
     sink: &'a mut dyn FnMut(&RunEvent),
+    earlier_ms: u64,
 }
 
 impl<'a> Recorder<'a> {
     /// A listener that passes events on to `sink`, among them those of checkpoints and warnings.
     pub fn new(holder: &'a dyn LeaseHolder, sink: &'a mut dyn FnMut(&RunEvent)) -> Self {
-        Self { holder, sink }
+        Self {
+            holder,
+            sink,
+            earlier_ms: holder.earlier_ms(),
+        }
     }
 
-    /// Passes on an event that was not the dispatcher's.
+    /// Passes on an event that was not the dispatcher's; the time is that of this process.
     pub(super) fn tell(&mut self, time: &Arc<str>, elapsed_ms: u64, kind: EventKind) {
         (self.sink)(&RunEvent {
             time: time.clone(),
-            elapsed_ms,
+            elapsed_ms: self.earlier_ms + elapsed_ms,
             remaining_ms: None,
             kind,
         });
@@ -41,11 +46,13 @@ impl<'a> Recorder<'a> {
 }
 
 impl RunListener for Recorder<'_> {
-    fn event(&mut self, event: RunEvent) {
+    fn event(&mut self, mut event: RunEvent) {
+        let own_ms = event.elapsed_ms;
+        event.elapsed_ms += self.earlier_ms;
         // People see it before a checkpoint is waited for.
         (self.sink)(&event);
         self.holder.hear(&event);
-        self.relay(&event.time, event.elapsed_ms);
+        self.relay(&event.time, own_ms);
     }
 
     /// Lets the step continue: at once, or where it noted something that others must find, should this process vanish,

@@ -40,6 +40,8 @@ pub(super) struct LiveRecords<'a> {
     /// Whether the next destructive step is the first one of its wave.
     pub(super) is_new_wave: bool,
     pub(super) past_verification: bool,
+    /// For how long processes before this one carried the run out, in milliseconds, as far as its events tell.
+    pub(super) earlier_ms: u64,
     /// How long steps took in this process.
     pub(super) timed: Durations,
     /// Steps that an earlier process of the run began, or may have begun where there is no list of them: how long they
@@ -89,6 +91,7 @@ impl<'a> LiveRecords<'a> {
             cost: Duration::ZERO,
             is_new_wave: true,
             past_verification: false,
+            earlier_ms: 0,
             timed: Durations::default(),
             begun_before: Some(FxHashSet::default()),
             left_pods: BTreeMap::new(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::error::{self, Error};
 use super::files::RunFiles;
 use super::interrupted::{Interrupted, named};
-use super::known::{KnownRun, is_past_verification};
+use super::known::{KnownRun, elapsed, is_past_verification};
 use super::lease::LeaseHolder as _;
 use super::outcome::NodeOutcome;
 use super::owed_records::publish_owed_beside;
@@ -140,13 +140,14 @@ pub(super) fn open_journal(
     Ok((journal, replay))
 }
 
-/// Adds to the events what the journal tells of ended steps and they do not.
+/// Adds to the events what the journal tells of ended steps and they do not, and takes from them how long the run was carried out.
 fn tell_late(session: &Session<'_>, replay: &Replay) -> Result<(), Error> {
     let mut records = lock(&session.records);
     let told = session
         .store
         .events(&records.state, &session.run)
         .map_err(error::records("read the events of the run"))?;
+    records.earlier_ms = elapsed(&told);
     let known = (&replay.entries[..], &told[..]);
     let now = session.process.time.seconds();
     for event in untold(known, &records.run, Then::Resumed, now) {

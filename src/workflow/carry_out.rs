@@ -195,7 +195,7 @@ fn dispatch<'a>(
         session.run(),
         (plan, session.commit(), steps),
         host,
-        resumed,
+        (resumed, session.earlier_ms()),
     ));
     let notices = Notices::of(
         host.notifier(),
@@ -322,11 +322,11 @@ pub(super) fn run_started(
     run: &RunId,
     (plan, commit, steps): (&Plan, CommitId, usize),
     host: &dyn RunHost,
-    resumed: bool,
+    (resumed, elapsed_ms): (bool, u64),
 ) -> RunEvent {
     RunEvent {
         time: host.clock().now(),
-        elapsed_ms: 0,
+        elapsed_ms,
         remaining_ms: None,
         kind: EventKind::RunStarted {
             run: run.clone(),

@@ -166,7 +166,7 @@ fn drive_part(
         session.run(),
         (plan, commit, steps),
         host,
-        is_resumed,
+        (is_resumed, 0),
     ));
     let mut recorder = Recorder::new(&session, &mut sink);
     let dispatch = Dispatch {
