@@ -120,12 +120,8 @@ fn left_out(input: &AdoptInput<'_>, adopted: &Adopted, text: &mut String) {
             adopted.left_out.len() - NAMED
         );
     }
-    for name in rows.iter().take(NAMED) {
-        let _ = writeln!(
-            text,
-            "- row {} of the table: it is about no machine that was found",
-            code(name)
-        );
+    for (place, why) in rows.iter().take(NAMED) {
+        let _ = writeln!(text, "- {}: {}", code(place), plain(why));
     }
     if rows.len() > NAMED {
         let _ = writeln!(text, "- … and {} more rows", rows.len() - NAMED);

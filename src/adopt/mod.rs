@@ -10,6 +10,7 @@ mod edit;
 mod guide;
 mod layers;
 mod learn;
+mod lists;
 mod notes;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::observed::{EtcdMemberSeen, EtcdSeen, Fact, Inventory, InventoryMachin
 
 pub use edit::{Edit, Fields, edited, insertions, replacement};
 pub use learn::hardware_document;
+pub use lists::read as read_notes;
 pub use notes::{COLUMNS, Note, NoteProblem, Notes};
 
 /// Labels by which Kubernetes marks the nodes of a control plane.
@@ -86,7 +88,7 @@ pub struct Adopted {
     /// Machines that were found and are in none of them, and why.
     pub left_out: Vec<(Arc<str>, String)>,
     /// Rows of the table that are about no machine that was found.
-    pub unused_rows: Vec<Arc<str>>,
+    pub unused_rows: Vec<(Arc<str>, Arc<str>)>,
     /// Etcd clusters that they describe.
     pub etcd: Vec<ClusterName>,
     /// Etcd clusters that they do not describe, and why.
@@ -171,7 +173,16 @@ pub fn adopt(input: &AdoptInput<'_>) -> Adopted {
         described.insert(found.listed.name.clone(), name.clone());
         machines.insert(name.clone(), machine(name, found, note));
     }
-    adopted.unused_rows = rows.into_iter().map(Arc::from).collect();
+    let unused = rows.into_iter().map(|name| {
+        let place = format!("row {name} of the table");
+        (
+            Arc::from(place),
+            Arc::from("it is about no machine that was found"),
+        )
+    });
+    let left_out = input.notes.left_out();
+    let left_out = left_out.map(|(place, why)| (Arc::from(place), Arc::from(why)));
+    adopted.unused_rows = unused.chain(left_out).collect();
     for found in &input.inventory.machines {
         if let Some(name) = described.get(&found.listed.name) {
             for (cluster, member) in &found.listed.members {

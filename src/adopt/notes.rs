@@ -33,16 +33,30 @@ pub struct Note {
 pub struct Notes {
     all: Vec<Note>,
     by_value: HashMap<Arc<str>, usize>,
+    /// Entries of a list that can be about no machine, with the reason.
+    left_out: Vec<(String, String)>,
 }
 
-/// A problem of a table, with its line.
+/// A problem of a table, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
+#[error("{place}: {message}")]
 pub struct NoteProblem {
-    /// From 1 on.
-    pub line: usize,
-    /// The problem.
-    pub message: String,
+    /// The line, or the entry as the list names it.
+    place: String,
+    message: String,
+}
+
+impl NoteProblem {
+    pub(super) fn of(place: &str, message: String) -> Self {
+        Self {
+            place: place.to_owned(),
+            message,
+        }
+    }
+
+    fn in_line(line: usize, message: String) -> Self {
+        Self::of(&format!("line {line}"), message)
+    }
 }
 
 impl Notes {
@@ -58,11 +72,11 @@ impl Notes {
         let (columns, separator) = match lines.next() {
             Some((_, line)) => match columns(line, separator(line)) {
                 Ok(columns) => (columns, separator(line)),
-                Err(message) => return Err(vec![NoteProblem { line: 1, message }]),
+                Err(message) => return Err(vec![NoteProblem::in_line(1, message)]),
             },
             None => {
                 let message = "the table is empty; its first line names its columns".to_owned();
-                return Err(vec![NoteProblem { line: 1, message }]);
+                return Err(vec![NoteProblem::in_line(1, message)]);
             }
         };
         let mut notes = Self::default();
@@ -73,8 +87,7 @@ impl Notes {
             };
             let is_full = notes.all.len() >= MOST;
             if let Err(message) = added {
-                let line = number + 1;
-                problems.push(NoteProblem { line, message });
+                problems.push(NoteProblem::in_line(number + 1, message));
                 if is_full {
                     break;
                 }
@@ -87,7 +100,7 @@ impl Notes {
     }
 
     /// Adds a row; each value tells one machine from all others.
-    fn add(&mut self, note: Note) -> Result<(), String> {
+    pub(super) fn add(&mut self, note: Note) -> Result<(), String> {
         let values = keys(&note.name, note.address.as_deref(), Some(&note.identity));
         for value in &values {
             if self.by_value.contains_key(value) {
@@ -118,6 +131,17 @@ impl Notes {
             1 => found.first().map(|at| &self.all[*at]),
             _ => None,
         }
+    }
+
+    /// Leaves an entry out, by its place in the list.
+    pub(super) fn leave_out(&mut self, place: &str, why: String) {
+        self.left_out.push((place.to_owned(), why));
+    }
+
+    /// The entries that can be about no machine, each with the reason.
+    pub fn left_out(&self) -> impl Iterator<Item = (&str, &str)> {
+        let left_out = self.left_out.iter();
+        left_out.map(|(place, why)| (place.as_str(), why.as_str()))
     }
 
     /// Names of rows, in their order.
@@ -269,10 +293,11 @@ mod tests {
     fn all_problems_are_reported_at_once_with_their_lines() {
         let table = "name,mac,serial\nn1,zz,\n,,\n\nn 2,,\nn3,,S1\nn4,,S1\nn5,\"a\n,,,,\n";
         let problems = Notes::read(table).unwrap_err();
-        let lines: Vec<usize> = problems.iter().map(|problem| problem.line).collect();
-        assert_eq!(lines, [2, 3, 5, 7, 8, 9], "{problems:#?}");
+        let places: Vec<&str> = problems.iter().map(|it| it.place.as_str()).collect();
+        let lines = [2, 3, 5, 7, 8, 9].map(|line| format!("line {line}"));
+        assert_eq!(places, lines, "{problems:#?}");
         for bad in ["", "serial\nx\n", "name,name\n", "name,colour\n"] {
-            assert_eq!(Notes::read(bad).unwrap_err()[0].line, 1, "{bad}");
+            assert_eq!(Notes::read(bad).unwrap_err()[0].place, "line 1", "{bad}");
         }
     }
 }

@@ -362,10 +362,15 @@ fn a_row_that_is_about_no_machine_is_named() {
     let notes = Notes::read("name,rack\nn1,r1\nn-2,r1\n").unwrap();
     let inventory = of(vec![found("n1", &[], &[]), found("n2", &[], &[])]);
     let adopted = adopted_with(&inventory, &Known::default(), &notes);
-    assert_eq!(adopted.unused_rows, [text("n-2")]);
+    let (place, why) = &adopted.unused_rows[0];
+    assert_eq!(
+        format!("{place}: {why}"),
+        "row n-2 of the table: it is about no machine that was found"
+    );
+    assert_eq!(adopted.unused_rows.len(), 1);
     let guide = file(&adopted, "ADOPTED.md");
     assert!(
-        guide.contains("- row `n-2` of the table: it is about no machine"),
+        guide.contains("- `row n-2 of the table`: it is about no machine"),
         "{guide}"
     );
 }

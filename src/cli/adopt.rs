@@ -13,10 +13,10 @@ use ipnet::IpNet;
 use super::context::Context;
 use super::init::outside_of_sites;
 use super::{Failure, FailureKind, value};
-use crate::adopt::{AdoptInput, Adopted, Notes, adopt};
+use crate::adopt::{AdoptInput, Adopted, Notes, adopt, read_notes};
 use crate::design::{ClusterName, Reference, name_problem};
 use crate::document::inline_text;
-use crate::report::counted;
+use crate::report::{Visible, counted};
 use crate::repository::{Links, read_file};
 use crate::site::{At, Depth, Detail, Outside, Sandbox, Settings, is_layered};
 use crate::workflow::{self, AdoptionSite, Checkout, Client, EtcdSeed};
@@ -67,7 +67,7 @@ pub(super) struct AdoptCommand {
     /// Key of an etcd client: `env:NAME` or `file:PATH`
     #[arg(long, value_name = "REF", requires = "etcd_cert", value_parser = reference)]
     etcd_key: Option<Reference>,
-    /// Table of names, racks and tags in CSV, whose first line names its columns
+    /// Names, racks and tags: a table in CSV, whose first line names its columns, NetBox's devices in JSON, or a Terraform state
     #[arg(long, value_name = "FILE")]
     machines: Option<PathBuf>,
 }
@@ -169,11 +169,14 @@ fn table(path: &Path) -> Result<Notes, Failure> {
     let bytes = read_file(path, LARGEST_TABLE, Links::Followed);
     let bytes = bytes.map_err(|error| refused(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8".to_owned()))?;
-    Notes::read(&text).map_err(|problems| {
+    read_notes(&text).map_err(|problems| {
         let count = counted(problems.len(), "problem", "problems");
         refused(format!("{count} in the table"))
             .details(problems.iter().map(ToString::to_string))
-            .hint(format!("columns: {}", crate::adopt::COLUMNS.join(", ")))
+            .hint(format!(
+                "columns of a table in CSV: {}",
+                crate::adopt::COLUMNS.join(", ")
+            ))
     })
 }
 
@@ -427,8 +430,7 @@ fn tell(context: &Context, found: &AdoptionSite, adopted: &Adopted, names: &[Str
     let alone = found.inventory.nodes_alone.iter();
     let alone = alone.map(|name| format!("\n  Kubernetes node {name}: no machine has its name"));
     let rows = adopted.unused_rows.iter();
-    let rows = rows
-        .map(|name| format!("\n  row {name} of the table: it is about no machine that was found"));
+    let rows = rows.map(|(place, why)| format!("\n  {}: {}", Visible(place), Visible(why)));
     let all: Vec<String> = rows.chain(left_out).chain(clusters).chain(alone).collect();
     if !all.is_empty() {
         text.push_str("\nLeft out:");

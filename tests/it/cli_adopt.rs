@@ -454,6 +454,31 @@ fn flags_that_do_not_fit_are_refused_before_anything_is_written() {
 }
 
 #[test]
+fn devices_of_netbox_say_where_machines_stand() {
+    let running = super::accepted::example("edge");
+    running.commit_and_apply("The site", &[]).with(0);
+    let fresh = next_to(&running);
+    fresh.checkout.write(
+        "netbox.json",
+        r#"{"count": 3, "results": [
+            {"id": 7, "name": "edge-1", "rack": {"name": "r9"}, "role": {"slug": "worker"}},
+            {"id": 8, "name": "edge-7", "serial": "S-77", "rack": {"name": "r9"}},
+            {"id": 9, "name": "top of\u001b[31m rack", "rack": {"name": "r9"}}]}"#,
+    );
+    let list = fresh.checkout.path().join("netbox.json");
+    let ended = adopt(
+        &fresh,
+        &["--from", "sim", "--machines", list.to_str().unwrap()],
+    )
+    .with(0);
+    ended
+        .saying("row edge-7 of the table: it is about no machine that was found")
+        .saying("device `top of\\u{1b}[31m rack`: its name cannot be that of a node");
+    let nodes = documents(&fresh.checkout.path().join("edge"))["nodes.yaml"].clone();
+    assert!(nodes.contains("r9") && nodes.contains("worker"), "{nodes}");
+}
+
+#[test]
 fn nothing_is_asked_of_an_address_that_is_not_trusted() {
     let fixture = Fixture::empty("far");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
