@@ -15,7 +15,7 @@ use crate::run::{Connection, Process, RunReport, unfinished_run, vouch};
 use super::apply::{ProcessClock, actor};
 use super::context::Context;
 use super::interrupted;
-use super::plan::{ViewArguments, print};
+use super::plan::{ViewArguments, print, print_saved};
 use super::planning::RemoteArguments;
 use super::run_id::by_word;
 use super::value::{at_least_one, size};
@@ -319,7 +319,7 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let folder = context.directory();
     if let Some(file) = what.filter(|what| folder.join(what).exists()) {
         let plan = saved_plan(folder, file.as_ref())?;
-        print(context, &plan, &command.view)?;
+        print_saved(context, &plan, &command.view)?;
         return Ok(0);
     }
     let repository = context.repository()?;

@@ -23,13 +23,10 @@ use super::planning::{PlanArguments, resolve};
 use super::sites::SitesArguments;
 use super::value::{number, rehearsals, size};
 use super::{Failure, FailureKind};
-use crate::design::RunId;
 use crate::plan::Request;
 use crate::repository::Signature;
 use crate::run::Connection;
-use crate::workflow::{
-    self, Checkout, Client, FilesBack, Loss, Planned, Planner, WayBack, apply_command, follow,
-};
+use crate::workflow::{self, Checkout, Client, FilesBack, Planned, Planner, apply_command, follow};
 
 #[derive(Debug, Args)]
 pub(super) struct PlanCommand {
@@ -179,6 +176,22 @@ pub(super) fn print(context: &Context, plan: &Plan, view: &ViewArguments) -> Res
     }
 }
 
+/// Prints a plan that was saved, after the way back that it goes, which a text has nowhere else.
+pub(super) fn print_saved(
+    context: &Context,
+    plan: &Plan,
+    view: &ViewArguments,
+) -> Result<(), Failure> {
+    if let (Some(way), PlanFormat::Text) = (&plan.way_back, view.format) {
+        let lines = report::plan::way_back(way, usize::MAX);
+        context.printer.stream_text(|out| {
+            let mut lines = lines.iter();
+            lines.try_for_each(|line| writeln!(out, "{}", report::Visible(line)))
+        })?;
+    }
+    print(context, plan, view)
+}
+
 pub(super) fn run(context: &mut Context, command: &PlanCommand) -> Result<u8, Failure> {
     let Some(request) = command.arguments.request(&command.words)? else {
         return Err(action::unknown(&command.words[0]));
@@ -289,11 +302,12 @@ fn back(
         request,
         plan_request: &plan_request,
     };
-    let planned = planner.plan()?;
+    let mut planned = planner.plan()?;
     let site = checkout.site(connection.clone())?;
     let of_plan = (&planned.plan, &planned.guarded);
-    let way = workflow::way_back(&site, (&store, &state), &past, of_plan)?;
-    let told = list_losses(&way, &files);
+    let way = workflow::way_back(&site, (&store, &state), (&past, &files), of_plan)?;
+    let told = report::plan::way_back(&way, usize::MAX).join("\n");
+    planned.plan.way_back = Some(way);
     Client::tell(context, &told);
     if !command.write {
         let guards = if command.with_guards {
@@ -331,7 +345,9 @@ fn back(
         at: At::Commit(commit),
         ..planner
     };
-    let planned = planner.plan_again(planned.observations)?;
+    let way_back = planned.plan.way_back;
+    let mut planned = planner.plan_again(planned.observations)?;
+    planned.plan.way_back = way_back;
     conclude(context, command, (checkout, connection), planned)
 }
 
@@ -341,59 +357,6 @@ fn as_then(files: &FilesBack) -> &'static str {
         true => "The files of the site are as they were there",
         false => "Only files that guard the site differ",
     }
-}
-
-/// The losses, and the files that stay, for people and for the message of the commit.
-fn list_losses(way: &WayBack, files: &FilesBack) -> String {
-    let mut lines = vec![match (way.was_applied, way.undone.len()) {
-        (true, 0) => format!("{} is what was applied last.", way.target.short()),
-        (true, count) => {
-            let runs: Vec<&str> = way.undone.iter().map(RunId::as_str).collect();
-            let count = report::counted(count, "run", "runs");
-            format!(
-                "Going back to {} undoes {count}: {}.",
-                way.target.short(),
-                runs.join(", ")
-            )
-        }
-        (false, _) => format!(
-            "No run applied {}: the losses below are of all runs.",
-            way.target.short()
-        ),
-    }];
-    let (ahead, done): (Vec<_>, Vec<_>) = way.losses.iter().partition(|loss| loss.by.is_none());
-    if !done.is_empty() {
-        lines.push("Gone already, and not brought back by any of it:".to_owned());
-    }
-    for Loss { node, what, by } in done {
-        let by = by
-            .as_ref()
-            .map(|(run, when)| format!(" (run {run}, {when})"));
-        lines.push(format!("  {node}: {what}{}", by.unwrap_or_default()));
-    }
-    if !ahead.is_empty() {
-        lines.push("Lost by going back:".to_owned());
-    }
-    lines.extend(
-        ahead
-            .iter()
-            .map(|loss| format!("  {}: {}", loss.node, loss.what)),
-    );
-    if way.losses.is_empty() {
-        lines.push("Nothing is lost that trueup knows of.".to_owned());
-    }
-    if !files.shared_with.is_empty() {
-        let sites = report::counted(files.shared_with.len(), "other site", "other sites");
-        let names = report::some_names(files.shared_with.iter().map(String::as_str));
-        lines.push(format!("Files that go back are of {sites}, too: {names}."));
-    }
-    if !files.kept.is_empty() {
-        let kept = files.kept.join(", ");
-        lines.push(format!(
-            "Guards stay as they are (`--with-guards` takes them back, too): {kept}."
-        ));
-    }
-    lines.join("\n")
 }
 
 /// Says where a plan was saved, which effect it has, and how it is applied.

@@ -54,6 +54,7 @@ pub(crate) mod tests;
 mod tightened;
 mod unavailable;
 mod unblock;
+mod way_back;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,6 +102,7 @@ pub use saved::digest;
 pub use stale::{Current, Staleness, broken, hold_to, stale};
 pub use tightened::{GuardsNow, Tightened};
 pub use unblock::{Unblocking, unblocking};
+pub use way_back::{WayBack, WayBackLoss};
 
 /// The version of the format of a saved plan.
 pub const FORMAT_VERSION: u32 = 3;
@@ -637,6 +639,8 @@ pub struct Plan {
     pub guards: PlanGuards,
     /// The signatures that it needs and has.
     pub approvals: Approvals,
+    /// The way back to a revision of the past that it goes, where it was made for that.
+    pub way_back: Option<WayBack>,
     /// Counts.
     pub summary: Summary,
     /// The expected effect on workloads on the nodes; not part of the plan's digest.

@@ -19,7 +19,7 @@ use super::refusals::Applicability;
 use super::{
     Action, Approvals, Base, Change, CommitHistory, Expectation, FORMAT_VERSION, Forecast,
     IntermediateCommit, Options, Plan, PlanEffect, PlanGuards, PlannedGroup, Precondition,
-    Relation, Request, Summary, Target, UnfinishedRun, Verdicts,
+    Relation, Request, Summary, Target, UnfinishedRun, Verdicts, WayBack,
 };
 use crate::design::{Digest, GroupName, NodeName, SiteName};
 use crate::diagnostic::json_problem;
@@ -199,6 +199,8 @@ struct Body<'a> {
     history: &'a CommitHistory,
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished_run: Option<&'a UnfinishedRun>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way_back: Option<&'a WayBack>,
     summary: &'a Summary,
     notices: &'a [Arc<str>],
     warnings: &'a [Arc<str>],
@@ -310,6 +312,7 @@ impl<'a> Body<'a> {
             intermediate_commits: &plan.intermediate_commits,
             history: &plan.history,
             unfinished_run: plan.unfinished.as_ref(),
+            way_back: plan.way_back.as_ref(),
             summary: &plan.summary,
             notices: &plan.notices,
             warnings: &plan.warnings,
@@ -431,6 +434,7 @@ struct ReadFile {
     #[serde(default)]
     history: CommitHistory,
     unfinished_run: Option<UnfinishedRun>,
+    way_back: Option<WayBack>,
     summary: Summary,
     #[serde(default)]
     notices: Vec<Arc<str>>,
@@ -584,6 +588,7 @@ impl ReadFile {
             records_digest: self.records_digest,
             notices: self.notices,
             unfinished: self.unfinished_run,
+            way_back: self.way_back,
             warnings: self.warnings,
             policies: self.policies,
             guards: self.guards,

@@ -106,8 +106,8 @@ pub use saved::{
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};
 pub use sound::sound;
 pub use way_back::{
-    FilesBack, Loss, WayBack, commit_way_back, files_back, past_revision, preview_way_back,
-    way_back, way_back_subject,
+    FilesBack, commit_way_back, files_back, past_revision, preview_way_back, way_back,
+    way_back_subject,
 };
 pub use windows::time_left;
 pub use workers::{

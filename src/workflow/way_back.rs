@@ -10,7 +10,7 @@ use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run, report_now}
 use crate::design::{GUARDS, Guards, HardwareSetting, NodeName, RunId, Section};
 use crate::document::{self, Document};
 use crate::guard::Guarded;
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, Plan, WayBack, WayBackLoss};
 use crate::record::{Outcome, RunRecord, State, Store};
 use crate::repository::{BlobId, CommitId, Signature};
 use crate::run::{Completion, SiteRepository, unfinished_run};
@@ -21,17 +21,6 @@ const MOST_RUNS: usize = 256;
 
 /// The largest file of a site that is written back, in bytes.
 const LARGEST: u64 = 64 << 20;
-
-/// Something that does not return.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Loss {
-    /// The machine.
-    pub node: NodeName,
-    /// Its data or identities that are gone.
-    pub what: String,
-    /// The run that did it, and when it ended; absent: going back will do it.
-    pub by: Option<(RunId, Arc<str>)>,
-}
 
 /// A revision of the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,19 +39,6 @@ pub struct FilesBack {
     pub kept: Vec<Arc<str>>,
     /// The other sites that have any of the files that go back.
     pub shared_with: Vec<String>,
-}
-
-/// The way back to a revision.
-#[derive(Clone, Debug)]
-pub struct WayBack {
-    /// The commit.
-    pub target: CommitId,
-    /// The runs since, the oldest first.
-    pub undone: Vec<RunId>,
-    /// Whether some run applied that commit: otherwise all runs count as later.
-    pub was_applied: bool,
-    /// Losses of the runs since, and those of going back.
-    pub losses: Vec<Loss>,
 }
 
 /// The revision of a word for the past: `successful-site-action~1`, `last-site-action~2`, a run, or any revision.
@@ -157,7 +133,7 @@ fn runs(store: &Store<'_>, state: &State) -> Result<Vec<RunRecord>, Failure> {
 pub fn way_back(
     site: &SiteRepository<'_>,
     (store, state): (&Store<'_>, &State),
-    target: &PastRevision,
+    (target, files): (&PastRevision, &FilesBack),
     planned: (&Plan, &Guarded),
 ) -> Result<WayBack, Failure> {
     let (plan, guarded) = planned;
@@ -183,39 +159,45 @@ pub fn way_back(
             .filter(|node| node.completion() != Completion::NotStarted);
         let touched: BTreeSet<&NodeName> = touched.map(|node| &node.node).collect();
         let ended = run.ended.clone().unwrap_or_else(|| run.started.clone());
-        let by = (run.run.clone(), ended);
+        let by_run = |(node, what): (NodeName, String)| WayBackLoss {
+            node,
+            what: Arc::from(what),
+            run: Some(run.run.clone()),
+            at: Some(ended.clone()),
+        };
         let done = match plan_of_run(store, state, &run.run) {
             Ok(done) => done,
             Err(failure) => {
                 // One of another version, for example: what it has destroyed cannot be told, and is not taken for nothing.
-                losses.extend(touched.into_iter().map(|node| Loss {
-                    node: node.clone(),
-                    what: format!("all that the run may have destroyed: {}", failure.message),
-                    by: Some(by.clone()),
-                }));
+                let what = format!("all that the run may have destroyed: {}", failure.message);
+                let all = touched.into_iter().map(|node| (node.clone(), what.clone()));
+                losses.extend(all.map(by_run));
                 continue;
             }
         };
         let lost = destroyed(&done, guards, |node| touched.contains(node));
         let kept = kept(&done, guarded).filter(|(node, _)| touched.contains(node));
-        losses.extend(lost.chain(kept).map(|(node, what)| Loss {
-            node,
-            what,
-            by: Some(by.clone()),
-        }));
+        losses.extend(lost.chain(kept).map(by_run));
     }
     let ahead = destroyed(plan, guards, |_| true);
-    losses.extend(ahead.map(|(node, what)| Loss {
+    losses.extend(ahead.map(|(node, what)| WayBackLoss {
         node,
-        what,
-        by: None,
+        what: Arc::from(what),
+        run: None,
+        at: None,
     }));
     losses.sort();
     Ok(WayBack {
-        target: target.commit,
+        target: Arc::from(revision),
         undone: since.iter().map(|run| run.run.clone()).collect(),
         was_applied: applied.is_some(),
         losses,
+        kept: files.kept.clone(),
+        shared_with: files
+            .shared_with
+            .iter()
+            .map(|site| Arc::from(site.as_str()))
+            .collect(),
     })
 }
 

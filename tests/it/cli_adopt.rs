@@ -148,6 +148,8 @@ fn round_trip(seed: u64) {
         .filter(|document| document.contains("BaremetalNode"))
         .map(|document| document.len() + 4)
         .sum();
+    // Each machine gets the tag by which its group selects it, which those written by hand do without.
+    let by_hand = by_hand + labels.len() * "    tags: [control-plane]\n".len();
     assert!(
         written <= by_hand + by_hand / 5 + 400,
         "seed {seed}: {written} for {by_hand}"

@@ -124,6 +124,53 @@ fn the_way_back_names_what_is_gone_and_what_goes_and_changes_nothing() {
 }
 
 #[test]
+fn the_losses_are_part_of_the_plan_for_whoever_reviews_it() {
+    let fixture = applied();
+    image(&fixture, "ubuntu-24.04", "ubuntu-24.10");
+    let back = [
+        "plan",
+        "--to",
+        "successful-site-action~1",
+        "--write",
+        "-o",
+        "back.plan",
+        "--allow-redeploy",
+        "all",
+    ];
+    fixture.run(&back).with(0);
+    let shown = |format: &str| {
+        fixture
+            .run(&["show", "back.plan", "--format", format])
+            .with(0)
+    };
+    let plan = shown("json").json();
+    let way = &plan["way_back"];
+    assert_eq!(way["undone"].as_array().unwrap().len(), 1);
+    let losses = way["losses"].as_array().unwrap();
+    let of_runs = losses.iter().filter(|loss| loss["run"] == way["undone"][0]);
+    assert_eq!((losses.len(), of_runs.count()), (6, 3), "{losses:?}");
+    for format in ["text", "markdown", "html"] {
+        let text = shown(format).stdout;
+        assert!(text.contains("Lost by going back:"), "{format}: {text}");
+        assert!(
+            text.contains("edge-1: the data of sda, sdb"),
+            "{format}: {text}"
+        );
+    }
+    fixture
+        .run(&["apply", "back.plan", "--allow-redeploy", "all"])
+        .with(0);
+    assert!(
+        fixture
+            .run(&["plan", "--format", "json"])
+            .with(0)
+            .json()
+            .get("way_back")
+            .is_none()
+    );
+}
+
+#[test]
 fn the_commit_has_the_files_of_then_and_the_guards_of_now() {
     let fixture = applied();
     let first = fixture.read("profiles.yaml");

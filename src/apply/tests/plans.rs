@@ -227,6 +227,7 @@ impl Site {
         Plan {
             site: "site".into(),
             request: crate::plan::Request::default(),
+            way_back: None,
             unfinished: None,
             target: Target {
                 revision: None,

@@ -290,6 +290,7 @@ fn sum_up(
         steps: built.steps,
         relies_on: consequences.relies_on,
         records_digest: consequences.records_digest,
+        way_back: None,
         notices: warnings::notices(input.after),
         warnings: consequences.warnings,
         policies: Verdicts::default(),

@@ -258,6 +258,22 @@ fn first_place() -> crate::diagnostic::Place {
     }
 }
 
+fn way_back() -> crate::plan::WayBack {
+    crate::plan::WayBack {
+        target: Arc::from("1111111"),
+        was_applied: true,
+        undone: vec![RunId::from("run-1")],
+        losses: vec![crate::plan::WayBackLoss {
+            node: NodeName::from("n1"),
+            what: Arc::from("the data of sda"),
+            run: Some(RunId::from("run-1")),
+            at: Some(Arc::from("2030-05-01T00:00:00Z")),
+        }],
+        kept: vec![Arc::from("policy.yaml")],
+        shared_with: vec![Arc::from("south")],
+    }
+}
+
 /// A plan in which every field has a value.
 pub(crate) fn full() -> Plan {
     let mut plan = rich();
@@ -342,6 +358,7 @@ pub(crate) fn full() -> Plan {
         actor: Some(Arc::from("Ada")),
         host: Some(Arc::from("host")),
     });
+    plan.way_back = Some(way_back());
     plan.forecast = crate::plan::Forecast {
         creates_daemon_set: true,
         schedule: vec![crate::plan::StepTimes(0, 7); plan.steps.len()],
@@ -390,6 +407,8 @@ fn a_plan_is_valid_by_its_schema_and_the_schema_says_nothing_else() {
         ("history", &value["history"]),
         ("base", &value["base"]),
         ("unfinished_run", &value["unfinished_run"]),
+        ("way_back", &value["way_back"]),
+        ("way_back_loss", &value["way_back"]["losses"][0]),
         ("summary", &value["summary"]),
         ("group", &value["groups"][0]),
         ("waves", &value["groups"][0]["waves"]),

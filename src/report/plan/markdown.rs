@@ -10,6 +10,7 @@ use std::fmt::{self, Write};
 use super::fold::{self, Piece};
 use super::forecast;
 use super::outline::{self, Alike, OutlinePart, Stage, gather_by, outline, shown};
+use super::way_back::{MOST, way_back};
 use super::{rehearsal, summary, words};
 use crate::plan::{Change, Plan};
 use crate::report::escape::{markdown_code, markdown_text, visible};
@@ -228,6 +229,16 @@ fn head(out: &mut String, plan: &Plan, comment: &Comment<'_>) {
         if !part.commits.is_empty() {
             out.push('\n');
         }
+    }
+    for line in plan.way_back.iter().flat_map(|way| way_back(way, MOST)) {
+        let (indent, line) = match line.strip_prefix("  ") {
+            Some(line) => ("- ", line),
+            None => ("", line.as_str()),
+        };
+        let _ = writeln!(out, "{indent}{}", markdown_text(line));
+    }
+    if plan.way_back.is_some() {
+        out.push('\n');
     }
     let (target, base) = words::revisions(plan);
     let _ = write!(

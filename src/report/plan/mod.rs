@@ -18,6 +18,7 @@ mod summary;
 mod tests;
 mod text;
 mod verdicts;
+mod way_back;
 mod words;
 
 pub use gitlab::gitlab;
@@ -31,6 +32,7 @@ pub use summary::{scope, summary};
 pub(in crate::report) use text::change;
 pub use text::{approvals, text};
 pub use verdicts::{verdicts, verdicts_json};
+pub use way_back::way_back;
 
 use crate::report::Palette;
 

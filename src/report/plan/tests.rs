@@ -133,6 +133,7 @@ pub(super) fn empty() -> Plan {
     Plan {
         site: "x".into(),
         request: Request::default(),
+        way_back: None,
         unfinished: None,
         target: Target {
             revision: Some("1111111111111111111111111111111111111111".into()),

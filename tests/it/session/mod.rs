@@ -191,6 +191,7 @@ fn plan(nodes: &[&str]) -> Plan {
     Plan {
         site: SiteName::from("one"),
         request: trueup::plan::Request::default(),
+        way_back: None,
         unfinished: None,
         target: Target {
             revision: None,

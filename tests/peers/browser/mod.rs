@@ -260,6 +260,7 @@ pub(super) fn plan(machines: usize, of_group: usize, name: &dyn Fn(&str) -> Stri
             relies_on: Vec::new(),
             records_digest: Digest::from("r"),
             notices: vec![name("a notice").into()],
+            way_back: None,
             unfinished: None,
             warnings: vec![name("a warning").into()],
             guards: trueup::plan::PlanGuards::default(),

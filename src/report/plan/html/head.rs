@@ -8,6 +8,7 @@ use crate::plan::{ChangeKind, Plan};
 use crate::record::Outcome;
 use crate::report::escape::xml;
 use crate::report::html::node_name;
+use crate::report::plan::way_back::{MOST, way_back};
 use crate::report::plan::{forecast, outline, rehearsal, summary, words};
 use crate::report::run::{requested, signature_words};
 use crate::report::{Role, counted, unfinished};
@@ -53,6 +54,9 @@ pub(super) fn write(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     for (line, is_weaker) in words::guards(plan) {
         let class = if is_weaker { "note warn" } else { "note" };
         writeln!(out, "<p class=\"{class}\">Guards: {}</p>", xml(&line))?;
+    }
+    for line in plan.way_back.iter().flat_map(|way| way_back(way, MOST)) {
+        writeln!(out, "<p class=\"note warn\">{}</p>", xml(line.trim_start()))?;
     }
     for notice in &plan.notices {
         writeln!(out, "<p class=\"note warn\">{}</p>", xml(notice))?;
