@@ -84,7 +84,7 @@ const COMMANDS: [(&str, &str); 12] = [
     ),
     (
         "rollback",
-        "`git revert`, and `trueup plan` shows what that changes",
+        "`trueup plan --to REVISION` plans the way back, and names what is lost by it",
     ),
     (
         "state",

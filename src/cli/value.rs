@@ -12,8 +12,11 @@ use crate::document::{NotDuration, Seconds};
 
 /// A whole number.
 pub(super) fn number(text: &str) -> Result<u64, String> {
-    text.parse()
-        .map_err(|_| "this is not a whole number".to_owned())
+    let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    text.parse().map_err(|error| match is_number {
+        true => too_large(&error),
+        false => "this is not a whole number".to_owned(),
+    })
 }
 
 /// The same, as the size of something in memory.

@@ -138,7 +138,7 @@ impl ApprovalPolicy {
         let mut rules: Vec<ApprovalRule> = fields
             .filter_map(|(key, field)| {
                 let rule = &field.node;
-                let own = rule.as_integer().and_then(|count| count.try_into().ok());
+                let own = rule.whole_number().and_then(|count| count.try_into().ok());
                 Some(ApprovalRule {
                     scope: ApprovalScope::named(&key.text)?,
                     // A number that cannot be read asks for more than there can be.

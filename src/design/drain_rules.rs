@@ -124,7 +124,8 @@ impl DrainRule {
         });
         let drain = data.get("drain");
         let behavior = drain.and_then(|drain| text(drain, "behavior"));
-        let order = drain.and_then(|drain| drain.get("order")?.as_integer()?.try_into().ok());
+        let order = drain.and_then(|drain| drain.get("order")?.whole_number());
+        let order = order.map(|order| order.clamp(i32::MIN.into(), i32::MAX.into()) as i32);
         Self {
             pods: pods.collect(),
             behavior: match behavior.as_deref() {

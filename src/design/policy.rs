@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::approvals::{ApprovalPolicy, BreakGlassPolicy};
 use super::catalog::Catalog;
-use super::read::{Findings, items, number, text, texts};
+use super::read::{Findings, duration, items, narrow, number, text, texts};
 use super::{
     BackendKind, Backends, BlastRadius, CleaningPolicy, DefaultLimits, DisruptionPolicy,
     DrainRules, FailureDomains, Guards, HardwareBackend, IgnoredChanges, JoinMode,
@@ -13,7 +13,7 @@ use super::{
     Selector, Share, SiteTimeZone, SoakPolicy, WindowList, WipePolicy, kind,
 };
 use crate::diagnostic::Diagnostic;
-use crate::document::{Map, Node, Seconds};
+use crate::document::{Map, Node};
 use crate::remediation::{Release, RemediationLimits};
 
 /// Puts the documents of the kinds `trueup/*` into the guards.
@@ -29,7 +29,7 @@ pub(super) fn add_policies(catalog: &Catalog<'_>, guards: &mut Guards, findings:
             selectors: Selector::read_all(data, "selectors"),
             automated: data.get("automated").and_then(Node::as_bool) != Some(false),
             priorities: numbers(data.get("priorities"))
-                .filter_map(|(step, priority)| Some((step, u32::try_from(priority).ok()?)))
+                .map(|(step, priority)| (step, narrow(priority)))
                 .collect(),
             mark: document.mark,
         });
@@ -81,7 +81,7 @@ fn numbers(node: Option<&Node>) -> impl Iterator<Item = (Arc<str>, u64)> {
         .into_iter()
         .flat_map(Map::iter)
         .filter_map(|(key, field)| {
-            let number = field.node.as_integer()?.try_into().ok()?;
+            let number = field.node.whole_number()?.try_into().ok()?;
             Some((key.text.clone(), number))
         })
 }
@@ -192,8 +192,8 @@ fn read_ignored(data: &Node) -> IgnoredChanges {
 fn read_remediation(data: &Node) -> RemediationPolicy {
     let own = RemediationPolicy::default();
     let limits = own.limits;
-    let attempts = number(data, "attempts").and_then(|number| u32::try_from(number).ok());
-    let written = |key| text(data, key)?.parse::<Seconds>().ok()?.whole();
+    let attempts = number(data, "attempts").map(narrow);
+    let written = |key| duration(data, key);
     let seconds = |key, otherwise| written(key).unwrap_or(otherwise);
     RemediationPolicy {
         max_at_once: size(data, "max_at_once"),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Mark};
-use crate::document::{Node, Value};
+use crate::document::{Node, Seconds, Value};
 
 /// A scalar as shared text; `None` for null, lists and maps.
 pub(super) fn text_of(node: &Node) -> Option<Arc<str>> {
@@ -45,7 +45,22 @@ pub(super) fn text_set(node: &Node, key: &str) -> BTreeSet<Arc<str>> {
 
 /// The number under a key, where it is a whole one and not negative.
 pub(super) fn number(node: &Node, key: &str) -> Option<u64> {
-    node.get(key)?.as_integer()?.try_into().ok()
+    node.get(key)?.whole_number()?.try_into().ok()
+}
+
+/// The duration under a key, in whole seconds; one that is too long is the longest, so that no limit is lost.
+pub(super) fn duration(node: &Node, key: &str) -> Option<u64> {
+    let written = text(node, key)?.parse::<Seconds>().ok();
+    Some(
+        written
+            .and_then(Seconds::whole)
+            .unwrap_or(Seconds::MOST_WHOLE),
+    )
+}
+
+/// A number as one of 32 bits, or the largest of these.
+pub(super) fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Whether a value is blank: null, an empty list or map, an empty string.

@@ -14,6 +14,9 @@ const LONGEST: f64 = 1e9;
 pub struct Seconds(f64);
 
 impl Seconds {
+    /// The longest duration in whole seconds.
+    pub const MOST_WHOLE: u64 = LONGEST as u64;
+
     /// The seconds.
     #[must_use]
     pub fn get(self) -> f64 {

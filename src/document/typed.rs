@@ -291,6 +291,20 @@ impl<'de> Reader<'de> {
     }
 }
 
+/// The methods for integers, which `2.0` is to a schema, too.
+macro_rules! deserialize_whole_numbers {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Problem> {
+            match (&self.node.value, self.node.whole_number()) {
+                (Value::Float(_), Some(number)) => visitor
+                    .visit_i64(number)
+                    .map_err(|problem: Problem| problem.at(self.node.mark, self.secret)),
+                _ => self.visit_here(visitor),
+            }
+        }
+    )*};
+}
+
 impl<'de> Deserializer<'de> for Reader<'de> {
     type Error = Problem;
 
@@ -365,9 +379,13 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor.visit_unit()
     }
 
+    deserialize_whole_numbers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
+    }
+
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
-        seq tuple tuple_struct map identifier
+        bool i128 u128 f32 f64 char bytes byte_buf unit unit_struct seq tuple tuple_struct map identifier
     }
 }
 

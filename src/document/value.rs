@@ -391,6 +391,19 @@ impl Node {
         }
     }
 
+    /// The number, if it is a whole one, also where it is written as `2.0`: to a schema that is an integer.
+    #[must_use]
+    pub fn whole_number(&self) -> Option<i64> {
+        /// The first whole number whose neighbours a `double` does not tell apart.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match &self.value {
+            Value::Float(number) if number.fract() == 0.0 && number.abs() < EXACT => {
+                Some(*number as i64)
+            }
+            _ => self.as_integer(),
+        }
+    }
+
     /// The boolean, if it is one.
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {

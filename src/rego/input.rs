@@ -44,6 +44,9 @@ impl Serialize for PolicyInput<'_> {
         if let Some(run) = &plan.unfinished {
             map.serialize_entry("unfinished_run", run)?;
         }
+        if let Some(way) = &plan.way_back {
+            map.serialize_entry("way_back", way)?;
+        }
         map.serialize_entry("summary", &plan.summary)?;
         map.serialize_entry("notices", &plan.notices)?;
         map.serialize_entry("warnings", &plan.warnings)?;

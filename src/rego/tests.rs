@@ -169,7 +169,7 @@ fn schema() -> Value {
     properties.insert("version".to_owned(), version);
     let required: Vec<&String> = properties
         .keys()
-        .filter(|name| *name != "unfinished_run")
+        .filter(|name| !matches!(name.as_str(), "unfinished_run" | "way_back"))
         .collect();
     schema["required"] = json!(required);
     schema["$id"] = "policy-input.json".into();

@@ -365,7 +365,7 @@ fn labels(node: &Node) -> Labels {
 }
 
 fn takes(node: &Node, found: &mut Diagnostics) -> Option<Takes> {
-    let number = |node: &Node| usize::try_from(node.as_integer()?).ok();
+    let number = |node: &Node| usize::try_from(node.whole_number()?).ok();
     if let Some(names) = node.get("sites").and_then(Node::as_list) {
         return Some(Takes::Sites(patterns(names, found)));
     }
@@ -399,12 +399,12 @@ fn seconds(node: Option<&Node>, found: &mut Diagnostics) -> Option<u64> {
 
 fn stop(data: &Node, found: &mut Diagnostics) -> Stop {
     let stop = data.get("stop");
-    let sites = stop.and_then(|stop| stop.get("failed_sites")?.as_integer());
+    let sites = stop.and_then(|stop| stop.get("failed_sites")?.whole_number());
     let nodes = stop.and_then(|stop| stop.get("failed_nodes"));
     let nodes = nodes.and_then(|node| {
         let share = match node.as_str() {
             Some(text) => text.replace(' ', "").parse(),
-            None => Ok(Share::Machines(usize::try_from(node.as_integer()?).ok()?)),
+            None => Ok(Share::Machines(usize::try_from(node.whole_number()?).ok()?)),
         };
         share
             .map_err(|error| {

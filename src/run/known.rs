@@ -479,6 +479,21 @@ pub(super) fn elapsed(events: &[u8]) -> u64 {
     events.map(|event| event.elapsed_ms).max().unwrap_or(0)
 }
 
+/// How long the node took that took longest, in milliseconds: the run was carried out as long at least.
+pub(super) fn longest_node(entries: &[Entry]) -> u64 {
+    let mut of_nodes: FxHashMap<&NodeName, u64> = FxHashMap::default();
+    for entry in entries {
+        if let Entry::Ended {
+            step, duration_ms, ..
+        } = entry
+            && let Some(node) = &step.node
+        {
+            *of_nodes.entry(node).or_default() += duration_ms;
+        }
+    }
+    of_nodes.into_values().max().unwrap_or_default()
+}
+
 /// The beginnings and ends of steps that the events of all checkpoints tell.
 pub(super) fn entries_of_events(events: &[u8]) -> Vec<Entry> {
     Told::read(events, &FoundJournal::default()).entries

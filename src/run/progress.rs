@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::error::{self, Error};
 use super::event::{EventKind, RunEvent};
 use super::files::RunFiles;
-use super::known::{KnownRun, elapsed, entries_of_events};
+use super::known::{KnownRun, elapsed, entries_of_events, longest_node};
 use super::part::plan_of;
 use super::site_repository::SiteRepository;
 use super::unfinished::unfinished;
@@ -58,9 +58,9 @@ pub fn known_steps(
         }
     }
     Ok(KnownSteps {
+        elapsed_ms: elapsed(&events).max(longest_node(&entries)),
         entries,
         began,
-        elapsed_ms: elapsed(&events),
     })
 }
 

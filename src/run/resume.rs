@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::error::{self, Error};
 use super::files::RunFiles;
 use super::interrupted::{Interrupted, named};
-use super::known::{KnownRun, elapsed, is_past_verification};
+use super::known::{KnownRun, elapsed, is_past_verification, longest_node};
 use super::lease::LeaseHolder as _;
 use super::outcome::NodeOutcome;
 use super::owed_records::publish_owed_beside;
@@ -147,7 +147,7 @@ fn tell_late(session: &Session<'_>, replay: &Replay) -> Result<(), Error> {
         .store
         .events(&records.state, &session.run)
         .map_err(error::records("read the events of the run"))?;
-    records.earlier_ms = elapsed(&told);
+    records.earlier_ms = elapsed(&told).max(longest_node(&replay.entries));
     let known = (&replay.entries[..], &told[..]);
     let now = session.process.time.seconds();
     for event in untold(known, &records.run, Then::Resumed, now) {

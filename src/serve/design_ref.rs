@@ -129,7 +129,8 @@ impl DesignRef {
                      was started without `--backends-from`",
                     self.revision
                 );
-                return Err(Failure::new(FailureKind::Usage, text));
+                return Err(Failure::new(FailureKind::Usage, text)
+                    .hint("`committed` is the commit that is checked out"));
             }
             in_history(checkout, commit).map_err(wrong)?;
         }

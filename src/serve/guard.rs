@@ -94,9 +94,10 @@ pub(super) async fn guard(
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => log::Level::Warn,
         _ => log::Level::Info,
     };
+    let peer = peer.map_or_else(String::new, |peer| format!(" at {peer}"));
     log::log!(
         level,
-        "{method} {path} by {} at {peer:?}: {}, request {}",
+        "{method} {path} by {}{peer}: {}, request {}",
         caller.get().map_or("an unknown caller", String::as_str),
         response.status(),
         ids.id

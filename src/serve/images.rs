@@ -224,7 +224,12 @@ impl ImageFolder {
             // Told once, and not read again until another commit is there.
             (Err(failure), Some(known)) => {
                 let text = "warning: the images are those of the commit before";
-                self.host.client().tell(&format!("{text}: {failure}"));
+                let why = match failure.message.as_str() {
+                    // They were shown.
+                    "" => "the documents have errors",
+                    message => message,
+                };
+                self.host.client().tell(&format!("{text}: {why}"));
                 Ok((commit, known.images.clone()))
             }
         }
@@ -303,8 +308,8 @@ impl ImageFolder {
             .map(ToString::to_string)
             .collect();
         lines.push(match &clients[..] {
-            [] => "warning: the documents name no addresses of controllers, so that only this machine is answered (`--allow`, or `images.allow` of a service, names others)".to_owned(),
-            clients => format!("answers {} and this machine", clients.join(", ")),
+            [] => "warning: the documents name no addresses of controllers, so that only loopback is answered (`--allow`, or `images.allow` of a service, names others)".to_owned(),
+            clients => format!("answers {} and loopback", clients.join(", ")),
         });
         Ok(lines)
     }
@@ -490,7 +495,7 @@ async fn image(
 }
 
 /// Whether a request is one for a range of a file. Any other `Range` is left out of account (RFC 9110, 13.1.5 and 14.2): of
-/// several, of another unit, longer than the file, or only if the file is one that is not known here.
+/// several, of another unit, longer than the file or than a number, or only if the file is one that is not known here.
 fn is_range_of(request: &Request, length: u64) -> bool {
     let headers = request.headers();
     let range = headers.get(RANGE).and_then(|range| range.to_str().ok());
@@ -498,9 +503,11 @@ fn is_range_of(request: &Request, length: u64) -> bool {
     let Some((unit, range)) = range.filter(|_| !headers.contains_key(IF_RANGE)) else {
         return false;
     };
-    let is_within = match range.strip_prefix('-') {
-        Some(last) => last.parse::<u64>().is_ok_and(|last| last <= length),
-        None => true,
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    let is_within = match range.split_once('-') {
+        Some(("", last)) => last.parse::<u64>().is_ok_and(|last| last <= length),
+        Some((first, last)) => is_number(first) && (last.is_empty() || is_number(last)),
+        None => false,
     };
     unit == "bytes" && is_within && !range.contains(',') && *request.method() == Method::GET
 }

@@ -4,6 +4,7 @@
 //! idle. Beyond the most connections at once further ones wait to be accepted; those of one address that have sent no
 //! request yet are bounded besides.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -76,6 +77,16 @@ pub(super) enum Peer {
         /// The names of its certificate, where it has one that was verified.
         certificate: Option<Arc<Names>>,
     },
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            #[cfg(unix)]
+            Self::Unix { uid } => write!(f, "user id {uid}"),
+            Self::Tcp { address, .. } => write!(f, "{address}"),
+        }
+    }
 }
 
 /// Whether a connection is `http` or `https`.

@@ -13,7 +13,7 @@ use super::shared::Shared;
 use crate::apply::{self, EventClock};
 use crate::backend::Notifier;
 use crate::design::NodeName;
-use crate::plan::{Action, ChangeKind, Options, Plan, Request};
+use crate::plan::{Action, ChangeKind, Loosened, Options, Plan, Request};
 use crate::report::airship::{Heard, Message, MessageKind, Status, of_nothing, of_refusal};
 use crate::run::{EventKind, Finished, LeaseHolder, Process, RunEvent, SiteRepository, StopHandle};
 use crate::site::At;
@@ -195,12 +195,32 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
     Ok(listening.concluded(&carried))
 }
 
+/// The flags that lift limits of the whole site, and not those of single machines.
+const LIMITS_OF_SITE: [&str; 7] = [
+    "allow-loosening",
+    "max-failures",
+    "max-remediations",
+    "max-unavailable",
+    "max-unhealthy",
+    "outside-windows",
+    "parallelism",
+];
+
 /// Refuses a plan that changes machines for which a caller has no permission.
 pub(super) fn permits(shared: &Shared, permit: &Permit, plan: &Plan) -> Result<(), Refusal> {
-    // It moves the success tag of the site, or puts guards in force for all of it.
-    let is_of_site = plan.request.action == Action::Update && !plan.is_partial();
-    if is_of_site || plan.guards.changes {
-        permit.covers_all()?;
+    // It moves the success tag of the site, puts guards in force for all of it, or lifts a limit that others count on.
+    let is_update = plan.request.action == Action::Update;
+    let lifts = |each: &Loosened| {
+        let flag = each.flag.as_deref();
+        flag.is_some_and(|flag| LIMITS_OF_SITE.contains(&flag))
+    };
+    let is_of_site = plan.guards.changes || plan.guards.loosened.iter().any(lifts);
+    if is_of_site || (is_update && !plan.is_partial()) {
+        let bounded = "an update with `targets` (`POST /api/v1/plans`) is one of machines, and marks no revision of the site";
+        permit.covers_all().map_err(|refusal| match is_update {
+            true => refusal.and(bounded.to_owned()),
+            false => refusal,
+        })?;
     }
     let changed = plan.changes.iter();
     let changed = changed.filter(|change| change.kind != ChangeKind::None && !change.is_left_out());

@@ -24,7 +24,10 @@ pub(super) fn judged(
     content: (&[SiteFile], &[Arc<LoadedFile>]),
 ) -> Result<Diagnostics, Error> {
     let definition = definition(wanted, content);
-    found.extend(definition.and_then(|definition| other_name(definition, wanted)));
+    found.extend(match definition {
+        Some(definition) => other_name(definition, wanted),
+        None => no_definition(wanted, content),
+    });
     let missing_type = match definition {
         Some(definition) => missing_type(definition, repository, wanted, tree)?,
         None => None,
@@ -92,6 +95,22 @@ fn other_name(definition: &Document, wanted: &Wanted<'_>) -> Option<Diagnostic> 
     (name != site).then(|| {
         Diagnostic::warning("reference-site-name", definition.name_mark, message).hint(format!(
             "the site is called as its folder, and so are its records: what was applied as `{name}` is not known of `{site}`"
+        ))
+    })
+}
+
+/// The warning for a site whose definition was read and has no document of it, as an empty file has none.
+fn no_definition(
+    wanted: &Wanted<'_>,
+    (files, loaded): (&[SiteFile], &[Arc<LoadedFile>]),
+) -> Option<Diagnostic> {
+    let (path, site) = (&wanted.location.definition, &wanted.location.site);
+    let position = files.iter().position(|file| file.path == *path)?;
+    let is_read = !loaded.get(position)?.diagnostics.has_errors();
+    let message = format!("`{path}` has no document `{}`", design::SITE_DEFINITION);
+    is_read.then(|| {
+        Diagnostic::warning_in("reference-site-name", Some(path), message).hint(format!(
+            "the site is called as its folder, `{site}`, and so are its records"
         ))
     })
 }

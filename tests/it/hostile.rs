@@ -121,16 +121,24 @@ fn bytes_that_are_no_text_are_refused_and_marks_of_other_systems_are_read() {
 
 #[test]
 fn names_cannot_paint_the_terminal_or_leave_the_folder() {
+    let hostile = "\"../../etc\\e[2J\\u202e\"";
     let fixture = edge();
     fixture.checkout.write(
         "names.yaml",
-        "schema: drydock/BaremetalNode/v1\nmetadata: {name: \"../../etc\\e[2J\\u202e\"}\ndata: {host_profile: worker}\n",
+        format!("schema: drydock/BaremetalNode/v1\nmetadata: {{name: edge-9}}\ndata: {{host_profile: {hostile}}}\n"),
+    );
+    fixture.checkout.git(&["add", "names.yaml"]);
+    let of_value = said(&fixture);
+    assert!(of_value.contains("`../../etc\\u{1b}[2J"), "{of_value}");
+    assert!(!of_value.contains('\u{202e}'), "{of_value}");
+    fixture.checkout.write(
+        "names.yaml",
+        format!("schema: drydock/BaremetalNode/v1\nmetadata: {{name: {hostile}}}\ndata: {{host_profile: worker}}\n"),
     );
     fixture.checkout.write("a\u{1b}[31m\n.yaml", "a: [\n");
-    let said = said(&fixture);
-    assert!(said.contains("`../../etc\\u{1b}[2J"), "{said}");
-    assert!(said.contains("a\\u{1b}[31m\\n.yaml"), "{said}");
-    assert!(!said.contains('\u{202e}'), "{said}");
+    let of_names = said(&fixture);
+    assert!(of_names.contains("a\\u{1b}[31m\\n.yaml"), "{of_names}");
+    assert!(!of_names.contains('\u{202e}'), "{of_names}");
 }
 
 #[test]

@@ -301,7 +301,7 @@ fn many_errors_of_many_sites_are_shown_within_bounds() {
         "{out}"
     );
     assert!(
-        out.contains("… and 11 more sections; `--full` shows all"),
+        out.contains("… and 10 more sections; `--full` shows all"),
         "{out}"
     );
     let full = fixture
@@ -309,7 +309,7 @@ fn many_errors_of_many_sites_are_shown_within_bounds() {
         .with(1)
         .stdout;
     assert!(
-        full.len() > out.len() && !full.contains("… and 11 more"),
+        full.len() > out.len() && !full.contains("… and 10 more"),
         "{}",
         full.len()
     );
@@ -764,6 +764,11 @@ fn a_site_under_another_name_is_told_before_its_machines_are_built_anew() {
     );
     fixture.checkout.write("site-definition.yaml", "");
     fixture.checkout.commit("Emptied");
+    let validated = fixture.run(&["validate"]).with(0).stdout;
+    assert!(
+        validated.contains("`site-definition.yaml` has no document `pegleg/SiteDefinition/v1`"),
+        "{validated}"
+    );
     fixture
         .run(&["plan"])
         .saying("which no document defines any more");

@@ -82,7 +82,7 @@ fn check_mtu(data: &Node, findings: &mut Findings) {
     let Some(node) = data.get("mtu") else {
         return;
     };
-    if let Some(mtu) = node.as_integer()
+    if let Some(mtu) = node.whole_number()
         && !(LEAST_MTU..=LARGEST_MTU).contains(&mtu)
     {
         let message = format!("an MTU is between {LEAST_MTU} and {LARGEST_MTU}, not {mtu}");
@@ -94,7 +94,7 @@ fn check_vlan(data: &Node, findings: &mut Findings) {
     let Some(node) = data.get("vlan").filter(|node| !node.is_null()) else {
         return;
     };
-    let number = match node.as_integer() {
+    let number = match node.whole_number() {
         Some(number) => Some(number),
         None => node.as_str().and_then(|text| text.trim().parse().ok()),
     };
@@ -124,7 +124,7 @@ fn check_networks_mtu(
     let (Some(inner), Some(outer)) = (network.get("mtu"), link.get("mtu")) else {
         return;
     };
-    if let (Some(packet), Some(limit)) = (inner.as_integer(), outer.as_integer())
+    if let (Some(packet), Some(limit)) = (inner.whole_number(), outer.whole_number())
         && packet > limit
     {
         let message =

@@ -117,7 +117,7 @@ fn check_ties(data: &Node, findings: &mut Findings) {
         let Some((interface, step)) = key.text.split_once('.') else {
             continue;
         };
-        let Some(priority) = field.node.as_integer().filter(|priority| *priority > 0) else {
+        let Some(priority) = field.node.whole_number().filter(|priority| *priority > 0) else {
             continue;
         };
         if let Some((other, first)) = seen.get(&(interface, priority)) {

@@ -100,7 +100,7 @@ fn groups() {
                     "retirements: [{node_names: [n1], reason: old, from: 2030-01-01}]",
                 ),
                 strategy(
-                    "groups:\n- {name: a, critical: true, depends_on: [], selectors: [], success_criteria: {minimum_successful_nodes: 2}}\n- {name: b, critical: true, depends_on: [], selectors: [{node_names: [n2]}], success_criteria: {minimum_successful_nodes: 2}}\n- {name: c, critical: true, depends_on: [], selectors: [], success_criteria: {minimum_successful_nodes: 1}}",
+                    "groups:\n- {name: a, critical: true, depends_on: [], selectors: [], success_criteria: {minimum_successful_nodes: 2.0}}\n- {name: b, critical: true, depends_on: [], selectors: [{node_names: [n2]}], success_criteria: {minimum_successful_nodes: 2}}\n- {name: c, critical: true, depends_on: [], selectors: [], success_criteria: {minimum_successful_nodes: 1}}",
                 ),
             ],
             &[

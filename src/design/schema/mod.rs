@@ -102,6 +102,9 @@ enum Check {
     Compiled(Box<Compiled>),
 }
 
+/// The largest integer that each reader of JSON has as it is.
+const LARGEST_INTEGER: i64 = (1 << 53) - 1;
+
 /// A schema that is compiled.
 struct Compiled {
     validator: Validator<Documents>,
@@ -322,8 +325,34 @@ fn own_schema(name: &str) -> Option<Arc<Schema>> {
     compiled.clone()
 }
 
+/// Bounds each integer that a schema leaves open to those that are read: a larger one would be no number to its reader, and a
+/// limit that is none.
+fn bound_integers(schema: &mut serde_json::Value) {
+    match schema {
+        serde_json::Value::Array(items) => items.iter_mut().for_each(bound_integers),
+        serde_json::Value::Object(fields) => {
+            fields.values_mut().for_each(bound_integers);
+            let is_integer = match fields.get("type") {
+                Some(serde_json::Value::String(kind)) => kind == "integer",
+                Some(serde_json::Value::Array(kinds)) => kinds.iter().any(|kind| kind == "integer"),
+                _ => false,
+            };
+            if is_integer {
+                fields
+                    .entry("maximum")
+                    .or_insert_with(|| LARGEST_INTEGER.into());
+                fields
+                    .entry("minimum")
+                    .or_insert_with(|| (-LARGEST_INTEGER).into());
+            }
+        }
+        _ => {}
+    }
+}
+
 fn compile_own(text: &str) -> Option<Arc<Schema>> {
-    let json: serde_json::Value = serde_json::from_str(text).ok()?;
+    let mut json: serde_json::Value = serde_json::from_str(text).ok()?;
+    bound_integers(&mut json);
     let validator = jsonschema::options_for::<Documents>()
         .with_draft(Draft::Draft202012)
         .with_pattern_options(PatternOptions::regex())

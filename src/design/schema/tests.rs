@@ -23,6 +23,22 @@ fn data(schema: &str, data: &str) -> Vec<String> {
 }
 
 #[test]
+fn an_integer_that_no_reader_has_is_refused() {
+    for value in [
+        "18446744073709551617",
+        "-18446744073709551617",
+        "9007199254740992",
+    ] {
+        let text = format!(
+            "groups:\n- {{name: a, critical: true, depends_on: [], selectors: [], success_criteria: {{minimum_successful_nodes: {value}}}}}"
+        );
+        let found = data(kind::STRATEGY, &text);
+        assert_eq!(found.len(), 1, "{value}: {found:?}");
+        assert!(found[0].starts_with("schema-value 6:107 "), "{found:?}");
+    }
+}
+
+#[test]
 fn every_mistake_is_named_at_its_place() {
     let strategy = kind::STRATEGY;
     let table: &[(&str, &str, &[&str])] = &[

@@ -122,7 +122,7 @@ pub fn status(
     writeln!(out, "{}", parts.join(", "))
 }
 
-/// How many machines are left as they are, in words and as a number, since they are retired, in maintenance or reserved, and differ in nothing
+/// How many machines are left as they are, in words and as a number, since they are retired, in maintenance, reserved or cordoned, and differ in nothing
 /// else that is known.
 fn left_out(rows: &[StatusRow<'_>]) -> (Vec<String>, usize) {
     let rows = rows.iter();
@@ -131,15 +131,25 @@ fn left_out(rows: &[StatusRow<'_>]) -> (Vec<String>, usize) {
     let (kept, others): (Vec<_>, Vec<_>) = others
         .into_iter()
         .partition(|row| maintenance(row).is_some());
-    let reserved = others.iter().filter(|row| row.reservation.is_some());
+    let (reserved, others): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|row| row.reservation.is_some());
+    let cordoned = others.iter().filter(|row| is_cordoned(row));
     let counts = [
         (retired.len(), "retired"),
         (kept.len(), "in maintenance"),
-        (reserved.count(), "reserved"),
+        (reserved.len(), "reserved"),
+        (cordoned.count(), "cordoned"),
     ];
     let words = counts.iter().filter(|(count, _)| *count > 0);
     let words = words.map(|(count, word)| format!("{count} {word}"));
     (words.collect(), counts.iter().map(|(count, _)| count).sum())
+}
+
+/// Whether no pod is scheduled on the node of a machine.
+fn is_cordoned(row: &StatusRow<'_>) -> bool {
+    let cluster = row.observed.map(|node| &node.cluster);
+    matches!(cluster, Some(Fact::Known(Some(node))) if node.unschedulable)
 }
 
 /// Why a machine is retired, as observed or recorded.

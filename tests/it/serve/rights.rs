@@ -77,6 +77,11 @@ fn a_role_in_parts_of_the_site_acts_on_their_machines_alone() {
         let order = json!({"action": "redeploy", "nodes": nodes, "revision": "committed"});
         refused(&apply(&service, &order), "on control02 needs the role");
     }
+    // A limit of the whole site.
+    let order = json!({
+        "action": "redeploy", "nodes": ["compute11", "compute12"], "revision": "committed", "max_unavailable": "100%",
+    });
+    refused(&apply(&service, &order), "on the site needs the role");
     // Shipyard's actions.
     let parameters =
         json!({"target_nodes": ["compute11", "control02"], "target-revision": "committed"});
@@ -100,6 +105,10 @@ fn a_role_in_parts_of_the_site_acts_on_their_machines_alone() {
     assert!(told.contains(warning), "{told}");
     assert!(!told.contains("bound to `rack:rack01`"), "{told}");
     assert!(told.contains(": 403 Forbidden, request "), "{told}");
+    assert!(
+        told.contains(" at user id ") && !told.contains("Some("),
+        "{told}"
+    );
 
     let drained = service.post(&on("compute11", "drain"));
     assert_eq!(drained.reason(), (200, "Success".to_owned()), "{drained:?}");
@@ -146,6 +155,8 @@ fn an_action_on_the_site_is_refused_for_its_first_machine_elsewhere() {
         refused(&apply(&service, &order), "on the site needs the role");
     }
     assert_eq!(runs(&fixture), before, "no run has begun");
+    let update = json!({"action": "update", "revision": "committed"});
+    refused(&apply(&service, &update), "an update with `targets`");
     // Its own machines are brought to the revision while others differ.
     let order = json!({"action": "update", "targets": ["compute*"], "revision": "committed"});
     let applied = apply(&service, &order);
