@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::notices::not_approved;
 use super::rules::not_denied;
+use super::warnings::builds_none_of_former;
 use super::{
     Approving, Checkout, Clearance, Client, Failure, FailureKind, PlanRequest, Planned, Planner,
     commit_of,
@@ -304,6 +305,7 @@ pub fn admitted(
 ) -> Result<(), Failure> {
     not_denied(&planned.plan)?;
     names_ticket(&planned.plan, origin)?;
+    builds_none_of_former(site, (&planned.plan, &planned.records))?;
     let documents = &planned.site;
     let (selection, digest) = (&documents.location.selection, &documents.digest);
     admit(site, selection, &planned.state, plan, commit, digest).map_err(|error| {

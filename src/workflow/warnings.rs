@@ -1,15 +1,15 @@
 //! Warnings before a plan: of a new site that may be a known one under another name, and of nodes that are built of an
 //! older revision than the one that is checked out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Checkout, Failure, Scope, sites};
+use super::{Checkout, Failure, FailureKind, Scope, sites};
 use crate::design::{Design, NodeName, SiteName};
 use crate::diagnostic::counted;
-use crate::plan::Action;
-use crate::record::{Phase, State, Store};
-use crate::repository::CommitId;
-use crate::run::since_success;
+use crate::plan::{Action, Change, ChangeKind, Plan};
+use crate::record::{NodeRecord, Phase, State, Store};
+use crate::repository::{CommitId, Repository};
+use crate::run::{SiteRepository, since_success};
 
 /// Further sites with records among which it is looked for: in a repository of hundreds of sites each first plan would read
 /// all of them.
@@ -31,10 +31,19 @@ pub(super) fn warnings(
         Some(commit) => older_design(checkout, state, commit)?,
         None => None,
     };
-    Ok(former_site(checkout, state, design)?
-        .into_iter()
-        .chain(older)
-        .collect())
+    let (repository, own) = (checkout.repository, &checkout.location.site);
+    let former = match state.tip {
+        Some(_) => None,
+        None => former_site((repository, own), design.nodes.keys())?,
+    };
+    let former = former.map(|former| {
+        format!(
+            "warning: site `{own}` has no records, and {}: if it is the same site, give it that name again, or its machines \
+             count as new",
+            former.told(&former.deployed)
+        )
+    });
+    Ok(former.into_iter().chain(older).collect())
 }
 
 /// The warning that nodes are built of the last success, where commits since have changed the site.
@@ -67,20 +76,36 @@ fn older_design(
     }))
 }
 
-/// The warning before the first plan of a site whose machines another one has deployed that no document defines any more.
+/// A site that no document defines any more, whose records have machines of another one as deployed.
+struct FormerSite {
+    name: String,
+    deployed: Vec<NodeName>,
+}
+
+impl FormerSite {
+    /// That its records have machines as deployed, of which some are meant here.
+    fn told(&self, of: &[NodeName]) -> String {
+        let first = of.first().map_or("", NodeName::as_str);
+        let more = match of.len().saturating_sub(1) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!(
+            "those of site `{}`, which no document defines any more, have `{first}`{more} as deployed",
+            self.name
+        )
+    }
+}
+
+/// The former site whose records have some of these machines as deployed.
 ///
 /// # Errors
 ///
 /// The refs of the repository cannot be listed.
-fn former_site(
-    checkout: &Checkout<'_>,
-    state: &State,
-    design: &Design,
-) -> Result<Option<String>, Failure> {
-    if state.tip.is_some() {
-        return Ok(None);
-    }
-    let (repository, own) = (checkout.repository, &checkout.location.site);
+fn former_site<'n>(
+    (repository, own): (&Repository, &SiteName),
+    nodes: impl Iterator<Item = &'n NodeName> + Clone,
+) -> Result<Option<FormerSite>, Failure> {
     let prefix = repository.ref_prefix()?;
     let refs = repository.refs(&prefix)?;
     let recorded = refs.keys().filter_map(|name| {
@@ -104,17 +129,48 @@ fn former_site(
             let record = records.get(*node);
             record.is_some_and(|record| record.phase == Phase::Deployed)
         };
-        let mut nodes = design.nodes.keys().filter(deployed);
-        if let Some(first) = nodes.next() {
-            let more = match nodes.count() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            return Ok(Some(format!(
-                "warning: site `{own}` has no records, and those of site `{name}`, which no document defines any more, have \
-                 `{first}`{more} as deployed: if it is the same site, give it that name again, or its machines count as new"
-            )));
+        let deployed: Vec<NodeName> = nodes.clone().filter(deployed).cloned().collect();
+        if !deployed.is_empty() {
+            let name = name.to_owned();
+            return Ok(Some(FormerSite { name, deployed }));
         }
     }
     Ok(None)
+}
+
+/// Refuses a plan that builds machines of which a former site has records: under another name they would be wiped without
+/// the flag that a redeploy needs.
+///
+/// # Errors
+///
+/// It does; the refs of the repository cannot be listed.
+pub(super) fn builds_none_of_former(
+    site: &SiteRepository<'_>,
+    (plan, records): (&Plan, &BTreeMap<NodeName, NodeRecord>),
+) -> Result<(), Failure> {
+    let allowed = &plan.options.allow_redeploy;
+    let is_new = |change: &&Change| {
+        let is_allowed = allowed.all || allowed.names(&change.node);
+        change.kind == ChangeKind::Create
+            && !is_allowed
+            && !change.is_left_out()
+            && !records.contains_key(&change.node)
+    };
+    let built = plan.changes.iter().filter(is_new);
+    let built = built.map(|change| &change.node);
+    if built.clone().next().is_none() {
+        return Ok(());
+    }
+    let Some(former) = former_site((site.repository, &site.name), built)? else {
+        return Ok(());
+    };
+    let text = format!(
+        "site `{}` has no records of what it would build, and {}",
+        site.name,
+        former.told(&former.deployed)
+    );
+    Err(Failure::new(FailureKind::Guard, text).hint(format!(
+        "if it is the same site, give it the name `{}` again; `--allow-redeploy` of these machines builds them anew",
+        former.name
+    )))
 }

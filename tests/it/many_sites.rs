@@ -762,6 +762,17 @@ fn a_site_under_another_name_is_told_before_its_machines_are_built_anew() {
         "warning: site `edge2` has no records, and those of site `edge`, which no document defines any more, have `edge-1` and \
          2 more as deployed",
     );
+    // Nothing is built anew for another name.
+    let ledger = fixture.ledger();
+    for command in [
+        &["apply", "--yes"][..],
+        &["apply", "--yes", "--target", "edge-1"],
+    ] {
+        fixture.run(command).with(4).saying("have `edge-1`").saying(
+            "give it the name `edge` again; `--allow-redeploy` of these machines builds them anew",
+        );
+    }
+    assert_eq!(fixture.ledger(), ledger);
     fixture.checkout.write("site-definition.yaml", "");
     fixture.checkout.commit("Emptied");
     let validated = fixture.run(&["validate"]).with(0).stdout;

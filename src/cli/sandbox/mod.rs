@@ -262,13 +262,18 @@ fn fire_drill(
     planned.rehearse(command.seed, command.runs)?;
     let printer = &context.printer;
     if planned.plan.rehearsal.is_none() {
-        printer.tell("There is nothing to rehearse: the plan has no steps.");
+        printer.tell(match planned.plan.is_blocked() {
+            true => {
+                "There is nothing to rehearse: the changes of the plan are blocked. Give the flags that `trueup plan` names."
+            }
+            false => "There is nothing to rehearse: the plan has no steps.",
+        });
         return Ok(());
     }
     printer.stream_text(|out| report::plan::rehearsal(out, &planned.plan))?;
     let watch = match Sandbox::of(repository)? {
         Some(_) => {
-            "`trueup try seed SEED` lets the same go wrong here, and `trueup apply` shows it."
+            "`trueup try seed SEED` lets the same go wrong here, and `trueup apply` shows it, each with the flags of this command."
         }
         None => {
             "`trueup try new DIR` makes a sandbox, in which `trueup try seed SEED` lets one be watched."
