@@ -295,7 +295,7 @@ pub enum Origin {
 ///
 /// # Errors
 ///
-/// Those of [`run::admit`].
+/// Those of [`run::admit`]; a rule denies it, no ticket is named, or it builds what a former site has as deployed.
 pub fn admitted(
     site: &SiteRepository<'_>,
     planned: &Planned,
