@@ -160,10 +160,7 @@ impl Refusal {
 
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Self {
-        let message = match failure.message.as_str() {
-            "" => "the documents of the site have errors; `trueup validate` shows them",
-            message => message,
-        };
+        let message = failure.words();
         let refusal = match failure.kind {
             FailureKind::Usage => Self::bad_request(message),
             FailureKind::NotFound => Self::not_found(message),

@@ -224,11 +224,7 @@ impl ImageFolder {
             // Told once, and not read again until another commit is there.
             (Err(failure), Some(known)) => {
                 let text = "warning: the images are those of the commit before";
-                let why = match failure.message.as_str() {
-                    // They were shown.
-                    "" => "the documents have errors",
-                    message => message,
-                };
+                let why = failure.words();
                 self.host.client().tell(&format!("{text}: {why}"));
                 Ok((commit, known.images.clone()))
             }

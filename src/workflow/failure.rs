@@ -63,6 +63,15 @@ impl Failure {
         Self::new(FailureKind::Error, message)
     }
 
+    /// The message; of documents whose errors were shown already, where they are shown again.
+    #[must_use]
+    pub fn words(&self) -> &str {
+        match self.message.as_str() {
+            "" => "the documents of the site have errors; `trueup validate` shows them",
+            message => message,
+        }
+    }
+
     /// A failure that was shown already: only the exit code is left.
     #[must_use]
     pub fn shown(kind: FailureKind) -> Self {

@@ -40,7 +40,7 @@ pub(super) fn warnings(
         format!(
             "warning: site `{own}` has no records, and {}: if it is the same site, give it that name again, or its machines \
              count as new",
-            former.told()
+            former.describe()
         )
     });
     Ok(former.into_iter().chain(older).collect())
@@ -84,7 +84,7 @@ struct FormerSite {
 
 impl FormerSite {
     /// That its records have these machines as deployed.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let first = self.deployed.first().map_or("", NodeName::as_str);
         let more = match self.deployed.len().saturating_sub(1) {
             0 => String::new(),
@@ -167,7 +167,7 @@ pub(super) fn builds_none_of_former(
     let text = format!(
         "site `{}` has no records of what it would build, and {}",
         site.name,
-        former.told()
+        former.describe()
     );
     Err(Failure::new(FailureKind::Guard, text).hint(format!(
         "if it is the same site, give it the name `{}` again; `--allow-redeploy` of these machines builds them anew",
