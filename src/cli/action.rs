@@ -241,11 +241,53 @@ pub(super) fn parse<'w>(
     Ok(Some((action, rest)))
 }
 
+/// Actions of other tools, and what does the same here.
+const FOREIGN: [(&str, &str); 7] = [
+    (
+        "cordon",
+        "`trueup apply drain NODE` cordons nodes and evicts their pods",
+    ),
+    ("rebuild", "`trueup apply redeploy NODE` builds it anew"),
+    (
+        "reboot",
+        "`trueup apply power off NODE` and `trueup apply power on NODE` restart it, and `trueup apply remediate NODE` brings a failed one back",
+    ),
+    ("reinstall", "`trueup apply redeploy NODE` builds it anew"),
+    ("remove", "`trueup apply teardown NODE` erases machines"),
+    (
+        "restart",
+        "`trueup apply power off NODE` and `trueup apply power on NODE` restart it, and `trueup apply remediate NODE` brings a failed one back",
+    ),
+    ("wipe", "`trueup apply teardown NODE` erases machines"),
+];
+
+/// The way to the same by an action of another tool.
+pub(super) fn of_another_tool(word: &str) -> Option<&'static str> {
+    let row = FOREIGN.iter().find(|(foreign, _)| *foreign == word);
+    row.map(|(_, hint)| *hint)
+}
+
 /// That a word is no action, with the nearest that is.
 pub(super) fn unknown(word: &str) -> Failure {
-    let near = nearest(word, words());
-    let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-    usage(&format!("there is no action `{word}`{hint}"))
+    let failure = |more: &str| usage(&format!("there is no action `{word}`{more}"));
+    if let Some(hint) = of_another_tool(word) {
+        return failure("").hint(hint);
+    }
+    match nearest(word, words()) {
+        Some(near) => failure(&format!("; did you mean `{near}`?")),
+        None => failure("").hint(
+            "`trueup actions` lists them; `--target NODE` narrows a plan of the documents to some nodes",
+        ),
+    }
+}
+
+/// An action, with the words behind `plan` or `apply` that ask for it.
+pub(super) fn usage_of(word: &str) -> Option<(&'static str, String)> {
+    let (usage, _) = ACTIONS
+        .iter()
+        .find(|(usage, _)| usage.split(' ').next() == Some(word))?;
+    let name = usage.split(' ').next().unwrap_or_default();
+    Some((name, usage.replace("NODE…", "NODE")))
 }
 
 fn usage(message: &str) -> Failure {

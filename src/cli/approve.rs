@@ -13,7 +13,7 @@ use super::planning::RemoteArguments;
 use super::value::duration;
 use super::{Failure, FailureKind};
 use crate::design::RunId;
-use crate::plan::{Plan, PlanEffect, effect};
+use crate::plan::{Approvals, Plan, PlanEffect, effect};
 use crate::record::Approval;
 use crate::report::{self, Visible};
 use crate::repository::{PublicKey, Repository, Signed, SigningKey};
@@ -21,7 +21,7 @@ use crate::run::{Connection, SiteRepository};
 use crate::site::At;
 use crate::workflow::{
     AS_APPLIED, Approving, Checkout, Gate, LONGEST, NAMESPACE, Statement, follow, gate_of,
-    plan_of_run, saved_plan,
+    is_for_site, plan_of_run, saved_plan,
 };
 
 #[derive(Debug, Args)]
@@ -47,13 +47,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let checkout = context.checkout(&repository)?;
     let site = checkout.site(command.remote.connection(&repository)?)?;
     let mut plan = plan(context, command, &checkout, &site)?;
-    if plan.site != site.name {
-        let text = format!(
-            "the plan is for site `{}`, not for `{}`",
-            plan.site, site.name
-        );
-        return Err(Failure::new(FailureKind::Usage, text));
-    }
+    is_for_site(&plan, &site)?;
     if matches!(site.connection, Connection::Offline) {
         let text = "an approval is published, and `--offline` asks no remote";
         return Err(Failure::new(FailureKind::Usage, text));
@@ -61,7 +55,6 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let (key, public) = key(context, command, &repository)?;
     let gate = gate(context, &checkout, &site)?;
     let by = principal(&gate, &public)?;
-    // Those of the file were given, or missing, when it was saved.
     plan.approvals = gate.shown(Approving::of(context, &site), &plan)?;
     is_asked(&plan, &by)?;
     show(context, &plan)?;
@@ -87,6 +80,28 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
         Visible(&approval.by),
     ));
     Ok(0)
+}
+
+/// Gives a saved plan the approvals that it has now; those of the file were given, or missing, when it was saved.
+pub(super) fn refresh(context: &Context, plan: &mut Plan) {
+    if plan.approvals.is_empty() {
+        return;
+    }
+    match approvals_of_now(context, plan) {
+        Ok(approvals) => plan.approvals = approvals,
+        Err(failure) => context.printer.tell(&format!(
+            "warning: {}: the approvals shown are those of the time when the plan was saved",
+            failure.message
+        )),
+    }
+}
+
+fn approvals_of_now(context: &Context, plan: &Plan) -> Result<Approvals, Failure> {
+    let repository = context.repository()?;
+    let checkout = context.checkout(&repository)?;
+    let site = checkout.site(RemoteArguments::default().connection(&repository)?)?;
+    is_for_site(plan, &site)?;
+    gate(context, &checkout, &site)?.shown(Approving::of(context, &site), plan)
 }
 
 /// The plan of a file, or of a run.

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use super::{Failure, FailureKind, SETTABLE};
+use super::{Failure, FailureKind, SETTABLE, action, variable};
 use crate::diagnostic::nearest;
 use crate::report::Visible;
 
 /// Flags of other tools, and what does the same here.
-const FLAGS: [(&str, &str); 16] = [
+const FLAGS: [(&str, &str); 23] = [
     ("--json", "`--format json` prints JSON"),
     ("-json", "`--format json` prints JSON"),
     (
@@ -17,6 +17,31 @@ const FLAGS: [(&str, &str); 16] = [
     (
         "-o",
         "`--format json` prints JSON; `trueup plan -o FILE` saves a plan",
+    ),
+    (
+        "-f",
+        "the documents are those of the checkout: `-C DIR` names another one, `--rev R` another revision",
+    ),
+    (
+        "--file",
+        "the documents are those of the checkout: `-C DIR` names another one, `--rev R` another revision",
+    ),
+    (
+        "--filename",
+        "the documents are those of the checkout: `-C DIR` names another one, `--rev R` another revision",
+    ),
+    ("--limit", "`--target NODE` narrows a plan to some nodes"),
+    (
+        "--diff",
+        "a plan shows what differs; `trueup diff A B` compares documents of two revisions",
+    ),
+    (
+        "--watch",
+        "a run reports as it goes; `trueup serve` has pages that follow it",
+    ),
+    (
+        "-w",
+        "a run reports as it goes; `trueup serve` has pages that follow it",
     ),
     (
         "--force",
@@ -57,11 +82,15 @@ const FLAGS: [(&str, &str); 16] = [
 ];
 
 /// Commands of other tools, and what does the same here.
-const COMMANDS: [(&str, &str); 12] = [
+const COMMANDS: [(&str, &str); 17] = [
     ("delete", "`trueup apply teardown NODE` erases machines"),
     (
         "deploy",
         "`trueup apply` deploys what differs from the design, `trueup apply redeploy NODE` one machine anew",
+    ),
+    (
+        "describe",
+        "`trueup explain NODE` tells all that is known of a node and why, `trueup log NODE` its history",
     ),
     ("destroy", "`trueup apply teardown NODE` erases machines"),
     (
@@ -76,7 +105,23 @@ const COMMANDS: [(&str, &str); 12] = [
         "import",
         "`trueup adopt` writes documents of what runs, `trueup plan --adopt NODE` takes a machine as it is",
     ),
+    (
+        "list",
+        "`trueup status` shows the nodes, `trueup nodes` selects some",
+    ),
     ("lint", "`trueup validate` checks every document"),
+    (
+        "logs",
+        "`trueup log` lists the runs, `trueup show RUN` one of them, `trueup console NODE` what a machine says",
+    ),
+    (
+        "ls",
+        "`trueup status` shows the nodes, `trueup nodes` selects some",
+    ),
+    (
+        "output",
+        "`trueup render` prints the documents, `trueup nodes --format json` what is known of each node",
+    ),
     ("refresh", "`trueup status` observes every machine"),
     (
         "resume",
@@ -111,17 +156,48 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
             words.find_map(|word| row(&FLAGS, word))?
         }
         clap::error::ErrorKind::InvalidSubcommand => {
-            let mut words = words;
-            words.find_map(|word| row(&COMMANDS, word))?
+            let unknown = error.get(clap::error::ContextKind::InvalidSubcommand);
+            let unknown = unknown.map(ToString::to_string)?;
+            let meant = row(&COMMANDS, &unknown).map(|(_, hint)| hint);
+            if let Some(hint) = meant.or_else(|| action::of_another_tool(&unknown)) {
+                return Some(has_none(&unknown, hint));
+            }
+            let (action, usage) = action::usage_of(&unknown)?;
+            let message = format!("`{action}` is an action, not a command");
+            return Some(Failure::new(FailureKind::Usage, message).hint(format!(
+                "`trueup plan {usage}` shows what it does, `trueup apply {usage}` does it"
+            )));
         }
         _ => return None,
     };
-    let message = format!("trueup has no `{word}`");
-    Some(Failure::new(FailureKind::Usage, message).hint(hint))
+    Some(has_none(word, hint))
+}
+
+fn has_none(word: &str, hint: &str) -> Failure {
+    Failure::new(FailureKind::Usage, format!("trueup has no `{word}`")).hint(hint)
 }
 
 fn row(table: &'static [(&str, &str)], word: &str) -> Option<(&'static str, &'static str)> {
     table.iter().find(|(foreign, _)| *foreign == word).copied()
+}
+
+/// The variable that gave the value which a flag does not take: the message of the parser names the flag alone.
+pub(super) fn variable_of(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    if !matches!(
+        error.kind(),
+        clap::error::ErrorKind::InvalidValue | clap::error::ErrorKind::ValueValidation
+    ) {
+        return None;
+    }
+    let flag = error.get(clap::error::ContextKind::InvalidArg)?.to_string();
+    let flag = flag.split([' ', '=']).next()?.strip_prefix("--")?;
+    let is_given = arguments.iter().any(|word| {
+        let word = word.to_str().and_then(|word| word.strip_prefix("--"));
+        word.is_some_and(|word| word.split('=').next() == Some(flag))
+    });
+    let variable = variable(flag);
+    let is_set = SETTABLE.contains(&flag) && std::env::var_os(&variable).is_some();
+    (is_set && !is_given).then_some(variable)
 }
 
 /// Warnings about variables that are none of trueup's, and are spelt nearly like one. Others may have names of documents, which
@@ -129,7 +205,7 @@ fn row(table: &'static [(&str, &str)], word: &str) -> Option<(&'static str, &'st
 pub(super) fn misspelt(names: impl Iterator<Item = OsString>) -> Vec<String> {
     let known: Vec<String> = SETTABLE
         .iter()
-        .map(|flag| format!("TRUEUP_{}", flag.to_uppercase().replace('-', "_")))
+        .map(|flag| variable(flag))
         .chain([super::complete::VARIABLE, "TRUEUP_TRUST_FILE"].map(str::to_owned))
         .chain(super::pager::VARIABLES.map(str::to_owned))
         .collect();
@@ -174,6 +250,11 @@ mod tests {
             ("trueup apply --force", Some("--allow-redeploy")),
             ("trueup state list", Some("trueup status")),
             ("trueup plan --yes", Some("trueup apply --yes")),
+            ("trueup drain edge-1", Some("`trueup apply drain NODE`")),
+            ("trueup ls", Some("trueup nodes")),
+            ("trueup reboot edge-1", Some("power off")),
+            ("trueup apply -f nodes.yaml", Some("-C DIR")),
+            ("trueup status --watch", Some("trueup serve")),
             ("trueup apply --yes --jsan", None),
             ("trueup plan --jsan", None),
         ] {

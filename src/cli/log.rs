@@ -13,6 +13,7 @@ use crate::repository::{ObjectId, PushOutcome, RefUpdate, Remote, Repository};
 use crate::run::{Connection, Process, RunReport, unfinished_run, vouch};
 
 use super::apply::{ProcessClock, actor};
+use super::approve;
 use super::context::Context;
 use super::interrupted;
 use super::plan::{ViewArguments, print, print_saved};
@@ -318,7 +319,8 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let what = command.what.as_deref();
     let folder = context.directory();
     if let Some(file) = what.filter(|what| folder.join(what).exists()) {
-        let plan = saved_plan(folder, file.as_ref())?;
+        let mut plan = saved_plan(folder, file.as_ref())?;
+        approve::refresh(context, &mut plan);
         print_saved(context, &plan, &command.view)?;
         return Ok(0);
     }

@@ -295,11 +295,16 @@ pub fn command() -> clap::Command {
     help::arrange(with_environment(CommandLine::command()))
 }
 
+/// The variable for a flag.
+fn variable(flag: &str) -> String {
+    format!("TRUEUP_{}", flag.to_uppercase().replace('-', "_"))
+}
+
 fn with_environment(command: clap::Command) -> clap::Command {
     command
         .mut_args(|argument| match argument.get_long() {
             Some(long) if SETTABLE.contains(&long) => {
-                let variable = format!("TRUEUP_{}", long.to_uppercase().replace('-', "_"));
+                let variable = variable(long);
                 let argument = match argument.get_action() {
                     // So that `1`, `yes` and an empty text mean what they say.
                     clap::ArgAction::SetTrue => {
@@ -408,6 +413,10 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             print_usage(&error);
             if !error.use_stderr() {
                 return 0;
+            }
+            if let Some(variable) = foreign::variable_of(&arguments, &error) {
+                let printer = Printer::new(ColorChoice::Auto);
+                printer.tell(&format!("The value is that of the variable `{variable}`."));
             }
             let text = error.to_string();
             let text = text.strip_prefix("error: ").unwrap_or(&text);

@@ -38,7 +38,7 @@ pub(super) struct PlanCommand {
     /// Revision: worktree, committed, successful-site-action, last-site-action, or any that git understands [default: worktree, and for actions on nodes committed]
     #[arg(long, value_name = "R")]
     pub(super) rev: Option<String>,
-    /// Plan the way back to a revision of the past, and list what does not return: successful-site-action~1, a run, a tag or a commit
+    /// Plan the way back to a revision of the past, and list what does not return: successful-site-action~1, a run, a tag, a commit, or a day for the last success until then
     #[arg(long, value_name = "R", conflicts_with_all = ["rev", "all_sites", "affected_by"])]
     to: Option<String>,
     /// Commit the way back: the files of the site as of `--to` on top of HEAD, with the guards as they are now

@@ -113,6 +113,7 @@ fn action_set(actions: &[BootAction], chosen: &[u32]) -> ActionSet {
             .map(|action| Dependence {
                 dependent: None,
                 on: action.id.clone(),
+                selects: true,
                 by: Arc::from("node_filter"),
                 mark: action.filter_mark,
             })

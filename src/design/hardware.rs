@@ -405,6 +405,7 @@ impl HardwareSet {
                 .map(|document| Dependence {
                     dependent: None,
                     on: document.id.clone(),
+                    selects: true,
                     by: Arc::from("selectors"),
                     mark: document.by,
                 })

@@ -257,6 +257,8 @@ pub struct Dependence {
     pub dependent: Option<DocumentId>,
     /// On what.
     pub on: DocumentId,
+    /// Whether it selects the dependent: then the field is written there.
+    pub selects: bool,
     /// By which field (`host_profile`, `hardware_profile`, `interfaces.bond0.networks`, `node_filter`).
     pub by: Arc<str>,
     /// Where that field was written.

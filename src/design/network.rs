@@ -168,6 +168,7 @@ impl<'a> Networks<'a> {
                     depends_on.push(Dependence {
                         dependent: Some(id.clone()),
                         on: (*other).clone(),
+                        selects: false,
                         by: Arc::from("routes"),
                         mark: route.mark,
                     });
@@ -199,6 +200,7 @@ fn dependence(
             schema: Arc::from(kind),
             name: name.clone(),
         },
+        selects: false,
         by: Arc::from(by),
         mark: field.mark,
     }

@@ -349,6 +349,7 @@ impl Builder<'_> {
                         schema: Arc::from(kind::HARDWARE_PROFILE),
                         name,
                     },
+                    selects: false,
                     by: Arc::from("hardware_profile"),
                     mark: part.node.mark,
                 };
@@ -441,6 +442,7 @@ impl Builder<'_> {
                     schema: self.shared.text_of(kind::HOST_PROFILE),
                     name: self.shared.text(name),
                 },
+                selects: false,
                 by: self.shared.text_of("host_profile"),
                 mark: profile.mark,
             };

@@ -146,6 +146,7 @@ fn inherit_profile(id: DocumentId, data: &Node, above: Option<&Profile>) -> Prof
             schema: id.schema.clone(),
             name: profile.chain[0].clone(),
         },
+        selects: false,
         by: Arc::from("host_profile"),
         mark: data.get("host_profile").map_or(data.mark, |node| node.mark),
     });

@@ -432,7 +432,10 @@ impl<'c, 'a> Chains<'c, 'a> {
         let (id, by, mark) = match hop {
             Hop::Reference(reference) => {
                 let node = &self.node(which).document;
-                let id = reference.dependent.as_ref().unwrap_or(node);
+                let id = match reference.selects {
+                    true => &reference.on,
+                    false => reference.dependent.as_ref().unwrap_or(node),
+                };
                 (id, reference.by.clone(), reference.mark)
             }
             Hop::Rendering(step) => {

@@ -202,6 +202,15 @@ fn is_empty<T>(list: &Arc<[T]>) -> bool {
 }
 
 impl ObservedNode {
+    /// Why it could not be observed; what its backend leaves to the records was not missed.
+    #[must_use]
+    pub fn unobserved(&self) -> Option<&Arc<str>> {
+        match &self.provision {
+            Fact::Unknown(why) if !self.kept_by_records => Some(why),
+            Fact::Unknown(_) | Fact::Known(_) => None,
+        }
+    }
+
     /// A machine that could not be observed.
     #[must_use]
     pub fn unknown(reason: &str) -> Self {

@@ -112,6 +112,10 @@ impl<'a> Rules<'a> {
             }
             Some(_) if is_known => "what was open when it was adopted is open no more".to_owned(),
             None => "is deployed, and no record says by what".to_owned(),
+            Some(record) if record.phase == Phase::NotStarted => format!(
+                "is deployed, and no record says by what; run {} worked on it last",
+                record.run
+            ),
             Some(record) => format!("is deployed, and run {} did not complete it", record.run),
         });
         if let Some(after) = subject.after.filter(|_| !answered.is_empty()) {

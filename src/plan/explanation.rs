@@ -193,6 +193,9 @@ pub struct Explanation {
     /// Nothing is done to it; why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unchanged: Option<String>,
+    /// Why the machine of the node could not be observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unobserved: Option<Arc<str>>,
     /// The group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<PlannedGroup>,

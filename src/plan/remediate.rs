@@ -103,6 +103,10 @@ impl<'a> Rules<'a> {
                 ));
             }
         }
+        // What it takes from here is not known while its power is not.
+        if sight.power == Power::Unknown {
+            return;
+        }
         let facts = sight.facts();
         let words: Vec<&str> = way(sight, memory)
             .iter()

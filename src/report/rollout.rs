@@ -127,7 +127,9 @@ impl View<'_> {
             ),
             Decision::Begin(site) => match self.result(site) {
                 SiteResult::Held => {
-                    format!("`trueup rollout next {name}` tries site `{site}` again.")
+                    format!(
+                        "Site `{site}` stays held while the reason lasts, which `trueup rollout explain {name} {site}` tells with the ways out; `trueup rollout next {name}` tries it again."
+                    )
                 }
                 SiteResult::Pending
                 | SiteResult::Running
@@ -364,7 +366,7 @@ impl View<'_> {
                 self.name
             ),
             (SiteResult::Held, _) => format!(
-                "nothing of it was begun: each `trueup rollout next {}` tries again, and a success of `trueup apply --site {shown}`, by which an operator may allow more, counts",
+                "nothing of it was begun: each `trueup rollout next {}` tries again, with `--allow-intermediate-commits` where commits lie between; a success of `trueup apply --site {shown}`, with the flags that its plan names, counts, too",
                 self.name
             ),
         };

@@ -81,6 +81,17 @@ fn words_of_abort(ways: &WaysOut) -> &'static str {
     }
 }
 
+/// The flags that its plan was given, which another plan of the same documents needs again.
+fn allowed_anew(ways: &WaysOut) -> String {
+    match ways.allowances.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; what it may do is allowed anew, and the run was given `{}`",
+            ways.allowances.join(" ")
+        ),
+    }
+}
+
 fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
     let some = |list: &[NodeName], text: &str| {
         let names = named(list.iter().map(NodeName::as_str));
@@ -141,7 +152,10 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         None => vec![
             format!("`trueup apply --resume`: {resumed}"),
             format!("`trueup abort {run}`: {aborted}"),
-            format!("`trueup apply --supersede`: {superseded}"),
+            format!(
+                "`trueup apply --supersede`: {superseded}{}",
+                allowed_anew(ways)
+            ),
         ],
         Some(OpenParts::Unknown) => vec![
             format!("`trueup run status {run}` lists the parts that have not ended"),

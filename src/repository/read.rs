@@ -199,7 +199,11 @@ pub fn replace_file(
     replace_found(path, found, write).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::StorageFull => "the disk is full".to_owned(),
-            _ => error.to_string(),
+            // The name of the draft means nothing to those who named a file.
+            _ => match error.get_ref().and_then(std::error::Error::source) {
+                Some(cause) => cause.to_string(),
+                None => error.to_string(),
+            },
         };
         match is_kept {
             true => io::Error::new(

@@ -40,6 +40,8 @@ pub struct WaysOut {
     pub undecided: Vec<Undecided>,
     /// The parts of a run that workers carry out.
     pub parts: Option<OpenParts>,
+    /// The flags that its plan was given: another plan of the same documents needs them again.
+    pub allowances: Vec<String>,
     /// Whether a part is carried out here only with the digest of the plan that the caller knows.
     pub needs_digest: bool,
 }
@@ -148,7 +150,10 @@ impl WaysOut {
     #[must_use]
     pub fn of(plan: &Plan, entries: &[Entry]) -> Self {
         let view = View::of(entries);
-        let mut found = Self::default();
+        let mut found = Self {
+            allowances: plan.allowances(),
+            ..Self::default()
+        };
         let nodes = view.nodes(plan);
         for (node, view) in &nodes {
             let place = match view.completion() {

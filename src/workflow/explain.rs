@@ -8,7 +8,7 @@ use super::{Failure, FailureKind};
 use crate::apply::{self, RunProgress};
 use crate::design::{GroupName, NodeName};
 use crate::diagnostic::nearest;
-use crate::observed::{Fact, Observations};
+use crate::observed::Observations;
 use crate::plan::{
     BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan, PlanEffect,
     RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking, WayOut, effect,
@@ -170,6 +170,7 @@ impl Explainer<'_> {
             unchanged: node
                 .filter(|_| change.is_none())
                 .map(|node| self.unchanged(node)),
+            unobserved: node.and_then(|node| self.unobserved(node.as_str())),
             blocked: group
                 .as_ref()
                 .map_or_else(Vec::new, |group| self.blocked(&group.name)),
@@ -296,6 +297,12 @@ impl Explainer<'_> {
         self.known.reservations?.of(node)
     }
 
+    /// Why the machine of a node could not be observed, where that was tried.
+    fn unobserved(&self, node: &str) -> Option<Arc<str>> {
+        let seen = self.known.observations?.node(node)?;
+        seen.unobserved().cloned()
+    }
+
     /// Why nothing is done to a node, and who works on it.
     fn unchanged(&self, node: &NodeName) -> String {
         let why = self.unchanged_by_record(node);
@@ -315,12 +322,13 @@ impl Explainer<'_> {
             return format!("it is retired, and left out of every group: {reason}");
         }
         let revision = record.revision.as_deref().map(crate::diagnostic::short_id);
-        let revision = revision.map(|revision| format!(", of commit {revision}"));
+        let revision = revision.map(|revision| format!(" from commit {revision}"));
+        // What was done since then, such as a service, may be of a later commit.
         let by = format!(
-            "{}, last written by run {}{}",
+            "{}{}; run {} wrote it last",
             record.phase.as_str(),
+            revision.unwrap_or_default(),
             record.run,
-            revision.unwrap_or_default()
         );
         let by = match &record.maintenance {
             Some(reason) => format!("{by}; it is in maintenance: {reason}"),
@@ -330,8 +338,7 @@ impl Explainer<'_> {
             .known
             .observations
             .and_then(|seen| seen.node(node.as_str()));
-        let is_seen = seen
-            .is_some_and(|seen| seen.kept_by_records || matches!(seen.provision, Fact::Known(_)));
+        let is_seen = seen.is_some_and(|seen| seen.unobserved().is_none());
         let assumed: Vec<&str> = record.assumed().iter().map(|each| each.as_str()).collect();
         if !assumed.is_empty() {
             let assumed = assumed.join(", ");
@@ -447,6 +454,7 @@ impl Explainer<'_> {
         }
         if explanation.subject.kind == SubjectKind::Node {
             ways.extend(self.ways_back_to_work(&explanation.subject.name));
+            ways.extend(self.ways_out_of_a_loss(explanation));
         }
         for refusal in &explanation.refusals {
             let what = format!("{}: {}", refusal.reason, refusal.who);
@@ -489,6 +497,35 @@ impl Explainer<'_> {
             }),
         ];
         ways.into_iter().flatten().collect()
+    }
+
+    /// The ways on from a machine that does not answer: it comes back, is repaired, or is gone.
+    fn ways_out_of_a_loss(&self, explanation: &Explanation) -> Vec<WayOut> {
+        let node = &explanation.subject.name;
+        let has_record = self
+            .known
+            .records
+            .is_some_and(|records| records.contains_key(&**node));
+        if explanation.unobserved.is_none() || !has_record {
+            return Vec::new();
+        }
+        let mut ways = vec![way(
+            "check its power, its network and the address of its controller; once it answers, the next plan includes it again",
+            Some(format!("trueup status {node}")),
+        )];
+        if self.reservation(node).is_none() {
+            ways.push(way(
+                "if it is being repaired, have every plan leave it alone until then",
+                Some(format!("trueup reserve {node} --until 2d --reason repair")),
+            ));
+        }
+        ways.push(way(
+            "if it is gone for good, and off: take it down without the machine; then replace it, or delete its document",
+            Some(format!(
+                "trueup plan teardown {node} --i-have-checked --node-is-gone {node}"
+            )),
+        ));
+        ways
     }
 
     /// A command line with the request of the plan and some flags.

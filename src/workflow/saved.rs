@@ -77,6 +77,20 @@ pub fn plan_of_run(store: &Store<'_>, state: &State, run: &RunId) -> Result<Plan
     Ok(plan)
 }
 
+/// Refuses the plan of another site.
+///
+/// # Errors
+///
+/// It is one.
+pub fn is_for_site(plan: &Plan, site: &SiteRepository<'_>) -> Result<(), Failure> {
+    if plan.site == site.name {
+        return Ok(());
+    }
+    let (planned, name) = (&plan.site, &site.name);
+    let text = format!("the plan is for site `{planned}`, not for `{name}`");
+    Err(Failure::new(FailureKind::Usage, text))
+}
+
 /// The commit whose documents a saved plan applies. A plan for the site is for whatever commit has its files, and that
 /// is the one that is checked out; a plan for some nodes is for its own, which must be in that one's history.
 ///
@@ -88,11 +102,7 @@ pub fn commit_of_saved(
     site: &SiteRepository<'_>,
     plan: &Plan,
 ) -> Result<CommitId, Failure> {
-    if plan.site != site.name {
-        let (planned, name) = (&plan.site, &site.name);
-        let text = format!("the plan is for site `{planned}`, not for `{name}`");
-        return Err(Failure::new(FailureKind::Usage, text));
-    }
+    is_for_site(plan, site)?;
     not_of_a_day(&plan.options)?;
     let head = checkout.head()?;
     let revision = plan.target.revision.as_ref();

@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
 
 use super::neighbours::sharing;
@@ -41,7 +44,8 @@ pub struct FilesBack {
     pub shared_with: Vec<String>,
 }
 
-/// The revision of a word for the past: `successful-site-action~1`, `last-site-action~2`, a run, or any revision.
+/// The revision of a word for the past: `successful-site-action~1`, `last-site-action~2`, a run, any revision, or a day or
+/// a time, which means the last success until then.
 ///
 /// # Errors
 ///
@@ -85,6 +89,12 @@ pub fn past_revision(
         };
         return of_run(run);
     }
+    if asks_reflog(word) {
+        let text =
+            format!("`{word}` asks the reflog of this clone, which does not know what was applied");
+        return Err(Failure::new(FailureKind::Usage, text)
+            .hint("a day means the last success until its end: `trueup plan --to 2026-11-22`"));
+    }
     let upper = word.to_ascii_uppercase();
     // A shorter text is the beginning of an id of a commit as well.
     let mut meant = runs
@@ -96,14 +106,60 @@ pub fn past_revision(
             Err(Failure::new(FailureKind::Usage, message).hint("give more of the id"))
         }
         (Some(run), None) => of_run(run),
-        (None, _) => match checkout.resolve(word)? {
-            At::Commit(commit) => Ok(PastRevision { commit, run: None }),
-            At::Worktree => {
+        (None, _) => match (checkout.resolve(word), until(word)) {
+            (Ok(At::Commit(commit)), _) => Ok(PastRevision { commit, run: None }),
+            (Ok(At::Worktree), _) => {
                 let message = "`worktree` is no revision of the past".to_owned();
                 Err(Failure::new(FailureKind::Usage, message))
             }
+            (Err(failure), None) => Err(failure),
+            (Err(_), Some(until)) => match last_success(&runs, until) {
+                Some(run) => of_run(run),
+                None => Err(not_found(format!(
+                    "no run of site `{}` had succeeded by {until}",
+                    checkout.location.site
+                ))
+                .hint("`trueup log` lists the runs")),
+            },
         },
     }
+}
+
+/// Whether a word asks a reflog for a time: it answers with the oldest commit that it has where it does not go back so far.
+fn asks_reflog(word: &str) -> bool {
+    let Some((_, at)) = word.split_once("@{") else {
+        return false;
+    };
+    let at = at.split_once('}').map_or(at, |(at, _)| at);
+    let is_number = at
+        .trim_start_matches('-')
+        .bytes()
+        .all(|byte| byte.is_ascii_digit());
+    let is_branch = ["u", "upstream", "push"]
+        .iter()
+        .any(|each| at.eq_ignore_ascii_case(each));
+    !is_number && !is_branch
+}
+
+/// The instant that a word means: a time, or the end of a day in UTC.
+fn until(word: &str) -> Option<Timestamp> {
+    if let Ok(time) = word.parse() {
+        return Some(time);
+    }
+    // A day without dashes is the beginning of an id of a commit as well.
+    let day: Date = word.contains('-').then(|| word.parse().ok()).flatten()?;
+    let end = day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
+    Some(end.timestamp())
+}
+
+/// The last run of a site that had succeeded by a time.
+fn last_success(runs: &[RunRecord], until: Timestamp) -> Option<&RunRecord> {
+    let has_ended = |run: &&RunRecord| {
+        let ended = run.ended.as_deref().and_then(|ended| ended.parse().ok());
+        ended.is_some_and(|ended: Timestamp| ended <= until)
+    };
+    let succeeded = |run: &&RunRecord| run.tag.is_some() && is_successful(run);
+    runs.iter().rev().filter(succeeded).find(has_ended)
 }
 
 fn is_successful(run: &RunRecord) -> bool {

@@ -189,3 +189,17 @@ fn a_machine_that_an_operator_has_set_aside_is_told_how_that_ends() {
         fixture.run(&words).with(0);
     }
 }
+
+#[test]
+fn a_word_of_a_plan_is_explained_without_a_site() {
+    let fixture = Fixture::of(super::git::Checkout::new(), "none");
+    for (word, section) in [
+        ("BLOCKED", "Changes of a plan"),
+        ("gate-prepared", "Steps of a site and its groups"),
+        ("exit 4", "Exit codes"),
+    ] {
+        assert_eq!(explained(&fixture, &[word])["section"], section);
+        let text = fixture.run(&["explain", word]).with(0).stdout;
+        assert!(text.contains(section), "{text}");
+    }
+}

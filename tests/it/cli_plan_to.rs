@@ -460,3 +460,39 @@ fn a_way_back_that_is_applied_leaves_all_as_it_was_but_for_what_was_listed() {
         );
     }
 }
+
+#[test]
+fn a_day_means_the_last_success_until_its_end_and_a_reflog_is_not_asked() {
+    let fixture = applied();
+    let first = head(&fixture);
+    let runs = fixture.run(&["log", "--format", "json"]).with(0).json();
+    let until = runs["runs"][0]["ended"].as_str().unwrap().to_owned();
+    // Runs are told apart by whole seconds.
+    while jiff::Timestamp::now().as_second()
+        <= until.parse::<jiff::Timestamp>().unwrap().as_second()
+    {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    image(&fixture, "ubuntu-24.04", "ubuntu-24.10");
+    let back = |word: &str| {
+        let plan = fixture
+            .run(&["plan", "--to", word, "--format", "json"])
+            .with(0);
+        plan.json()["way_back"]["target"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(back(&until), first);
+    assert_eq!(back("2999-12-31"), head(&fixture));
+    fixture
+        .run(&["plan", "--to", "2020-01-01"])
+        .with(1)
+        .saying("had succeeded by 2020-01-02T00:00:00Z");
+    for word in ["HEAD@{1 week ago}", "HEAD@{yesterday}", "@{2026-01-01}"] {
+        fixture
+            .run(&["plan", "--to", word])
+            .with(64)
+            .saying("asks the reflog of this clone");
+    }
+}

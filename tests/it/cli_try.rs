@@ -243,3 +243,43 @@ fn a_linked_worktree_is_the_sandbox_and_a_clone_inside_is_none() {
     at("../box", &["try", "undo"]).with(0);
     assert_eq!(day("../linked"), today);
 }
+
+#[test]
+fn a_lost_machine_is_explained_with_the_ways_on_and_each_of_them_works() {
+    let fixture = with_sandbox();
+    fixture.run(&inside(&["try", "lose", "edge-3"])).with(0);
+    let explain = inside(&["explain", "edge-3"]);
+    let text = fixture.run(&explain).with(0).stdout;
+    assert!(
+        text.contains("Its machine could not be observed: the machine does not answer"),
+        "{text}"
+    );
+    let explain = inside(&["explain", "edge-3", "--format", "json"]);
+    let found = fixture.run(&explain).with(0).json();
+    let ways = found["ways_out"].as_array().unwrap().iter();
+    let commands: Vec<&str> = ways.filter_map(|way| way["command"].as_str()).collect();
+    let typed = |begin: &str| {
+        let found = commands.iter().find(|each| each.starts_with(begin));
+        let words: Vec<&str> = found.expect(begin).split(' ').skip(1).collect();
+        fixture.run(&inside(&words)).with(0).stdout
+    };
+    typed("trueup status edge-3");
+    typed("trueup reserve edge-3");
+    fixture.run(&inside(&["release", "edge-3"])).with(0);
+    let plan = typed("trueup plan teardown edge-3");
+    assert!(
+        plan.contains("1 to destroy") && !plan.contains("BLOCKED"),
+        "{plan}"
+    );
+    // What is not known of it is not claimed.
+    let remediate = inside(&["plan", "remediate", "edge-3"]);
+    let plan = fixture.run(&remediate).with(0).stdout;
+    assert!(
+        plan.contains("whether the machine is on is unknown"),
+        "{plan}"
+    );
+    assert!(
+        !plan.contains("is on, and has") && !plan.contains("tasks:"),
+        "{plan}"
+    );
+}

@@ -1,4 +1,4 @@
-//! `trueup explain`: a code, a field of a document, or a thing of a plan or run.
+//! `trueup explain`: a code, a word, a field of a document, or a thing of a plan or run.
 
 mod example;
 
@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 
+use super::approve;
 use super::context::Context;
+use super::exit;
 use super::interrupted;
 use super::planning::PlanArguments;
 use super::run_id::by_word;
@@ -15,7 +17,7 @@ use crate::design::schema::{self, NoField};
 use crate::design::{NodeName, RunId};
 use crate::plan::{ExplanationBasis, Plan, UnfinishedRun};
 use crate::record::{State, Store};
-use crate::report::explain as report;
+use crate::report::explain::{self as report, WordReference};
 use crate::run::Connection;
 use crate::site::At;
 use crate::workflow::{
@@ -24,7 +26,7 @@ use crate::workflow::{
 
 #[derive(Debug, Args)]
 pub(super) struct ExplainCommand {
-    /// A code (`rule-cidr`), a field (`drydock/HostProfile.storage`), a node, a step (`deploy/GROUP/NODE`), group:NAME, or a run
+    /// A code (`rule-cidr`), a word of a plan (`redeploy`, `exit 4`), a field (`drydock/HostProfile.storage`), a node, a step (`deploy/GROUP/NODE`), group:NAME, or a run
     #[arg(value_name = "WORD")]
     word: String,
     /// A saved plan, or a run, by which it is explained [default: the run that has not ended, else a plan made now]
@@ -56,6 +58,15 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
         }
         return Ok(0);
     }
+    if let Some(found) = of_a_plan(word) {
+        match command.format {
+            ExplainFormat::Text => {
+                printer.stream_text(|out| report::write_word(out, &found, printer.out))?;
+            }
+            ExplainFormat::Json => printer.stream(|out| report::write_word_json(out, &found))?,
+        }
+        return Ok(0);
+    }
     let looks_like_field = word.split('.').next().is_some_and(|first| {
         first.split('/').count() == 2 && first.starts_with(|letter: char| letter.is_lowercase())
     });
@@ -70,6 +81,21 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
         }
         other => other,
     }
+}
+
+/// A word of plans and runs, or an exit code.
+fn of_a_plan(word: &str) -> Option<WordReference> {
+    let Some(code) = word.strip_prefix("exit ") else {
+        return report::word(word);
+    };
+    let code: u8 = code.trim().parse().ok()?;
+    let (_, meaning) = exit::CODES.into_iter().find(|(each, _)| *each == code)?;
+    Some(WordReference {
+        word: format!("exit {code}"),
+        section: "Exit codes",
+        meaning: meaning.to_owned(),
+        page: "`trueup --help`",
+    })
 }
 
 fn field(context: &Context, command: &ExplainCommand) -> Result<u8, Failure> {
@@ -170,8 +196,10 @@ fn of_file(
     let Some(by) = named.filter(|by| folder.join(by).exists()) else {
         return Ok(None);
     };
+    let mut plan = saved_plan(folder, by.as_ref())?;
+    approve::refresh(context, &mut plan);
     Ok(Some(Source {
-        plan: saved_plan(folder, by.as_ref())?,
+        plan,
         basis: ExplanationBasis::File {
             path: Arc::from(by.as_str()),
         },

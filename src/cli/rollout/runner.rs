@@ -54,10 +54,17 @@ impl SiteRunner for Runner<'_> {
     fn apply(&self, site: &str) -> Result<Unproven, Failure> {
         let context = self.of(site);
         let applied = apply::unattended(&context, self.arguments.clone());
-        if let Err(failure) = &applied {
-            context.printer.fail(failure);
-        }
-        applied
+        applied.map_err(|failure| {
+            // No flag of an apply is one of a rollout.
+            let failure = match failure.kind {
+                FailureKind::Guard => failure.hint(format!(
+                    "what a rollout cannot allow is allowed to `trueup apply --site {site}`, and a success of that at its revision counts"
+                )),
+                _ => failure,
+            };
+            context.printer.fail(&failure);
+            failure
+        })
     }
 
     fn drifted(

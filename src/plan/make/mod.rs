@@ -203,7 +203,12 @@ impl Consequences {
         let facts = input.observations.and_then(|seen| seen.cluster.as_ref());
         let has_daemon_set = facts.is_none_or(|cluster| cluster.shutdown_daemon_set);
         let mut warnings = settled.notes.warnings(input);
-        warnings.extend(warnings::of_plan(input, terms.options, carried, built));
+        warnings.extend(warnings::of_plan(
+            input,
+            terms.options,
+            (&settled.items, carried),
+            built,
+        ));
         Self {
             relies_on: preconditions::all(
                 carried,

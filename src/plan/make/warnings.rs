@@ -16,7 +16,7 @@ use crate::plan::input::Input;
 use crate::plan::item::Item;
 use crate::plan::rules::Retired;
 use crate::plan::subject::{Membership, Observation, Subject};
-use crate::plan::{Options, PlannedGroup};
+use crate::plan::{Options, PlannedGroup, Standing};
 use crate::record::{Join, Phase, Unproven};
 use crate::step::{OnDrainTimeout, Step, StepKind};
 
@@ -80,11 +80,11 @@ pub(super) fn notices(site: &Guarded) -> Vec<Arc<str>> {
 pub(super) fn of_plan(
     input: &Input<'_>,
     options: &Options,
-    carried: &Carried<'_>,
+    (items, carried): (&[Item<'_>], &Carried<'_>),
     built: &Built,
 ) -> Vec<Arc<str>> {
     let steps = &built.steps[..];
-    let mut warnings: Vec<Arc<str>> = hopeless(built);
+    let mut warnings: Vec<Arc<str>> = hopeless(items, options, carried, built);
     let mut about = |what: &str, nodes: &[&NodeName]| {
         if !nodes.is_empty() {
             warnings.push(format!("{what}: {}", listed(nodes)).into());
@@ -126,18 +126,42 @@ pub(super) fn of_plan(
 }
 
 /// The warnings about critical groups that fail however their nodes end, and with them the run.
-fn hopeless(built: &Built) -> Vec<Arc<str>> {
+fn hopeless(
+    items: &[Item<'_>],
+    options: &Options,
+    carried: &Carried<'_>,
+    built: &Built,
+) -> Vec<Arc<str>> {
+    // With what is blocked there is no run, unless that is skipped.
+    let stays_undeployed = |item: &&Item<'_>| {
+        item.change.counts_as != Standing::Deployed
+            && (item.change.blocked.is_none() || options.skip_blocked)
+            && !carried.contains_key(item.subject.name)
+    };
+    let undeployed = items.iter().filter(stays_undeployed);
+    let undeployed: FxHashSet<&NodeName> = undeployed.map(|item| item.subject.name).collect();
     let text = |group: &PlannedGroup| {
-        let total = group.nodes.len();
-        let verdict = guard::evaluate(&group.success_criteria, total, total);
+        let counts = |node: &&NodeName| {
+            undeployed.contains(*node) && !group.not_deployed.contains_key(*node)
+        };
+        let lost = match undeployed.is_empty() {
+            true => 0,
+            false => group.nodes.iter().filter(counts).count(),
+        };
+        let total = group.judged();
+        let verdict = guard::evaluate(&group.criteria(), total, total.saturating_sub(lost));
         let retired = match group.retired {
             0 => String::new(),
             retired => format!(" ({retired} more retired)"),
         };
+        let left_out = match lost {
+            0 => "",
+            _ => "; what the plan leaves out counts as not deployed",
+        };
         (!verdict.passed).then(|| {
             let unmet = verdict.unmet.join("; ");
             Arc::from(format!(
-                "a run of this plan fails whatever its machines do: critical group `{}` ends, at best, with {unmet}{retired}",
+                "a run of this plan fails whatever its machines do: critical group `{}` ends, at best, with {unmet}{retired}{left_out}",
                 group.name
             ))
         })

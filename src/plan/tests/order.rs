@@ -404,6 +404,40 @@ fn a_plan_that_no_machine_can_make_succeed_says_so() {
 }
 
 #[test]
+fn what_a_target_leaves_out_is_missed_by_the_criteria_and_told() {
+    let mut fixture = PlanFixture::settled(&["n1", "n2", "n3"]);
+    for name in ["n1", "n2", "n3"] {
+        fixture.bare(name);
+    }
+    let criteria = SuccessCriteria {
+        minimum_successful_nodes: Some(2),
+        ..SuccessCriteria::default()
+    };
+    fixture.guards.groups = vec![Group {
+        success_criteria: criteria,
+        critical: true,
+        ..group("all", &[], named(&["n1", "n2", "n3"]))
+    }];
+    let hopeless = |fixture: &PlanFixture| {
+        let plan = fixture.plan();
+        let warnings = plan.warnings.iter();
+        let mut found = warnings.filter(|each| each.contains("whatever its machines do"));
+        found.next().map(ToString::to_string)
+    };
+    assert_eq!(hopeless(&fixture), None);
+    fixture.options.targets = these(&["n1"]);
+    assert_eq!(
+        hopeless(&fixture).as_deref(),
+        Some(
+            "a run of this plan fails whatever its machines do: critical group `all` ends, at best, with \
+             1 of 3 nodes succeeded, at least 2 wanted; what the plan leaves out counts as not deployed"
+        )
+    );
+    fixture.options.targets = these(&["n1", "n2"]);
+    assert_eq!(hopeless(&fixture), None);
+}
+
+#[test]
 fn waves_are_never_a_whole_group_unless_asked() {
     let criteria = |percent, minimum, maximum| SuccessCriteria {
         percent_successful_nodes: percent,

@@ -1,7 +1,8 @@
-//! Explanations: a code, a field of a document, and a thing of a plan or a run.
+//! Explanations: a code, a word, a field of a document, and a thing of a plan or a run.
 
 mod code;
 mod field;
+mod glossary;
 mod thing;
 pub(in crate::report) mod words;
 
@@ -13,6 +14,7 @@ use super::Visible;
 
 pub use code::{CodeReference, code, codes, write_code, write_code_json};
 pub use field::{FieldExample, write_field, write_field_json};
+pub use glossary::{WordReference, word, write_word, write_word_json};
 pub use thing::{write_thing, write_thing_json};
 
 /// The version of the JSON of an explanation.

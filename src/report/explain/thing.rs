@@ -35,6 +35,9 @@ pub fn write_thing(
     if let Some(unchanged) = &explanation.unchanged {
         writeln!(out, "  Nothing is done to it: {}", Visible(unchanged))?;
     }
+    if let Some(why) = &explanation.unobserved {
+        writeln!(out, "  Its machine could not be observed: {}", Visible(why))?;
+    }
     if let Some(group) = &explanation.group {
         writeln!(out, "  {}", about(group))?;
     }

@@ -96,11 +96,15 @@ pub(super) fn lines(plan: &Plan) -> Option<(String, Vec<String>)> {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
+        // Where nothing fails, the plan itself leaves them so, as its warnings tell.
+        let failed = match steps.is_empty() {
+            true => String::new(),
+            false => format!(": {}{more}", steps.join("; ")),
+        };
         lines.push(format!(
-            "worst: seed {} leaves {} undone: {}{more}",
+            "worst: seed {} leaves {} undone{failed}",
             worst.seed,
             counted(worst.undone, "machine", "machines"),
-            steps.join("; ")
         ));
     }
     Some((heading, lines))

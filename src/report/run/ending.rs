@@ -164,6 +164,9 @@ pub(in crate::report) fn undrained_words(undrained: &Undrained, full: bool) -> S
 
 /// `40 succeeded, 2 failed, 1 not started`.
 pub(super) fn counts(counts: &Counts) -> String {
+    if *counts == Counts::default() {
+        return "no machine to change".to_owned();
+    }
     let mut text = format!("{} succeeded, {} failed", counts.succeeded, counts.failed);
     for (number, words) in [
         (counts.half_done, "half-done"),

@@ -170,10 +170,10 @@ fn unseen<'a>(row: &'a StatusRow<'_>) -> Option<&'a str> {
     let has_joined = row
         .record
         .is_some_and(|record| record.join == Some(Join::Joined));
-    match (&node.provision, &node.cluster) {
-        (Fact::Unknown(why), _) if !node.kept_by_records => Some(why),
-        (_, Fact::Unknown(why)) if has_joined => Some(why),
-        _ => None,
+    match (node.unobserved(), &node.cluster) {
+        (Some(why), _) => Some(why),
+        (None, Fact::Unknown(why)) if has_joined => Some(why),
+        (None, Fact::Unknown(_) | Fact::Known(_)) => None,
     }
 }
 

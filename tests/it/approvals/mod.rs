@@ -192,6 +192,14 @@ fn a_plan_is_applied_with_the_approvals_that_it_needs_and_not_without() {
         let shown = team.site.run(&arguments).with(0).stdout;
         assert!(shown.contains("approved by bob"), "{format}: {shown}");
     }
+    // So does the saved plan, which was approved after it was saved.
+    let shown = team.site.run(&["show", &plan]).with(0).stdout;
+    assert!(
+        shown.contains("approved by bob") && !shown.contains("UNAPPROVED"),
+        "{shown}"
+    );
+    let explained = team.site.run(&["explain", "edge-1", &plan]).with(0).stdout;
+    assert!(!explained.contains("approvals are missing"), "{explained}");
     // The approval covers what the plan allows: no flag repeats it.
     team.site.run(&["apply", &plan]).with(0);
     assert_eq!(team.site.effects("deployed"), 4);

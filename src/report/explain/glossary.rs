@@ -1,0 +1,116 @@
+//! The words of plans, runs and tables. The page of the documentation is the only place of these texts: it is compiled in,
+//! and its tables are read here.
+
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+
+use super::{FORMAT_VERSION, wrapped};
+use crate::report::{Palette, Role, json};
+
+const PAGE: &str = include_str!("../../../docs/words.md");
+
+/// A word, as it is described for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WordReference {
+    /// The word.
+    pub word: String,
+    /// The subject that it belongs to.
+    pub section: &'static str,
+    /// Its meaning.
+    pub meaning: String,
+    /// Where all words of its kind are listed.
+    pub page: &'static str,
+}
+
+/// The word that is meant, however it is spelt in a plan or a table: `BLOCKED`, `not started`.
+#[must_use]
+pub fn word(name: &str) -> Option<WordReference> {
+    let name = name.trim().to_lowercase().replace([' ', '_'], "-");
+    words().find(|each| each.word == name)
+}
+
+/// All words, in the order of the page.
+fn words() -> impl Iterator<Item = WordReference> {
+    let mut section = "";
+    PAGE.lines().filter_map(move |line| {
+        if let Some(title) = line.strip_prefix("## ") {
+            section = title;
+        }
+        let (word, meaning) = line.strip_prefix("| `")?.split_once("` | ")?;
+        Some(WordReference {
+            word: word.to_owned(),
+            section,
+            meaning: meaning.trim_end_matches(" |").to_owned(),
+            page: "docs/words.md",
+        })
+    })
+}
+
+/// Writes a word for people.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn write_word(out: &mut dyn Write, word: &WordReference, palette: Palette) -> fmt::Result {
+    let name = palette.paint(Role::Strong, &word.word);
+    writeln!(out, "{name}  ({})\n", word.section)?;
+    wrapped(out, &word.meaning, "  ")?;
+    writeln!(out, "\n{} lists all such words.", word.page)
+}
+
+/// A word for programs.
+#[derive(Serialize)]
+struct WrittenWord<'a> {
+    format_version: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    word: &'a WordReference,
+}
+
+/// Writes a word for programs.
+///
+/// # Errors
+///
+/// Only where `out` fails.
+pub fn write_word_json(out: &mut dyn Write, word: &WordReference) -> fmt::Result {
+    let written = WrittenWord {
+        format_version: FORMAT_VERSION,
+        kind: "word",
+        word,
+    };
+    json::pretty(out, &written)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::design::Rung;
+    use crate::step::StepKind;
+
+    #[test]
+    fn each_kind_of_step_and_each_rung_is_a_word_and_no_word_is_there_twice() {
+        for kind in StepKind::ALL {
+            assert!(word(kind.as_str()).is_some(), "{kind}");
+        }
+        for rung in Rung::ALL {
+            assert_eq!(
+                word(rung.as_str()).unwrap().section,
+                "How far a change goes"
+            );
+        }
+        let all: Vec<WordReference> = words().collect();
+        let names: BTreeSet<&str> = all.iter().map(|each| &*each.word).collect();
+        assert_eq!(names.len(), all.len());
+        assert!(all.iter().all(|each| !each.meaning.contains("](")));
+    }
+
+    #[test]
+    fn a_word_is_found_however_it_is_spelt() {
+        assert_eq!(word("BLOCKED"), word("blocked"));
+        assert_eq!(word("not started").unwrap().word, "not-started");
+        assert_eq!(word("edge-1"), None);
+    }
+}
