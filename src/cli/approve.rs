@@ -57,6 +57,10 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let by = principal(&gate, &public)?;
     plan.approvals = gate.shown(Approving::of(context, &site), &plan)?;
     is_asked(&plan, &by)?;
+    if plan.approvals.is_empty() {
+        let text = "warning: no rule of the site asks for an approval of this plan";
+        context.printer.tell(text);
+    }
     show(context, &plan)?;
     confirm(context, command, &plan)?;
     let (statement, expires) = statement(context, command, &site, &plan)?;

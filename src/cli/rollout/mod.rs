@@ -15,7 +15,9 @@ use crate::design::Ticket;
 use crate::report::rollout::View;
 use crate::rollout::{Decision, RolloutState, decide};
 use crate::run::Connection;
-use crate::workflow::{Called, Client, FoundRollout, RolloutCall, check_rollout_name};
+use crate::workflow::{
+    Called, Client, FoundRollout, RolloutCall, check_rollout_name, rollout_names,
+};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RolloutCommand {
@@ -55,9 +57,9 @@ pub(super) struct NextCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct StatusCommand {
-    /// The rollout, by the name of its document
+    /// The rollout, by the name of its document; without it the only one that is checked out
     #[arg(value_name = "NAME")]
-    name: String,
+    name: Option<String>,
     /// Output format
     #[arg(long, value_enum, default_value_t = RolloutFormat::Text)]
     format: RolloutFormat,
@@ -257,8 +259,29 @@ fn with_begun(
     })
 }
 
+/// The name of the only rollout of the commit that is checked out.
+fn the_only(context: &Context) -> Result<String, Failure> {
+    let mut names = rollout_names(&context.repository()?)?;
+    match (names.pop(), names.is_empty()) {
+        (Some(name), true) => Ok(name),
+        (Some(last), false) => {
+            let message = format!("there are several rollouts: {}, {last}", names.join(", "));
+            Err(Failure::new(FailureKind::Usage, message).hint("name one of them"))
+        }
+        (None, _) => {
+            let message = "the commit that is checked out has no rollout";
+            Err(Failure::new(FailureKind::NotFound, message)
+                .hint("a rollout is a document in a file `rollouts/NAME.yaml`, committed"))
+        }
+    }
+}
+
 fn status(context: &Context, command: &StatusCommand) -> Result<u8, Failure> {
-    with_begun(context, &command.name, &command.remote, |found, view| {
+    let name = match &command.name {
+        Some(name) => name.clone(),
+        None => the_only(context)?,
+    };
+    with_begun(context, &name, &command.remote, |found, view| {
         let printer = &context.printer;
         match command.format {
             RolloutFormat::Text => printer.stream_text(|out| view.status(out, printer.out))?,

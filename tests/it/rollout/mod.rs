@@ -744,3 +744,35 @@ fn the_remote_is_asked_once_for_all_sites() {
     // For the state of the rollout, and for the records of all sites.
     assert_eq!((count("ls-remote"), count("fetch")), (2, 2), "{log}");
 }
+
+#[test]
+fn a_site_that_is_held_is_told_with_the_way_on_and_one_rollout_needs_no_name() {
+    let fleet = Fleet::new("");
+    fleet.rollout(&["status"]).with(1).saying("was not begun");
+    let first = ["apply", "--yes", "--site", "canary"];
+    fleet.fixture.run(&first).with(0);
+    fleet.fixture.edit(
+        "sites/canary/profiles.yaml",
+        "image: ubuntu-24.04",
+        "image: ubuntu-26.04",
+    );
+    fleet.fixture.checkout.commit("An image that wipes");
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(4)
+        .saying("a success of that at its revision counts");
+    let status = fleet.rollout(&["status"]).with(0).stdout;
+    assert!(
+        status.contains("Site `canary` stays held while the reason lasts"),
+        "{status}"
+    );
+    fleet.fixture.checkout.write(
+        "rollouts/second.yaml",
+        "schema: trueup/Rollout/v1\nmetadata: {name: second}\ndata: {phases: [{rest: true}]}\n",
+    );
+    fleet.fixture.checkout.commit("Another rollout");
+    fleet
+        .rollout(&["status"])
+        .with(64)
+        .saying("there are several rollouts: fleet, second");
+}
