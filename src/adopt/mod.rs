@@ -5,6 +5,7 @@
 //! (`layers`). Documents that are there stay as they are: a machine, a profile or a cluster of a known name is not written
 //! again, and each of the files is a new one.
 
+mod airship;
 mod documents;
 mod edit;
 mod guide;
@@ -25,6 +26,7 @@ use crate::design::{
 use crate::identity::{Identity, Kind};
 use crate::observed::{EtcdMemberSeen, EtcdSeen, Fact, Inventory, InventoryMachine};
 
+pub use airship::{AirshipAnswers, AirshipSite, airship_site};
 pub use edit::{Edit, Fields, edited, insertions, replacement};
 pub use learn::hardware_document;
 pub use lists::read as read_notes;

@@ -12,14 +12,16 @@ use ipnet::IpNet;
 
 use super::context::Context;
 use super::init::outside_of_sites;
+use super::secrets::ProcessSecrets;
 use super::{Failure, FailureKind, value};
-use crate::adopt::{AdoptInput, Adopted, Notes, adopt, read_notes};
+use crate::adopt::{AdoptInput, Adopted, AirshipSite, Notes, adopt, airship_site, read_notes};
+use crate::backend::Secrets as _;
 use crate::design::{ClusterName, Reference, name_problem};
 use crate::document::inline_text;
 use crate::report::{Visible, counted};
 use crate::repository::{Links, read_file};
 use crate::site::{At, Depth, Detail, Outside, Sandbox, Settings, is_layered};
-use crate::workflow::{self, AdoptionSite, Checkout, Client, EtcdSeed};
+use crate::workflow::{self, AdoptionSite, Checkout, Client, EtcdSeed, Shipyard};
 
 /// The file that marks a folder as a site, and the one that names its backends.
 const DEFINITION: &str = "site-definition.yaml";
@@ -40,6 +42,12 @@ pub(super) struct AdoptCommand {
     /// Address of Ironic or MAAS
     #[arg(long, value_name = "URL", requires = "from")]
     url: Option<String>,
+    /// Shipyard of the Airship that runs the site, with the version of its API: `https://shipyard:9000/api/v1.0`
+    #[arg(long, value_name = "URL", requires = "token")]
+    shipyard: Option<String>,
+    /// Where the Keystone token for Shipyard is: `env:NAME` or `file:PATH`
+    #[arg(long, value_name = "REF", requires = "shipyard", value_parser = reference)]
+    token: Option<Reference>,
     /// Address range in which controllers are looked for
     #[arg(long, value_name = "CIDR", requires = "from", value_parser = value::network)]
     range: Vec<IpNet>,
@@ -81,6 +89,8 @@ enum Source {
     Ironic,
     /// Machines of MAAS
     Maas,
+    /// Machines of the MAAS of an Airship, with the documents that it applied last
+    Airship,
     /// BareMetalHosts of the cluster of `--kubeconfig`
     Metal3,
     /// Machines of the simulator
@@ -240,8 +250,16 @@ fn begin(context: &Context, command: &AdoptCommand, folder: &Path) -> Result<(),
         );
         return Err(usage(message).hint("name a folder that is not below `site/`: `-o NAME`"));
     }
+    let of_airship = match source {
+        Source::Airship => {
+            let root = repository.root();
+            airship(context, command, (root, folder), &name)?.files
+        }
+        _ => Vec::new(),
+    };
     std::fs::create_dir_all(folder).map_err(|error| not_written(folder, &error))?;
     let mut files = vec![(BACKENDS, backends)];
+    files.extend(of_airship);
     if !has_site {
         let text = format!(
             "---\nschema: pegleg/SiteDefinition/v1\nmetadata: {{name: {}}}\ndata: {{}}\n",
@@ -252,8 +270,55 @@ fn begin(context: &Context, command: &AdoptCommand, folder: &Path) -> Result<(),
     let names = write(folder, &files)?;
     context
         .printer
-        .tell(&format!("Wrote {}.", names.join(" and ")));
+        .tell(&format!("Wrote {}.", in_words(&names)));
     Ok(())
+}
+
+/// The documents that Airship applied last, of a site that has none yet.
+fn airship(
+    context: &Context,
+    command: &AdoptCommand,
+    (root, folder): (&Path, &Path),
+    name: &str,
+) -> Result<AirshipSite, Failure> {
+    let usage = |message: String| Failure::new(FailureKind::Usage, message);
+    if folder.join(DEFINITION).exists() {
+        let message = format!("`{}` has documents already", folder.display());
+        return Err(usage(message).hint("name a new folder: `-o NAME`"));
+    }
+    let (Some(url), Some(token)) = (&command.shipyard, &command.token) else {
+        let message = "`--from airship` needs `--shipyard URL --token REF`".to_owned();
+        return Err(usage(message));
+    };
+    let secrets = ProcessSecrets::new(root);
+    let reveal = |reference: &Reference| {
+        let secret = secrets.reveal(reference);
+        secret.map_err(|error| Failure::error(error.to_string()))
+    };
+    let shipyard = Shipyard {
+        url: Arc::from(url.as_str()),
+        token: reveal(token)?,
+        authorities: command.ca.as_ref().map(reveal).transpose()?,
+    };
+    let answers = workflow::ask_shipyard(context, &shipyard)?;
+    let site = airship_site(name, &answers).map_err(|problems| {
+        Failure::error("the documents of Shipyard cannot be used:").details(problems)
+    })?;
+    let (documents, fields) = (site.documents, site.secrets.len());
+    let mut text = format!(
+        "Took over {} of revision {} of Deckhand",
+        counted(documents, "document", "documents"),
+        answers.revision
+    );
+    if fields > 0 {
+        let fields = counted(fields, "field with a secret is", "fields with secrets are");
+        let _ = write!(text, "; {fields} left out");
+    }
+    for (name, why) in &site.left_out {
+        let _ = write!(text, "\n  left out: {}: {why}", Visible(name));
+    }
+    context.printer.tell(&text);
+    Ok(site)
 }
 
 /// The document of the backends.
@@ -278,6 +343,7 @@ fn backends(command: &AdoptCommand, source: Source) -> Result<String, Failure> {
         ("--range", !command.range.is_empty()),
         ("--username", command.username.is_some()),
         ("--credentials", credentials.is_some()),
+        ("--shipyard", command.shipyard.is_some()),
     ];
     let mut given = given.into_iter().filter(|(_, is_given)| *is_given);
     if let Some((flag, _)) = given.find(|(flag, _)| !takes(source).contains(flag)) {
@@ -307,7 +373,7 @@ fn backends(command: &AdoptCommand, source: Source) -> Result<String, Failure> {
                 (_, _) => settings.extend(credentials.map(|token| ("token", by(token)))),
             }
         }
-        Source::Maas => {
+        Source::Maas | Source::Airship => {
             settings.push(("endpoint", inline_text(url()?)));
             let key = credentials.ok_or_else(|| needs("--credentials REF"))?;
             settings.push(("api_key", by(key)));
@@ -324,14 +390,20 @@ fn backends(command: &AdoptCommand, source: Source) -> Result<String, Failure> {
     let mut text = format!(
         "# What is asked, and how. `trueup trust` shows it, and records that it is trusted.\n---\nschema: \
          trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware:\n    kind: {kind}\n    {kind}:\n",
-        kind = name_of(source)
+        kind = match source {
+            // What Airship drives: Drydock has no machines of its own.
+            Source::Airship => "maas",
+            source => name_of(source),
+        }
     );
     for (key, value) in settings {
         let _ = writeln!(text, "      {key}: {value}");
     }
     let cluster = match source {
         Source::Metal3 => "management",
-        Source::Sim | Source::Redfish | Source::Ironic | Source::Maas => "kubernetes",
+        Source::Sim | Source::Redfish | Source::Ironic | Source::Maas | Source::Airship => {
+            "kubernetes"
+        }
     };
     if let Some(kubeconfig) = &command.kubeconfig {
         let _ = write!(
@@ -350,6 +422,7 @@ fn takes(source: Source) -> &'static [&'static str] {
         Source::Redfish => &["--range", "--username", "--credentials"],
         Source::Ironic => &["--url", "--username", "--credentials"],
         Source::Maas => &["--url", "--credentials"],
+        Source::Airship => &["--url", "--credentials", "--shipyard"],
     }
 }
 
@@ -358,8 +431,16 @@ fn name_of(source: Source) -> &'static str {
         Source::Redfish => "redfish",
         Source::Ironic => "ironic",
         Source::Maas => "maas",
+        Source::Airship => "airship",
         Source::Metal3 => "metal3",
         Source::Sim => "sim",
+    }
+}
+
+fn in_words(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => names.concat(),
     }
 }
 

@@ -8,6 +8,7 @@
 mod abort;
 mod acting;
 mod adopt;
+mod airship;
 mod apply;
 mod approvals;
 mod backends;
@@ -59,6 +60,7 @@ mod write_back;
 pub use abort::{AbortRequest, abort, abort_run};
 pub use acting::Acting;
 pub use adopt::{AdoptionSite, EtcdSeed, found};
+pub use airship::{Shipyard, ask_shipyard};
 pub use apply::{ApplyRequest, PlanFile, apply, begin_for_workers};
 pub use approvals::{
     Approving, Assessment, Clearance, Gate, LONGEST, NAMESPACE, Signer, Statement, recovery_keys,

@@ -9,11 +9,16 @@ pub(super) fn takes_actions(command: &str) -> bool {
 pub(in crate::cli) type Example = (&'static str, &'static str);
 
 /// The examples of `trueup adopt`.
-const ADOPT: [Example; 3] = [
+const ADOPT: [Example; 4] = [
     (
         "Describe the machines of Ironic, and the labels of their nodes",
         "trueup adopt -o edge --from ironic --url https://ironic.example.org:6385 --credentials env:OS_TOKEN \
          --kubeconfig file:secrets/kubeconfig",
+    ),
+    (
+        "Take over a site that Airship runs, with its documents",
+        "trueup adopt -o edge --from airship --url http://maas.example.org:5240/MAAS --credentials env:MAAS_KEY --shipyard \
+         https://shipyard.example.org:9000/api/v1.0 --token env:OS_TOKEN",
     ),
     (
         "Look for controllers in a range, with names and racks from a table",

@@ -164,6 +164,8 @@ const GROUPS: [(&str, &[&str]); 8] = [
             "kubeconfig",
             "machines",
             "range",
+            "shipyard",
+            "token",
             "url",
             "username",
         ],

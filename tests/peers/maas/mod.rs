@@ -1,5 +1,6 @@
 //! A stand-in for MAAS, what judges it, and the backend against it.
 
+mod airship;
 mod answers;
 mod client;
 mod describe;

@@ -95,6 +95,11 @@ impl Lab {
         trueup_meanwhile(self.site.clone(), arguments, &ENVIRONMENT).await
     }
 
+    /// The address of the region.
+    pub(super) fn url(&self) -> String {
+        self.server.url.clone()
+    }
+
     /// How often an operation had an effect on a machine.
     pub(super) fn count(&self, effect: &str) -> usize {
         let state = self.region.state();
