@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
 
 use super::client::driven;
 use super::{Client, Failure, FailureKind, runtime};
 use crate::adopt::AirshipAnswers;
 use crate::backend::Secret;
-use crate::backend::http::{self, Answer, Credentials, Endpoint, HttpLimits, Request, Trust};
+use crate::backend::http::{
+    self, Answer, Credentials, Endpoint, HttpLimits, Request, Trust, is_loopback,
+};
 use crate::design::Guards;
 
 /// The largest set of documents, in bytes: that of a file of a site.
@@ -63,6 +65,14 @@ struct Status {
 pub fn ask_shipyard(client: &dyn Client, shipyard: &Shipyard) -> Result<AirshipAnswers, Failure> {
     let usage = |error: &dyn std::fmt::Display| Failure::new(FailureKind::Usage, error.to_string());
     let endpoint = Endpoint::parse(&shipyard.url).map_err(|error| usage(&error))?;
+    let host = Url::parse(&shipyard.url).ok();
+    let host = host.as_ref().and_then(Url::host_str).unwrap_or_default();
+    if endpoint.is_plain() && !is_loopback(host) {
+        let text = "`--shipyard` is an address of plain HTTP beyond this machine, where the network in between can read the token";
+        return Err(Failure::new(FailureKind::Usage, text).hint(
+            "use `https`, or a tunnel that begins on this machine (`kubectl port-forward`)",
+        ));
+    }
     let trust = Trust {
         authorities: shipyard.authorities.clone(),
         ..Trust::default()
