@@ -11,7 +11,7 @@ use aho_corasick::AhoCorasick;
 
 use super::guide::code;
 use crate::diagnostic::{Severity, SourceId, counted, is_credential};
-use crate::document::{self, Document, LoadSettings, Map, Node, Value, write_yaml};
+use crate::document::{self, Document, Field, LoadSettings, Map, Node, Value, write_yaml};
 
 /// The kinds that are taken, by the beginning of their schemas, and the file of each.
 const FILES: [(&str, &str); 9] = [
@@ -231,7 +231,13 @@ impl Secrets {
                         let is_text = node.as_str().is_some_and(|text| !text.is_empty());
                         match is_text && is_credential(&key.text) {
                             true => removed.note(path, false),
-                            false => kept.set(&key.text, node),
+                            false => {
+                                let field = Field {
+                                    node,
+                                    ..field.clone()
+                                };
+                                kept.insert(key.clone(), field);
+                            }
                         }
                     }
                 }

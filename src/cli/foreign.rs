@@ -158,6 +158,12 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
         clap::error::ErrorKind::InvalidSubcommand => {
             let unknown = error.get(clap::error::ContextKind::InvalidSubcommand);
             let unknown = unknown.map(ToString::to_string)?;
+            // Commands of a command have words of their own.
+            let command = super::command();
+            let mut before = words.take_while(|word| *word != unknown);
+            if before.any(|word| command.find_subcommand(word).is_some()) {
+                return None;
+            }
             let meant = row(&COMMANDS, &unknown).map(|(_, hint)| hint);
             if let Some(hint) = meant.or_else(|| action::of_another_tool(&unknown)) {
                 return Some(has_none(&unknown, hint));
@@ -255,6 +261,7 @@ mod tests {
             ("trueup reboot edge-1", Some("power off")),
             ("trueup apply -f nodes.yaml", Some("-C DIR")),
             ("trueup status --watch", Some("trueup serve")),
+            ("trueup rollout list", None),
             ("trueup apply --yes --jsan", None),
             ("trueup plan --jsan", None),
         ] {
