@@ -47,8 +47,8 @@ pub struct AirshipAnswers {
     pub documents: String,
     /// Whether secrets are among them, as they are.
     pub has_secrets: bool,
-    /// Deckhand's revision of the last success.
-    pub revision: u64,
+    /// The revision of the last success.
+    pub revision: Arc<str>,
     /// The collections that were committed and not applied with success since.
     pub changed: Vec<Arc<str>>,
     /// The state of each machine, as its provisioner has it.
@@ -284,12 +284,12 @@ fn guide(
     (names, others): (&BTreeSet<Arc<str>>, &[&Arc<Document>]),
 ) -> String {
     let mut text = format!(
-        "# Site {}, taken over from Airship\n\n{} of revision {} of Deckhand, the last one that was applied with success, as \
+        "# Site {}, taken over from Airship\n\n{} of revision {}, the last one that was applied with success, as \
          they were rendered. Nothing was changed in Airship.\n\n`trueup plan` shows the machines as adoptions. `trueup apply \
          --adopt all` writes their records and changes no machine; what was not compared is recorded as adopted, assumed.\n",
         code(site),
         counted(found.documents, "document", "documents"),
-        answers.revision,
+        code(&answers.revision),
     );
     let mut list = |title: &str, about: &str, lines: Vec<String>| {
         if !lines.is_empty() {
@@ -374,7 +374,7 @@ mod tests {
         AirshipAnswers {
             documents: documents.to_owned(),
             has_secrets,
-            revision: 7,
+            revision: Arc::from("7"),
             changed: vec![Arc::from("site")],
             machines: [("n1", "Deployed"), ("n9", "Ready")]
                 .map(|(name, status)| (Arc::from(name), Arc::from(status)))
@@ -400,7 +400,7 @@ mod tests {
         assert!(profile.contains("account: root") && !profile.contains("parentSelector"));
         let guide = &site.files[2].1;
         for words in [
-            "2 documents of revision 7",
+            "2 documents of revision `7`",
             "`armada/Chart/v1`: 1",
             "`deckhand/Passphrase/v1`: 1",
             "`n9`: `Ready`, and no document describes it",

@@ -306,9 +306,9 @@ fn airship(
     })?;
     let (documents, fields) = (site.documents, site.secrets.len());
     let mut text = format!(
-        "Took over {} of revision {} of Deckhand",
+        "Took over {} of revision {}",
         counted(documents, "document", "documents"),
-        answers.revision
+        Visible(&answers.revision)
     );
     if fields > 0 {
         let fields = counted(fields, "field with a secret is", "fields with secrets are");

@@ -30,7 +30,7 @@ use crate::report::counted;
 use crate::repository::{CommitId, Links, Repository, read_file};
 use crate::reservation::Reservations;
 use crate::run::Connection;
-use crate::site::At;
+use crate::site::{At, Sandbox};
 use crate::workflow::{AS_APPLIED, Observed, PlanRequest, Planner, checked_as_read};
 
 /// The version of the form of a bundle.
@@ -376,6 +376,10 @@ fn planned_again(
     let site = &checked.bundle.site;
     let inside = context.in_folder(&clone, Some(site.as_str()));
     let cloned = inside.repository()?;
+    // The backends of a sandbox stand in none of its documents.
+    if let Some(sandbox) = Sandbox::of(repository)? {
+        Sandbox::create(&cloned)?.write(site, &sandbox.read(site)?)?;
+    }
     if let Some(records) = checked.records {
         let place = Place::of(&cloned, site, None)?;
         cloned.update_ref(place.own(), None, records.0)?;

@@ -7,7 +7,7 @@ use crate::diagnostic::nearest;
 use crate::report::Visible;
 
 /// Flags of other tools, and what does the same here.
-const FLAGS: [(&str, &str); 23] = [
+const FLAGS: [(&str, &str); 22] = [
     ("--json", "`--format json` prints JSON"),
     ("-json", "`--format json` prints JSON"),
     (
@@ -30,7 +30,6 @@ const FLAGS: [(&str, &str); 23] = [
         "--filename",
         "the documents are those of the checkout: `-C DIR` names another one, `--rev R` another revision",
     ),
-    ("--limit", "`--target NODE` narrows a plan to some nodes"),
     (
         "--diff",
         "a plan shows what differs; `trueup diff A B` compares documents of two revisions",
@@ -166,7 +165,8 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
             }
             let meant = row(&COMMANDS, &unknown).map(|(_, hint)| hint);
             if let Some(hint) = meant.or_else(|| action::of_another_tool(&unknown)) {
-                return Some(has_none(&unknown, hint));
+                let message = format!("trueup has no command `{unknown}`");
+                return Some(Failure::new(FailureKind::Usage, message).hint(hint));
             }
             let (action, usage) = action::usage_of(&unknown)?;
             let message = format!("`{action}` is an action, not a command");
@@ -176,11 +176,8 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
         }
         _ => return None,
     };
-    Some(has_none(word, hint))
-}
-
-fn has_none(word: &str, hint: &str) -> Failure {
-    Failure::new(FailureKind::Usage, format!("trueup has no `{word}`")).hint(hint)
+    let message = format!("trueup has no `{word}`");
+    Some(Failure::new(FailureKind::Usage, message).hint(hint))
 }
 
 fn row(table: &'static [(&str, &str)], word: &str) -> Option<(&'static str, &'static str)> {

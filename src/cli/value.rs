@@ -92,6 +92,10 @@ pub(super) fn until(text: &str) -> Result<Until, String> {
         return Ok(Until::At(time.as_second()));
     }
     let wrong = "a time is written as `2026-11-30T18:00:00Z`, a duration as `4h`";
+    // A bare number would be seconds, and is more likely meant as hours.
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong.to_owned());
+    }
     duration(text).map(Until::In).map_err(|_| wrong.to_owned())
 }
 

@@ -362,7 +362,7 @@ impl View<'_> {
                 self.name
             ),
             (SiteResult::Held, Some(known)) if known.run.is_some() => format!(
-                "where the run has ended, or an operator has ended it, `trueup rollout next {}` takes its result, or begins the site once more",
+                "a run that has not ended is resumed or aborted by an operator; machines that are not as designed, or were not observed, are listed by `trueup status --site {shown}`, with reservations; then `trueup rollout next {}` takes the result, or begins the site once more",
                 self.name
             ),
             (SiteResult::Held, _) => format!(

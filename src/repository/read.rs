@@ -199,11 +199,7 @@ pub fn replace_file(
     replace_found(path, found, write).map_err(|error| {
         let why = match error.kind() {
             io::ErrorKind::StorageFull => "the disk is full".to_owned(),
-            // The name of the draft means nothing to those who named a file.
-            _ => match error.get_ref().and_then(std::error::Error::source) {
-                Some(cause) => cause.to_string(),
-                None => error.to_string(),
-            },
+            _ => error.to_string(),
         };
         match is_kept {
             true => io::Error::new(
@@ -238,7 +234,13 @@ fn replace_found(
     draft.prefix(".trueup-");
     #[cfg(unix)]
     draft.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut out = BufWriter::new(draft.tempfile_in(folder.unwrap_or(Path::new(".")))?);
+    // The name of the draft means nothing to those who named a file.
+    let made = draft.tempfile_in(folder.unwrap_or(Path::new(".")));
+    let made = made.map_err(|error| match error.kind() {
+        kind @ io::ErrorKind::NotFound => io::Error::new(kind, "its folder does not exist"),
+        kind => io::Error::from(kind),
+    });
+    let mut out = BufWriter::new(made?);
     write(&mut out)?;
     let draft = out.into_inner().map_err(io::IntoInnerError::into_error)?;
     if let Ok(found) = std::fs::metadata(&path) {
@@ -280,5 +282,13 @@ mod tests {
         );
         assert_eq!(std::fs::read_to_string(&place).unwrap(), "old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_told_without_the_name_of_a_draft() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("none/plan.json");
+        let error = replace_file(&place, |_| Ok(())).unwrap_err();
+        assert_eq!(error.to_string(), "its folder does not exist");
     }
 }

@@ -25,7 +25,7 @@ use percent_encoding::percent_decode_str;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::services::ServeDir;
+use tower_http::services::ServeFile;
 use tower_http::services::fs::ServeFileSystemResponseBody;
 
 use super::Error;
@@ -123,18 +123,41 @@ impl FileState {
     }
 }
 
-/// A file that may be given out, as it was when that was decided.
+/// A file that may be given out, as it was when that was decided. It is open: whatever its path leads to later, these are
+/// the bytes that are sent.
 struct Released {
     file: PathBuf,
+    opened: File,
     state: FileState,
 }
 
 impl Released {
-    /// Whether it is the same file still.
+    /// Whether it is the same file still, and its path leads to it.
     fn is_same(&self) -> bool {
-        let now = self.file.metadata();
-        now.is_ok_and(|now| FileState::of(&now) == self.state)
+        let states = [self.file.metadata(), self.opened.metadata()];
+        let is_same =
+            |now: std::io::Result<Metadata>| now.is_ok_and(|now| FileState::of(&now) == self.state);
+        states.into_iter().all(is_same)
     }
+}
+
+/// A path to an open file: where the system has one, it leads to that file and no other.
+fn path_of(opened: &File, file: &Path) -> PathBuf {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd as _;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+        if path.exists() {
+            return path;
+        }
+    }
+    let _ = opened;
+    file.to_owned()
+}
+
+/// Where an open file is, all links followed.
+fn place_of(opened: &File, file: &Path) -> std::io::Result<PathBuf> {
+    path_of(opened, file).canonicalize()
 }
 
 /// Why a file is not given out.
@@ -313,9 +336,16 @@ impl ImageFolder {
     /// The file at a path, where it may be given out: a document names it, and means this one.
     fn file(&self, path: &Path, named: &NamedImages) -> Result<Released, Withheld> {
         let entries = named.by_path.get(path).ok_or(Withheld::NotFound)?;
-        let real = self.root.join(path).canonicalize();
-        let real = real.map_err(|_| Withheld::NotFound)?;
-        let found = real.metadata().map_err(|_| Withheld::NotFound)?;
+        let file = self.root.join(path);
+        let seen = file.metadata().map_err(|_| Withheld::NotFound)?;
+        if !seen.is_file() {
+            // To open a pipe would wait for its other end.
+            return Err(Withheld::NotFound);
+        }
+        // What is judged from here on is what was opened: a link that changes meanwhile leads nowhere else.
+        let opened = File::open(&file).map_err(|_| Withheld::NotFound)?;
+        let found = opened.metadata().map_err(|_| Withheld::NotFound)?;
+        let real = place_of(&opened, &file).map_err(|_| Withheld::NotFound)?;
         if !real.starts_with(&self.root) {
             return Err(Withheld::Outside);
         }
@@ -323,10 +353,11 @@ impl ImageFolder {
             return Err(Withheld::NotFound);
         }
         for (url, image) in entries {
-            self.compare((path, &real, &found), url, image)?;
+            self.compare((path, &real), (&opened, &found), url, image)?;
         }
         Ok(Released {
             file: real,
+            opened,
             state: FileState::of(&found),
         })
     }
@@ -334,7 +365,8 @@ impl ImageFolder {
     /// Compares a file with what a document says of it.
     fn compare(
         &self,
-        (path, real, found): (&Path, &Path, &Metadata),
+        (path, real): (&Path, &Path),
+        (opened, found): (&File, &Metadata),
         url: &str,
         image: &WantedImage,
     ) -> Result<(), Withheld> {
@@ -350,7 +382,7 @@ impl ImageFolder {
         let Some(wanted) = &image.sha256 else {
             return Ok(());
         };
-        let digest = self.digest(real, found);
+        let digest = self.digest(real, (opened, found));
         let digest = digest.map_err(|error| {
             Withheld::Failed(format!("{} cannot be read: {error}", path.display()))
         })?;
@@ -361,7 +393,11 @@ impl ImageFolder {
     }
 
     /// The SHA-256 of a file, taken once for as long as the file is the same.
-    fn digest(&self, file: &Path, found: &Metadata) -> std::io::Result<Arc<str>> {
+    fn digest(
+        &self,
+        file: &Path,
+        (opened, found): (&File, &Metadata),
+    ) -> std::io::Result<Arc<str>> {
         let known = lock(&self.checked)
             .entry(file.to_owned())
             .or_default()
@@ -371,7 +407,7 @@ impl ImageFolder {
         if let Some(known) = known.as_ref().filter(|known| known.state == state) {
             return Ok(known.digest.clone());
         }
-        let (mut source, mut hasher) = (File::open(file)?, Sha256::new());
+        let (mut source, mut hasher) = (File::open(path_of(opened, file))?, Sha256::new());
         let mut chunk = vec![0; CHUNK];
         loop {
             match source.read(&mut chunk)? {
@@ -480,8 +516,12 @@ async fn image(
     if !is_range_of(&request, released.state.length) {
         request.headers_mut().remove(RANGE);
     }
-    let mut files = ServeDir::new(&folder.root).append_index_html_on_directories(false);
-    match files.try_call(request).await {
+    let kind = mime_guess::from_path(request.uri().path()).first_or_octet_stream();
+    let path = path_of(&released.opened, &released.file);
+    match ServeFile::new_with_mime(path, &kind)
+        .try_call(request)
+        .await
+    {
         Ok(answer) => answer.map(|body| unchanged(body, released)).into_response(),
         Err(error) => {
             log::warn!("an image cannot be read: {error}");

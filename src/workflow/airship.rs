@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
+use serde_json::Value as Json;
 
 use super::client::driven;
 use super::{Client, Failure, FailureKind, runtime};
@@ -40,7 +41,9 @@ pub struct Shipyard {
 #[derive(Deserialize)]
 struct Collection {
     collection_name: Arc<str>,
-    base_revision: Option<u64>,
+    /// A number of Deckhand; a service in front of git has the id of a commit.
+    #[serde(default)]
+    base_revision: Json,
     new_status: Arc<str>,
 }
 
@@ -107,7 +110,13 @@ impl Asked {
     async fn all(&self) -> Result<AirshipAnswers, Failure> {
         let versions = "configdocs?versions=successful_site_action&versions=committed";
         let collections: Vec<Collection> = self.json(versions).await?;
-        let revisions = collections.iter().filter_map(|each| each.base_revision);
+        let mut revisions = collections
+            .iter()
+            .filter_map(|each| match &each.base_revision {
+                Json::Number(number) => Some(number.to_string()),
+                Json::String(commit) => Some(commit.clone()),
+                _ => None,
+            });
         let (documents, has_secrets) = self.documents().await?;
         let statuses: Statuses = self
             .json("site_statuses?filters=nodes-provision-status")
@@ -116,7 +125,7 @@ impl Asked {
         Ok(AirshipAnswers {
             documents,
             has_secrets,
-            revision: revisions.max().unwrap_or_default(),
+            revision: Arc::from(revisions.next().unwrap_or_default()),
             changed: collections
                 .iter()
                 .filter(|each| *each.new_status != *"unmodified")

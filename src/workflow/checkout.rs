@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Failure;
+use super::earlier::{counted_back, earlier, newest_runs};
 use crate::design::{Design, Documented, GuardOrigin, Guards};
 use crate::guard::{Guarded, expected_parts};
 use crate::record::{Place, Store};
@@ -234,10 +235,11 @@ impl<'a> Checkout<'a> {
     #[must_use]
     pub fn is_of_site(word: &str) -> bool {
         matches!(word, "successful-site-action" | "last-site-action")
+            || counted_back(word).is_some()
     }
 
     /// The commit of a revision word: `worktree`, `committed`, `successful-site-action`,
-    /// `last-site-action`, or anything that git resolves.
+    /// `last-site-action`, one of these counted back (`~1`), or anything that git resolves.
     ///
     /// # Errors
     ///
@@ -246,6 +248,13 @@ impl<'a> Checkout<'a> {
         Ok(match word {
             "worktree" => At::Worktree,
             "committed" => At::Commit(self.head()?),
+            _ if counted_back(word).is_some() => {
+                let store = Store::open(self.repository, &self.location.site)?;
+                let runs = newest_runs(&store, &store.read()?)?;
+                let run = earlier(&runs, word)?;
+                let revision = run.map_or(word, |run| &run.revision);
+                At::Commit(self.repository.resolve(revision)?)
+            }
             _ if Self::is_of_site(word) => {
                 let store = Store::open(self.repository, &self.location.site)?;
                 let site = store.read()?.site;

@@ -65,11 +65,11 @@ impl Thing {
     /// The failure for a word that names nothing.
     #[must_use]
     pub fn unknown<'w>(word: &str, known: impl Iterator<Item = &'w str>) -> Failure {
-        let message = format!("`{word}` is no code, field, node, step, group or run");
+        let message = format!("`{word}` is no code, word, field, node, step, group or run");
         let hint = match nearest(word, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "`trueup nodes` lists the nodes, `trueup plan --steps` the steps, `trueup log` the runs, \
-                     docs/diagnostics.md the codes"
+                     docs/diagnostics.md the codes, docs/words.md the words"
                 .to_owned(),
         };
         Failure::new(FailureKind::NotFound, message).hint(hint)
@@ -459,6 +459,15 @@ impl Explainer<'_> {
         for refusal in &explanation.refusals {
             let what = format!("{}: {}", refusal.reason, refusal.who);
             ways.push(way(what, refusal.command.clone()));
+        }
+        if explanation
+            .change
+            .as_ref()
+            .is_some_and(|change| change.excluded)
+        {
+            let what =
+                "a flag (`--target`, `--exclude`, `--canary`) leaves it out: plan without that";
+            ways.push(way(what, Some("trueup plan".to_owned())));
         }
         let is_carried_out = explanation.change.as_ref().is_some_and(|change| {
             change.blocked.is_none() && !change.excluded && !change.shown_only

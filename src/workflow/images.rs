@@ -3,7 +3,7 @@
 use super::{AS_APPLIED, Checkout, Client, Failure, backend_failure, sound};
 use crate::backend::WantedImages;
 use crate::repository::CommitId;
-use crate::site::At;
+use crate::site::{At, Depth, Settings};
 
 /// The images that the controllers of a site fetch by the documents of a commit.
 ///
@@ -18,8 +18,13 @@ pub fn wanted_images(
     let at = At::Commit(commit);
     let location = checkout.location_at(at)?;
     let mut loader = checkout.loader()?;
-    let site = loader.load(&location, at, AS_APPLIED)?;
-    let site = sound(client, &loader, AS_APPLIED.depth, site)?;
+    // With an error that only a check finds, a backend may be none that has images.
+    let settings = Settings {
+        depth: Depth::Checked,
+        ..AS_APPLIED
+    };
+    let site = loader.load(&location, at, settings)?;
+    let site = sound(client, &loader, settings.depth, site)?;
     let guarded = checkout.guarded(&site)?;
     WantedImages::of(&guarded).map_err(|error| backend_failure(&error, &loader))
 }

@@ -21,6 +21,7 @@ mod client;
 mod collections;
 mod compared;
 mod consent;
+mod earlier;
 mod equip;
 mod error;
 mod etcd;

@@ -8,19 +8,17 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use sha2::{Digest as _, Sha256};
 
+use super::earlier::{earlier, is_successful, newest_runs};
 use super::neighbours::sharing;
 use super::{AS_APPLIED, Checkout, Failure, FailureKind, plan_of_run, report_now};
 use crate::design::{GUARDS, Guards, HardwareSetting, NodeName, RunId, Section};
 use crate::document::{self, Document};
 use crate::guard::Guarded;
 use crate::plan::{Action, Plan, WayBack, WayBackLoss};
-use crate::record::{Outcome, RunRecord, State, Store};
+use crate::record::{RunRecord, State, Store};
 use crate::repository::{BlobId, CommitId, Signature};
 use crate::run::{Completion, SiteRepository, unfinished_run};
 use crate::site::{At, Detail, Loader, Settings};
-
-/// Runs whose plans are read: a longer way back names only so many.
-const MOST_RUNS: usize = 256;
 
 /// The largest file of a site that is written back, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -64,29 +62,8 @@ pub fn past_revision(
         })
     };
     let not_found = |text: String| Failure::new(FailureKind::NotFound, text);
-    let runs = runs(store, state)?;
-    if let Some((kind, number)) = word.split_once('~')
-        && Checkout::is_of_site(kind)
-    {
-        let Ok(number) = number.parse::<usize>() else {
-            return Err(Failure::new(
-                FailureKind::Usage,
-                format!("`{word}` has no number behind `~`"),
-            ));
-        };
-        let is_success = kind == "successful-site-action";
-        let tagged = runs
-            .iter()
-            .rev()
-            .filter(|run| run.tag.is_some() && (!is_success || is_successful(run)));
-        let mut tagged: Vec<&RunRecord> = tagged.collect();
-        tagged.dedup_by_key(|run| &run.revision);
-        let Some(run) = tagged.get(number) else {
-            let count = tagged.len();
-            return Err(not_found(format!(
-                "`{word}`: of such revisions the records have {count}"
-            )));
-        };
+    let runs = newest_runs(store, state)?;
+    if let Some(run) = earlier(&runs, word)? {
         return of_run(run);
     }
     if asks_reflog(word) {
@@ -112,7 +89,8 @@ pub fn past_revision(
                 let message = "`worktree` is no revision of the past".to_owned();
                 Err(Failure::new(FailureKind::Usage, message))
             }
-            (Err(failure), None) => Err(failure),
+            (Err(failure), None) => Err(failure
+                .hint("a day is written `2026-11-22`, a time with its zone: `2026-11-22T18:00Z`")),
             (Err(_), Some(until)) => match last_success(&runs, until) {
                 Some(run) => of_run(run),
                 None => Err(not_found(format!(
@@ -146,8 +124,9 @@ fn until(word: &str) -> Option<Timestamp> {
     if let Ok(time) = word.parse() {
         return Some(time);
     }
-    // A day without dashes is the beginning of an id of a commit as well.
-    let day: Date = word.contains('-').then(|| word.parse().ok()).flatten()?;
+    // A day without dashes is the beginning of an id of a commit as well, and a time without its zone is no day.
+    let is_day = word.len() == "2026-11-22".len() && word.contains('-');
+    let day: Date = is_day.then(|| word.parse().ok()).flatten()?;
     let end = day.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
     Some(end.timestamp())
 }
@@ -160,25 +139,6 @@ fn last_success(runs: &[RunRecord], until: Timestamp) -> Option<&RunRecord> {
     };
     let succeeded = |run: &&RunRecord| run.tag.is_some() && is_successful(run);
     runs.iter().rev().filter(succeeded).find(has_ended)
-}
-
-fn is_successful(run: &RunRecord) -> bool {
-    matches!(
-        run.outcome,
-        Outcome::Succeeded | Outcome::SucceededWithFailures
-    ) && !run.partial
-}
-
-/// The newest runs, the oldest first.
-fn runs(store: &Store<'_>, state: &State) -> Result<Vec<RunRecord>, Failure> {
-    let mut ids = store.runs(state)?;
-    ids.sort_unstable();
-    let first = ids.len().saturating_sub(MOST_RUNS);
-    let mut runs = Vec::with_capacity(ids.len() - first);
-    for id in &ids[first..] {
-        runs.extend(store.run(state, id)?);
-    }
-    Ok(runs)
 }
 
 /// The way back to a commit, of which a plan was made.
@@ -194,7 +154,7 @@ pub fn way_back(
 ) -> Result<WayBack, Failure> {
     let (plan, guarded) = planned;
     let guards = guarded.guards();
-    let mut runs = runs(store, state)?;
+    let mut runs = newest_runs(store, state)?;
     let revision = target.commit.to_string();
     let is_meant = |run: &RunRecord| match &target.run {
         Some(meant) => run.run == *meant,

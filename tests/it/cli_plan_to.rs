@@ -489,6 +489,17 @@ fn a_day_means_the_last_success_until_its_end_and_a_reflog_is_not_asked() {
         .run(&["plan", "--to", "2020-01-01"])
         .with(1)
         .saying("had succeeded by 2020-01-02T00:00:00Z");
+    // What counts back is a revision for all that take one.
+    let diff = fixture
+        .run(&["diff", "successful-site-action~1", "HEAD"])
+        .with(0);
+    assert!(diff.stdout.contains("ubuntu-24.10"), "{}", diff.stdout);
+    for word in ["2026-11-22T01:00", "2026-11-22 01:00", "20261122"] {
+        fixture
+            .run(&["plan", "--to", word])
+            .with(1)
+            .saying("a day is written `2026-11-22`, a time with its zone");
+    }
     for word in ["HEAD@{1 week ago}", "HEAD@{yesterday}", "@{2026-01-01}"] {
         fixture
             .run(&["plan", "--to", word])

@@ -245,6 +245,15 @@ fn a_linked_worktree_is_the_sandbox_and_a_clone_inside_is_none() {
 }
 
 #[test]
+fn a_plan_of_a_sandbox_is_replayed_in_it() {
+    let fixture = with_sandbox();
+    let bundle = ["bundle", "--allow-redeploy", "all", "-o", "a.bundle"];
+    fixture.run(&inside(&bundle)).with(0);
+    let again = fixture.run(&inside(&["replay", "a.bundle"])).with(0);
+    assert!(again.stdout.contains("byte for byte"), "{}", again.stdout);
+}
+
+#[test]
 fn a_lost_machine_is_explained_with_the_ways_on_and_each_of_them_works() {
     let fixture = with_sandbox();
     fixture.run(&inside(&["try", "lose", "edge-3"])).with(0);
@@ -267,10 +276,19 @@ fn a_lost_machine_is_explained_with_the_ways_on_and_each_of_them_works() {
     typed("trueup reserve edge-3");
     fixture.run(&inside(&["release", "edge-3"])).with(0);
     let plan = typed("trueup plan teardown edge-3");
+    let gone = commands.iter().find(|each| each.contains("teardown"));
+    let gone = gone.unwrap();
     assert!(
         plan.contains("1 to destroy") && !plan.contains("BLOCKED"),
         "{plan}"
     );
+    // It is taken down without the machine, by the API server.
+    let mut apply = gone.replace("trueup plan", "apply");
+    apply.push_str(" --yes");
+    fixture
+        .run(&inside(&apply.split(' ').collect::<Vec<_>>()))
+        .with(0);
+    fixture.run(&inside(&["try", "undo"])).with(0);
     // What is not known of it is not claimed.
     let remediate = inside(&["plan", "remediate", "edge-3"]);
     let plan = fixture.run(&remediate).with(0).stdout;

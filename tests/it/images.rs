@@ -1,6 +1,7 @@
 //! `trueup images serve`: what controllers get, and what they do not.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::accepted;
 use crate::fixture::{Fixture, wait_until};
@@ -226,4 +227,36 @@ fn what_cannot_be_served_is_refused_before_anything_listens() {
     fixture.checkout.commit("Broken");
     let arguments = [&["images", "serve", folder][..], &listen].concat();
     fixture.run(&arguments).with(1);
+}
+
+#[test]
+fn a_link_that_changes_while_it_is_asked_for_gives_nothing_else_out() {
+    let (fixture, folder) = site();
+    let secret = fixture.checkout.outside().join("secret");
+    std::fs::write(&secret, "s3cret").unwrap();
+    let path = folder.join("iso/compute001.iso");
+    let service = start(&fixture, &folder);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let next = folder.join("next");
+            let targets = [folder.join("iso/control001.iso"), secret.clone()];
+            for target in targets.iter().cycle() {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::os::unix::fs::symlink(target, &next).unwrap();
+                std::fs::rename(&next, &path).unwrap();
+            }
+        });
+        let answers: Vec<Answer> = (0..200)
+            .map(|_| service.get("/iso/compute001.iso"))
+            .collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(answers.iter().all(|each| !each.body.contains("s3cret")));
+        // It was given out, and it was refused.
+        for code in [200, 404] {
+            assert!(answers.iter().any(|each| each.code == code), "{code}");
+        }
+    });
 }

@@ -94,7 +94,7 @@ fn of_a_plan(word: &str) -> Option<WordReference> {
         word: format!("exit {code}"),
         section: "Exit codes",
         meaning: meaning.to_owned(),
-        page: "`trueup --help`",
+        page: "README.md",
     })
 }
 
@@ -309,6 +309,7 @@ fn shown(
             .iter()
             .for_each(|code| known.push(code.code));
         schema::kinds().for_each(|kind| known.push(schema::short(kind)));
+        known.extend(report::word_names());
         Thing::unknown(&command.word, known.into_iter())
     })?;
     let explanation =

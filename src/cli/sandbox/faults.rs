@@ -137,13 +137,17 @@ pub(super) fn lose(
 ) -> Result<(), Failure> {
     let nodes = place.nodes(&command.words)?;
     let mut settings = place.settings()?;
-    let silent = "the machine does not answer";
-    for script in [&mut settings.machine_faults, &mut settings.cluster_faults] {
+    let silent = |script: &mut Vec<Value>, step| {
         for outcome in ["fail", "unobservable"] {
-            let mut fault = fault(&nodes, None, outcome);
-            fault["message"] = json!(silent);
+            let mut fault = fault(&nodes, step, outcome);
+            fault["message"] = json!("the machine does not answer");
             first(script, fault);
         }
+    };
+    silent(&mut settings.machine_faults, None);
+    // Of its cluster, only what its kubelet does: the API server answers for it.
+    for step in [StepKind::ShutdownKubelet, StepKind::AwaitReady] {
+        silent(&mut settings.cluster_faults, Some(step));
     }
     let mut not_ready = fault(&nodes, None, "not-ready");
     not_ready["times"] = json!(NEVER);

@@ -25,6 +25,7 @@ use super::value::{duration, number, rehearsals};
 use super::{Failure, FailureKind, clock};
 use crate::backend::hardware::sim::advance_time;
 use crate::guard::Machines;
+use crate::plan::Plan;
 use crate::record::Store;
 use crate::report;
 use crate::repository::{CommitId, Repository};
@@ -262,12 +263,7 @@ fn fire_drill(
     planned.rehearse(command.seed, command.runs)?;
     let printer = &context.printer;
     if planned.plan.rehearsal.is_none() {
-        printer.tell(match planned.plan.is_blocked() {
-            true => {
-                "There is nothing to rehearse: the changes of the plan are blocked. Give the flags that `trueup plan` names."
-            }
-            false => "There is nothing to rehearse: the plan has no steps.",
-        });
+        printer.tell(nothing_to_rehearse(&planned.plan));
         return Ok(());
     }
     printer.stream_text(|out| report::plan::rehearsal(out, &planned.plan))?;
@@ -283,10 +279,24 @@ fn fire_drill(
     Ok(())
 }
 
+/// Why a plan has no run in which anything could go wrong.
+fn nothing_to_rehearse(plan: &Plan) -> &'static str {
+    match plan.is_blocked() {
+        true => {
+            "There is nothing to rehearse: the changes of the plan are blocked. Give the flags that `trueup plan` names."
+        }
+        false => "There is nothing to rehearse: the plan has no steps.",
+    }
+}
+
 /// Lets the steps fail that fail in the rehearsed run of a seed.
 fn play(context: &Context, place: &Place<'_>, command: &SeedCommand) -> Result<(), Failure> {
     let repository = place.checkout.repository;
     let Basis { planned, .. } = basis(context, repository, &[], &command.arguments)?;
+    if planned.plan.is_blocked() || planned.plan.steps.is_empty() {
+        context.printer.tell(nothing_to_rehearse(&planned.plan));
+        return Ok(());
+    }
     let failing = planned.failing_steps(command.seed)?;
     faults::play(context, place, &failing, command.seed)
 }

@@ -27,23 +27,31 @@ pub struct WordReference {
 #[must_use]
 pub fn word(name: &str) -> Option<WordReference> {
     let name = name.trim().to_lowercase().replace([' ', '_'], "-");
-    words().find(|each| each.word == name)
+    rows()
+        .find(|(word, ..)| *word == name)
+        .map(|(word, section, meaning)| WordReference {
+            word: word.to_owned(),
+            section,
+            meaning: meaning.to_owned(),
+            page: "docs/words.md",
+        })
 }
 
 /// All words, in the order of the page.
-fn words() -> impl Iterator<Item = WordReference> {
+#[must_use]
+pub fn word_names() -> Vec<&'static str> {
+    rows().map(|(word, ..)| word).collect()
+}
+
+/// Each word with its section and its meaning.
+fn rows() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let mut section = "";
     PAGE.lines().filter_map(move |line| {
         if let Some(title) = line.strip_prefix("## ") {
             section = title;
         }
         let (word, meaning) = line.strip_prefix("| `")?.split_once("` | ")?;
-        Some(WordReference {
-            word: word.to_owned(),
-            section,
-            meaning: meaning.trim_end_matches(" |").to_owned(),
-            page: "docs/words.md",
-        })
+        Some((word, section, meaning.trim_end_matches(" |")))
     })
 }
 
@@ -101,10 +109,9 @@ mod tests {
                 "How far a change goes"
             );
         }
-        let all: Vec<WordReference> = words().collect();
-        let names: BTreeSet<&str> = all.iter().map(|each| &*each.word).collect();
-        assert_eq!(names.len(), all.len());
-        assert!(all.iter().all(|each| !each.meaning.contains("](")));
+        let names: BTreeSet<&str> = word_names().into_iter().collect();
+        assert_eq!(names.len(), rows().count());
+        assert!(rows().all(|(_, _, meaning)| !meaning.contains("](")));
     }
 
     #[test]

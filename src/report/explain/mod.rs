@@ -14,7 +14,7 @@ use super::Visible;
 
 pub use code::{CodeReference, code, codes, write_code, write_code_json};
 pub use field::{FieldExample, write_field, write_field_json};
-pub use glossary::{WordReference, word, write_word, write_word_json};
+pub use glossary::{WordReference, word, word_names, write_word, write_word_json};
 pub use thing::{write_thing, write_thing_json};
 
 /// The version of the JSON of an explanation.

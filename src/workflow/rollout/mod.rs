@@ -224,6 +224,16 @@ impl<'a> RolloutCall<'a> {
     /// The failure of a command about a rollout that was not begun.
     #[must_use]
     pub fn not_begun(&self) -> Failure {
+        let names = rollout_names(self.repository).unwrap_or_default();
+        if !names.iter().any(|name| name == self.name) {
+            let message = format!(
+                "there is no rollout `{}` at the commit that is checked out",
+                self.name
+            );
+            let near = crate::diagnostic::nearest(self.name, names.iter().map(String::as_str));
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            return Failure::new(FailureKind::NotFound, message).hint_if(hint);
+        }
         let message = format!("rollout `{}` was not begun", self.name);
         let hint = format!(
             "`trueup rollout plan {0}` shows what it would do, `trueup rollout next {0}` begins it",

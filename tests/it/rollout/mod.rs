@@ -749,6 +749,10 @@ fn the_remote_is_asked_once_for_all_sites() {
 fn a_site_that_is_held_is_told_with_the_way_on_and_one_rollout_needs_no_name() {
     let fleet = Fleet::new("");
     fleet.rollout(&["status"]).with(1).saying("was not begun");
+    fleet
+        .rollout(&["status", "flet"])
+        .with(1)
+        .saying("did you mean `fleet`?");
     let first = ["apply", "--yes", "--site", "canary"];
     fleet.fixture.run(&first).with(0);
     fleet.fixture.edit(

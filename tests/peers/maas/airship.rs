@@ -151,7 +151,7 @@ async fn a_site_that_airship_runs_is_taken_over_without_a_redeploy() {
 
     let refused = adopt(&site, &shipyard, &lab).await.with(4).stderr;
     assert!(
-        refused.contains("of revision 7 of Deckhand; 1 field with a secret is left out"),
+        refused.contains("of revision 7; 1 field with a secret is left out"),
         "{refused}"
     );
     assert!(refused.contains("trueup trust"), "{refused}");

@@ -398,9 +398,10 @@ fn leftovers(
     let parameters = order.step.parameters.as_deref();
     let is_gone = parameters.is_some_and(|parameters| parameters.node_is_gone);
     let left = pods::left(&simulator.settings.cluster, name, machine);
+    let is_ready = cluster.ready && !simulator.is_silent(name, machine);
     let mut missing = Vec::new();
     if parameters.is_some_and(|parameters| parameters.machine_is_off) {
-        if cluster.ready {
+        if is_ready {
             missing.push("it is Ready, so that its machine is not off".to_owned());
         }
     } else if !is_gone {
@@ -417,7 +418,7 @@ fn leftovers(
             missing.push(format!("it is not drained: {} pods are left", left.len()));
         }
     }
-    if cluster.ready && (is_gone || !left.is_empty()) && missing.is_empty() {
+    if is_ready && (is_gone || !left.is_empty()) && missing.is_empty() {
         let why = "it is Ready: its kubelet reports, so that its machine is not off";
         missing.push(why.to_owned());
     }
