@@ -244,7 +244,7 @@ fn a_chain_goes_from_the_field_that_was_edited_to_the_node() {
             "a filter that selects the node",
             ["actions.yaml", "[special]", "[plain]"],
             &[
-                "boot-actions boot_actions.special: ∅ → {\"assets\":[{\"path\":\"/etc/special\",\"type\":\"file\"}]} | special edited actions.yaml:5 > n1 node_filter actions.yaml:5",
+                "boot-actions boot_actions.special: ∅ → {\"assets\":[{\"path\":\"/etc/special\",\"type\":\"file\"}]} | special edited actions.yaml:5 > special node_filter actions.yaml:5",
             ],
         ),
     ];

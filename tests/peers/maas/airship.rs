@@ -248,3 +248,41 @@ async fn without_rights_to_secrets_what_is_encrypted_is_named_and_a_refusal_writ
     assert!(told.with(64).stderr.contains("plain HTTP"));
     assert!(!site.path().join("other").exists());
 }
+
+#[tokio::test]
+async fn machines_of_maas_are_adopted_without_airship_and_nothing_is_changed_there() {
+    let (lab, _) = deployed().await;
+    let effects = lab.region.state().effects.clone();
+    let site = Arc::new(Site::new(&[("README", "")]));
+    let trueup = async |words: &[&str]| trueup_meanwhile(site.clone(), words, &ENVIRONMENT).await;
+    let url = lab.url();
+    let from = [
+        "adopt",
+        "-o",
+        "lab",
+        "--from",
+        "maas",
+        "--url",
+        &url,
+        "--credentials",
+        "env:MAAS_API_KEY",
+    ];
+    let refused = trueup(&from).await.with(4).stderr;
+    assert!(refused.contains("trueup trust"), "{refused}");
+    let adopted = trueup(&["adopt", "-o", "lab"]).await.with(0).stderr;
+    assert!(adopted.contains("with 3 machines"), "{adopted}");
+    site.git(&["add", "."]);
+    site.git(&["commit", "-qm", "Adopt what runs"]);
+    let plan = trueup(&["plan", "--format", "json"]).await.with(0).json();
+    let changes = plan["changes"].as_array().unwrap();
+    let kinds: Vec<&str> = changes
+        .iter()
+        .map(|change| change["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["adopt"; 3], "{plan}");
+    trueup(&["apply", "--yes", "--adopt", "all"]).await.with(0);
+    trueup(&["plan", "--detailed-exitcode"]).await.with(0);
+    let again = trueup(&["adopt", "-o", "lab"]).await.with(0).stderr;
+    assert!(again.contains("no file was written"), "{again}");
+    assert_eq!(lab.region.state().effects, effects);
+}
