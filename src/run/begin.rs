@@ -39,7 +39,7 @@ pub struct Proposal<'a> {
 }
 
 /// Tells, by the newest records, what of a plan does not hold any more.
-type PreconditionChecker<'f> = dyn FnMut(&State) -> Result<Vec<String>, record::Error> + 'f;
+type PreconditionChecker<'f> = dyn FnMut(&State) -> Result<Vec<String>, Error> + 'f;
 
 /// Begins a run: takes the lock, follows the remote's records, asks `still_holds` with them what of the
 /// plan does not hold any more, and writes the run with its plan to the records.
@@ -179,8 +179,7 @@ impl<'a> Beginning<'a> {
         let settled = settle_tags(site, store, &records.state)?;
         records.state = write_settled(store, records.state, &settled, &self.process.signature())?;
         let mut check = |state: &State| {
-            let reasons =
-                still_holds(state).map_err(error::records("check whether the plan still holds"))?;
+            let reasons = still_holds(state)?;
             if reasons.is_empty() {
                 return Ok(());
             }

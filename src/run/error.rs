@@ -285,6 +285,12 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// Whether persons work on its machines is not known, so that it is not begun.
+    #[error("which machines are reserved could not be read: {reason}")]
+    Reservations {
+        /// Why.
+        reason: String,
+    },
     /// Something that a run left is not as trueup writes it.
     #[error("{what} is broken: {reason}")]
     Broken {
@@ -331,6 +337,7 @@ impl Error {
             | Self::Unrecorded { .. }
             | Self::Journal(_)
             | Self::File { .. }
+            | Self::Reservations { .. }
             | Self::Broken { .. } => Kind::Error,
         }
     }
@@ -405,7 +412,8 @@ impl Error {
             Self::Repository { source, .. } => return source.hint(),
             Self::Records { source, .. } => return source.hint(),
             // Which flags help depends on the Policy and on where the plan is from.
-            Self::Blocked { .. } | Self::NotLocked { .. } | Self::Stopped { .. } | Self::Journal(_) | Self::File { .. } | Self::Broken { .. } => {
+            Self::Blocked { .. } | Self::NotLocked { .. } | Self::Stopped { .. } | Self::Journal(_) | Self::File { .. } | Self::Reservations { .. }
+            | Self::Broken { .. } => {
                 return None;
             }
         })

@@ -7,9 +7,9 @@ use super::reservations::ReservationRef;
 use super::{Clearance, Error};
 use crate::design::{Digest, RunId};
 use crate::plan::{self, Plan, saved};
-use crate::record::{self, Packed, State, Store, Workers};
+use crate::record::{Packed, State, Store, Workers};
 use crate::repository::CommitId;
-use crate::run::{ApprovedPlan, Begun, Process, Proposal, begin, hand_over};
+use crate::run::{self, ApprovedPlan, Begun, Process, Proposal, begin, hand_over};
 
 /// A plan as a saved file, packed, which the records and the lock of its run keep.
 #[derive(Clone, Debug)]
@@ -121,15 +121,18 @@ fn stale(
     request: &ApplyRequest<'_>,
     (store, state): (&Store<'_>, &State),
     today: &str,
-) -> Result<Vec<String>, record::Error> {
+) -> Result<Vec<String>, run::Error> {
     let reservations = ReservationRef::of(process.site).holding_at(process.time.seconds());
-    let reservations = match reservations {
-        Ok(reservations) => reservations,
-        // Any of its machines may be reserved.
-        Err(failure) => return Ok(vec![failure.message]),
-    };
+    // Any of its machines may be reserved; that the remote does not answer makes no plan stale.
+    let reservations = reservations.map_err(|failure| run::Error::Reservations {
+        reason: failure.message,
+    })?;
     let (plan, guarded) = (request.execution.plan, request.execution.guarded);
-    let records = store.nodes(state)?;
+    let records = store.nodes(state);
+    let records = records.map_err(|source| run::Error::Records {
+        attempt: "check whether the plan still holds",
+        source,
+    })?;
     let current = plan::Current {
         site_digest: &plan.target.site_digest,
         guards: guarded.guards(),

@@ -162,9 +162,7 @@ fn a_time_that_is_past_far_or_none_is_refused_and_so_is_what_needs_the_remote() 
         .with(64)
         .saying("more than 14 days from now");
     for wrong in ["soon", "4"] {
-        reserve(wrong, &[])
-            .with(64)
-            .saying("2026-11-30T18:00:00Z");
+        reserve(wrong, &[]).with(64).saying("2026-11-30T18:00:00Z");
     }
     reserve("1h", &["--offline"]).with(64).saying("--offline");
     two.one

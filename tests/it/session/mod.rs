@@ -335,7 +335,7 @@ fn move_elsewhere(site: &SiteRepository<'_>, time: &Hand) {
     });
 }
 
-fn holds(_: &State) -> Result<Vec<String>, trueup::record::Error> {
+fn holds(_: &State) -> Result<Vec<String>, trueup::run::Error> {
     Ok(Vec::new())
 }
 
