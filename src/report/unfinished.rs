@@ -82,14 +82,10 @@ fn words_of_abort(ways: &WaysOut) -> &'static str {
 }
 
 /// The flags that its plan was given, which another plan of the same documents needs again.
-fn allowed_anew(ways: &WaysOut) -> String {
-    match ways.allowances.is_empty() {
-        true => String::new(),
-        false => format!(
-            "; what it may do is allowed anew, and the run was given `{}`",
-            ways.allowances.join(" ")
-        ),
-    }
+fn allowed_anew(ways: &WaysOut) -> Option<String> {
+    let given = ways.allowances.join(" ");
+    (!given.is_empty())
+        .then(|| format!("what it may do is allowed anew, and the run was given `{given}`"))
 }
 
 fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
@@ -140,6 +136,7 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         ways.owes_soak
             .then(|| "first the soak that is owed".to_owned()),
         about(ways.anew).map(|time| format!("at most {time} if the documents are the same")),
+        allowed_anew(ways),
     ]);
     let part = match ways.needs_digest {
         true => format!("`trueup run part {run} PART --plan-digest DIGEST`"),
@@ -152,10 +149,7 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
         None => vec![
             format!("`trueup apply --resume`: {resumed}"),
             format!("`trueup abort {run}`: {aborted}"),
-            format!(
-                "`trueup apply --supersede`: {superseded}{}",
-                allowed_anew(ways)
-            ),
+            format!("`trueup apply --supersede`: {superseded}"),
         ],
         Some(OpenParts::Unknown) => vec![
             format!("`trueup run status {run}` lists the parts that have not ended"),

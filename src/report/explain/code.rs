@@ -6,8 +6,8 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-use super::{FORMAT_VERSION, wrapped};
-use crate::report::{Palette, Role, json};
+use super::{wrapped, written};
+use crate::report::{Palette, Role};
 
 /// The pages with tables of codes, and the command that reports a code of each.
 const PAGES: [(&str, &str, &str); 2] = [
@@ -160,27 +160,13 @@ pub fn write_code(out: &mut dyn Write, code: &CodeReference, palette: Palette) -
     )
 }
 
-/// A code for programs.
-#[derive(Serialize)]
-struct WrittenCode<'a> {
-    format_version: u32,
-    kind: &'static str,
-    #[serde(flatten)]
-    code: &'a CodeReference,
-}
-
 /// Writes a code for programs.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
 pub fn write_code_json(out: &mut dyn Write, code: &CodeReference) -> fmt::Result {
-    let written = WrittenCode {
-        format_version: FORMAT_VERSION,
-        kind: "code",
-        code,
-    };
-    json::pretty(out, &written)
+    written(out, "code", code)
 }
 
 #[cfg(test)]

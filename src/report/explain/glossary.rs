@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-use super::{FORMAT_VERSION, wrapped};
-use crate::report::{Palette, Role, json};
+use super::{wrapped, written};
+use crate::report::{Palette, Role};
 
 const PAGE: &str = include_str!("../../../docs/words.md");
 
@@ -67,27 +67,13 @@ pub fn write_word(out: &mut dyn Write, word: &WordReference, palette: Palette) -
     writeln!(out, "\n{} lists all such words.", word.page)
 }
 
-/// A word for programs.
-#[derive(Serialize)]
-struct WrittenWord<'a> {
-    format_version: u32,
-    kind: &'static str,
-    #[serde(flatten)]
-    word: &'a WordReference,
-}
-
 /// Writes a word for programs.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
 pub fn write_word_json(out: &mut dyn Write, word: &WordReference) -> fmt::Result {
-    let written = WrittenWord {
-        format_version: FORMAT_VERSION,
-        kind: "word",
-        word,
-    };
-    json::pretty(out, &written)
+    written(out, "word", word)
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ pub(in crate::report) mod words;
 
 use std::fmt::{self, Write};
 
+use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use super::Visible;
+use super::{Visible, json};
 
 pub use code::{CodeReference, code, codes, write_code, write_code_json};
 pub use field::{FieldExample, write_field, write_field_json};
@@ -22,6 +23,25 @@ pub const FORMAT_VERSION: u32 = 1;
 
 /// Columns of a terminal that prose fills.
 const COLUMNS: usize = 80;
+
+/// An explanation for programs: its kind, and its fields beside it.
+#[derive(Serialize)]
+struct Written<'a, T: Serialize> {
+    format_version: u32,
+    kind: &'static str,
+    #[serde(flatten)]
+    explained: &'a T,
+}
+
+/// Writes an explanation for programs.
+fn written(out: &mut dyn Write, kind: &'static str, explained: &impl Serialize) -> fmt::Result {
+    let written = Written {
+        format_version: FORMAT_VERSION,
+        kind,
+        explained,
+    };
+    json::pretty(out, &written)
+}
 
 /// Writes prose in lines of at most 80 columns, each behind `indent`. No word is broken.
 fn wrapped(out: &mut dyn Write, text: &str, indent: &str) -> fmt::Result {

@@ -2,16 +2,14 @@
 
 use std::fmt::{self, Write};
 
-use serde::Serialize;
-
-use super::FORMAT_VERSION;
 use super::words::{MOST_CAUSES, explain_step, intro, standing};
+use super::written;
 use crate::plan::{
     Explanation, ExplanationBasis, StepCause, StepExplanation, StepStanding, StepTiming,
     SubjectKind,
 };
 use crate::report::plan::{View, about, at_most, change, duration};
-use crate::report::{Palette, Role, Visible, counted, json};
+use crate::report::{Palette, Role, Visible, counted};
 
 /// Writes an explanation for people.
 ///
@@ -243,25 +241,11 @@ fn time(out: &mut dyn Write, timing: &StepTiming, palette: Palette) -> fmt::Resu
     writeln!(out)
 }
 
-/// An explanation for programs.
-#[derive(Serialize)]
-struct WrittenThing<'a> {
-    format_version: u32,
-    kind: &'static str,
-    #[serde(flatten)]
-    explanation: &'a Explanation,
-}
-
 /// Writes an explanation for programs.
 ///
 /// # Errors
 ///
 /// Only where `out` fails.
 pub fn write_thing_json(out: &mut dyn Write, explanation: &Explanation) -> fmt::Result {
-    let written = WrittenThing {
-        format_version: FORMAT_VERSION,
-        kind: "thing",
-        explanation,
-    };
-    json::pretty(out, &written)
+    written(out, "thing", explanation)
 }

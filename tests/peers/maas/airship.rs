@@ -141,6 +141,25 @@ async fn deployed() -> (Lab, String) {
     (lab, rendered(&documents))
 }
 
+/// Commits the documents; the first plan of them adopts each machine, and nothing is left to do after it.
+async fn taken_as_it_is(site: &Arc<Site>) {
+    site.git(&["add", "."]);
+    site.git(&["commit", "-qm", "Adopt what runs"]);
+    let trueup = async |words: &[&str]| trueup_meanwhile(site.clone(), words, &ENVIRONMENT).await;
+    let plan = trueup(&["plan", "--site", "lab", "--format", "json"])
+        .await
+        .with(0)
+        .json();
+    let changes = plan["changes"].as_array().unwrap();
+    let kinds: Vec<&str> = changes
+        .iter()
+        .map(|change| change["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["adopt"; 3], "{plan}");
+    trueup(&["apply", "--yes", "--adopt", "all"]).await.with(0);
+    trueup(&["plan", "--detailed-exitcode"]).await.with(0);
+}
+
 #[tokio::test]
 async fn a_site_that_airship_runs_is_taken_over_without_a_redeploy() {
     let (lab, documents) = deployed().await;
@@ -184,21 +203,7 @@ async fn a_site_that_airship_runs_is_taken_over_without_a_redeploy() {
     ] {
         assert!(guide.contains(words), "{words} in {guide}");
     }
-    site.git(&["add", "."]);
-    site.git(&["commit", "-qm", "Take the site over"]);
-
-    let plan = trueup(&["plan", "--site", "lab", "--format", "json"])
-        .await
-        .with(0)
-        .json();
-    let changes = plan["changes"].as_array().unwrap();
-    let kinds: Vec<&str> = changes
-        .iter()
-        .map(|change| change["kind"].as_str().unwrap())
-        .collect();
-    assert_eq!(kinds, ["adopt"; 3], "{plan}");
-    trueup(&["apply", "--yes", "--adopt", "all"]).await.with(0);
-    trueup(&["plan", "--detailed-exitcode"]).await.with(0);
+    taken_as_it_is(&site).await;
     assert_eq!(lab.region.state().effects, effects);
     let requests = shipyard.requests.lock().unwrap();
     assert!(
@@ -271,17 +276,7 @@ async fn machines_of_maas_are_adopted_without_airship_and_nothing_is_changed_the
     assert!(refused.contains("trueup trust"), "{refused}");
     let adopted = trueup(&["adopt", "-o", "lab"]).await.with(0).stderr;
     assert!(adopted.contains("with 3 machines"), "{adopted}");
-    site.git(&["add", "."]);
-    site.git(&["commit", "-qm", "Adopt what runs"]);
-    let plan = trueup(&["plan", "--format", "json"]).await.with(0).json();
-    let changes = plan["changes"].as_array().unwrap();
-    let kinds: Vec<&str> = changes
-        .iter()
-        .map(|change| change["kind"].as_str().unwrap())
-        .collect();
-    assert_eq!(kinds, ["adopt"; 3], "{plan}");
-    trueup(&["apply", "--yes", "--adopt", "all"]).await.with(0);
-    trueup(&["plan", "--detailed-exitcode"]).await.with(0);
+    taken_as_it_is(&site).await;
     let again = trueup(&["adopt", "-o", "lab"]).await.with(0).stderr;
     assert!(again.contains("no file was written"), "{again}");
     assert_eq!(lab.region.state().effects, effects);
