@@ -13,15 +13,15 @@ use super::planning::RemoteArguments;
 use super::value::duration;
 use super::{Failure, FailureKind};
 use crate::design::RunId;
-use crate::plan::{Approvals, Plan, PlanEffect, effect};
+use crate::plan::{Plan, PlanEffect, effect};
 use crate::record::Approval;
 use crate::report::{self, Visible};
 use crate::repository::{PublicKey, Repository, Signed, SigningKey};
 use crate::run::{Connection, SiteRepository};
 use crate::site::At;
 use crate::workflow::{
-    AS_APPLIED, Approving, Checkout, Gate, LONGEST, NAMESPACE, Statement, follow, gate_of,
-    is_for_site, plan_of_run, saved_plan,
+    AS_APPLIED, Approving, Checkout, Gate, LONGEST, NAMESPACE, SavedNow, Statement, follow,
+    gate_of, is_for_site, plan_of_run, saved_plan,
 };
 
 #[derive(Debug, Args)]
@@ -48,6 +48,13 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let site = checkout.site(command.remote.connection(&repository)?)?;
     let mut plan = plan(context, command, &checkout, &site)?;
     is_for_site(&plan, &site)?;
+    if run_of(context, command).is_none() {
+        tell_stale(
+            context,
+            &plan,
+            &SavedNow::read(context, &checkout, &site, &plan)?,
+        );
+    }
     if matches!(site.connection, Connection::Offline) {
         let text = "an approval is published, and `--offline` asks no remote";
         return Err(Failure::new(FailureKind::Usage, text));
@@ -86,26 +93,47 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     Ok(0)
 }
 
-/// Gives a saved plan the approvals that it has now; those of the file were given, or missing, when it was saved.
-pub(super) fn refresh(context: &Context, plan: &mut Plan) {
-    if plan.approvals.is_empty() {
-        return;
-    }
-    match approvals_of_now(context, plan) {
-        Ok(approvals) => plan.approvals = approvals,
-        Err(failure) => context.printer.tell(&format!(
-            "warning: {}: the approvals shown are those of the time when the plan was saved",
+/// Gives a saved plan the approvals that it has now, and tells whether it is stale. Those of the file were given, or
+/// missing, when it was saved. `None`: outside of its repository nothing of that is known.
+pub(super) fn refresh(
+    context: &Context,
+    remote: &RemoteArguments,
+    plan: &mut Plan,
+) -> Option<SavedNow> {
+    let is_known = context.repository().is_ok() || !plan.approvals.is_empty();
+    let now = is_known.then(|| now(context, remote, plan))?;
+    let told = |failure: &Failure| {
+        context.printer.tell(&format!(
+            "warning: {}: the plan is shown as it was saved, and may be stale",
             failure.message
-        )),
-    }
+        ));
+    };
+    now.inspect_err(told).ok()
 }
 
-fn approvals_of_now(context: &Context, plan: &Plan) -> Result<Approvals, Failure> {
+fn now(context: &Context, remote: &RemoteArguments, plan: &mut Plan) -> Result<SavedNow, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
-    let site = checkout.site(RemoteArguments::default().connection(&repository)?)?;
-    is_for_site(plan, &site)?;
-    gate(context, &checkout, &site)?.shown(Approving::of(context, &site), plan)
+    let site = checkout.site(remote.connection(&repository)?)?;
+    let now = SavedNow::read(context, &checkout, &site, plan)?;
+    if !plan.approvals.is_empty() {
+        let gate = gate(context, &checkout, &site)?;
+        plan.approvals = gate.shown(Approving::of(context, &site), plan)?;
+    }
+    tell_stale(context, plan, &now);
+    Ok(now)
+}
+
+/// Tells that a saved plan is stale, if it is.
+fn tell_stale(context: &Context, plan: &Plan, now: &SavedNow) {
+    if now.outdated.is_empty() {
+        return;
+    }
+    context.printer.tell(&format!(
+        "warning: the plan is stale, and `trueup apply` refuses it: {}; `{} -o FILE` makes it again",
+        now.outdated.join("; "),
+        plan.again_with(None)
+    ));
 }
 
 /// The plan of a file, or of a run.

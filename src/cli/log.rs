@@ -320,7 +320,7 @@ pub(super) fn show(context: &mut Context, command: &ShowCommand) -> Result<u8, F
     let folder = context.directory();
     if let Some(file) = what.filter(|what| folder.join(what).exists()) {
         let mut plan = saved_plan(folder, file.as_ref())?;
-        approve::refresh(context, &mut plan);
+        approve::refresh(context, &RemoteArguments::default(), &mut plan);
         print_saved(context, &plan, &command.view)?;
         return Ok(0);
     }

@@ -43,6 +43,11 @@ pub enum ExplanationBasis {
         /// The file.
         path: Arc<str>,
     },
+    /// A plan that the service keeps.
+    Kept {
+        /// Its path there.
+        path: Arc<str>,
+    },
     /// A run.
     Run {
         /// Its id.

@@ -225,6 +225,28 @@ impl Plan {
         };
         options.allowances()
     }
+
+    /// The command line that makes it again, with what it allows and another flag.
+    #[must_use]
+    pub fn again_with(&self, flag: Option<&str>) -> String {
+        let mut flags = self.allowances();
+        flags.extend(flag.map(str::to_owned));
+        self.request_as("plan", &flags)
+    }
+
+    /// A command with its request, the flags that narrow it, and others.
+    #[must_use]
+    pub fn request_as(&self, command: &str, flags: &[String]) -> String {
+        let mut words = vec!["trueup".to_owned(), command.to_owned()];
+        let request = &self.request;
+        if request.action.is_targeted() {
+            words.push(request.action.to_string());
+            words.extend(request.nodes.iter().map(ToString::to_string));
+        }
+        words.extend(self.options.narrowing());
+        words.extend(flags.iter().cloned());
+        words.join(" ")
+    }
 }
 
 impl Options {

@@ -183,10 +183,15 @@ impl<'a> Item<'a> {
         let kind = kind.or_else(|| leave.and_then(|leave| leave.only));
         let is_look = kind.is_some_and(|kind| kind.facts().effect == Effect::None);
         let is_idle = self.work.is_empty() && self.change.blocked.is_none();
+        let is_shown = !matches!(self.change.kind, ChangeKind::None) && !is_named;
+        let why = reservation.left_alone(self.subject.name);
+        if is_idle && is_shown {
+            self.because(why);
+            return;
+        }
         if is_idle || (is_look && !kind.is_some_and(StepKind::only_records)) {
             return;
         }
-        let why = reservation.left_alone(self.subject.name);
         match is_named {
             true => self.block(&why, None),
             false => self.leave_alone(why),

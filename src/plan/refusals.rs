@@ -5,6 +5,9 @@ use serde::Serialize;
 use super::{Lineage, Plan, PlanRefusal, RunState};
 use crate::diagnostic::counted;
 
+/// The command that approves a saved plan.
+pub const APPROVE: &str = "trueup approve FILE";
+
 /// The answer to whether a plan can be applied as it stands, as its JSON has it.
 #[derive(Serialize)]
 pub(super) struct Applicability {
@@ -43,11 +46,11 @@ impl Plan {
     #[must_use]
     pub fn refusals(&self) -> Vec<PlanRefusal> {
         let mut found = Vec::new();
-        let mut add = |reason: String, who, command: Option<&str>| {
+        let mut add = |reason: String, who, command: Option<String>| {
             found.push(PlanRefusal {
                 reason,
                 who,
-                command: command.map(str::to_owned),
+                command,
             });
         };
         if self.options.as_of_given {
@@ -58,7 +61,7 @@ impl Plan {
             add(
                 reason,
                 "the operator, by a plan of today",
-                Some("trueup plan"),
+                Some(self.again_with(None)),
             );
         }
         if let Some(run) = &self.unfinished {
@@ -67,7 +70,7 @@ impl Plan {
                 RunState::Running => ("the run, by its end", None),
                 RunState::Interrupted => (
                     "the operator: resume or abort it",
-                    Some("trueup apply --resume"),
+                    Some("trueup apply --resume".to_owned()),
                 ),
                 RunState::EndedElsewhere => ("the operator, by `trueup log` in that clone", None),
             };
@@ -77,7 +80,7 @@ impl Plan {
             add(
                 reason,
                 "the author of the change, by a commit",
-                Some("git commit"),
+                Some("git commit".to_owned()),
             );
         }
         if self.is_blocked() {
@@ -97,7 +100,7 @@ impl Plan {
                 false => add(
                     reason,
                     "the operator: allow each, or leave them out by `--skip-blocked`",
-                    Some("trueup plan --skip-blocked"),
+                    Some(self.again_with(Some("--skip-blocked"))),
                 ),
             }
         }
@@ -109,10 +112,7 @@ impl Plan {
                     "commits lie between the last site action and this one"
                 }
             };
-            let (who, command) = self.by_flag(
-                "allow-intermediate-commits",
-                "trueup plan --allow-intermediate-commits",
-            );
+            let (who, command) = self.by_flag("--allow-intermediate-commits");
             add(reason.to_owned(), who, command);
         }
         if self.is_refused_for_loosening() {
@@ -123,7 +123,7 @@ impl Plan {
                 .collect();
             guards.dedup();
             let reason = format!("its documents make guards weaker: {}", guards.join(", "));
-            let (who, command) = self.by_flag("allow-loosening", "trueup plan --allow-loosening");
+            let (who, command) = self.by_flag("--allow-loosening");
             add(reason, who, command);
         }
         found.extend(self.refused_by_policy());
@@ -141,7 +141,7 @@ impl Plan {
             (
                 self.no_ticket(),
                 "the operator, by a flag",
-                Some("trueup plan --ticket ID"),
+                Some(self.again_with(Some("--ticket ID"))),
             ),
             (
                 self.denials(),
@@ -150,15 +150,15 @@ impl Plan {
             ),
             (
                 self.missing_approvals(),
-                "those who may approve: `trueup approve PLAN`, of the saved plan",
-                None,
+                "those who may approve, by a signature of the saved plan (`trueup plan -o FILE`)",
+                Some(APPROVE.to_owned()),
             ),
         ];
         reasons.into_iter().filter_map(|(reason, who, command)| {
             Some(PlanRefusal {
                 reason: reason?,
                 who,
-                command: command.map(str::to_owned),
+                command,
             })
         })
     }
@@ -176,13 +176,13 @@ impl Plan {
     }
 
     /// Returns the person who can end a refusal that a flag lifts, and the command, where the policy does not forbid the flag.
-    fn by_flag(&self, flag: &str, command: &'static str) -> (&'static str, Option<&'static str>) {
-        match self.guards.forbid(flag) {
+    fn by_flag(&self, flag: &str) -> (&'static str, Option<String>) {
+        match self.guards.forbid(flag.trim_start_matches('-')) {
             true => (
                 "the author of the change, by a commit: the policy forbids the flag that allows it",
                 None,
             ),
-            false => ("the operator, by a flag", Some(command)),
+            false => ("the operator, by a flag", Some(self.again_with(Some(flag)))),
         }
     }
 

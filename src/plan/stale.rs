@@ -22,16 +22,23 @@ pub struct Current<'a> {
     pub site_digest: &'a Digest,
     /// The guards that hold there.
     pub guards: &'a Guards,
+    /// What is known of the runs since.
+    pub recorded: Recorded<'a>,
+    /// Today (`YYYY-MM-DD`).
+    pub today: &'a str,
+    /// The observed state now of the subjects of the plan's preconditions; `None`: the facts are not judged.
+    pub observations: Option<&'a Observations>,
+}
+
+/// What the records and the reservations of a site have.
+#[derive(Clone, Copy)]
+pub struct Recorded<'a> {
     /// The run of the last success.
     pub base_run: Option<&'a RunId>,
     /// All records.
     pub records: &'a BTreeMap<NodeName, NodeRecord>,
     /// The machines that persons work on.
     pub reservations: &'a Reservations,
-    /// Today (`YYYY-MM-DD`).
-    pub today: &'a str,
-    /// The observed state now of the subjects of the plan's preconditions; `None`: the facts are not judged.
-    pub observations: Option<&'a Observations>,
 }
 
 /// One reason why a plan is stale.
@@ -165,16 +172,7 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
     if plan.target.site_digest != *now.site_digest {
         found.push(Staleness::Documents);
     }
-    let base = plan.base.as_ref().map(|base| &base.run);
-    if base != now.base_run {
-        found.push(Staleness::Base {
-            planned: base.cloned(),
-            found: now.base_run.cloned(),
-        });
-    }
-    if plan.records_digest != records_digest(&plan.steps, now.records) {
-        found.push(changed_records(plan, now.records));
-    }
+    found.extend(outdated(plan, now.recorded));
     for retirement in &now.guards.retirements {
         if let Some(from) = &retirement.from
             && retirement.holds_on(now.today)
@@ -187,6 +185,28 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
             });
         }
     }
+    if let Some(observations) = now.observations {
+        let facts = plan.relies_on.iter();
+        let clusters = &now.guards.etcd_clusters;
+        found.extend(facts.filter_map(|precondition| broken(precondition, observations, clusters)));
+    }
+    found
+}
+
+/// What records and reservations have against a plan, wherever it would be applied: nothing but a new plan helps.
+#[must_use]
+pub fn outdated(plan: &Plan, now: Recorded<'_>) -> Vec<Staleness> {
+    let mut found = Vec::new();
+    let base = plan.base.as_ref().map(|base| &base.run);
+    if base != now.base_run {
+        found.push(Staleness::Base {
+            planned: base.cloned(),
+            found: now.base_run.cloned(),
+        });
+    }
+    if plan.records_digest != records_digest(&plan.steps, now.records) {
+        found.push(changed_records(plan, now.records));
+    }
     if !now.reservations.nodes.is_empty() {
         let acting = plan.acting_steps();
         let reserved = now.reservations.nodes.iter();
@@ -195,11 +215,6 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
             node: node.clone(),
             reservation: reservation.clone(),
         }));
-    }
-    if let Some(observations) = now.observations {
-        let facts = plan.relies_on.iter();
-        let clusters = &now.guards.etcd_clusters;
-        found.extend(facts.filter_map(|precondition| broken(precondition, observations, clusters)));
     }
     found
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::catch_up::catch_up;
 use super::error::{self, Error};
 use super::files::RunFiles;
-use super::interrupted::Interrupted;
+use super::interrupted::{Interrupted, named};
 use super::process::{Held, Process};
 use super::session::BOUND;
 use crate::design::RunId;
@@ -43,10 +43,10 @@ pub(super) fn take_over(
         Some(left) if how.dead => wait_until_dead(process, left)?,
         Some(left) => return Err(site.held(left)),
     };
-    // One that was interrupted in good order has released its lock, and asks for nothing any more.
     let wait = match &left {
         Some(_) => how.longest_request,
-        None if interrupted.record.outcome != Outcome::Running => Duration::ZERO,
+        // One that was interrupted in good order has released its lock, and asks for nothing any more.
+        None if outcome_now(process, run)? != Outcome::Running => Duration::ZERO,
         None => lease_of_missing(process, run, &files)? + how.longest_request,
     };
     let was_locked = left.is_some();
@@ -65,6 +65,17 @@ pub(super) fn take_over(
     }
     files.note_released(false);
     Ok(taken)
+}
+
+/// The outcome of a run whose lock is gone: its process may have released it just now.
+///
+/// # Errors
+///
+/// [`Error::Ended`] where it has ended.
+fn outcome_now(process: Process<'_>, run: &RunId) -> Result<Outcome, Error> {
+    let store = process.site.store()?;
+    let state = process.site.records(&store)?.state;
+    Ok(named(process.site, &store, &state, run)?.outcome)
 }
 
 /// How long the process of a run may still act whose lock is gone, though it never wrote that it stopped: nothing, where it is

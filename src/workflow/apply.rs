@@ -136,9 +136,11 @@ fn stale(
     let current = plan::Current {
         site_digest: &plan.target.site_digest,
         guards: guarded.guards(),
-        base_run: state.site.last_success.as_ref().map(|action| &action.run),
-        records: &records,
-        reservations: &reservations,
+        recorded: plan::Recorded {
+            base_run: state.site.last_success.as_ref().map(|action| &action.run),
+            records: &records,
+            reservations: &reservations,
+        },
         today,
         observations: None,
     };

@@ -154,9 +154,11 @@ impl Consent<'_> {
         let current = plan::Current {
             site_digest: &planned.site.digest,
             guards: planned.guarded.guards(),
-            base_run: success.map(|action| &action.run),
-            records: &planned.records,
-            reservations: &planned.reservations,
+            recorded: plan::Recorded {
+                base_run: success.map(|action| &action.run),
+                records: &planned.records,
+                reservations: &planned.reservations,
+            },
             // Changes of a later day show in the new plan.
             today: &self.reviewed.options.as_of,
             observations: None,

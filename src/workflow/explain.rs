@@ -10,8 +10,9 @@ use crate::design::{GroupName, NodeName};
 use crate::diagnostic::nearest;
 use crate::observed::Observations;
 use crate::plan::{
-    BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan, PlanEffect,
-    RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking, WayOut, effect,
+    APPROVE, BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan,
+    PlanEffect, RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking,
+    WayOut, effect,
 };
 use crate::record::NodeRecord;
 use crate::reservation::{Reservation, Reservations};
@@ -91,6 +92,8 @@ pub struct Known<'a> {
     pub reservations: Option<&'a Reservations>,
     /// The observed state, where the plan was made of one.
     pub observations: Option<&'a Observations>,
+    /// What speaks against a saved plan by now: nothing but a new plan helps.
+    pub outdated: Vec<String>,
     /// The flags that the blocked change of the node needs.
     pub unblocking: Option<Unblocking>,
     /// Its steps that wait for a decision.
@@ -193,7 +196,9 @@ impl Explainer<'_> {
     fn run_name(&self) -> Arc<str> {
         match &self.basis {
             ExplanationBasis::Run { run, .. } => run.as_str().into(),
-            ExplanationBasis::Plan | ExplanationBasis::File { .. } => "plan".into(),
+            ExplanationBasis::Plan
+            | ExplanationBasis::File { .. }
+            | ExplanationBasis::Kept { .. } => "plan".into(),
         }
     }
 
@@ -362,9 +367,9 @@ impl Explainer<'_> {
     fn ways_out(&self, explanation: &Explanation) -> Vec<WayOut> {
         let mut ways = Vec::new();
         match &self.basis {
-            ExplanationBasis::Plan | ExplanationBasis::File { .. } => {
-                self.ways_of_plan(explanation, &mut ways);
-            }
+            ExplanationBasis::Plan
+            | ExplanationBasis::File { .. }
+            | ExplanationBasis::Kept { .. } => self.ways_of_plan(explanation, &mut ways),
             ExplanationBasis::Run {
                 run, unfinished, ..
             } => match unfinished.as_ref().map(|unfinished| unfinished.state) {
@@ -423,6 +428,17 @@ impl Explainer<'_> {
     }
 
     fn ways_of_plan(&self, explanation: &Explanation, ways: &mut Vec<WayOut>) {
+        if !self.known.outdated.is_empty() {
+            if explanation.subject.kind == SubjectKind::Node {
+                ways.extend(self.ways_back_to_work(&explanation.subject.name));
+            }
+            let what = format!(
+                "the plan is stale: {}; plan again",
+                self.known.outdated.join("; ")
+            );
+            ways.push(way(what, Some(self.plan_command(&self.plan.allowances()))));
+            return;
+        }
         let blocked = explanation
             .change
             .as_ref()
@@ -434,13 +450,13 @@ impl Explainer<'_> {
                 None => "allow the change",
                 Some(_) => "allow what flags allow; the rest has to change first",
             };
-            ways.push(way(what, Some(self.command("plan", &unblocking.command))));
+            ways.push(way(what, Some(self.plan_command(&unblocking.command))));
         } else if let (Some(block), None) = (blocked, &explanation.unblocking)
             && let Some(flag) = &block.flag
         {
             let mut flags = self.plan.allowances();
             flags.push(flag.to_string());
-            ways.push(way("allow the change", Some(self.command("plan", &flags))));
+            ways.push(way("allow the change", Some(self.plan_command(&flags))));
         }
         let remaining = explanation
             .unblocking
@@ -458,7 +474,8 @@ impl Explainer<'_> {
         }
         for refusal in &explanation.refusals {
             let what = format!("{}: {}", refusal.reason, refusal.who);
-            ways.push(way(what, refusal.command.clone()));
+            let command = refusal.command.as_deref();
+            ways.push(way(what, command.map(|command| self.of_its_file(command))));
         }
         if explanation
             .change
@@ -475,8 +492,9 @@ impl Explainer<'_> {
         if is_carried_out && explanation.refusals.is_empty() {
             let command = match &self.basis {
                 ExplanationBasis::File { path } => apply_command(self.plan, path),
+                ExplanationBasis::Kept { path } => format!("POST {path}/apply"),
                 ExplanationBasis::Plan | ExplanationBasis::Run { .. } => {
-                    self.command("apply", &self.plan.allowances())
+                    self.plan.request_as("apply", &self.plan.allowances())
                 }
             };
             ways.push(way("apply the plan", Some(command)));
@@ -537,16 +555,20 @@ impl Explainer<'_> {
         ways
     }
 
-    /// A command line with the request of the plan and some flags.
-    fn command(&self, command: &str, flags: &[String]) -> String {
-        let mut words = vec!["trueup".to_owned(), command.to_owned()];
-        let request = &self.plan.request;
-        if request.action.is_targeted() {
-            words.push(request.action.to_string());
-            words.extend(request.nodes.iter().map(ToString::to_string));
+    /// The command that makes the plan again under some flags, into its file where it has one.
+    fn plan_command(&self, flags: &[String]) -> String {
+        self.of_its_file(&self.plan.request_as("plan", flags))
+    }
+
+    /// A command about the plan, with its file where it has one.
+    fn of_its_file(&self, command: &str) -> String {
+        match &self.basis {
+            ExplanationBasis::File { path } if command.starts_with("trueup plan") => {
+                format!("{command} -o {path}")
+            }
+            ExplanationBasis::File { path } if command == APPROVE => command.replace("FILE", path),
+            _ => command.to_owned(),
         }
-        words.extend(flags.iter().cloned());
-        words.join(" ")
     }
 }
 

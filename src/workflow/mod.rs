@@ -104,7 +104,7 @@ pub use rollout::{
 pub use rules::{judged, rules};
 pub use run_now::{record_now, report_now};
 pub use saved::{
-    commit_of_saved, is_for_site, not_of_a_day, plan_of, plan_of_run, saved_plan,
+    SavedNow, commit_of_saved, is_for_site, not_of_a_day, plan_of, plan_of_run, saved_plan,
     saved_plan_with_file,
 };
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};

@@ -1,15 +1,61 @@
 //! Saved plans: the file, or what the records of a run keep of it, and the commit whose documents it is for.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::checking::checked_as_read;
-use super::{Checkout, Failure, FailureKind, in_history, recorded};
-use crate::design::RunId;
+use super::reservations::ReservationRef;
+use super::{Checkout, Client, Failure, FailureKind, follow, in_history, recorded};
+use crate::design::{NodeName, RunId};
 use crate::observed;
-use crate::plan::{Options, Plan, saved};
-use crate::record::{RunFile, State, Store};
+use crate::plan::{self, Options, Plan, saved};
+use crate::record::{NodeRecord, RunFile, State, Store};
 use crate::repository::{CommitId, Links, read_file};
+use crate::reservation::Reservations;
 use crate::run::{Interrupted, SiteRepository};
+
+/// How a site stands now that a saved plan is about.
+pub struct SavedNow {
+    /// The records of its nodes.
+    pub records: BTreeMap<NodeName, NodeRecord>,
+    /// The machines that persons work on.
+    pub reservations: Reservations,
+    /// What speaks against the plan by now, as far as that is known without observing the site.
+    pub outdated: Vec<String>,
+}
+
+impl SavedNow {
+    /// Reads what is known now.
+    ///
+    /// # Errors
+    ///
+    /// The plan is for another site, or records or reservations cannot be read.
+    pub fn read(
+        client: &dyn Client,
+        checkout: &Checkout<'_>,
+        site: &SiteRepository<'_>,
+        plan: &Plan,
+    ) -> Result<Self, Failure> {
+        is_for_site(plan, site)?;
+        let store = follow(client, checkout, &site.connection)?;
+        let state = store.read()?;
+        let records = store.nodes(&state)?;
+        let reservations = ReservationRef::of(site).holding_at(client.clock().seconds())?;
+        let success = state.site.last_success.as_ref();
+        let now = plan::Recorded {
+            base_run: success.map(|action| &action.run),
+            records: &records,
+            reservations: &reservations,
+        };
+        let outdated = plan::outdated(plan, now);
+        let outdated = outdated.iter().map(ToString::to_string).collect();
+        Ok(Self {
+            records,
+            reservations,
+            outdated,
+        })
+    }
+}
 
 /// Reads a saved plan; its path counts from a folder.
 ///

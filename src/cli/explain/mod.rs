@@ -130,8 +130,8 @@ struct Source<'a> {
 }
 
 fn thing(context: &mut Context, command: &ExplainCommand) -> Result<u8, Failure> {
-    if let Some(source) = of_file(context, command)? {
-        return shown(context, command, source, &|_| false);
+    if let Some((plan, basis)) = of_file(context, command)? {
+        return by_file(context, command, plan, basis);
     }
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
@@ -190,21 +190,34 @@ struct Here<'a> {
 fn of_file(
     context: &Context,
     command: &ExplainCommand,
-) -> Result<Option<Source<'static>>, Failure> {
+) -> Result<Option<(Plan, ExplanationBasis)>, Failure> {
     let folder = context.directory();
     let named = command.by.as_ref();
     let Some(by) = named.filter(|by| folder.join(by).exists()) else {
         return Ok(None);
     };
-    let mut plan = saved_plan(folder, by.as_ref())?;
-    approve::refresh(context, &mut plan);
-    Ok(Some(Source {
-        plan,
-        basis: ExplanationBasis::File {
-            path: Arc::from(by.as_str()),
-        },
-        known: Known::default(),
-    }))
+    let basis = ExplanationBasis::File {
+        path: Arc::from(by.as_str()),
+    };
+    Ok(Some((saved_plan(folder, by.as_ref())?, basis)))
+}
+
+fn by_file(
+    context: &Context,
+    command: &ExplainCommand,
+    mut plan: Plan,
+    basis: ExplanationBasis,
+) -> Result<u8, Failure> {
+    let now = approve::refresh(context, &command.arguments.remote, &mut plan);
+    let now = now.as_ref();
+    let known = Known {
+        records: now.map(|now| &now.records),
+        reservations: now.map(|now| &now.reservations),
+        outdated: now.map_or_else(Vec::new, |now| now.outdated.clone()),
+        ..Known::default()
+    };
+    let source = Source { plan, basis, known };
+    shown(context, command, source, &|_| false)
 }
 
 fn of_run(context: &Context, here: &Here<'_>, run: &RunId) -> Result<Source<'static>, Failure> {
@@ -291,7 +304,9 @@ fn shown(
             let word = command.word.to_ascii_uppercase();
             word.len() >= SHORTEST_RUN && run.as_str().starts_with(&word)
         }
-        ExplanationBasis::Plan | ExplanationBasis::File { .. } => false,
+        ExplanationBasis::Plan | ExplanationBasis::File { .. } | ExplanationBasis::Kept { .. } => {
+            false
+        }
     };
     let thing = match is_own_run {
         true => Some(Thing::Run),

@@ -18,7 +18,7 @@ type Read = fn(&str) -> Option<Arc<str>>;
 
 /// The identity values in a document: kind in words, place, and parser.
 const VALUES: [(&str, Section, &[&str], Read); 3] = [
-    ("UUID", Section::OutOfBand, &["oob", "uuid"], identity::uuid),
+    ("UUID", Section::OutOfBand, &["oob", "uuid"], written_uuid),
     (
         "serial number",
         Section::OutOfBand,
@@ -32,6 +32,14 @@ const VALUES: [(&str, Section, &[&str], Read); 3] = [
         identity::mac,
     ),
 ];
+
+/// A UUID as a document names it: what a controller shows may be of any form, but a slip of the hand proves nothing.
+fn written_uuid(text: &str) -> Option<Arc<str>> {
+    let uuid = identity::uuid(text)?;
+    let digits = uuid.bytes().filter(u8::is_ascii_hexdigit).count();
+    let dashes = uuid.bytes().filter(|byte| *byte == b'-').count();
+    (digits == 32 && digits + dashes == uuid.len()).then_some(uuid)
+}
 
 pub(super) fn check(site: &Documented, findings: &mut Findings) {
     let mut values: FxHashMap<(&str, String), (&NodeName, Mark)> = FxHashMap::default();

@@ -1,5 +1,6 @@
 //! Names, controllers, kernel parameters and boot actions of machines.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
@@ -26,6 +27,7 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
         check_name(document, node, catalog, findings);
         check_controller(data, node, site, findings);
         check_names_of(node, catalog, &mut seen, findings);
+        check_endpoint(node, &mut seen, findings);
         let platform = node.sections.get(&Section::OperatingSystem);
         let parameters = platform.and_then(|section| section.at(&["platform", "kernel_params"]));
         if let Some(Value::Map(map)) = parameters.map(|node| &node.value)
@@ -192,6 +194,45 @@ fn check_names_of(
         Diagnostic::error("rule-controller", field.mark, message).did_you_mean(&kind, CONTROLLERS)
     };
     findings.push(finding.hint("it is one of `ipmi`, `redfish`, `libvirt`, `manual`"));
+}
+
+/// The address and the port that a document names for the controller of a machine.
+fn check_endpoint(node: &NodeDesign, seen: &mut FxHashSet<Mark>, findings: &mut Findings) {
+    let oob = node.sections.get(&Section::OutOfBand);
+    let Some(oob) = oob.and_then(|section| section.get("oob")) else {
+        return;
+    };
+    for (name, hint) in [
+        ("port", "a port is a number from 1 to 65535"),
+        (
+            "address",
+            "an address or a name, without a scheme, a port or a path: `10.0.0.5`, `bmc5.example.org`; `oob.port` names the port",
+        ),
+    ] {
+        let field = oob.get(name).filter(|field| !field.is_null());
+        let Some((field, text)) = field.and_then(|field| Some((field, text_of(field)?))) else {
+            continue;
+        };
+        let is_sound = match name {
+            "port" => text.parse::<u16>().is_ok_and(|port| port > 0),
+            _ => is_host(&text),
+        };
+        if is_sound || !seen.insert(field.mark) {
+            continue;
+        }
+        let message = format!("`oob.{name}` is none that a controller is reached at");
+        findings.push(Diagnostic::error("rule-controller", field.mark, message).hint(hint));
+    }
+}
+
+/// Whether a text is an address, or a name as DNS has them.
+fn is_host(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let mut letters = label.chars();
+        !label.is_empty()
+            && letters.all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
+    };
+    text.parse::<IpAddr>().is_ok() || text.trim_end_matches('.').split('.').all(is_label)
 }
 
 /// The fields of a document that the controller of a machine needs, where its backend reaches one.

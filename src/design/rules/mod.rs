@@ -45,7 +45,7 @@
 //! | `rule-percent` | parts of more than 99 % | DD2003 |
 //! | `rule-mount-point` | one mount point twice | DD2004 |
 //! | `rule-huge-pages` | the size of huge pages without their number, or the other way round | DD1008 |
-//! | `rule-controller` | a type of management controller that is not known | |
+//! | `rule-controller` | a type, an address or a port of a management controller that is none | |
 //! | `rule-ipmi` | IPMI without network, address, account or credential | DD4001 |
 //! | `rule-libvirt` | libvirt without URI or boot MAC | DD4002 |
 //! | `rule-identity-repeated` | two nodes with the same UUID, serial number or boot MAC address | |

@@ -640,3 +640,27 @@ fn a_remediation_that_failed_is_retried_only_where_its_node_is_named() {
     let plan = asked(&mut fixture, Action::Remediate, &["n1"]);
     assert_eq!(why_blocked(&plan), None);
 }
+
+#[test]
+fn a_drift_that_no_plan_would_end_tells_who_works_on_the_machine() {
+    let mut site = clustered(&["m", "n"]);
+    cluster_node(&mut site, "n").ready = false;
+    let own = |site: &PlanFixture| {
+        let plan = site.plan();
+        let mut changes = plan.changes.iter();
+        changes
+            .find(|change| change.node.as_str() == "n")
+            .cloned()
+            .unwrap()
+    };
+    let free = own(&site);
+    assert!(free.shown_only, "{free:?}");
+    site.reserve("n");
+    let reserved = own(&site);
+    assert_eq!(reserved.kind, free.kind);
+    let tells = |change: &crate::plan::Change| {
+        let mut reasons = change.reasons.iter();
+        reasons.any(|why| why.starts_with("is reserved by Ada"))
+    };
+    assert!(!tells(&free) && tells(&reserved), "{reserved:?}");
+}

@@ -1,7 +1,7 @@
 //! Machines that persons work on are left alone, whatever a plan wants.
 
 use super::*;
-use crate::plan::{Action, Current, stale};
+use crate::plan::{Action, Current, Recorded, stale};
 
 const WHO: &str =
     "is reserved by Ada until 1970-01-01T01:00:00Z: fan; `trueup release n` ends that";
@@ -126,9 +126,11 @@ fn a_plan_of_before_is_stale_and_names_the_machine() {
         let now = Current {
             site_digest: &site.site_digest,
             guards: &site.guards,
-            base_run: site.base.as_ref().map(|base| &base.run),
-            records: &site.records,
-            reservations: &site.reservations,
+            recorded: Recorded {
+                base_run: site.base.as_ref().map(|base| &base.run),
+                records: &site.records,
+                reservations: &site.reservations,
+            },
             today: "2030-06-01",
             observations: site.observations.as_ref(),
         };

@@ -2,16 +2,18 @@
 
 use super::*;
 use crate::design::Retirement;
-use crate::plan::{Current, hold_to, stale};
+use crate::plan::{Current, Recorded, hold_to, stale};
 
 fn reasons(plan: &Plan, fixture: &PlanFixture, today: &str) -> Vec<String> {
     let base = fixture.base.as_ref().map(|base| &base.run);
     let now = Current {
         site_digest: &fixture.site_digest,
         guards: &fixture.guards,
-        base_run: base,
-        records: &fixture.records,
-        reservations: &fixture.reservations,
+        recorded: Recorded {
+            base_run: base,
+            records: &fixture.records,
+            reservations: &fixture.reservations,
+        },
         today,
         observations: fixture.observations.as_ref(),
     };

@@ -243,7 +243,11 @@ fn one_step(out: &mut dyn Write, plan: &Plan, step: &Step, palette: Palette) -> 
         write!(out, ", after the end of {needs}")?;
     }
     if step.id.kind == StepKind::Tag {
-        write!(out, ", tags the revision")?;
+        let what = match plan.is_partial() {
+            true => "tags no success, since machines are left out",
+            false => "tags the revision",
+        };
+        write!(out, ", {what}")?;
     }
     writeln!(out)
 }

@@ -337,7 +337,7 @@ fn every_step_is_shown_on_request() {
      gate-prepared/control, after success of start/control, after the end of prepare/control/c1 and 1 more
      deploy/control/c1 destructive, at most 1 h, after success of prepare/control/c1 and 1 more
      critical-check, after the end of deploy/control/c1
-     tag, after the end of critical-check, tags the revision
+     tag, after the end of critical-check, tags no success, since machines are left out
     ");
 }
 

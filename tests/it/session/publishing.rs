@@ -1,5 +1,6 @@
 //! Ends of runs that the remote does not take, and what becomes of them; locks that are released by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -299,6 +300,39 @@ fn a_lock_is_released_by_the_rule_by_which_it_is_taken_over() {
         "{told}"
     );
     drop(begun);
+}
+
+#[test]
+fn a_run_that_ends_while_another_clone_waits_for_its_lock_is_not_waited_for_any_longer() {
+    let checkout = Checkout::new();
+    let commit = checkout.commit("one");
+    let repository = checkout.open();
+    let site = alone(&repository);
+    let (time, actor) = (Hand::new(), actor());
+    let job = Job::new(plan(&["a"]), commit);
+    let mut begun = begin(
+        Process::new(&site, &actor, &time),
+        job.proposal(),
+        &mut holds,
+    )
+    .unwrap();
+    let found = find_interrupted(&site, None).unwrap();
+    carry_out(&mut begun, &job, &[], &mut |_| {}).unwrap();
+    drop(begun);
+    assert_eq!(repository.read_lock("one").unwrap(), None);
+    let (before, nodes) = (time.monotonic(), BTreeMap::new());
+    let how = Resumption {
+        take_over: TakeOver {
+            dead: true,
+            longest_request: MINUTE,
+        },
+        ..Resumption::default()
+    };
+    let process = Process::new(&site, &actor, &time);
+    let error = resume(process, &found, &job.plan, &nodes, how).err();
+    assert!(matches!(error, Some(Error::Ended { .. })), "{error:?}");
+    assert_eq!(time.monotonic(), before, "nothing is waited for");
+    assert_eq!(repository.read_lock("one").unwrap(), None);
 }
 
 #[test]
