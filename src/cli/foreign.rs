@@ -152,6 +152,16 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
             };
             let words = words.map(|word| word.split('=').next().unwrap_or(word));
             let mut words = words.filter(is_meant);
+            let is_number = |word: &&str| {
+                let mut letters = word.chars();
+                letters.next() == Some('-')
+                    && letters.next().is_some_and(|next| next.is_ascii_digit())
+            };
+            if let Some(word) = words.clone().find(is_number) {
+                let message =
+                    format!("`{word}` is no flag, and no number or time here is negative");
+                return Some(Failure::new(FailureKind::Usage, message));
+            }
             words.find_map(|word| row(&FLAGS, word))?
         }
         clap::error::ErrorKind::InvalidSubcommand => {

@@ -47,6 +47,7 @@ pub(super) struct ServeCommand {
 pub(super) fn run(context: &mut Context, command: &ServeCommand) -> Result<u8, Failure> {
     let repository = context.repository()?;
     let checkout = context.checkout(&repository)?;
+    checkout.check_protected()?;
     let addresses = match &command.listen[..] {
         [] => vec![own_socket(&repository, &checkout)?],
         listed => addresses(listed)?,
@@ -146,8 +147,12 @@ fn settings(
         return Ok((Settings::default(), Files::default()));
     };
     let path = context.directory().join(given);
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if real(&path).starts_with(real(repository.root())) {
+    let root = repository.root();
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let real = path
+        .canonicalize()
+        .map_err(|error| unreadable(&path, &error))?;
+    if real.starts_with(root) {
         let message = format!(
             "the settings of the service `{}` lie in the checkout, where a change of the design could write them",
             path.display()
@@ -183,8 +188,11 @@ fn settings(
 }
 
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    read_file(path, LARGEST, Links::Followed)
-        .map_err(|error| Failure::error(format!("`{}` cannot be read: {error}", path.display())))
+    read_file(path, LARGEST, Links::Followed).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure::error(format!("`{}` cannot be read: {error}", path.display()))
 }
 
 /// This process, as the service knows it.

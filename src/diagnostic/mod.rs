@@ -272,22 +272,29 @@ impl Diagnostics {
 
     /// Sorts by path, offset, code and message, and drops repetitions.
     pub fn sort(&mut self, sources: &Sources) {
-        self.list.sort_by_cached_key(|diagnostic| {
+        let place = |diagnostic: &Diagnostic| {
             let path = match (&diagnostic.mark, &diagnostic.path) {
                 (Some(mark), _) => sources.path(mark.source),
                 (None, Some(path)) => path.clone(),
                 (None, None) => Arc::from(""),
             };
             let offset = diagnostic.mark.map_or(0, |mark| mark.offset);
+            (path, offset)
+        };
+        self.list.sort_by_cached_key(|diagnostic| {
             (
-                path,
-                offset,
+                place(diagnostic),
                 diagnostic.code,
                 diagnostic.message.clone(),
                 diagnostic.severity,
             )
         });
-        self.list.dedup();
+        // A file that was read twice has its problems twice.
+        self.list.dedup_by(|later, first| {
+            (later.code, later.severity, &later.message)
+                == (first.code, first.severity, &first.message)
+                && place(later) == place(first)
+        });
     }
 }
 

@@ -121,7 +121,7 @@ pub fn glob(word: &str) -> Result<GlobMatcher, WordError> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordError {
     /// No node has this name.
-    #[error("unknown node `{word}`{}", hint(.near.as_ref(), .wider))]
+    #[error("unknown node `{word}`{}", hint(.word, .near.as_ref(), .wider))]
     Node {
         /// The word.
         word: Arc<str>,
@@ -137,7 +137,7 @@ pub enum WordError {
         word: Arc<str>,
     },
     /// No group, rack, tag or label has this name.
-    #[error("unknown {} `{name}`{}", .kind.as_str(), hint(.near.as_ref(), &[]))]
+    #[error("unknown {} `{name}`{}", .kind.as_str(), hint("", .near.as_ref(), &[]))]
     Name {
         /// Of which kind.
         kind: WordKind,
@@ -162,7 +162,12 @@ pub enum WordError {
     },
 }
 
-fn hint(near: Option<&Arc<str>>, wider: &[Arc<str>]) -> String {
+fn hint(word: &str, near: Option<&Arc<str>>, wider: &[Arc<str>]) -> String {
+    if word == "all" {
+        return format!(
+            "; `{ALL}`, quoted, means every machine, and `--all` where an action names its nodes"
+        );
+    }
     match (wider, near) {
         ([], None) => String::new(),
         ([], Some(near)) => format!("; did you mean `{}`?", in_list(near)),

@@ -51,6 +51,9 @@ pub enum SavedError {
         /// The column.
         column: usize,
     },
+    /// A bundle, which has a plan in it.
+    #[error("the file is a bundle, not a plan")]
+    Bundle,
     /// JSON, but not marked as a plan.
     #[error("the file is not a plan: it has no `format_version`")]
     NotAPlan,
@@ -414,6 +417,8 @@ impl<W: Write> Write for Hashed<W> {
 #[derive(Deserialize)]
 struct Head {
     format_version: Option<u64>,
+    /// A bundle has a plan; a plan has none.
+    plan: Option<serde::de::IgnoredAny>,
 }
 
 /// A file as it is read.
@@ -521,6 +526,9 @@ pub fn read(bytes: &[u8]) -> Result<Plan, SavedError> {
     })?;
     // serde also takes a struct as the list of its fields.
     let is_map = bytes.trim_ascii_start().first() == Some(&b'{');
+    if is_map && head.plan.is_some() {
+        return Err(SavedError::Bundle);
+    }
     match head.format_version.filter(|_| is_map) {
         None => return Err(SavedError::NotAPlan),
         Some(version) if version == u64::from(FORMAT_VERSION) => {}

@@ -218,6 +218,9 @@ impl Error {
             Self::NoBranch { .. } => Some(
                 "`git config trueup.stateBranch trueup`, or `state_branch` in the Policy at `--backends-from`".to_owned(),
             ),
+            Self::Broken { .. } => Some(
+                "where the remote has them whole, delete the broken ones here, and the next command takes those of the remote: `git for-each-ref refs/trueup` lists the ref, `git update-ref -d refs/trueup/SITE/state` deletes it".to_owned(),
+            ),
             _ => None,
         }
     }

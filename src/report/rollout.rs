@@ -316,6 +316,40 @@ impl View<'_> {
     ///
     /// Only where `out` fails.
     pub fn explain(&self, out: &mut dyn Write, site: &str) -> fmt::Result {
+        self.explain_site(out, site)?;
+        writeln!(out, "\n{}", Visible(&self.sentence()))
+    }
+
+    /// Writes why the rollout is where it is, with the first sites in its way.
+    ///
+    /// # Errors
+    ///
+    /// Only where `out` fails.
+    pub fn explain_all(&self, out: &mut dyn Write) -> fmt::Result {
+        let is_in_the_way = |site: &&Arc<str>| {
+            matches!(
+                self.result(site),
+                SiteResult::Running | SiteResult::Failed | SiteResult::Held
+            )
+        };
+        let mut found = self.phases.sites().filter(is_in_the_way);
+        for site in found.by_ref().take(SHOWN) {
+            self.explain_site(out, site)?;
+            writeln!(out)?;
+        }
+        let more = found.count();
+        if more > 0 {
+            let name = Visible(self.name);
+            writeln!(
+                out,
+                "And {}: `trueup rollout status {name}` lists them.\n",
+                counted(more, "more site", "more sites")
+            )?;
+        }
+        writeln!(out, "{}", Visible(&self.sentence()))
+    }
+
+    fn explain_site(&self, out: &mut dyn Write, site: &str) -> fmt::Result {
         let phase = self.phases.of(site).map_or(0, |phase| phase + 1);
         let shown = Visible(site);
         let known = self.progress(site);
@@ -370,8 +404,20 @@ impl View<'_> {
                 self.name
             ),
         };
-        writeln!(out, "  next: {}", Visible(&next))?;
-        writeln!(out, "\n{}", Visible(&self.sentence()))
+        let next = match (result, self.decision) {
+            (
+                SiteResult::Pending | SiteResult::Failed | SiteResult::Held,
+                Some(Decision::Aborted(_)),
+            ) => "nothing, since the rollout was aborted".to_owned(),
+            (
+                SiteResult::Pending | SiteResult::Failed | SiteResult::Held,
+                Some(Decision::Paused(_)),
+            ) => {
+                format!("once the rollout is resumed: {next}")
+            }
+            _ => next,
+        };
+        writeln!(out, "  next: {}", Visible(&next))
     }
 }
 

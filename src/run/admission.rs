@@ -173,11 +173,9 @@ fn blocked(plan: &Plan) -> Vec<String> {
             0 => first.node.to_string(),
             more => format!("{} and {more} more", first.node),
         };
-        let flag = match &block.flag {
-            Some(flag) => format!(" (`{flag}` allows it)"),
-            None => String::new(),
-        };
-        format!("{nodes}: {}{flag}", block.reason)
+        let way = block.way_out(more + 1);
+        let way = way.map_or_else(String::new, |way| format!("; {way}"));
+        format!("{nodes}: {}{way}", block.reason_for(more + 1))
     });
     named.chain(left_out).collect()
 }

@@ -79,7 +79,7 @@ pub enum Error {
     /// The plan has changes that need a flag.
     #[error("the plan has blocked changes: {}", blocked.join("; "))]
     Blocked {
-        /// Each reason with its nodes, and the flag that allows the first of them.
+        /// Each reason with its nodes, and the flag that allows them.
         blocked: Vec<String>,
         /// The kind of refusal: a rule, where any of them is one.
         cause: Cause,
@@ -388,7 +388,7 @@ impl Error {
             Self::Dirty { is_filtered: true, .. } => {
                 "documents are read as they are committed, without the filters of git: take them out of `.gitattributes`, and commit the text itself".to_owned()
             }
-            Self::Dirty { .. } => "commit them, then apply".to_owned(),
+            Self::Dirty { .. } => "commit them, then apply; what `.gitignore` names is added by `git add -f`".to_owned(),
             Self::Offline { .. } => "leave `--offline` away".to_owned(),
             Self::Unfinished { run, .. } => format!(
                 "resume it with `trueup apply --resume`, or abort it with `trueup abort {run}`"

@@ -172,7 +172,14 @@ pub fn locate_at(
     folder: &str,
     site: &SiteName,
 ) -> Result<Location, Error> {
-    nearest(&View { repository, at }, folder, Some(site.as_str()))
+    nearest(&View { repository, at }, folder, Some(site.as_str())).map_err(|error| match error {
+        Error::UnknownSite { wanted, sites } if at != At::Worktree => Error::NotThere {
+            site: wanted,
+            at: at.to_string(),
+            sites,
+        },
+        other => other,
+    })
 }
 
 /// Finds the site that is meant, from a folder upward, then anywhere.

@@ -97,6 +97,16 @@ pub enum Error {
         /// The sites that are there.
         sites: Vec<String>,
     },
+    /// The site is in the worktree, under this name, and not in a commit.
+    #[error("{at} has no site `{site}`")]
+    NotThere {
+        /// The name in the worktree.
+        site: String,
+        /// The revision.
+        at: String,
+        /// The sites that are there.
+        sites: Vec<String>,
+    },
     /// Several sites, and none was named.
     #[error("there are several sites: {}", shown(sites))]
     SeveralSites {
@@ -182,6 +192,13 @@ impl Error {
                     None => format!("the sites are: {}; `trueup sites` lists them", shown(sites)),
                 })
             }
+            Self::NotThere { site, sites, .. } => Some(format!(
+                "the site is called `{site}` in the worktree only; {}: commit the change, or take it back",
+                match sites.is_empty() {
+                    true => "there is none there".to_owned(),
+                    false => format!("the sites there are: {}", shown(sites)),
+                }
+            )),
             Self::SeveralSites { .. } => Some("pick one with `--site NAME`".to_owned()),
             Self::UnknownRepository {
                 repository, known, ..

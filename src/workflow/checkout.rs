@@ -203,6 +203,18 @@ impl<'a> Checkout<'a> {
         })
     }
 
+    /// Checks that the revision of `--backends-from` is here.
+    ///
+    /// # Errors
+    ///
+    /// It is not.
+    pub fn check_protected(&self) -> Result<(), Failure> {
+        match &self.backends_from {
+            Some(name) => self.protected(name).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// The commit that `--backends-from` names: a commit by its whole id, a whole ref, or a branch of a remote. No
     /// other name is looked up, since a tag or branch of the same name could stand before the one meant.
     fn protected(&self, name: &str) -> Result<CommitId, Failure> {
@@ -226,7 +238,14 @@ impl<'a> Checkout<'a> {
         };
         let found = repository.read_ref(&full).ok().flatten();
         let Some(object) = found else {
-            return Err(unknown(&format!("there is no ref `{full}`")));
+            let branch = format!("refs/heads/{name}");
+            let failure = unknown(&format!("there is no ref `{full}`"));
+            return Err(match repository.read_ref(&branch) {
+                Ok(Some(_)) => failure.hint(format!(
+                    "`{branch}` is the branch of this clone, which each account that can write here can move"
+                )),
+                _ => failure,
+            });
         };
         Ok(repository.resolve(&object.to_string())?)
     }

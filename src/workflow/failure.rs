@@ -179,6 +179,7 @@ impl From<crate::site::Error> for Failure {
             Error::Repository(_)
             | Error::NoSite { .. }
             | Error::UnknownSite { .. }
+            | Error::NotThere { .. }
             | Error::SeveralSites { .. }
             | Error::UnknownRepository { .. }
             | Error::NoRevision { .. }

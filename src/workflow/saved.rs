@@ -89,7 +89,19 @@ pub fn saved_plan_with_file(folder: &Path, given: &Path) -> Result<(Plan, Vec<u8
             ),
         }
     })?;
-    let mut plan = saved::read(&bytes).map_err(|error| unreadable(kind_of(&error), &error))?;
+    let mut plan = saved::read(&bytes).map_err(|error| {
+        let failure = unreadable(kind_of(&error), &error);
+        match error {
+            saved::SavedError::Bundle => failure.hint(format!(
+                "`trueup replay {}` makes its plan again, and shows it",
+                given.display()
+            )),
+            saved::SavedError::NotJson { .. } | saved::SavedError::NotAPlan => failure.hint(
+                "`trueup plan -o FILE` saves a plan; documents are no plan, and are applied as they are committed",
+            ),
+            _ => failure,
+        }
+    })?;
     checked_as_read(&mut plan)?;
     Ok((plan, bytes))
 }

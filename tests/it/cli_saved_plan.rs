@@ -2,6 +2,7 @@
 
 use trueup::backend::hardware::sim::{Settings, Simulator};
 
+use super::accepted::example;
 use super::fixture::{Ended, Fixture};
 
 /// Where the plan is saved: beside the checkout.
@@ -285,4 +286,75 @@ fn a_plan_that_rules_deny_is_saved_and_not_said_to_be_applicable() {
     let saved = fixture.run(&["plan", "-o", &file]).with(0);
     saved.saying("refuses it as it stands: rules of the site deny it: no (x.deny).");
     fixture.run(&["apply", &file, "--yes"]).with(4);
+}
+
+#[test]
+fn a_plan_that_was_applied_or_whose_machine_is_reserved_is_called_stale_wherever_it_is_shown() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.edit("profiles.yaml", "image: ubuntu-24.04", "image: noble-2");
+    fixture.checkout.commit("An image");
+    let save = ["plan", "--allow-redeploy", "all", "-o", "s.plan"];
+    fixture.run(&save).with(0);
+    let ways = |fixture: &Fixture| {
+        let explain = ["explain", "edge-1", "s.plan", "--format", "json"];
+        let explained = fixture.run(&explain).with(0).json();
+        explained["ways_out"].to_string()
+    };
+    assert!(ways(&fixture).contains("trueup apply s.plan --effect"));
+    let fresh = fixture.run(&["show", "s.plan"]).with(0);
+    assert!(!fresh.stderr.contains("stale"), "{fresh:?}");
+
+    let reserve = ["reserve", "edge-1", "--until", "4h", "--reason", "a fan"];
+    fixture.run(&reserve).with(0);
+    let reserved = ways(&fixture);
+    assert!(
+        reserved.contains("the plan is stale: `edge-1` is reserved")
+            && reserved.contains("trueup release edge-1")
+            && !reserved.contains("trueup apply"),
+        "{reserved}"
+    );
+    fixture.run(&["release", "edge-1"]).with(0);
+    assert!(ways(&fixture).contains("trueup apply s.plan"));
+
+    let pin = fixture.run(&["show", "s.plan", "--format", "json"]).json();
+    let pin = &pin["effect"].as_str().unwrap()[..16];
+    fixture.run(&["apply", "s.plan", "--effect", pin]).with(0);
+    let again = "trueup plan --allow-redeploy all -o s.plan";
+    let applied = ways(&fixture);
+    assert!(
+        applied.contains("the plan is stale: the plan starts from run")
+            && applied.contains(again)
+            && !applied.contains("trueup apply"),
+        "{applied}"
+    );
+    let told = "warning: the plan is stale, and `trueup apply` refuses it";
+    fixture.run(&["show", "s.plan"]).with(0).saying(told);
+    // Outside of its repository nothing is known of that, and nothing is told.
+    let elsewhere = fixture.checkout.outside().join("s.plan");
+    std::fs::copy(fixture.checkout.path().join("s.plan"), &elsewhere).unwrap();
+    let folder = fixture.checkout.outside();
+    let shown = fixture
+        .run(&["-C", folder.to_str().unwrap(), "show", "s.plan"])
+        .with(0);
+    assert!(!shown.stderr.contains("warning"), "{shown:?}");
+}
+
+#[test]
+fn a_bundle_and_a_document_are_no_plan_and_are_told_with_what_takes_them() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["bundle", "-o", "e.bundle"]).with(0);
+    for command in ["show", "apply"] {
+        fixture
+            .run(&[command, "e.bundle"])
+            .with(1)
+            .saying("the file is a bundle")
+            .saying("`trueup replay e.bundle`");
+    }
+    fixture
+        .run(&["apply", "nodes.yaml"])
+        .with(1)
+        .saying("documents are no plan");
 }

@@ -68,7 +68,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
 
 /// The parts of `-h` of the program.
 const TEMPLATE: &str = "{usage-heading} {usage}\n\n{about-with-newline}\n{before-help}\n{options}\n\n\
-                        `trueup COMMAND -h` shows its arguments on one screen, `--help` all of it with examples.\n";
+                        `trueup COMMAND -h` shows its arguments, `--help` all of it with examples.\n";
 
 /// Leaves out of `-h` what is not of every day, where the command has many flags.
 pub(super) fn fold(command: clap::Command) -> clap::Command {

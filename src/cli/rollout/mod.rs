@@ -12,6 +12,7 @@ use super::context::Context;
 use super::planning::{PlanArguments, RemoteArguments};
 use super::{Failure, FailureKind, exit};
 use crate::design::Ticket;
+use crate::report::Visible;
 use crate::report::rollout::View;
 use crate::rollout::{Decision, RolloutState, decide};
 use crate::run::Connection;
@@ -138,8 +139,17 @@ pub(super) fn run(context: &mut Context, command: &RolloutCommand) -> Result<u8,
         }
         RolloutCommand::Abort(command) => {
             with_call(context, &command.name, &command.remote, |call| {
-                call.abort(&command.reason)?;
-                context.printer.tell("Aborted: a run that is at work ends as it would, and no further site is begun. The sites stay as they are.");
+                let aborted = call.abort(&command.reason)?.aborted;
+                let before = aborted.filter(|decree| *decree.reason != *command.reason);
+                context.printer.tell(&match before {
+                    Some(before) => format!(
+                        "It was aborted already, by {} at {}: {}",
+                        Visible(&before.by),
+                        before.at,
+                        Visible(&before.reason)
+                    ),
+                    None => "Aborted: a run that is at work ends as it would, and no further site is begun. The sites stay as they are.".to_owned(),
+                });
                 Ok(0)
             })
         }
@@ -298,7 +308,7 @@ fn explain(context: &Context, command: &ExplainCommand) -> Result<u8, Failure> {
     with_begun(context, &command.name, &command.remote, |found, view| {
         let printer = &context.printer;
         let Some(site) = &command.of_site else {
-            printer.stream_text(|out| writeln!(out, "{}", view.sentence()))?;
+            printer.stream_text(|out| view.explain_all(out))?;
             return Ok(0);
         };
         if found.phases.of(site).is_none() {

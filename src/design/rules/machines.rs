@@ -96,7 +96,8 @@ fn name_rule(name: &str) -> Option<(&'static str, String, Option<&'static str>)>
     }
     let problem = name.split('.').find_map(label_problem)?;
     let message = format!("`{name}` is no host name: a part of it is {problem}");
-    Some(("rule-host-name", message, None))
+    let hint = "letters, digits and `-` make each part of the name of a host";
+    Some(("rule-host-name", message, Some(hint)))
 }
 
 /// The reason why no document may give a node this name.

@@ -409,9 +409,9 @@ fn machines() {
                 (kind::NODE, "all-1", "{}"),
             ],
             &[
-                "rule-host-name 3:18 `a_b` is no host name: a part of it is made of more than letters, digits and `-`",
+                "rule-host-name 3:18 `a_b` is no host name: a part of it is made of more than letters, digits and `-` (letters, digits and `-` make each part of the name of a host)",
                 "rule-node-name 8:18 the name of a node ends in `.` or `.lock`, or has `..` (letters, digits, `.` and `-` make a name)",
-                "rule-host-name 18:18 `x-.org` is no host name: a part of it is not begun and ended by a letter or a digit",
+                "rule-host-name 18:18 `x-.org` is no host name: a part of it is not begun and ended by a letter or a digit (letters, digits and `-` make each part of the name of a host)",
                 "rule-node-name 23:18 a node must not be called `all` (in `--allow-redeploy all` and its like the word means every machine)",
                 "rule-node-name 28:18 the name of a node has a character other than letters, digits, `.`, `-` and `_` (letters, digits, `.` and `-` make a name)",
             ],

@@ -11,8 +11,8 @@ use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value as Json;
 
-use super::Source;
 use super::cost::{MOST_PARTS, TooMuch};
+use super::{LARGEST_INTEGER, Source};
 use crate::diagnostic::{Diagnostic, Mark};
 use crate::document::{Document, Node, Value};
 
@@ -380,6 +380,13 @@ fn finish(
 fn sentence(kind: &Kind, source: Source) -> String {
     let items = |number: u64| if number == 1 { "item" } else { "items" };
     match kind {
+        Kind::Minimum { limit } | Kind::Maximum { limit }
+            if limit
+                .as_i64()
+                .is_some_and(|limit| limit.abs() == LARGEST_INTEGER) =>
+        {
+            "has more digits than a number that is read".to_owned()
+        }
         Kind::Minimum { limit } => format!("must be at least {limit}"),
         Kind::Maximum { limit } => format!("must be at most {limit}"),
         Kind::ExclusiveMinimum { limit } => format!("must be more than {limit}"),

@@ -382,9 +382,9 @@ fn blocked_and_warnings(out: &mut String, plan: &Plan, space: usize) {
             markdown_text(&words::verb(first)),
             words::names(alike.changes.iter().copied(), 8, markdown_code)
         );
-        let _ = write!(line, ": {}", markdown_text(&block.reason));
-        if let Some(flag) = &block.flag {
-            let way = words::way_out(flag, alike.changes.len());
+        let reason = block.reason_for(alike.changes.len());
+        let _ = write!(line, ": {}", markdown_text(&reason));
+        if let Some(way) = block.way_out(alike.changes.len()) {
             let _ = write!(line, "; {}", markdown_text(&way));
         }
         line.push('\n');

@@ -401,8 +401,8 @@ pub(in crate::report) fn change(out: &mut dyn Write, change: &Change, view: View
     fields(out, &change.fields, view)?;
     if let Some(block) = &change.blocked {
         let reason = Visible(&block.reason);
-        match &block.flag {
-            Some(flag) => writeln!(out, "      blocked: {reason}; {}", words::way_out(flag, 1)),
+        match block.way_out(1) {
+            Some(way) => writeln!(out, "      blocked: {reason}; {}", Visible(&way)),
             None => writeln!(out, "      blocked: {reason}"),
         }?;
     }
@@ -521,21 +521,17 @@ fn blocked(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
         else {
             continue;
         };
-        let (kind, reason) = (first.kind, &*block.reason);
-        let (flag, changes) = (block.flag.as_deref(), &alike.changes);
+        let changes = &alike.changes;
+        let (kind, reason) = (first.kind, block.reason_for(changes.len()));
         let names = words::names(changes.iter().copied(), MOST_NAMES, |name| {
             Visible(name).to_string()
         });
         let sign = palette.paint(role(kind), kind.sign());
         let verb = words::verb(first);
-        let reason = Visible(reason);
+        let reason = Visible(&reason);
         write!(out, "  {sign:>3} {verb} {names}: {reason}")?;
-        match flag {
-            Some(flag) => writeln!(
-                out,
-                "; {}",
-                palette.paint(Role::Hint, words::way_out(flag, changes.len()))
-            )?,
+        match block.way_out(changes.len()) {
+            Some(way) => writeln!(out, "; {}", palette.paint(Role::Hint, Visible(&way)))?,
             None => writeln!(out)?,
         }
     }

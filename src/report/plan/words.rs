@@ -9,8 +9,8 @@ use crate::design::{Rung, SuccessCriteria};
 use crate::diff::Link;
 use crate::guard::{WaveReason, WaveSize};
 use crate::plan::{
-    Change, ChangeKind, IntermediateCommit, Lineage, Options, Plan, PlanEffect, PlannedGroup,
-    Verdict, effect,
+    Change, ChangeKind, IntermediateCommit, Lineage, Plan, PlanEffect, PlannedGroup, Verdict,
+    effect,
 };
 use crate::report::escape::visible;
 use crate::report::{Visible, counted, short_id};
@@ -448,23 +448,6 @@ fn criteria(criteria: &SuccessCriteria) -> Option<String> {
         parts.push(format!("at most {maximum} may fail"));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
-}
-
-/// How to allow changes that are alike: the flag as the plan gives it for one node, and for more the flag
-/// with what it can be given.
-pub(super) fn way_out(flag: &str, nodes: usize) -> String {
-    if nodes == 1 {
-        return format!("allow it with {}", Visible(flag));
-    }
-    let Some((name, _)) = flag.split_once([' ', '=']) else {
-        return format!("allow them with {}", Visible(flag));
-    };
-    let or_all = if Options::takes_all(name) {
-        ", or all"
-    } else {
-        " for each"
-    };
-    format!("allow them with {} NODE{or_all}", Visible(name))
 }
 
 /// The first nodes by name, and how many there are beyond them: `n3, n4 and 388 more`.

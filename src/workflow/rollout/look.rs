@@ -6,7 +6,8 @@ use crate::plan::{RunState, UnfinishedRun};
 use crate::record::{Outcome, RunRecord};
 use crate::repository::{CommitId, Holder};
 use crate::rollout::{SiteProgress, SiteResult};
-use crate::run::{self, Connection, Process};
+use crate::run::{self, Connection, Process, SiteRepository};
+use crate::workflow::reservations::ReservationRef;
 use crate::workflow::{Checkout, Client, Failure, follow};
 
 /// How long a site that another process began counts as begun, where it is not known whether that process is gone.
@@ -31,6 +32,8 @@ pub(super) struct KnownSite {
     pub(super) last: Option<RunRecord>,
     /// Whether that is the last success of the site.
     pub(super) is_success: bool,
+    /// The machines that persons work on, where that success left machines.
+    pub(super) reserved: Vec<String>,
 }
 
 /// Reads the lock and the records of a site.
@@ -60,12 +63,30 @@ fn known(
     let success = state.site.last_success.as_ref();
     let is_success =
         success.is_some_and(|success| Some(&success.run) == state.site.last_run.as_ref());
+    let has_left = |run: &RunRecord| is_success && !run.unproven.open().is_none();
+    let reserved = match last.as_ref().is_some_and(has_left) {
+        true => reserved(&site, clock.seconds())?,
+        false => Vec::new(),
+    };
     Ok(Look::Known(Box::new(KnownSite {
+        reserved,
         unfinished,
         unpublished: unpublished.map(|left| left.run),
         last,
         is_success,
     })))
+}
+
+/// The machines of a site that persons work on, each with who does, and how that ends.
+fn reserved(site: &SiteRepository<'_>, now: i64) -> Result<Vec<String>, Failure> {
+    let reservations = ReservationRef::of(site).holding_at(now)?;
+    let reserved = reservations.nodes.iter().map(|(node, reservation)| {
+        format!(
+            "{node} is {reservation} (`trueup release {node} --site {}` ends that)",
+            site.name
+        )
+    });
+    Ok(reserved.collect())
 }
 
 /// The rollout that a site is judged in.
@@ -173,7 +194,8 @@ impl Judging<'_> {
                 }
                 // Once it was told, an ordinary run finds out.
                 if own.is_some() && result == SiteResult::Running {
-                    let words: Vec<String> = open.words().collect();
+                    let words: Vec<String> =
+                        open.words().chain(known.reserved.iter().cloned()).collect();
                     let run = &success.run;
                     let why = format!("run {run} succeeded, and left {}", words.join(", "));
                     return self.held(Some(run), &why);

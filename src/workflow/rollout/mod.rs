@@ -309,7 +309,7 @@ impl<'a> RolloutCall<'a> {
         }
         let at = head.map_or_else(|| "no commit".to_owned(), |head| head.short());
         let message = format!(
-            "rollout `{}` is of {}, and {at} is checked out",
+            "rollout `{}` takes its documents of {}, and {at} is checked out",
             self.name,
             found.commit.short()
         );
@@ -548,12 +548,23 @@ impl<'a> RolloutCall<'a> {
     ///
     /// # Errors
     ///
-    /// It was not begun.
+    /// It was not begun, or is complete.
     pub fn abort(&self, reason: &str) -> Result<RolloutState, Failure> {
         let decree = self.decree(reason)?;
         self.change(|state| {
             if state.aborted.is_some() {
                 return Ok(None);
+            }
+            // Also of one whose documents are not found any more nothing is begun.
+            let found = self.of_state(state).ok();
+            let decision =
+                found.map(|found| decide(&found.phases, state, &BTreeSet::new(), self.now()));
+            if let Some(Decision::Done) = decision {
+                let message = format!(
+                    "rollout `{}` is complete: there is nothing left to abort",
+                    self.name
+                );
+                return Err(Failure::new(FailureKind::Guard, message));
             }
             state.aborted = Some(decree.clone());
             Ok(Some("abort".to_owned()))
@@ -604,7 +615,13 @@ fn held_kind(look: &Look) -> FailureKind {
         _ if known.unpublished.is_some() => FailureKind::Unpublished,
         Some(RunState::Interrupted) => FailureKind::Interrupted,
         Some(RunState::Running | RunState::EndedElsewhere) => FailureKind::Locked,
-        None => FailureKind::Error,
+        None => match known.last.as_ref().map(|last| last.unproven) {
+            // Its run succeeded, and an operator decides about what that left.
+            Some(left) if left.differing > 0 && left.unobserved + left.not_joined == 0 => {
+                FailureKind::Guard
+            }
+            _ => FailureKind::Error,
+        },
     }
 }
 

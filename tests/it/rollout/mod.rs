@@ -780,3 +780,65 @@ fn a_site_that_is_held_is_told_with_the_way_on_and_one_rollout_needs_no_name() {
         .with(64)
         .saying("there are several rollouts: fleet, second");
 }
+
+#[test]
+fn a_site_whose_machine_is_reserved_is_held_with_who_has_it_and_a_complete_rollout_is_not_aborted()
+{
+    let fleet = Fleet::new("");
+    let first = ["apply", "--yes", "--site", "canary"];
+    fleet.fixture.run(&first).with(0);
+    fleet.fixture.edit(
+        "sites/canary/nodes.yaml",
+        "{name: edge-1}\ndata:\n  host_profile: worker\n  metadata: {rack: closet,",
+        "{name: edge-1}\ndata:\n  host_profile: worker\n  metadata: {owner_data: {tier: gold}, rack: closet,",
+    );
+    fleet.fixture.checkout.commit("A label");
+    let reserve = [
+        "reserve", "edge-1", "--until", "4h", "--reason", "a fan", "--site", "canary",
+    ];
+    fleet.fixture.run(&reserve).with(0);
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(4)
+        .telling("trueup release edge-1 --site canary");
+    for words in [&["explain", "fleet"][..], &["explain", "fleet", "canary"]] {
+        fleet
+            .rollout(words)
+            .with(0)
+            .telling("edge-1 is reserved by")
+            .telling("trueup release edge-1 --site canary");
+    }
+    fleet
+        .rollout(&["pause", "fleet", "--reason", "storm"])
+        .with(0);
+    fleet
+        .rollout(&["explain", "fleet", "canary"])
+        .with(0)
+        .telling("next: once the rollout is resumed");
+    fleet.rollout(&["resume", "fleet"]).with(0);
+    let release = ["release", "edge-1", "--site", "canary"];
+    fleet.fixture.run(&release).with(0);
+    fleet
+        .rollout(&["next", "fleet"])
+        .with(0)
+        .telling("is complete");
+    let state = fleet.state();
+    fleet
+        .rollout(&["abort", "fleet", "--reason", "late"])
+        .with(4)
+        .saying("is complete");
+    assert_eq!(fleet.state(), state);
+}
+
+#[test]
+fn a_second_abort_tells_of_the_first_and_ends_what_comes_next() {
+    let fleet = Fleet::new("  soak: 1h\n");
+    fleet.rollout(&["next", "fleet"]).with(0);
+    let abort = |reason: &str| fleet.rollout(&["abort", "fleet", "--reason", reason]);
+    abort("not wanted").with(0).saying("Aborted:");
+    abort("another").with(0).saying("aborted already, by Ada");
+    fleet
+        .rollout(&["explain", "fleet", "east"])
+        .with(0)
+        .telling("next: nothing, since the rollout was aborted");
+}

@@ -164,9 +164,10 @@ fn one(out: &mut dyn Write, model: &Model<'_>, class: &Class<'_>, number: usize)
     let changes = machines.map(|machine| model.machines[*machine].change);
     names(out, changes, first.destructive, false)?;
     if let Some(block) = &first.blocked {
-        write!(out, "<p class=\"note stop\">{}", xml(&block.reason))?;
-        if let Some(flag) = &block.flag {
-            let way = words::way_out(flag, class.machines.len());
+        let machines = class.machines.len();
+        let reason = block.reason_for(machines);
+        write!(out, "<p class=\"note stop\">{}", xml(&reason))?;
+        if let Some(way) = block.way_out(machines) {
             write!(out, " <span class=\"way\">{}</span>", xml(&way))?;
         }
         writeln!(out, "</p>")?;

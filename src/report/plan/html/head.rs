@@ -417,10 +417,9 @@ fn blocked(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
         write!(
             out,
             "<li class=\"note stop\"><b>{verb}</b> {names}: {}",
-            xml(&block.reason)
+            xml(&block.reason_for(alike.changes.len()))
         )?;
-        if let Some(flag) = &block.flag {
-            let way = words::way_out(flag, alike.changes.len());
+        if let Some(way) = block.way_out(alike.changes.len()) {
             write!(out, " <span class=\"way\">{}</span>", xml(&way))?;
         }
         writeln!(out, "</li>")?;
