@@ -83,7 +83,7 @@ impl FirmwareStanding {
             }
             Self::NotShown => Some(
                 "its controller does not show all firmware and settings that are enforced: what is not shown is neither \
-                 compared nor set",
+                 compared nor set, and `mode: report` in its Hardware document asks for no more",
             ),
             Self::AsRecorded | Self::Differs(_) => None,
         }

@@ -424,7 +424,9 @@ impl ImageFolder {
     }
 
     /// Whether a request may have a file.
-    fn judge(&self, client: IpAddr, path: &Path) -> Result<Released, (StatusCode, String)> {
+    fn judge(&self, client: IpAddr, asked: &str) -> Result<Released, (StatusCode, String)> {
+        let file = relative(asked);
+        let path = file.as_deref().unwrap_or(Path::new(asked));
         let named = self.named().map_err(|failure| {
             log::warn!("no image is given out: {failure}");
             let text = "the documents of the site cannot be read".to_owned();
@@ -439,7 +441,8 @@ impl ImageFolder {
             let text = "images are for the controllers of the site alone".to_owned();
             return Err((StatusCode::FORBIDDEN, text));
         }
-        match self.file(path, &named) {
+        let found = file.as_deref().ok_or(Withheld::NotFound);
+        match found.and_then(|file| self.file(file, &named)) {
             Ok(released) => {
                 self.report_once(client, path, "fetches");
                 Ok(released)
@@ -477,10 +480,7 @@ impl ImageFolder {
             told.clear();
         }
         if told.insert((client, path.to_owned(), does)) {
-            let path = match path.to_string_lossy() {
-                path if path.is_empty() => "no file".into(),
-                path => path,
-            };
+            let path = path.to_string_lossy();
             let path = Visible(&path);
             self.host.client().tell(&format!("{client} {does} {path}"));
         }
@@ -505,9 +505,8 @@ async fn image(
         #[cfg(unix)]
         Peer::Unix { .. } => IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
     };
-    let path = relative(request.uri().path()).unwrap_or_default();
-    let asked = folder.clone();
-    let judged = tokio::task::spawn_blocking(move || asked.judge(client, &path)).await;
+    let (path, images) = (request.uri().path().to_owned(), folder.clone());
+    let judged = tokio::task::spawn_blocking(move || images.judge(client, &path)).await;
     let released = match judged {
         Ok(Ok(released)) => released,
         Ok(Err((status, why))) => return (status, why + "\n").into_response(),

@@ -7,6 +7,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use http::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
 
 use super::actions::{Entry, NodesTask, Order, Task, url};
 use super::answer::{Refusal, json, of_status};
@@ -251,13 +252,14 @@ fn wants_async(headers: &HeaderMap) -> bool {
 
 /// The name of a node in a path: the names of nodes are those of hosts, and nothing that would select several.
 pub(super) fn node_name(part: &str) -> Result<Arc<str>, Refusal> {
+    let part = percent_decode_str(part).decode_utf8().unwrap_or_default();
     let is_name = !part.is_empty()
         && part.len() <= LONGEST_NAME
         && part
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'));
     match is_name {
-        true => Ok(Arc::from(part)),
+        true => Ok(Arc::from(&*part)),
         false => Err(Refusal::not_found("the name of the node is not found")),
     }
 }

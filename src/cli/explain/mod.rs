@@ -27,7 +27,7 @@ use crate::workflow::{
 #[derive(Debug, Args)]
 pub(super) struct ExplainCommand {
     /// A code (`rule-cidr`), a word of a plan (`redeploy`, `exit 4`), a field (`drydock/HostProfile.storage`), a node, a step (`deploy/GROUP/NODE`), group:NAME, or a run
-    #[arg(value_name = "WORD")]
+    #[arg(value_name = "WORD", allow_hyphen_values = true)]
     word: String,
     /// A saved plan, or a run, by which it is explained [default: the run that has not ended, else a plan made now]
     #[arg(value_name = "FILE|RUN")]

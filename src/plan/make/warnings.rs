@@ -16,7 +16,7 @@ use crate::plan::input::Input;
 use crate::plan::item::Item;
 use crate::plan::rules::Retired;
 use crate::plan::subject::{Membership, Observation, Subject};
-use crate::plan::{Options, PlannedGroup, Standing};
+use crate::plan::{ChangeKind, Options, PlannedGroup, Standing};
 use crate::record::{Join, Phase, Unproven};
 use crate::step::{OnDrainTimeout, Step, StepKind};
 
@@ -104,6 +104,14 @@ pub(super) fn of_plan(
         "came back in a wave whose soak has not succeeded since: they have it again, before a machine is taken out of service \
          and before a success is tagged",
         &built.owed.iter().collect::<Vec<_>>(),
+    );
+    let unknown = carried.values();
+    let unknown = unknown.filter(|item| item.change.kind == ChangeKind::Unknown);
+    let unknown: Vec<&NodeName> = unknown.map(|item| item.subject.name).collect();
+    about(
+        "are to be built, and could not be observed (`trueup status NODE` tells why): their steps fail, and a plan that observes \
+         them builds them",
+        &unknown,
     );
     let unverified = carried.values().filter(|item| item.change.unverified);
     let unverified: Vec<&NodeName> = unverified.map(|item| item.subject.name).collect();

@@ -200,6 +200,11 @@ fn a_refused_prepare_says_why_and_does_nothing() {
     );
     assert_eq!(step.effect, crate::step::Effect::None);
     assert!(plan.relies_on.is_empty());
+    let warning = plan.warnings.iter().map(|each| &**each);
+    let warning: Vec<&str> = warning
+        .filter(|each| each.contains("to be built"))
+        .collect();
+    assert!(warning[0].ends_with("builds them: n"), "{warning:?}");
 }
 
 #[test]

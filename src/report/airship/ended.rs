@@ -41,7 +41,13 @@ fn simple(message: String, error: bool, name: Option<String>) -> Message {
 #[must_use]
 pub fn of_nothing(action: Action, plan: &Plan) -> Status {
     let messages = plan.changes.iter().map(|change| {
-        let reasons: Vec<&str> = change.reasons.iter().map(|reason| &**reason).collect();
+        let left_out = change.excluded.then_some("left out, as the request asks");
+        let blocked = change.blocked.as_ref().map(|block| &*block.reason);
+        let own = change.reasons.iter().map(|reason| &**reason);
+        let mut reasons: Vec<&str> = left_out.into_iter().chain(blocked).chain(own).collect();
+        if reasons.is_empty() {
+            reasons.push("shown only");
+        }
         simple(reasons.join("; "), false, Some(change.node.to_string()))
     });
     Status {

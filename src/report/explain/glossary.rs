@@ -82,10 +82,12 @@ mod tests {
 
     use super::*;
     use crate::design::Rung;
+    use crate::lifecycle::ProvisionState;
+    use crate::plan::ChangeKind;
     use crate::step::StepKind;
 
     #[test]
-    fn each_kind_of_step_and_each_rung_is_a_word_and_no_word_is_there_twice() {
+    fn each_kind_of_step_each_rung_each_sign_and_each_state_is_a_word_and_no_word_is_there_twice() {
         for kind in StepKind::ALL {
             assert!(word(kind.as_str()).is_some(), "{kind}");
         }
@@ -94,6 +96,23 @@ mod tests {
                 word(rung.as_str()).unwrap().section,
                 "How far a change goes"
             );
+        }
+        for state in ProvisionState::ALL {
+            let found = word(state.as_str()).map(|word| word.section);
+            assert_eq!(found, Some("States of a machine"), "{}", state.as_str());
+        }
+        for kind in [
+            ChangeKind::Create,
+            ChangeKind::Adopt,
+            ChangeKind::Record,
+            ChangeKind::Redeploy,
+            ChangeKind::Destroy,
+            ChangeKind::Drift,
+            ChangeKind::Operation,
+            ChangeKind::Accept,
+        ] {
+            let found = word(kind.sign()).map(|word| word.section);
+            assert_eq!(found, Some("Signs of a plan"), "{kind:?}");
         }
         let names: BTreeSet<&str> = word_names().into_iter().collect();
         assert_eq!(names.len(), rows().count());
