@@ -1,9 +1,15 @@
-//! A site that runs in Ironic is adopted: documents, an empty plan, and nothing but reads.
+//! A site that runs in Ironic, or on controllers alone, is adopted: documents, an empty plan, and nothing but reads.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::ironic::Lab;
+use crate::redfish;
 use crate::site::Site;
 
 /// Enrols a machine, and brings it into use or leaves it available.
@@ -97,4 +103,87 @@ async fn machines_in_use_are_adopted_from_ironic_and_nothing_is_changed_there() 
         again.stderr
     );
     assert_eq!(nodes(&lab).await, before);
+}
+
+/// Stands before an emulator at another address, as a machine with a UUID of its own, and keeps the first line of each
+/// request: the emulator closes every connection behind its answer.
+fn stand_before(address: &str, port: u16, behind: u16, heard: &Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind((address, port)).unwrap();
+    let last: usize = address.rsplit('.').next().unwrap().parse().unwrap();
+    let (there, here) = (redfish::uuid(1), redfish::uuid(last));
+    let heard = heard.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let (heard, there, here) = (heard.clone(), there.clone(), here.clone());
+            std::thread::spawn(move || {
+                let mut client = client;
+                let mut server = TcpStream::connect(("127.0.0.1", behind))?;
+                let mut first = [0; 4096];
+                let length = client.read(&mut first)?;
+                let text = String::from_utf8_lossy(&first[..length]).into_owned();
+                heard
+                    .lock()
+                    .unwrap()
+                    .push(text.lines().next().unwrap_or_default().to_owned());
+                server.write_all(text.replace(&here, &there).as_bytes())?;
+                let mut answer = String::new();
+                server.read_to_string(&mut answer)?;
+                client.write_all(answer.replace(&there, &here).as_bytes())?;
+                client.shutdown(Shutdown::Both)
+            });
+        }
+    });
+}
+
+#[test]
+fn machines_are_adopted_by_a_range_of_controllers_and_nothing_is_changed_there() {
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let free = TcpListener::bind("127.0.0.9:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let mut emulators = Vec::new();
+    for address in ["127.0.0.9", "127.0.0.10", "127.0.0.12"] {
+        let Some((peer, behind)) = redfish::start(1, "plain") else {
+            return;
+        };
+        let system = format!("/redfish/v1/Systems/{}", redfish::uuid(1));
+        let reset = format!("{system}/Actions/ComputerSystem.Reset");
+        redfish::ask(behind, "POST", &reset, &json!({"ResetType": "On"}));
+        let is_on = || redfish::ask(behind, "GET", &system, &Value::Null)["PowerState"] == "On";
+        while !is_on() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        stand_before(address, port, behind, &heard);
+        emulators.push(peer);
+    }
+
+    let settings = redfish::backends(port, "scheme: http, settling_time: 1");
+    let settings = settings.replace("127.0.0.0/8, localhost", "127.0.0.8/29");
+    let site = Site::new(&[
+        ("site-definition.yaml", redfish::DEFINITION),
+        ("backends.yaml", &settings),
+    ]);
+    let adopted = site.trueup(&["adopt"], &[]).with(0);
+    assert!(adopted.stderr.contains("with 3 machines"), "{adopted:?}");
+    site.git(&["add", "."]);
+    site.git(&["commit", "-qm", "Adopt what runs"]);
+    let plan = site.trueup(&["plan", "--format", "json"], &[]).with(0);
+    let plan = plan.json();
+    let changes = plan["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 3, "{plan}");
+    assert!(
+        changes.iter().all(|change| change["kind"] == "adopt"),
+        "{plan}"
+    );
+    site.trueup(&["apply", "--yes", "--adopt", "all"], &[])
+        .with(0);
+    site.trueup(&["plan", "--detailed-exitcode"], &[]).with(0);
+    let again = site.trueup(&["adopt"], &[]).with(0);
+    assert!(again.stderr.contains("no file was written"), "{again:?}");
+    let heard = heard.lock().unwrap();
+    let others: Vec<&String> = heard
+        .iter()
+        .filter(|line| !line.starts_with("GET "))
+        .collect();
+    assert!(heard.len() > 10 && others.is_empty(), "{others:?}");
 }

@@ -49,7 +49,7 @@ pub(crate) fn start(count: usize, mode: &str) -> Option<(Peer, u16)> {
     Some((peer, port))
 }
 
-fn uuid(number: usize) -> String {
+pub(crate) fn uuid(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 

@@ -104,7 +104,7 @@ impl Lab {
 }
 
 /// Gives trueup's user the rights that the documentation lists, as far as `keeps` leaves their verbs.
-async fn grant(management: &Management, keeps: impl Fn(&str) -> bool) {
+pub(super) async fn grant(management: &Management, keeps: impl Fn(&str) -> bool) {
     let blocks = RIGHTS.split("```yaml\n");
     let manifest = blocks.filter_map(|block| block.split("```").next());
     let manifest = manifest
@@ -125,7 +125,7 @@ async fn grant(management: &Management, keeps: impl Fn(&str) -> bool) {
     std::fs::write(limited_path(management), limited).unwrap();
 }
 
-fn limited_path(management: &Management) -> std::path::PathBuf {
+pub(super) fn limited_path(management: &Management) -> std::path::PathBuf {
     management.fixture.kubeconfig().with_file_name("limited")
 }
 

@@ -2,6 +2,7 @@
 //!
 //! [`operator`] plays the baremetal-operator, [`fixture`] is the management cluster.
 
+mod adopted;
 mod cases;
 mod counted;
 mod faults;
