@@ -492,7 +492,7 @@ fn free_name(folder: &Path, wanted: &str) -> String {
 /// Reports what was written and what was not.
 fn tell(context: &Context, found: &AdoptionSite, adopted: &Adopted, names: &[String]) {
     let mut text = match names.is_empty() {
-        true => "Nothing new was found; no file was written.".to_owned(),
+        true => "Nothing new was found; no machine was added.".to_owned(),
         false => format!(
             "Wrote {} with {} and {}.",
             names.join(", "),

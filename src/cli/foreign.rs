@@ -184,6 +184,16 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
                 "`trueup plan {usage}` shows what it does, `trueup apply {usage}` does it"
             )));
         }
+        clap::error::ErrorKind::MissingRequiredArgument => {
+            let mut words = words;
+            let command = words.find(|word| matches!(*word, "abort" | "unlock"))?;
+            let message =
+                format!("`trueup {command}` needs the run, by its id or the beginning of it");
+            return Some(
+                Failure::new(FailureKind::Usage, message)
+                    .hint("`trueup status` names the run that has not ended"),
+            );
+        }
         _ => return None,
     };
     let message = format!("trueup has no `{word}`");
@@ -268,6 +278,11 @@ mod tests {
             ("trueup reboot edge-1", Some("power off")),
             ("trueup apply -f nodes.yaml", Some("-C DIR")),
             ("trueup status --watch", Some("trueup serve")),
+            ("trueup abort", Some("`trueup status` names the run")),
+            (
+                "trueup unlock --force",
+                Some("`trueup status` names the run"),
+            ),
             ("trueup rollout list", None),
             ("trueup apply --yes --jsan", None),
             ("trueup plan --jsan", None),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::diagnostic::nearest;
 use crate::lifecycle::Verb;
 use crate::record::GUARDS_ACTION;
 use crate::step::{CleanStep, Effect, FailureReason, Step, StepKind};
@@ -233,6 +234,16 @@ impl Action {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|action| action.as_str() == name)
+    }
+
+    /// The action that a misspelt name may mean, or all of them, as a hint.
+    #[must_use]
+    pub fn near(name: &str) -> String {
+        let names = Self::ALL.into_iter().map(Self::as_str);
+        match nearest(name, names.clone()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the actions are {}", names.collect::<Vec<_>>().join(", ")),
+        }
     }
 
     /// The reason of its failure: that of its one step, else the one of all composites. Etcd clusters that answer, and

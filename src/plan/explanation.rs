@@ -44,7 +44,7 @@ pub enum ExplanationBasis {
         path: Arc<str>,
     },
     /// A plan that the service keeps.
-    Kept {
+    ServicePlan {
         /// Its path there.
         path: Arc<str>,
     },

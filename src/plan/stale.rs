@@ -22,7 +22,7 @@ pub struct Current<'a> {
     pub site_digest: &'a Digest,
     /// The guards that hold there.
     pub guards: &'a Guards,
-    /// What is known of the runs since.
+    /// The records and reservations.
     pub recorded: Recorded<'a>,
     /// Today (`YYYY-MM-DD`).
     pub today: &'a str,
@@ -30,7 +30,7 @@ pub struct Current<'a> {
     pub observations: Option<&'a Observations>,
 }
 
-/// What the records and the reservations of a site have.
+/// The records and the reservations of a site.
 #[derive(Clone, Copy)]
 pub struct Recorded<'a> {
     /// The run of the last success.
@@ -193,7 +193,7 @@ pub fn stale(plan: &Plan, now: &Current<'_>) -> Vec<Staleness> {
     found
 }
 
-/// What records and reservations have against a plan, wherever it would be applied: nothing but a new plan helps.
+/// Returns the reasons that records and reservations give against a plan, wherever it would be applied: nothing but a new plan helps.
 #[must_use]
 pub fn outdated(plan: &Plan, now: Recorded<'_>) -> Vec<Staleness> {
     let mut found = Vec::new();

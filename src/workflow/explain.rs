@@ -92,7 +92,7 @@ pub struct Known<'a> {
     pub reservations: Option<&'a Reservations>,
     /// The observed state, where the plan was made of one.
     pub observations: Option<&'a Observations>,
-    /// What speaks against a saved plan by now: nothing but a new plan helps.
+    /// The reasons against a saved plan by now: nothing but a new plan helps.
     pub outdated: Vec<String>,
     /// The flags that the blocked change of the node needs.
     pub unblocking: Option<Unblocking>,
@@ -198,7 +198,7 @@ impl Explainer<'_> {
             ExplanationBasis::Run { run, .. } => run.as_str().into(),
             ExplanationBasis::Plan
             | ExplanationBasis::File { .. }
-            | ExplanationBasis::Kept { .. } => "plan".into(),
+            | ExplanationBasis::ServicePlan { .. } => "plan".into(),
         }
     }
 
@@ -369,7 +369,7 @@ impl Explainer<'_> {
         match &self.basis {
             ExplanationBasis::Plan
             | ExplanationBasis::File { .. }
-            | ExplanationBasis::Kept { .. } => self.ways_of_plan(explanation, &mut ways),
+            | ExplanationBasis::ServicePlan { .. } => self.ways_of_plan(explanation, &mut ways),
             ExplanationBasis::Run {
                 run, unfinished, ..
             } => match unfinished.as_ref().map(|unfinished| unfinished.state) {
@@ -492,7 +492,7 @@ impl Explainer<'_> {
         if is_carried_out && explanation.refusals.is_empty() {
             let command = match &self.basis {
                 ExplanationBasis::File { path } => apply_command(self.plan, path),
-                ExplanationBasis::Kept { path } => format!("POST {path}/apply"),
+                ExplanationBasis::ServicePlan { path } => format!("POST {path}/apply"),
                 ExplanationBasis::Plan | ExplanationBasis::Run { .. } => {
                     self.plan.request_as("apply", &self.plan.allowances())
                 }

@@ -20,7 +20,7 @@ pub struct SavedNow {
     pub records: BTreeMap<NodeName, NodeRecord>,
     /// The machines that persons work on.
     pub reservations: Reservations,
-    /// What speaks against the plan by now, as far as that is known without observing the site.
+    /// The reasons against the plan by now, as far as they are known without observing the site.
     pub outdated: Vec<String>,
 }
 

@@ -138,7 +138,7 @@ fn round_trip(seed: u64) {
         let is_designed = first.values().any(|text| text.contains(key));
         assert!(is_designed, "seed {seed}: {key}");
     }
-    adopt(&fresh, &[]).with(0).saying("no file was written");
+    adopt(&fresh, &[]).with(0).saying("no machine was added");
     assert_eq!(documents(&folder), first, "seed {seed}");
     // The machines and their profiles, against what was written by hand for the same.
     let length = |name: &str| first.get(name).map_or(0, String::len);
@@ -173,7 +173,7 @@ fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own()
     running
         .run(&["adopt"])
         .with(0)
-        .saying("no file was written");
+        .saying("no machine was added");
     // One machine is taken out of the documents, and its record is lost.
     let nodes = "nodes/time.yaml";
     let text = running.read(nodes);
@@ -182,7 +182,7 @@ fn documents_of_a_person_stay_and_only_new_machines_come_in_files_of_their_own()
         .run(&["adopt"])
         .with(0)
         .saying("it has a record, and no document")
-        .saying("no file was written");
+        .saying("no machine was added");
     running
         .checkout
         .git(&["update-ref", "-d", "refs/trueup/one-rack/state"]);

@@ -428,3 +428,65 @@ fn files_and_words_that_cannot_be_read_are_told_in_plain_words() {
         fixture.run(arguments).with(code).saying(said);
     }
 }
+
+#[test]
+fn what_is_only_in_the_worktree_or_broken_in_the_records_is_told_with_the_way_on() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture.edit("site-definition.yaml", "{name: edge}", "{name: other}");
+    for command in ["plan", "status"] {
+        fixture
+            .run(&[command])
+            .with(1)
+            .saying("has no site `other`")
+            .saying("in the worktree only; the sites there are: `edge`");
+    }
+    fixture.checkout.git(&["checkout", "site-definition.yaml"]);
+    let state = "refs/trueup/edge/state";
+    fixture.checkout.git(&["update-ref", state, "HEAD"]);
+    for command in ["plan", "status", "log"] {
+        fixture
+            .run(&[command])
+            .with(1)
+            .saying("`site.json` in the records is broken")
+            .saying("`git update-ref -d refs/trueup/SITE/state` deletes it");
+    }
+}
+
+#[test]
+fn a_service_whose_protected_revision_or_settings_are_not_there_does_not_start() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture
+        .run(&["serve", "--backends-from", "main"])
+        .with(1)
+        .saying("there is no ref `refs/remotes/main`")
+        .saying("`refs/heads/main` is the branch of this clone");
+    fixture
+        .run(&["serve", "--config", "../nowhere/serve.yaml"])
+        .with(1)
+        .saying("cannot be read");
+}
+
+#[test]
+fn numbers_without_their_unit_and_negative_ones_are_told_and_an_exit_code_may_be_two_words() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture
+        .run(&["reserve", "edge-1", "--until", "-4h", "--reason", "x"])
+        .with(64)
+        .saying("no number or time here is negative");
+    fixture
+        .run(&["try", "clock", "3"])
+        .with(64)
+        .saying("a time ahead has a unit");
+    let explained = fixture.run(&["explain", "exit", "8"]).with(0);
+    assert!(explained.stdout.contains("interrupted"), "{explained:?}");
+    let sign = fixture.run(&["explain", "-/+"]).with(0);
+    assert!(sign.stdout.contains("built again"), "{sign:?}");
+    fixture
+        .run(&["apply", "power", "off", "all", "--yes"])
+        .with(1)
+        .saying("`--all` where an action names its nodes");
+}

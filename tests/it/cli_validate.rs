@@ -299,3 +299,78 @@ fn files_that_the_policy_names_are_checked_with_its_documents() {
     let valid = fixture.run(&["validate"]).with(0).stdout;
     assert!(!valid.contains("rule-rego"), "{valid}");
 }
+
+#[test]
+fn how_a_controller_is_reached_and_which_machine_it_is_of_is_checked_with_the_documents() {
+    let own = "oob: {uuid: 4c4c4544-0051-3510-8050-b4c04f323201}";
+    let oob = |fields: &str| {
+        let fixture = example("redfish");
+        fixture.edit("nodes.yaml", own, &format!("oob: {{{fields}}}"));
+        fixture.run(&["validate"])
+    };
+    for (fields, code, told) in [
+        (
+            "port: 99999",
+            1,
+            "`oob.port` is none that a controller is reached at",
+        ),
+        ("port: 0", 1, "`oob.port` is none"),
+        ("port: -5", 1, "`oob.port` is none"),
+        (
+            "address: 'http://10.60.0.11'",
+            1,
+            "`oob.address` is none that",
+        ),
+        (
+            "address: 10.60.0.11/redfish",
+            1,
+            "`oob.address` is none that",
+        ),
+        ("address: '10.60.0.11:443'", 1, "`oob.address` is none that"),
+        ("address: ''", 1, "`oob.address` is none that"),
+        ("address: [10.60.0.11]", 1, "must be a null or string"),
+        ("adress: 10.60.0.11", 0, "did you mean `address`?"),
+        ("uuid: not-a-uuid", 0, "this UUID proves nothing"),
+    ] {
+        let said = oob(fields).with(code);
+        let text = said.stdout + &said.stderr;
+        assert!(text.contains(told), "{fields}: {text}");
+    }
+    for fields in [
+        "address: 10.60.0.11, port: 8443, system: 1",
+        "address: 'fd00::11', port: '8443', serial: 12345",
+        "address: bmc-1.example.org, uuid: 4c4c4544-0051-3510-8050-b4c04f323201",
+        "'!address': null",
+    ] {
+        oob(fields).with(0);
+    }
+    for (old, new) in [
+        ("iso/{node}.iso", "iso/{nod}.iso"),
+        (
+            "https://images.example.org/iso/{node}.iso",
+            "/iso/{node}.iso",
+        ),
+        ("report/{node}", "report/{name}"),
+    ] {
+        let fixture = example("redfish");
+        fixture.edit("backends.yaml", old, new);
+        let said = fixture.run(&["validate"]).with(1);
+        let text = said.stdout + &said.stderr;
+        assert!(
+            text.contains("has not the form that is wanted"),
+            "{new}: {text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_rollout_of_a_site_is_told_once() {
+    let fixture = example("edge");
+    fixture.checkout.write(
+        "rollouts/fleet.yaml",
+        "---\nschema: trueup/Rollout/v1\nmetadata: {name: fleet}\ndata: {phasse: [{rest: true}]}\n",
+    );
+    let said = fixture.run(&["validate"]).with(1);
+    let text = said.stdout + &said.stderr;
+    assert_eq!(text.matches("unknown field `phasse`").count(), 1, "{text}");
+}

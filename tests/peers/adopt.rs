@@ -98,7 +98,7 @@ async fn machines_in_use_are_adopted_from_ironic_and_nothing_is_changed_there() 
     site.trueup(&plan, &[]).with(0);
     let again = site.trueup(&["adopt", "-o", "lab"], &[]).with(0);
     assert!(
-        again.stderr.contains("no file was written"),
+        again.stderr.contains("no machine was added"),
         "{}",
         again.stderr
     );
@@ -179,7 +179,7 @@ fn machines_are_adopted_by_a_range_of_controllers_and_nothing_is_changed_there()
         .with(0);
     site.trueup(&["plan", "--detailed-exitcode"], &[]).with(0);
     let again = site.trueup(&["adopt"], &[]).with(0);
-    assert!(again.stderr.contains("no file was written"), "{again:?}");
+    assert!(again.stderr.contains("no machine was added"), "{again:?}");
     let heard = heard.lock().unwrap();
     let others: Vec<&String> = heard
         .iter()

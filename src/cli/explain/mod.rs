@@ -58,7 +58,10 @@ pub(super) fn run(context: &mut Context, command: &ExplainCommand) -> Result<u8,
         }
         return Ok(0);
     }
-    if let Some(found) = of_a_plan(word) {
+    // An exit code, also in two words of the shell.
+    let both = command.by.as_ref().map(|by| format!("{word} {by}"));
+    let code = both.filter(|_| word == "exit");
+    if let Some(found) = of_a_plan(code.as_deref().unwrap_or(word)) {
         match command.format {
             ExplainFormat::Text => {
                 printer.stream_text(|out| report::write_word(out, &found, printer.out))?;
@@ -304,9 +307,9 @@ fn shown(
             let word = command.word.to_ascii_uppercase();
             word.len() >= SHORTEST_RUN && run.as_str().starts_with(&word)
         }
-        ExplanationBasis::Plan | ExplanationBasis::File { .. } | ExplanationBasis::Kept { .. } => {
-            false
-        }
+        ExplanationBasis::Plan
+        | ExplanationBasis::File { .. }
+        | ExplanationBasis::ServicePlan { .. } => false,
     };
     let thing = match is_own_run {
         true => Some(Thing::Run),

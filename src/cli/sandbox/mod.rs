@@ -108,6 +108,10 @@ const LONGEST: Duration = Duration::from_secs(3660 * 24 * 3600);
 /// A time ahead, also in days and weeks.
 fn ahead(text: &str) -> Result<Duration, String> {
     let text = text.strip_prefix('+').unwrap_or(text);
+    // A bare number would be seconds, and is more likely meant as hours or days.
+    if text != "0" && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("a time ahead has a unit, as `+4h` or `+2d`".to_owned());
+    }
     let days = |suffix: char, days: u64| {
         let count = text.strip_suffix(suffix)?.parse::<u64>().ok()?;
         count.checked_mul(days * 24 * 3600)

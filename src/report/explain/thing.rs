@@ -88,7 +88,7 @@ fn heading(out: &mut dyn Write, explanation: &Explanation, palette: Palette) -> 
     let site = Visible(explanation.site.as_str());
     match &explanation.basis {
         ExplanationBasis::Plan => writeln!(out, "{kind} {name} of site {site}, by a plan made now"),
-        ExplanationBasis::File { path } | ExplanationBasis::Kept { path } => {
+        ExplanationBasis::File { path } | ExplanationBasis::ServicePlan { path } => {
             writeln!(
                 out,
                 "{kind} {name} of site {site}, by the plan {}",

@@ -42,7 +42,7 @@ pub(in crate::report) fn intro(step: &StepExplanation) -> &'static str {
 pub(in crate::report) fn explain_step(basis: &ExplanationBasis) -> String {
     match basis {
         ExplanationBasis::Plan => "trueup explain STEP".to_owned(),
-        ExplanationBasis::Kept { path } => format!("GET {path}/explanation?of=STEP"),
+        ExplanationBasis::ServicePlan { path } => format!("GET {path}/explanation?of=STEP"),
         ExplanationBasis::File { path } => format!("trueup explain STEP {path}"),
         ExplanationBasis::Run { run, .. } => format!("trueup explain STEP {run}"),
     }

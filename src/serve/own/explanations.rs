@@ -41,7 +41,7 @@ fn text_of_plan(shared: &Shared, id: &str, word: &str) -> Result<String, Failure
     let repository = shared.host.repository()?;
     let checkout = shared.host.checkout(&repository)?;
     let plan = plan_folder(&checkout)?.read(id)?;
-    let basis = ExplanationBasis::Kept {
+    let basis = ExplanationBasis::ServicePlan {
         path: Arc::from(format!("/api/v1/plans/{id}")),
     };
     let thing = thing(&plan, word)?;

@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::view::{ObservedWord, PlanOrder};
 use crate::design::Share;
-use crate::diagnostic::nearest;
 use crate::plan::{Action, Allowance, Options, Request};
 use crate::serve::answer::Refusal;
 use crate::serve::design_ref::DesignRef;
@@ -34,11 +33,7 @@ impl Asked {
         };
         let action = order.action.as_deref().unwrap_or(Action::Update.as_str());
         let Some(action) = Action::named(action) else {
-            let names = Action::ALL.into_iter().map(Action::as_str);
-            let hint = match nearest(action, names.clone()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the actions are {}", names.collect::<Vec<_>>().join(", ")),
-            };
+            let hint = Action::near(action);
             let action = crate::report::Visible(action);
             let text = format!("there is no action `{action}`; {hint}");
             return Err(Refusal::bad_request(text));

@@ -525,6 +525,7 @@ impl<'a> RolloutCall<'a> {
         let decree = self.decree(reason)?;
         self.change(|state| {
             self.refuse_aborted(state)?;
+            self.refuse_complete(state)?;
             state.paused = Some(decree.clone());
             Ok(Some("pause".to_owned()))
         })
@@ -534,10 +535,11 @@ impl<'a> RolloutCall<'a> {
     ///
     /// # Errors
     ///
-    /// It was not begun, or was aborted.
+    /// It was not begun, was aborted, or is complete.
     pub fn resume(&self) -> Result<RolloutState, Failure> {
         self.change(|state| {
             self.refuse_aborted(state)?;
+            self.refuse_complete(state)?;
             let before = state.clone();
             state.resume();
             Ok((before != *state).then(|| "resume".to_owned()))
@@ -555,20 +557,24 @@ impl<'a> RolloutCall<'a> {
             if state.aborted.is_some() {
                 return Ok(None);
             }
-            // Also of one whose documents are not found any more nothing is begun.
-            let found = self.of_state(state).ok();
-            let decision =
-                found.map(|found| decide(&found.phases, state, &BTreeSet::new(), self.now()));
-            if let Some(Decision::Done) = decision {
-                let message = format!(
-                    "rollout `{}` is complete: there is nothing left to abort",
-                    self.name
-                );
-                return Err(Failure::new(FailureKind::Guard, message));
-            }
+            self.refuse_complete(state)?;
             state.aborted = Some(decree.clone());
             Ok(Some("abort".to_owned()))
         })
+    }
+
+    /// Refuses to change what all sites have; one whose documents are not found any more may be changed all the same.
+    fn refuse_complete(&self, state: &RolloutState) -> Result<(), Failure> {
+        let found = self.of_state(state).ok();
+        let decision =
+            found.map(|found| decide(&found.phases, state, &BTreeSet::new(), self.now()));
+        match decision {
+            Some(Decision::Done) => {
+                let message = format!("rollout `{}` is complete: nothing of it is left", self.name);
+                Err(Failure::new(FailureKind::Guard, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn refuse_aborted(&self, state: &RolloutState) -> Result<(), Failure> {

@@ -124,7 +124,7 @@ fn the_site_is_told_by_its_design_and_its_records() {
             .iter()
             .all(|phase| phase == "deployed")
     );
-    let node = service.get("/api/v1/nodes/compute11").json();
+    let node = service.get("/api/v1/nodes/compute%31%31").json();
     assert_eq!(node["design"]["name"], "compute11");
     assert_eq!(node["status"]["phase"], "deployed");
     assert_eq!(
@@ -295,6 +295,7 @@ fn a_request_for_a_plan_names_no_file_and_no_other_guards() {
         (json!({"revision": "file:///etc/passwd"}), 400),
         (json!({"revision": "git:no-such-revision"}), 400),
         (json!({"action": "explode"}), 400),
+        (json!({"action": "power-of"}), 400),
         (json!({"action": "drain", "nodes": []}), 400),
         (json!({"action": "drain", "nodes": ["nothing"]}), 404),
         (json!({"site": "elsewhere"}), 404),
@@ -305,6 +306,11 @@ fn a_request_for_a_plan_names_no_file_and_no_other_guards() {
         assert_eq!(answer.code, code, "{body}: {answer:?}");
         answer.reason();
     }
+    let misspelt = post(&service, "/api/v1/plans", &json!({"action": "power-of"}));
+    assert!(
+        misspelt.body.contains("did you mean `power off`"),
+        "{misspelt:?}"
+    );
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
     assert_eq!(
         service.request("POST", "/api/v1/plans", &form, "a=b").code,
