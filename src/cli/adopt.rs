@@ -18,6 +18,7 @@ use crate::adopt::{AdoptInput, Adopted, AirshipSite, Notes, adopt, airship_site,
 use crate::backend::Secrets as _;
 use crate::design::{ClusterName, Reference, name_problem};
 use crate::document::inline_text;
+use crate::observed::InventoryMachine;
 use crate::report::{Visible, counted};
 use crate::repository::{Links, read_file};
 use crate::site::{At, Depth, Detail, Outside, Sandbox, Settings, is_layered};
@@ -150,7 +151,10 @@ pub(super) fn run(context: &mut Context, command: &AdoptCommand) -> Result<u8, F
     let names = write(&folder, &adopted.files)?;
     tell(&context, &found, &adopted, &names);
     if names.is_empty() {
-        return Ok(0);
+        // That no machine was new is known only where one was observed.
+        let machines = &found.inventory.machines;
+        let is_blind = machines.iter().all(InventoryMachine::is_unobserved);
+        return Ok(u8::from(is_blind && !machines.is_empty()));
     }
     check(&context, &checkout)
 }

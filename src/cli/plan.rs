@@ -238,6 +238,11 @@ fn conclude(
     let mut planned = planned;
     if let Some(runs) = command.rehearse {
         planned.rehearse(command.seed, runs)?;
+        if planned.plan.rehearsal.is_none() {
+            context
+                .printer
+                .tell(super::sandbox::nothing_to_rehearse(&planned.plan));
+        }
     }
     let is_observed = planned.observations.is_some();
     let mut plan = planned.into_plan();

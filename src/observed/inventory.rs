@@ -48,6 +48,14 @@ impl InventoryMachine {
         }
     }
 
+    /// Whether nothing of its state could be observed.
+    #[must_use]
+    pub fn is_unobserved(&self) -> bool {
+        let observed = &self.observed;
+        let is_told = observed.kept_by_records && observed.power.known().is_some();
+        observed.provision.known().is_none() && !is_told
+    }
+
     /// Whether it is known to be powered off.
     #[must_use]
     pub fn is_off(&self) -> bool {

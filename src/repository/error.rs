@@ -331,7 +331,7 @@ impl Error {
             Self::NoSshKeygen { .. } => "install OpenSSH, or name the program with `git config gpg.ssh.program`".to_owned(),
             Self::NotSigned { .. } => "`ssh-add -l` lists the keys of the agent; a security key may have to be touched".to_owned(),
             Self::Unreachable { .. } | Self::GitTimeout { .. } => {
-                "with `--offline` a plan can be made without the remote, but not applied".to_owned()
+                "with `--offline` a plan can be made without the remote; nothing is applied, reserved or released without it".to_owned()
             }
             Self::Refused {
                 remote,

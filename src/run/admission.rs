@@ -55,10 +55,15 @@ pub fn admit(
         clean(site, selection, commit)?;
     }
     if *site_digest != plan.target.site_digest {
+        let planned = plan.target.revision.as_deref();
+        let planned = planned.filter(|planned| **planned != *commit.to_string());
+        let planned = planned.map_or_else(String::new, |planned| {
+            format!(", those of {}", crate::diagnostic::short_id(planned))
+        });
         return Err(Error::Stale {
             site: site.name.clone(),
             reasons: vec![format!(
-                "documents: commit {} does not have the files that were planned{}",
+                "documents: commit {} does not have the files that were planned{planned}{}",
                 commit.short(),
                 changed_files(site, selection, plan, commit)?
             )],

@@ -507,3 +507,28 @@ fn nothing_is_asked_of_an_address_that_is_not_trusted() {
         .with(64)
         .saying("leave `--from` out");
 }
+
+#[test]
+fn a_range_in_which_no_controller_could_be_observed_is_no_success() {
+    let fixture = example("redfish");
+    let settings = "schema: trueup/Backends/v1\nmetadata: {name: backends}\ndata:\n  hardware:\n    kind: redfish\n    \
+                    redfish: {port: 9, scheme: http, networks: [127.0.0.8/30], request_timeout: 1}\n";
+    let definition = fixture.read("site-definition.yaml");
+    fixture
+        .checkout
+        .git(&["rm", "-rqf", "--ignore-unmatch", "."]);
+    for entry in std::fs::read_dir(fixture.checkout.path()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|kind| kind == "yaml") {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    fixture.checkout.write("site-definition.yaml", definition);
+    fixture.checkout.write("backends.yaml", settings);
+    fixture.checkout.commit("A range");
+    fixture.run(&["trust", "--yes"]);
+    fixture
+        .run(&["adopt"])
+        .with(1)
+        .saying("machine 127.0.0.9: it could not be observed");
+}

@@ -301,3 +301,20 @@ fn a_lost_machine_is_explained_with_the_ways_on_and_each_of_them_works() {
         "{plan}"
     );
 }
+
+#[test]
+fn a_plan_without_a_run_has_no_rehearsal_and_says_why() {
+    let fixture = example("edge");
+    fixture.checkout.commit("The site");
+    fixture.run(&["apply", "--yes"]).with(0);
+    fixture
+        .run(&["plan", "--rehearse", "5"])
+        .with(0)
+        .saying("There is nothing to rehearse: the plan has no steps");
+    fixture.edit("profiles.yaml", "image: ubuntu-24.04", "image: noble-2");
+    fixture.checkout.commit("An image");
+    fixture
+        .run(&["plan", "--rehearse", "5"])
+        .with(0)
+        .saying("the changes of the plan are blocked");
+}

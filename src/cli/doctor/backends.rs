@@ -171,7 +171,11 @@ fn observe(
             );
         }
         Err(failure) => {
-            return checks.failure("backends", &failure, "`trueup plan` shows the same");
+            return checks.failure(
+                "backends",
+                &failure,
+                "correct what it names, here or in the documents; `trueup doctor` checks it again",
+            );
         }
     };
     let Some(seen) = &planned.observations else {

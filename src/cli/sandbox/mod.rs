@@ -284,7 +284,7 @@ fn fire_drill(
 }
 
 /// Why a plan has no run in which anything could go wrong.
-fn nothing_to_rehearse(plan: &Plan) -> &'static str {
+pub(super) fn nothing_to_rehearse(plan: &Plan) -> &'static str {
     match plan.is_blocked() {
         true => {
             "There is nothing to rehearse: the changes of the plan are blocked. Give the flags that `trueup plan` names."

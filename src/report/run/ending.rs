@@ -307,6 +307,7 @@ pub(super) fn standing(node: &NodeResult) -> Cell {
     let words = match (node.standing, node.completion()) {
         (Standing::Deployed, Completion::NotStarted) => "deployed before",
         (Standing::Deployed, Completion::HalfDone) => "deployed, half-done",
+        (Standing::NotStarted, Completion::Complete) => "not deployed",
         (standing, _) => standing_words(standing),
     };
     Cell::in_role(role, words)

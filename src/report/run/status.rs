@@ -230,8 +230,10 @@ fn notes(row: &StatusRow<'_>) -> Cell {
 }
 
 fn phase(record: Option<&NodeRecord>) -> Cell {
+    let is_torn_down = record.is_some_and(|record| record.torn_down.is_some());
     match record.map(|record| record.phase) {
         None => Cell::none(),
+        Some(Phase::NotStarted) if is_torn_down => Cell::new("torn down"),
         Some(Phase::NotStarted) => Cell::new("not started"),
         Some(Phase::Prepared) => Cell::new("prepared"),
         Some(Phase::Deployed) => Cell::in_role(Role::Success, "deployed"),
