@@ -101,14 +101,22 @@ pub(super) fn refresh(
     plan: &mut Plan,
 ) -> Option<SavedNow> {
     let is_known = context.repository().is_ok() || !plan.approvals.is_empty();
-    let now = is_known.then(|| now(context, remote, plan))?;
-    let told = |failure: &Failure| {
-        context.printer.tell(&format!(
-            "warning: {}: the plan is shown as it was saved, and may be stale",
-            failure.message
-        ));
-    };
-    now.inspect_err(told).ok()
+    // Of several sites it is the one that the plan is for.
+    let own = context.site.is_none().then(|| plan.site.to_string());
+    let inside = context.in_folder(context.directory(), own.as_deref());
+    match is_known.then(|| now(&inside, remote, plan))? {
+        Ok(now) => {
+            tell_stale(context, plan, &now);
+            Some(now)
+        }
+        Err(failure) => {
+            let why = Visible(&failure.message);
+            context.printer.tell(&format!(
+                "warning: {why}: the plan is shown as it was saved, and may be stale"
+            ));
+            None
+        }
+    }
 }
 
 fn now(context: &Context, remote: &RemoteArguments, plan: &mut Plan) -> Result<SavedNow, Failure> {
@@ -120,7 +128,6 @@ fn now(context: &Context, remote: &RemoteArguments, plan: &mut Plan) -> Result<S
         let gate = gate(context, &checkout, &site)?;
         plan.approvals = gate.shown(Approving::of(context, &site), plan)?;
     }
-    tell_stale(context, plan, &now);
     Ok(now)
 }
 
@@ -129,10 +136,11 @@ fn tell_stale(context: &Context, plan: &Plan, now: &SavedNow) {
     if now.outdated.is_empty() {
         return;
     }
+    let (why, again) = (now.outdated.join("; "), plan.again_with(None));
     context.printer.tell(&format!(
         "warning: the plan is stale, and `trueup apply` refuses it: {}; `{} -o FILE` makes it again",
-        now.outdated.join("; "),
-        plan.again_with(None)
+        Visible(&why),
+        Visible(&again)
     ));
 }
 

@@ -22,7 +22,7 @@ pub(super) struct FmtCommand {
     /// Write nothing; end with 1 where a file is not formatted
     #[arg(long)]
     check: bool,
-    /// Show what is changed in each file
+    /// Show what is changed in each file; with `--check` what would be
     #[arg(long)]
     diff: bool,
 }

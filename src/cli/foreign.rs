@@ -185,8 +185,11 @@ pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failu
             )));
         }
         clap::error::ErrorKind::MissingRequiredArgument => {
-            let mut words = words;
-            let command = words.find(|word| matches!(*word, "abort" | "unlock"))?;
+            let commands = super::command();
+            let mut words = words.filter(|word| commands.find_subcommand(word).is_some());
+            let command = words
+                .next()
+                .filter(|word| matches!(*word, "abort" | "unlock"))?;
             let message =
                 format!("`trueup {command}` needs the run, by its id or the beginning of it");
             return Some(
@@ -284,6 +287,7 @@ mod tests {
                 Some("`trueup status` names the run"),
             ),
             ("trueup rollout list", None),
+            ("trueup rollout abort fleet", None),
             ("trueup apply --yes --jsan", None),
             ("trueup plan --jsan", None),
         ] {

@@ -362,6 +362,20 @@ pub fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Takes the tip out that a flag which is not known be passed behind `--`: no command has a value like that.
+fn without_trailing_tip(error: &mut clap::Error) {
+    use clap::error::{ContextKind, ContextValue};
+    if let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) {
+        let tips = tips.into_iter();
+        let tips: Vec<_> = tips
+            .filter(|tip| !tip.to_string().contains(" as a value, use "))
+            .collect();
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+}
+
 /// Prints help, or what is wrong with the arguments. They may be the name of a branch.
 fn print_usage(error: &clap::Error) {
     let plain = error.render().to_string();
@@ -405,7 +419,8 @@ fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         });
     let (parsed, name) = match parsed {
         Ok(parsed) => parsed,
-        Err(error) => {
+        Err(mut error) => {
+            without_trailing_tip(&mut error);
             if let Some(failure) = foreign::meant(&arguments, &error) {
                 Printer::new(ColorChoice::Auto).fail(&failure);
                 return refuse(&arguments, &failure);

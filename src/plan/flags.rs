@@ -234,18 +234,31 @@ impl Plan {
         self.request_as("plan", &flags)
     }
 
+    /// The command line that makes it again with what it allows, and without the flags that narrow it.
+    #[must_use]
+    pub fn again_whole(&self) -> String {
+        let mut words = self.request_words("plan");
+        words.extend(self.allowances());
+        words.join(" ")
+    }
+
     /// A command with its request, the flags that narrow it, and others.
     #[must_use]
     pub fn request_as(&self, command: &str, flags: &[String]) -> String {
+        let mut words = self.request_words(command);
+        words.extend(self.options.narrowing());
+        words.extend(flags.iter().cloned());
+        words.join(" ")
+    }
+
+    fn request_words(&self, command: &str) -> Vec<String> {
         let mut words = vec!["trueup".to_owned(), command.to_owned()];
         let request = &self.request;
         if request.action.is_targeted() {
             words.push(request.action.to_string());
-            words.extend(request.nodes.iter().map(ToString::to_string));
+            words.extend(request.nodes.iter().map(|node| in_shell([&**node])));
         }
-        words.extend(self.options.narrowing());
-        words.extend(flags.iter().cloned());
-        words.join(" ")
+        words
     }
 }
 

@@ -286,7 +286,7 @@ impl Error {
                 "`git status` lists them: commit them, or put them aside".to_owned()
             }
             Self::NoRepository { .. } => {
-                "trueup keeps its records in git: run it inside the site's repository, or `git init` one"
+                "trueup keeps its records in git: run it inside the site's repository; `trueup init DIR` makes one with a small site, `git init` an empty one"
                     .to_owned()
             }
             Self::ForeignOwner { path } => format!(

@@ -128,7 +128,7 @@ impl NodeResult {
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         let unended = self.unended_step.as_ref();
-        let unended = unended.map(|_| "it had begun, and its end is not known");
+        let unended = unended.map(|_| "it has begun, and its end is not known yet");
         self.message.as_deref().or(unended)
     }
 }

@@ -521,7 +521,9 @@ async fn image(
         .try_call(request)
         .await
     {
-        Ok(answer) => answer.map(|body| unchanged(body, released)).into_response(),
+        Ok(answer) => answer
+            .map(|body| unchanged(body, released, folder))
+            .into_response(),
         Err(error) => {
             log::warn!("an image cannot be read: {error}");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
@@ -538,17 +540,23 @@ fn is_range_of(request: &Request, length: u64) -> bool {
     let Some((unit, range)) = range.filter(|_| !headers.contains_key(IF_RANGE)) else {
         return false;
     };
-    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    let number = |text: &str| text.parse::<u64>().ok();
     let is_within = match range.split_once('-') {
-        Some(("", last)) => last.parse::<u64>().is_ok_and(|last| last <= length),
-        Some((first, last)) => is_number(first) && (last.is_empty() || is_number(last)),
+        Some(("", last)) => number(last).is_some_and(|last| last <= length),
+        Some((first, "")) => number(first).is_some(),
+        // One that ends before it begins is invalid, and not one that cannot be met.
+        Some((first, last)) => number(first).is_some_and(|first| number(last) >= Some(first)),
         None => false,
     };
     unit == "bytes" && is_within && !range.contains(',') && *request.method() == Method::GET
 }
 
 /// The bytes of a file, for as long as it is the one that was released: where it is changed meanwhile, the answer breaks off.
-fn unchanged(body: ServeFileSystemResponseBody, released: Released) -> Body {
+fn unchanged(
+    body: ServeFileSystemResponseBody,
+    released: Released,
+    folder: Arc<ImageFolder>,
+) -> Body {
     let chunks = Body::new(body).into_data_stream();
     Body::from_stream(chunks.map(move |chunk| {
         // Behind the reading of the chunk, and before it is sent.
@@ -556,7 +564,8 @@ fn unchanged(body: ServeFileSystemResponseBody, released: Released) -> Body {
             return chunk;
         }
         let file = released.file.display();
-        log::warn!("{file} was changed while it was sent: the answer is broken off");
+        let text = format!("{file} was changed while it was sent: the answer is broken off");
+        folder.host.client().tell(&Visible(&text).to_string());
         Err(axum::Error::new("the file was changed while it was sent"))
     }))
 }

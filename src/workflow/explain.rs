@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Failure, FailureKind};
 use crate::apply::{self, RunProgress};
 use crate::design::{GroupName, NodeName};
-use crate::diagnostic::nearest;
+use crate::diagnostic::{in_shell, nearest};
 use crate::observed::Observations;
 use crate::plan::{
     APPROVE, BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan,
@@ -484,7 +484,7 @@ impl Explainer<'_> {
         {
             let what =
                 "a flag (`--target`, `--exclude`, `--canary`) leaves it out: plan without that";
-            ways.push(way(what, Some("trueup plan".to_owned())));
+            ways.push(way(what, Some(self.of_its_file(&self.plan.again_whole()))));
         }
         let is_carried_out = explanation.change.as_ref().is_some_and(|change| {
             change.blocked.is_none() && !change.excluded && !change.shown_only
@@ -564,9 +564,11 @@ impl Explainer<'_> {
     fn of_its_file(&self, command: &str) -> String {
         match &self.basis {
             ExplanationBasis::File { path } if command.starts_with("trueup plan") => {
-                format!("{command} -o {path}")
+                format!("{command} -o {}", in_shell([&**path]))
             }
-            ExplanationBasis::File { path } if command == APPROVE => command.replace("FILE", path),
+            ExplanationBasis::File { path } if command == APPROVE => {
+                command.replace("FILE", &in_shell([&**path]))
+            }
             _ => command.to_owned(),
         }
     }

@@ -228,6 +228,14 @@ fn next(context: &Context, command: &NextCommand) -> Result<u8, Failure> {
             decision: Some(&decision),
         };
         context.printer.print(&format!("{}\n", view.sentence()))?;
+        if let Decision::Done = decision
+            && call.repository.head()? != Some(found.commit)
+        {
+            let name = Visible(&found.name);
+            context.printer.tell(&format!(
+                "Another commit is checked out: `trueup rollout next {name} --rev HEAD` begins its rollout."
+            ));
+        }
         let mut codes: BTreeSet<u8> = failures.iter().map(exit::code).collect();
         match decision {
             Decision::Stopped(_) => {

@@ -60,7 +60,11 @@ pub fn log(out: &mut dyn Write, runs: &[RunRow], palette: Palette) -> fmt::Resul
         let mut row = vec![
             Cell::new(minutes(&run.started)),
             Cell::new(run.run.as_str()),
-            Cell::or_none(run.actor.as_deref()),
+            // Of a run over the service the caller, whom its process only serves.
+            Cell::or_none(match &run.requested {
+                Some(requested) => Some(&*requested.subject),
+                None => run.actor.as_deref(),
+            }),
             Cell::new(&run.action),
             Cell::new(short_id(&run.revision)),
             Cell::in_role(role(run.outcome), outcome),
