@@ -577,6 +577,7 @@ impl Explainer<'_> {
 /// The command that applies a saved plan: what it allows is confirmed by its effect.
 #[must_use]
 pub fn apply_command(plan: &Plan, path: &dyn Display) -> String {
+    let path = in_shell([&*path.to_string()]);
     let allows = !plan.allowances().is_empty() || plan.request.action.is_targeted();
     match allows {
         true => {

@@ -357,4 +357,9 @@ fn a_bundle_and_a_document_are_no_plan_and_are_told_with_what_takes_them() {
         .run(&["apply", "nodes.yaml"])
         .with(1)
         .saying("documents are no plan");
+    // A path that a shell would take apart is typed as one word.
+    fixture
+        .run(&["plan", "-o", "my site.plan"])
+        .with(0)
+        .saying("`trueup apply 'my site.plan'` applies it");
 }
