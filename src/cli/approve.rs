@@ -49,7 +49,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let mut plan = plan(context, command, &checkout, &site)?;
     is_for_site(&plan, &site)?;
     if run_of(context, command).is_none() {
-        tell_stale(
+        warn_if_stale(
             context,
             &plan,
             &SavedNow::read(context, &checkout, &site, &plan)?,
@@ -106,7 +106,7 @@ pub(super) fn refresh(
     let inside = context.in_folder(context.directory(), own.as_deref());
     match is_known.then(|| now(&inside, remote, plan))? {
         Ok(now) => {
-            tell_stale(context, plan, &now);
+            warn_if_stale(context, plan, &now);
             Some(now)
         }
         Err(failure) => {
@@ -131,8 +131,8 @@ fn now(context: &Context, remote: &RemoteArguments, plan: &mut Plan) -> Result<S
     Ok(now)
 }
 
-/// Tells that a saved plan is stale, if it is.
-fn tell_stale(context: &Context, plan: &Plan, now: &SavedNow) {
+/// Warns that a saved plan is stale, if it is.
+fn warn_if_stale(context: &Context, plan: &Plan, now: &SavedNow) {
     if now.outdated.is_empty() {
         return;
     }

@@ -40,6 +40,30 @@ async fn nodes(lab: &Lab) -> Value {
     nodes
 }
 
+/// Adopts the three machines of a site, and sees them through: a plan of adoptions, none after them, and a second adoption
+/// that adds nothing. Returns what the first one told.
+pub(crate) fn adopted_whole(site: &Site, adopt: &[&str], environment: &[(&str, &str)]) -> String {
+    let adopted = site.trueup(adopt, environment).with(0).stderr;
+    assert!(adopted.contains("with 3 machines"), "{adopted}");
+    site.git(&["add", "."]);
+    site.git(&["commit", "-qm", "Adopt what runs"]);
+    let plan = site.trueup(&["plan", "--format", "json"], environment);
+    let plan = plan.with(0).json();
+    let changes = plan["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 3, "{plan}");
+    assert!(
+        changes.iter().all(|change| change["kind"] == "adopt"),
+        "{plan}"
+    );
+    let apply = ["apply", "--yes", "--adopt", "all"];
+    site.trueup(&apply, environment).with(0);
+    site.trueup(&["plan", "--detailed-exitcode"], environment)
+        .with(0);
+    let again = site.trueup(adopt, environment).with(0).stderr;
+    assert!(again.contains("no machine was added"), "{again}");
+    adopted
+}
+
 #[tokio::test]
 async fn machines_in_use_are_adopted_from_ironic_and_nothing_is_changed_there() {
     let Some(lab) = Lab::start("0") else { return };
@@ -66,42 +90,10 @@ async fn machines_in_use_are_adopted_from_ironic_and_nothing_is_changed_there() 
         "{}",
         refused.stderr
     );
-    let adopted = site.trueup(&["adopt", "-o", "lab"], &[]).with(0);
-    assert!(
-        adopted.stderr.contains("with 3 machines"),
-        "{}",
-        adopted.stderr
-    );
-    assert!(
-        adopted
-            .stderr
-            .contains("machine idle: its provision state is available")
-    );
+    let adopted = adopted_whole(&site, &["adopt", "-o", "lab"], &[]);
+    assert!(adopted.contains("machine idle: its provision state is available"));
     let text = std::fs::read_to_string(site.path().join("lab/nodes.yaml")).unwrap();
     assert!(text.contains("boot_mac: '52:54:00:00:00:01'"), "{text}");
-    site.git(&["add", "."]);
-    site.git(&["commit", "-qm", "Adopt what runs"]);
-
-    let plan = site
-        .trueup(&["plan", "--format", "json"], &[])
-        .with(0)
-        .json();
-    let changes = plan["changes"].as_array().unwrap();
-    assert_eq!(changes.len(), 3);
-    assert!(
-        changes.iter().all(|change| change["kind"] == "adopt"),
-        "{plan}"
-    );
-    site.trueup(&["apply", "--yes", "--adopt", "all"], &[])
-        .with(0);
-    let plan = ["plan", "--format", "json", "--detailed-exitcode"];
-    site.trueup(&plan, &[]).with(0);
-    let again = site.trueup(&["adopt", "-o", "lab"], &[]).with(0);
-    assert!(
-        again.stderr.contains("no machine was added"),
-        "{}",
-        again.stderr
-    );
     assert_eq!(nodes(&lab).await, before);
 }
 
@@ -163,23 +155,7 @@ fn machines_are_adopted_by_a_range_of_controllers_and_nothing_is_changed_there()
         ("site-definition.yaml", redfish::DEFINITION),
         ("backends.yaml", &settings),
     ]);
-    let adopted = site.trueup(&["adopt"], &[]).with(0);
-    assert!(adopted.stderr.contains("with 3 machines"), "{adopted:?}");
-    site.git(&["add", "."]);
-    site.git(&["commit", "-qm", "Adopt what runs"]);
-    let plan = site.trueup(&["plan", "--format", "json"], &[]).with(0);
-    let plan = plan.json();
-    let changes = plan["changes"].as_array().unwrap();
-    assert_eq!(changes.len(), 3, "{plan}");
-    assert!(
-        changes.iter().all(|change| change["kind"] == "adopt"),
-        "{plan}"
-    );
-    site.trueup(&["apply", "--yes", "--adopt", "all"], &[])
-        .with(0);
-    site.trueup(&["plan", "--detailed-exitcode"], &[]).with(0);
-    let again = site.trueup(&["adopt"], &[]).with(0);
-    assert!(again.stderr.contains("no machine was added"), "{again:?}");
+    adopted_whole(&site, &["adopt"], &[]);
     let heard = heard.lock().unwrap();
     let others: Vec<&String> = heard
         .iter()
