@@ -15,6 +15,9 @@ use super::{CommitId, Error, Holder, NewCommit, ObjectId, Repository, Signature}
 const HOLDER: &str = "holder.json";
 const PLAN: &str = "plan";
 
+/// How often the attempt at a lock is retried that was released while it was asked who holds it.
+const TRIES: usize = 3;
+
 /// A lock that is to be taken or renewed.
 #[derive(Clone, Debug)]
 pub struct NewLock<'a> {
@@ -55,38 +58,31 @@ impl Repository {
     ) -> Result<Lock, Error> {
         let name = self.lock_name(new.site)?;
         let lock = self.write_lock(new)?;
-        let Some(remote) = remote else {
-            return match self.update_ref(&name, None, lock.id.0) {
-                Ok(()) => Ok(lock),
-                Err(error @ Error::RefMoved { .. }) => Err(match self.read_lock(new.site)? {
-                    Some(held) => locked(new.site, held),
-                    None => error,
-                }),
-                Err(error) => Err(error),
+        let mut tries = 0;
+        loop {
+            let lost = match remote {
+                Some(remote) => publish(remote, &name, None, Some(lock.id.0)),
+                None => self.update_ref(&name, None, lock.id.0),
             };
-        };
-        let update = RefUpdate {
-            name: name.clone(),
-            old: None,
-            new: Some(lock.id.0),
-        };
-        match remote.push(&[update])? {
-            PushOutcome::Published => {
-                self.set_ref(&name, lock.id.0)?;
-                Ok(lock)
+            let moved = match lost {
+                Ok(()) if remote.is_some() => {
+                    self.set_ref(&name, lock.id.0)?;
+                    return Ok(lock);
+                }
+                Ok(()) => return Ok(lock),
+                Err(error @ Error::RefMoved { .. }) => error,
+                Err(error) => return Err(error),
+            };
+            let held = match remote {
+                Some(remote) => self.read_remote_lock(new.site, remote)?,
+                None => self.read_lock(new.site)?,
+            };
+            match held {
+                Some(held) => return Err(locked(new.site, held)),
+                // It was released between the two.
+                None if tries < TRIES => tries += 1,
+                None => return Err(moved),
             }
-            PushOutcome::LostRace {
-                name,
-                expected,
-                found,
-            } => Err(match self.read_remote_lock(new.site, remote)? {
-                Some(held) => locked(new.site, held),
-                None => Error::RefMoved {
-                    name,
-                    expected,
-                    found,
-                },
-            }),
         }
     }
 
@@ -105,7 +101,7 @@ impl Repository {
         let lock = self.write_lock(new)?;
         match remote {
             Some(remote) => {
-                publish(remote, &name, seen, Some(lock.id.0))?;
+                publish(remote, &name, Some(seen), Some(lock.id.0))?;
                 self.set_ref(&name, lock.id.0)?;
             }
             None => self.update_ref(&name, Some(seen.0), lock.id.0)?,
@@ -126,7 +122,7 @@ impl Repository {
     ) -> Result<(), Error> {
         let name = self.lock_name(site)?;
         if let Some(remote) = remote {
-            publish(remote, &name, seen, None)?;
+            publish(remote, &name, Some(seen), None)?;
             return self.forget_lock(site, seen);
         }
         match self.delete_ref(&name, seen.0) {
@@ -251,12 +247,12 @@ impl Repository {
 fn publish(
     remote: &Remote<'_>,
     name: &str,
-    seen: CommitId,
+    seen: Option<CommitId>,
     new: Option<ObjectId>,
 ) -> Result<(), Error> {
     let update = RefUpdate {
         name: name.to_owned(),
-        old: Some(seen.0),
+        old: seen.map(|seen| seen.0),
         new,
     };
     match remote.push(&[update])? {

@@ -8,7 +8,7 @@ use super::event::EventKind;
 use super::session::{RENEWAL, Session};
 use crate::diagnostic::chain;
 use crate::record::{self, Checkpoint, Packed};
-use crate::repository::{self, PushOutcome};
+use crate::repository::PushOutcome;
 use crate::threads::lock;
 
 /// How long nothing is tried after the remote did not answer.
@@ -47,10 +47,7 @@ impl Session<'_> {
                 self.lease.fence.confirm(held.renewed);
                 renewal.held = held;
             }
-            Err(Error::Repository {
-                source: repository::Error::RefMoved { .. },
-                ..
-            }) => self.lose(),
+            Err(error) if error.is_lost_race() => self.lose(),
             Err(error) => {
                 renewal.next = now + AFTER_FAILURE;
                 self.lease

@@ -342,6 +342,18 @@ impl Error {
         }
     }
 
+    /// Whether a ref had another value than the one that was observed: another process was faster.
+    #[must_use]
+    pub(super) fn is_lost_race(&self) -> bool {
+        matches!(
+            self,
+            Self::Repository {
+                source: repository::Error::RefMoved { .. },
+                ..
+            }
+        )
+    }
+
     /// The way out, where there is one: a sentence without a trailing period, commands in backticks.
     #[must_use]
     pub fn hint(&self) -> Option<String> {

@@ -8,6 +8,9 @@ use crate::design::RunId;
 use crate::record::{Packed, Requested};
 use crate::repository::{CommitId, Holder, Lock, NewLock, Signature};
 
+/// How often the attempt at a lock is retried that was released while its holder was judged.
+const TRIES: usize = 3;
+
 /// The user of trueup, by git's identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committer {
@@ -99,26 +102,57 @@ impl<'a> Process<'a> {
         &self,
         run: &RunId,
         plan: &[u8],
-        may_take_over: impl FnOnce() -> Result<(), Error>,
+        may_take_over: impl Fn() -> Result<(), Error>,
     ) -> Result<Held, Error> {
-        let held = match self.take_as(None, self.holder(run), plan) {
-            Err(error @ Error::LockHeld { .. }) => error,
-            other => return other,
-        };
-        let Some(left) = self.site.lock()? else {
-            return Err(held);
-        };
-        if !self.is_dead(&left)? {
-            return Err(self.site.held(left));
+        let mut tries = 0;
+        loop {
+            let held = match self.take_as(None, self.holder(run), plan) {
+                Err(error @ Error::LockHeld { .. }) => error,
+                other => return other,
+            };
+            let lost = match self.site.lock()? {
+                None => held,
+                Some(left) if !self.is_dead(&left)? => return Err(self.site.held(left)),
+                Some(left) => {
+                    may_take_over()?;
+                    match self.take_left(Some(left.id), self.holder(run), plan) {
+                        Err(error) if error.is_lost_race() => error,
+                        Err(error) => return Err(error),
+                        Ok(held) => {
+                            let gone = RunId::from(left.holder.run.as_str());
+                            RunFiles::of(self.site.repository, &self.site.name, &gone)
+                                .note_released(true);
+                            return Ok(held);
+                        }
+                    }
+                }
+            };
+            // Its process came to its end meanwhile, and released it.
+            if tries == TRIES {
+                return Err(lost);
+            }
+            tries += 1;
         }
-        may_take_over()?;
-        RunFiles::of(
-            self.site.repository,
-            &self.site.name,
-            &RunId::from(left.holder.run.as_str()),
-        )
-        .note_released(true);
-        self.take_as(Some(left.id), self.holder(run), plan)
+    }
+
+    /// Takes a lock that another process left, where it is still as it was observed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::LockHeld`] where another process was faster; [`Error::is_lost_race`] where it is free by now.
+    pub(super) fn take_left(
+        &self,
+        seen: Option<CommitId>,
+        holder: Holder,
+        plan: &[u8],
+    ) -> Result<Held, Error> {
+        match self.take_as(seen, holder, plan) {
+            Err(error) if error.is_lost_race() => Err(match self.site.lock()? {
+                Some(lock) => self.site.held(lock),
+                None => error,
+            }),
+            other => other,
+        }
     }
 
     /// Takes the lock for a holder.

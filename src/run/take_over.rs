@@ -50,7 +50,11 @@ pub(super) fn take_over(
         None => lease_of_missing(process, run, &files)? + how.longest_request,
     };
     let was_locked = left.is_some();
-    let taken = process.take(left.map(|left| left.id), run, &interrupted.plan)?;
+    let taken = process.take_left(
+        left.map(|left| left.id),
+        process.holder(run),
+        interrupted.plan.as_bytes(),
+    )?;
     if !wait.is_zero() {
         process.time.explain(&format!(
             "for {} s: so long may the last request of the interrupted process be on its way",

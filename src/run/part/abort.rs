@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::known::KnownParts;
-use super::refs::{PartRefs, is_moved};
+use super::refs::PartRefs;
 use super::status::{PartState, PartStatus};
 use crate::repository::Holder;
 use crate::run::abandon::{Aborted, Inspection};
@@ -89,7 +89,7 @@ fn fence(process: Process<'_>, interrupted: &Interrupted) -> Result<Vec<FencedWo
                     .write_shared(commit)
                     .map_err(error::records("fence the part"))?;
                 match refs.replace(part, Some(found.commit), commit) {
-                    Err(error) if is_moved(&error) => is_whole = false,
+                    Err(error) if error.is_lost_race() => is_whole = false,
                     other => other?,
                 }
             }

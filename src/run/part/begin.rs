@@ -103,6 +103,6 @@ pub fn leave_to_workers(
         Some(held) if process.is_dead(&held)? => Some(held.id),
         Some(held) => return Err(process.site.held(held)),
     };
-    process.take_as(seen, of_workers(process, &record.run), plan.as_bytes())?;
+    process.take_left(seen, of_workers(process, &record.run), plan.as_bytes())?;
     Ok(())
 }

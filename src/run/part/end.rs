@@ -98,7 +98,7 @@ pub(super) fn take(process: Process<'_>, interrupted: &Interrupted) -> Result<He
         Some(left) if left.holder.of_workers || process.is_dead(&left)? => Some(left.id),
         Some(left) => return Err(site.held(left)),
     };
-    process.take(left, run, &interrupted.plan)
+    process.take_left(left, process.holder(run), interrupted.plan.as_bytes())
 }
 
 /// Waits until the pushes of the end keep the run within its pace.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::collect::in_order;
 use super::known::{KnownPart, KnownParts};
 use super::pace::Pace;
-use super::refs::{PartRefs, is_moved};
+use super::refs::PartRefs;
 use super::session::{NewProgress, Others, Owned, PartSession};
 use super::shared_push::SharedPushes;
 use super::status::{PartState, PartStatus, progress};
@@ -327,7 +327,7 @@ fn claim(session: &PartSession<'_>, must_wait: bool, longest: Duration) -> Resul
     let process = session.process;
     let before = lock(&session.owned).tip;
     match session.publish_in_turn(PartState::Running) {
-        Err(error) if is_moved(&error) => return Err(session.lost()),
+        Err(error) if error.is_lost_race() => return Err(session.lost()),
         other => other?,
     }
     // An end or an abort of the run that began before this finds the part; one that began later has moved the lock.

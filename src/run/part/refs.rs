@@ -324,14 +324,3 @@ impl PartRefs<'_> {
         }
     }
 }
-
-/// Whether a ref has another value than the one that was observed.
-pub(in crate::run) fn is_moved(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Repository {
-            source: repository::Error::RefMoved { .. },
-            ..
-        }
-    )
-}

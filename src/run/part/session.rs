@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::collect::in_order;
 use super::known::KnownParts;
 use super::pace::{PUSHES_OF_BEGIN, Pace};
-use super::refs::{InTurn, Listed, PartRefs, Way, is_moved};
+use super::refs::{InTurn, Listed, PartRefs, Way};
 use super::shared_push::{Lead, Leader, SharedPushes};
 use super::status::{PartState, PartStatus};
 use crate::design::RunId;
@@ -127,7 +127,9 @@ impl PartSession<'_> {
             }
             match self.publish_in_turn(state) {
                 Ok(()) => return Ok(()),
-                Err(error) if is_moved(&error) || self.lease.is_lost() => return Err(self.lost()),
+                Err(error) if error.is_lost_race() || self.lease.is_lost() => {
+                    return Err(self.lost());
+                }
                 Err(error) if attempt == ATTEMPTS || self.process.time.is_stopped() => {
                     return Err(Error::Unpublished {
                         run: self.run.clone(),
@@ -330,7 +332,7 @@ impl PartSession<'_> {
         let publish = |seen| refs.publish(&self.part, seen, commit, way);
         let mut moved = publish(owned.tip);
         for sent in owned.sent.iter().rev() {
-            if !moved.as_ref().is_err_and(is_moved) {
+            if !moved.as_ref().is_err_and(Error::is_lost_race) {
                 break;
             }
             moved = publish(Some(*sent));
@@ -338,7 +340,7 @@ impl PartSession<'_> {
         // Also a push that another one came before may have arrived, if its answer was lost.
         let is_answered = match &moved {
             Ok(in_turn) => *in_turn == InTurn::Published,
-            Err(error) => is_moved(error),
+            Err(error) => error.is_lost_race(),
         };
         if !is_answered {
             owned.sent.push(commit);
@@ -392,7 +394,7 @@ impl PartSession<'_> {
         }
         match self.publish_renewal(now) {
             Ok(()) => {}
-            Err(error) if is_moved(&error) => self.lose(),
+            Err(error) if error.is_lost_race() => self.lose(),
             Err(error) => {
                 let mut owned = lock(&self.owned);
                 owned.next = now + AFTER_FAILURE * 2u32.pow(owned.failures.min(3));
@@ -478,7 +480,7 @@ impl LeaseHolder for PartSession<'_> {
                     "the part could not be published: {}",
                     chain(&error)
                 ));
-                if is_moved(&error) {
+                if error.is_lost_race() {
                     self.lose();
                 }
             }

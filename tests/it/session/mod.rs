@@ -3,6 +3,7 @@
 mod ended;
 mod interrupted;
 mod publishing;
+mod race;
 mod remote;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +19,9 @@ use trueup::plan::{
     Change, ChangeKind, CommitHistory, Options, Plan, PlannedGroup, Standing, Summary, Target,
 };
 use trueup::record::{Packed, Place, State, Store};
-use trueup::repository::{CommitId, Holder, NewLock, ProgramTimeout, Repository, Signature};
+use trueup::repository::{
+    CommitId, Holder, NewLock, ProgramTimeout, Remote, Repository, Signature,
+};
 use trueup::run::{
     ApprovedPlan, Begun, Committer, Connection, Error, Interrupted, Process, Proposal, Recorder,
     Resumption, SiteRepository, TakeOver, Timekeeper, begin, resume,
@@ -320,11 +323,16 @@ fn move_lock(site: &SiteRepository<'_>, time: &Hand, other: impl FnOnce(Holder) 
         nonce: "another",
         author,
     };
-    let remote = match &site.connection {
+    let remote = remote_of(site);
+    site.repository.move_lock(seen.id, &new, remote).unwrap();
+}
+
+/// The remote that has the site's lock, where there is one.
+fn remote_of<'a>(site: &'a SiteRepository<'_>) -> Option<&'a Remote<'a>> {
+    match &site.connection {
         Connection::Shared { remote, .. } => Some(remote),
         _ => None,
-    };
-    site.repository.move_lock(seen.id, &new, remote).unwrap();
+    }
 }
 
 /// Gives the site's lock to a process on another machine.

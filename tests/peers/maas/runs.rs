@@ -3,12 +3,15 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
+
 use super::program::{ENVIRONMENT, Lab};
 use super::region::{Machine, Version};
 
 const IDS: [&str; 3] = ["abc001", "abc002", "abc003"];
 /// Kills that are tried, spread evenly, unless all are asked for.
 const KILLS: usize = 5;
+const KILLED_AT_ONCE: usize = 6;
 
 /// A machine without what names the run that made it.
 fn without_run(mut machine: Machine) -> Machine {
@@ -61,30 +64,38 @@ async fn a_run_that_is_killed_at_any_request_is_resumed_and_ends_as_one_that_was
             true => 1,
             false => whole.div_ceil(KILLS),
         };
-        for at in (1..whole).step_by(every) {
-            let lab = Lab::start(*version).await;
-            let mut run = lab
-                .site
-                .start(&["apply", "--yes"], &ENVIRONMENT, Stdio::null());
-            while requests(&lab) < at && run.try_wait().unwrap().is_none() {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-            run.kill().unwrap();
-            run.wait().unwrap();
-            let resumed = lab.trueup(&["apply", "--resume", "--yes"]).await;
-            // It had ended, or had not begun: the second request may be the last of it or the first.
-            if resumed.code != 0 {
-                lab.trueup(&["apply", "--yes"]).await.with(0);
-            }
-            happened_once(&lab);
-            assert_eq!(
-                machines(&lab),
-                expected,
-                "{version:?}, killed at request {at} of {whole}"
-            );
-            lab.trueup(&["plan", "--detailed-exitcode"]).await.with(0);
-        }
+        // Each waits for its own machines most of the time.
+        stream::iter((1..whole).step_by(every))
+            .map(|at| killed_at(*version, at, &expected))
+            .buffer_unordered(KILLED_AT_ONCE)
+            .collect::<()>()
+            .await;
     }
+}
+
+/// A run that is killed as soon as it made a number of requests is resumed, and ends with the machines of one that was not.
+async fn killed_at(version: Version, at: usize, expected: &[Machine]) {
+    let lab = Lab::start(version).await;
+    let mut run = lab
+        .site
+        .start(&["apply", "--yes"], &ENVIRONMENT, Stdio::null());
+    while requests(&lab) < at && run.try_wait().unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let resumed = lab.trueup(&["apply", "--resume", "--yes"]).await;
+    // It had ended, or had not begun: the second request may be the last of it or the first.
+    if resumed.code != 0 {
+        lab.trueup(&["apply", "--yes"]).await.with(0);
+    }
+    happened_once(&lab);
+    assert_eq!(
+        machines(&lab),
+        expected,
+        "{version:?}, killed at request {at}"
+    );
+    lab.trueup(&["plan", "--detailed-exitcode"]).await.with(0);
 }
 
 #[tokio::test]
