@@ -235,15 +235,16 @@ impl PreconditionChecker {
     async fn is_the_machine(&self, order: &Order) -> Result<(), Arc<str>> {
         let parameters = order.step.parameters.as_deref();
         let is_begun = parameters.is_some_and(|parameters| parameters.remembered.is_some());
-        if is_begun {
+        let Some(node) = order.node.as_ref().filter(|_| !is_begun) else {
             return Ok(());
-        }
+        };
         let look = Some(Look {
             remediation: true,
             ..Look::default()
         });
         let seen = self.backends.see_only(&self.all, true, look).await;
-        plan::breaker_of(&seen, self.max_unhealthy).map_err(|broken| broken.to_string().into())
+        let guards = (self.site.guards(), self.max_unhealthy);
+        plan::may_remediate(node, &self.all, &seen, guards).map_err(|many| many.to_string().into())
     }
 }
 

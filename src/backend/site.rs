@@ -354,14 +354,7 @@ pub(super) mod tests {
         ClusterNode {
             uid: Arc::from(uid),
             ready: true,
-            unschedulable: false,
-            maintenance: None,
-            cordoned_by: None,
-            has_own_conditions: false,
-            labels: crate::observed::Labels::default(),
-            kept_labels: Arc::default(),
-            api_servers: 0,
-            attachments: Vec::new(),
+            ..ClusterNode::default()
         }
     }
 

@@ -54,7 +54,7 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{DocumentId, Node, digest};
 pub use crate::remediation::Share;
-use crate::remediation::{MAX_UNHEALTHY, RemediationLimits};
+use crate::remediation::{COOLDOWN, MAX_UNHEALTHY, RemediationLimits};
 
 pub use approvals::{ApprovalPolicy, ApprovalRule, ApprovalScope, BreakGlassPolicy, RecoveryRule};
 pub use build::{Checking, Nodes, Others, alone, build, build_among, check, check_among};
@@ -556,6 +556,8 @@ pub struct RemediationPolicy {
     pub max_at_once: Option<usize>,
     /// With more unhealthy machines than this, none is remediated.
     pub max_unhealthy: Option<Share>,
+    /// How long machines that came back count as unhealthy still, in seconds.
+    pub cooldown: Option<u64>,
     /// The bounds of each.
     pub limits: RemediationLimits,
 }
@@ -565,6 +567,12 @@ impl RemediationPolicy {
     #[must_use]
     pub fn max_unhealthy(&self, flag: Option<Share>) -> Share {
         flag.or(self.max_unhealthy).unwrap_or(MAX_UNHEALTHY)
+    }
+
+    /// How long machines that came back count as unhealthy still, in seconds.
+    #[must_use]
+    pub fn cooldown(&self) -> u64 {
+        self.cooldown.unwrap_or(COOLDOWN)
     }
 }
 

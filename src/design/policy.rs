@@ -198,6 +198,7 @@ fn read_remediation(data: &Node) -> RemediationPolicy {
     RemediationPolicy {
         max_at_once: size(data, "max_at_once"),
         max_unhealthy: share(data, "max_unhealthy"),
+        cooldown: written("cooldown"),
         limits: RemediationLimits {
             attempts: attempts.unwrap_or(limits.attempts),
             power_off: seconds("power_off_timeout", limits.power_off),
@@ -403,11 +404,12 @@ mod tests {
         let text = document(
             kind::POLICY,
             "a",
-            "remediation: {max_at_once: 2, max_unhealthy: '3', attempts: 4, ready_timeout: 90, backoff: 2m, release_node: out-of-service}",
+            "remediation: {max_at_once: 2, max_unhealthy: '3', cooldown: 20m, attempts: 4, ready_timeout: 90, backoff: 2m, release_node: out-of-service}",
         );
         let policy = site(&text).guards.policy.remediation;
         assert_eq!(policy.max_at_once, Some(2));
         assert_eq!(policy.max_unhealthy, Some(Share::Machines(3)));
+        assert_eq!(policy.cooldown(), 1200);
         let limits = RemediationLimits {
             attempts: 4,
             ready: 90,

@@ -197,6 +197,7 @@ pub(super) fn remediation(guards: &mut Guards, design: &Design, other: &Document
             true => Some(most(other)),
             false => own.max_unhealthy,
         },
+        cooldown: Some(own.cooldown().max(other.cooldown())),
         limits,
     };
 }

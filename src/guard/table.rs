@@ -320,6 +320,7 @@ pub static TABLE: [Guard; 34] = [
         fields: &[
             (kind::POLICY, "remediation.max_at_once"),
             (kind::POLICY, "remediation.max_unhealthy"),
+            (kind::POLICY, "remediation.cooldown"),
             (kind::POLICY, "remediation.attempts"),
             (kind::POLICY, "remediation.backoff"),
         ],
@@ -329,6 +330,7 @@ pub static TABLE: [Guard; 34] = [
             json!({
                 "max_at_once": policy.max_at_once.unwrap_or(super::REMEDIATIONS),
                 "max_unhealthy": share(policy.max_unhealthy(None)),
+                "cooldown": policy.cooldown(),
                 "attempts": policy.limits.attempts,
                 "backoff": policy.limits.backoff,
             })
@@ -336,6 +338,7 @@ pub static TABLE: [Guard; 34] = [
         order: Order::Fields(&[
             ("max_at_once", Order::AtMost),
             ("max_unhealthy", Order::AtMost),
+            ("cooldown", Order::AtLeast),
             ("attempts", Order::AtMost),
             ("backoff", Order::AtLeast),
         ]),

@@ -18,6 +18,10 @@ pub struct ClusterNode {
     pub uid: Arc<str>,
     /// Whether it is Ready.
     pub ready: bool,
+    /// How many seconds ago it became Ready again, where that was within the last hour. A node that is Ready for the first
+    /// time did not return.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<u64>,
     /// Whether it is cordoned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unschedulable: bool,
@@ -43,6 +47,11 @@ pub struct ClusterNode {
     /// Volumes that are attached to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
+}
+
+impl ClusterNode {
+    /// For how long it is remembered that a node came back, in seconds.
+    pub const REMEMBERED: u64 = 3600;
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]

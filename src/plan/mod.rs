@@ -10,6 +10,7 @@ mod allowance;
 mod approvals;
 mod asked;
 mod blast_radius;
+mod breaker;
 mod change;
 mod cleaning;
 mod cluster;
@@ -79,6 +80,7 @@ pub use blast_radius::Exceeded;
 pub use covered::{CoveredBackend, CoveredMachine};
 
 pub use crate::diff::{FieldChange, Link, Reasons};
+pub use breaker::{TooManyUnhealthy, may_remediate};
 pub use effect::{Difference, PlanEffect};
 pub use explanation::{
     BlockedNode, CausesNeeded, ExplainedSubject, Explanation, ExplanationBasis, PlanRefusal,
@@ -97,7 +99,6 @@ pub use parts::{Part, PartKind, Parts, TASKS_BESIDE};
 pub use preconditions::records_digest;
 pub use refusals::APPROVE;
 pub use rehearsal::{Rehearsal, RehearsedCluster, RehearsedGroup, WorstRun};
-pub use remedy::breaker_of;
 pub use renamed::Renames;
 pub use saved::digest;
 pub use stale::{Current, Recorded, Staleness, broken, hold_to, outdated, stale};

@@ -161,35 +161,52 @@ pub fn after_failure(attempt: u32, limits: &RemediationLimits) -> Tried {
 /// otherwise: with more it is not the machines.
 pub const MAX_UNHEALTHY: Share = Share::Percent(40);
 
-/// That too many machines are unhealthy at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{unhealthy} of {machines} machines are unhealthy, and with more than {allowed} ({limit}) none is remediated: look for a common cause"
-)]
+/// How long machines that came back count as if they were unhealthy still, in seconds, where the policy does not say
+/// otherwise: a power feed that comes back tends to go again.
+pub const COOLDOWN: u64 = 600;
+
+/// How many machines of a site or of a failure domain are unhealthy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnhealthyCount {
+    /// How many are.
+    pub unhealthy: usize,
+    /// How many came back so lately that they count, too.
+    pub returned: usize,
+    /// Of how many.
+    pub machines: usize,
+}
+
+impl UnhealthyCount {
+    /// All that count.
+    #[must_use]
+    pub const fn counted(self) -> usize {
+        self.unhealthy + self.returned
+    }
+}
+
+/// That too many machines are unhealthy at once, or were a moment ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
     /// How many are unhealthy.
-    pub unhealthy: usize,
-    /// How many there are.
-    pub machines: usize,
+    pub tally: UnhealthyCount,
     /// How many may be.
     pub allowed: usize,
     /// By which limit.
     pub limit: Share,
 }
 
-/// The circuit breaker, as a MachineHealthCheck's `maxUnhealthy`.
+/// The circuit breaker, as a MachineHealthCheck's `maxUnhealthy`. Machines that came back lately count, too.
 ///
 /// # Errors
 ///
-/// More are unhealthy than may be.
-pub fn breaker(unhealthy: usize, machines: usize, limit: Share) -> Result<(), Broken> {
-    let allowed = limit.of(machines);
-    if unhealthy <= allowed {
+/// More are unhealthy than may be, or were.
+pub fn breaker(tally: UnhealthyCount, limit: Share) -> Result<(), Broken> {
+    let allowed = limit.of(tally.machines);
+    if tally.counted() <= allowed {
         return Ok(());
     }
     Err(Broken {
-        unhealthy,
-        machines,
+        tally,
         allowed,
         limit,
     })

@@ -17,7 +17,8 @@ mod tests;
 
 pub use course::{MachineSeen, NodeSeen, Power, Task, next, way};
 pub use limits::{
-    Broken, MAX_UNHEALTHY, Release, RemediationLimits, Tried, after_failure, breaker,
+    Broken, COOLDOWN, MAX_UNHEALTHY, Release, RemediationLimits, Tried, UnhealthyCount,
+    after_failure, breaker,
 };
 pub use memory::{Backup, Memory, Note, Taint};
 pub use progress::{Activity, AttemptProgress, NoProgress};

@@ -352,8 +352,40 @@ fn with_too_many_unhealthy_machines_none_is_remediated() {
     );
     apply(&fixture, &[NODE]).with(4).saying("--max-unhealthy 3");
     apply(&fixture, &[NODE, "--max-unhealthy", "3"]).with(0);
-    apply(&fixture, &[NODE, "--max-unhealthy", "30%"]).with(0);
+    apply(&fixture, &[NODE, "--max-unhealthy", "30%"])
+        .with(4)
+        .saying("machines of rack");
+    apply(&fixture, &[NODE, "--max-unhealthy", "60%"]).with(0);
     apply(&fixture, &[NODE, "--max-unhealthy", "x"]).with(64);
+}
+
+#[test]
+fn after_many_machines_came_back_none_is_remediated_for_a_while() {
+    let fixture = deployed("{max_unhealthy: '2'}", "[]");
+    for (power, nodes) in [
+        ("off", ["compute12", "compute13", "compute21"]),
+        ("on", ["compute12", "compute13", "compute21"]),
+    ] {
+        for node in nodes {
+            fixture
+                .run(&["apply", "power", power, node, "--yes"])
+                .with(0);
+        }
+    }
+    let blocked = blocks(&planned(&fixture, &[NODE]).with(0));
+    assert_eq!(
+        blocked[NODE],
+        "of 13 machines, 0 are unhealthy and 3 came back in the last 600 s: after more than 2 (2) at once, none is remediated before that is over"
+    );
+    apply(&fixture, &[NODE]).with(4).saying("--max-unhealthy 3");
+    policy(&fixture, "{max_unhealthy: '2', cooldown: 0}");
+    fixture
+        .checkout
+        .commit("Machines that are back count as healthy");
+    // The stricter of two revisions counts until one of them is applied.
+    let blocked = blocks(&planned(&fixture, &[NODE]).with(0));
+    assert!(blocked.contains_key(NODE), "{blocked:?}");
+    apply(&fixture, &[NODE, "--max-unhealthy", "3"]).with(0);
 }
 
 #[test]

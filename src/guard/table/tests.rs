@@ -29,7 +29,7 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 30] = [
+const PAIRS: [(&str, &str, &str, &str); 31] = [
     (
         "expected_parts",
         kind::HARDWARE,
@@ -157,6 +157,12 @@ const PAIRS: [(&str, &str, &str, &str); 30] = [
         kind::POLICY,
         "remediation: {max_unhealthy: 10%}",
         "remediation: {max_unhealthy: 1000}",
+    ),
+    (
+        "remediation",
+        kind::POLICY,
+        "remediation: {cooldown: 30m}",
+        "remediation: {attempts: 1}",
     ),
     ("signed_runs", kind::POLICY, "signed_runs: required", "{}"),
     ("ticket", kind::POLICY, "ticket: required", "{}"),

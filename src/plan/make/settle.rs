@@ -11,7 +11,7 @@ use crate::guard::WaveLimits;
 use crate::plan::accept::refuse_unmatched;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
-use crate::plan::{PlannedGroup, cluster, unavailable};
+use crate::plan::{PlannedGroup, breaker, cluster, unavailable};
 
 /// The changes as they are planned, and the limits on machines that are out of service together.
 pub(super) struct Settled<'a> {
@@ -68,7 +68,8 @@ pub(super) fn together<'a>(
             let limits = limits.without_domains();
             let mut subjects = Subjects::of(input);
             let all = names.map(|name| subjects.get(name));
-            (rules.remedy.breaker(items, all), limits)
+            let limit = rules.remedy.max_unhealthy;
+            (breaker::judge(items, all, guards, limit), limits)
         }
         false => {
             let position = |name: &NodeName| terms.group_of(name).unwrap_or(usize::MAX);

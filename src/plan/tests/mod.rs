@@ -289,7 +289,7 @@ impl PlanFixture {
     }
 }
 
-fn node(name: &str) -> NodeDesign {
+pub(super) fn node(name: &str) -> NodeDesign {
     let digests = Section::ALL.map(|section| (section, SectionDigest([1; 32])));
     // What is only reported has none.
     let digests = digests.into_iter();

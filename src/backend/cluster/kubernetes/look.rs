@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
+use jiff::Timestamp;
 use kube::api::ListParams;
 
 use super::budget::Exhausted;
@@ -162,6 +163,7 @@ fn cluster_node(node: Node, api_servers: Option<&ApiServers>) -> ClusterNode {
     ClusterNode {
         api_servers: api_servers.map_or(0, |servers| servers.on(&node)),
         ready: node.status.is_ready(),
+        returned: node.returned(Timestamp::now()),
         unschedulable: node.spec.unschedulable,
         kept_labels: kept_labels(&node).into(),
         uid: node.metadata.uid,

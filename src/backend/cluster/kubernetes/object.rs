@@ -6,11 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::backend::api_server::{MANAGER, or_empty};
+use crate::observed::ClusterNode;
 
 /// The metadata of an object.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -34,7 +36,24 @@ pub(super) struct Node {
     pub(super) status: Status,
 }
 
+/// How long a new node may take to be Ready for the first time, in seconds.
+const FIRST_READY: i64 = 600;
+
 impl Node {
+    /// How many seconds ago it became Ready again, as [`ClusterNode::returned`] tells it.
+    pub(super) fn returned(&self, now: Timestamp) -> Option<u64> {
+        let ready = self.status.readiness().filter(|_| self.status.is_ready())?;
+        let at = |text: &Option<Arc<str>>| text.as_deref()?.parse::<Timestamp>().ok();
+        let since = at(&ready.last_transition_time)?;
+        let created = at(&self.metadata.creation_timestamp);
+        if created.is_some_and(|created| since.duration_since(created).as_secs() <= FIRST_READY) {
+            return None;
+        }
+        // A clock of the server that is ahead of this one: just now.
+        let ago = u64::try_from(now.duration_since(since).as_secs()).unwrap_or(0);
+        (ago <= ClusterNode::REMEMBERED).then_some(ago)
+    }
+
     /// The run that cordoned it; `None` where it is not cordoned, or another actor cordoned it.
     ///
     /// The annotation of the run stays where another actor lifts the cordon of trueup: one that is set afterwards is told by the
@@ -89,6 +108,7 @@ pub(super) struct NodeMetadata {
     pub(super) annotations: NodeAnnotations,
     #[serde(deserialize_with = "or_empty")]
     pub(super) managed_fields: Vec<ManagedFields>,
+    pub(super) creation_timestamp: Option<Arc<str>>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
 }
 
@@ -207,7 +227,7 @@ pub(super) struct Waiting {
 
 /// A condition.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct Condition {
     #[serde(rename = "type", deserialize_with = "or_empty")]
     pub(super) kind: Arc<str>,
@@ -218,6 +238,8 @@ pub(super) struct Condition {
     /// A word for why it is so; of trueup's own conditions [`super::conditions::OURS`].
     #[serde(deserialize_with = "or_empty")]
     pub(super) reason: Arc<str>,
+    /// When its status became another one, by the server's clock.
+    pub(super) last_transition_time: Option<Arc<str>>,
 }
 
 impl Status {
@@ -436,4 +458,40 @@ pub(super) struct ClaimReference {
     pub(super) namespace: Arc<str>,
     #[serde(deserialize_with = "or_empty")]
     pub(super) name: Arc<str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_ready_for_the_first_time_did_not_return() {
+        let now: Timestamp = "2026-11-29T12:00:00Z".parse().unwrap();
+        let returned = |created: &str, since: &str, status: &str| {
+            let node: Node = serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "n1", "creationTimestamp": created},
+                "status": {"conditions": [
+                    {"type": "MemoryPressure", "status": "False", "lastTransitionTime": "2026-11-29T11:59:59Z"},
+                    {"type": "Ready", "status": status, "lastTransitionTime": since},
+                ]},
+            }))
+            .unwrap();
+            node.returned(now)
+        };
+        let old = "2026-01-01T00:00:00Z";
+        let minutes_ago = "2026-11-29T11:55:00Z";
+        assert_eq!(returned(old, minutes_ago, "True"), Some(300));
+        assert_eq!(returned(old, minutes_ago, "False"), None);
+        assert_eq!(returned(old, minutes_ago, "Unknown"), None);
+        assert_eq!(returned(old, "2026-11-29T10:59:59Z", "True"), None);
+        // Its server's clock is ahead.
+        assert_eq!(returned(old, "2026-11-29T12:00:09Z", "True"), Some(0));
+        assert_eq!(returned("2026-11-29T11:50:00Z", minutes_ago, "True"), None);
+        assert_eq!(
+            returned("2026-11-29T11:40:00Z", minutes_ago, "True"),
+            Some(300)
+        );
+        // What no server sends shows nothing.
+        assert_eq!(returned(old, "yesterday", "True"), None);
+    }
 }

@@ -76,6 +76,11 @@ impl Simulator {
             let mut cluster = machine.cluster.clone()?;
             cluster.attachments = pods::attachments(settings, node, machine);
             cluster.api_servers = usize::from(runs_server(settings, node, machine));
+            let ago = |at| view.now.saturating_sub(at) / 1000;
+            cluster.returned = machine.returned_at.filter(|_| cluster.ready).map(ago);
+            cluster.returned = cluster
+                .returned
+                .filter(|ago| *ago <= ClusterNode::REMEMBERED);
             Some(((*node).clone(), cluster))
         });
         let nodes = nodes.collect();

@@ -8,7 +8,7 @@ use super::machine::{Machine, Member, Pods, SIZES, new_disk};
 use super::rules::states_of;
 use crate::design::NodeName;
 use crate::lifecycle::{PowerState, ProvisionState};
-use crate::observed::{ClusterNode, Disk};
+use crate::observed::{ClusterNode, Disk, Labels};
 use crate::step::{Actor, StepKind};
 
 /// The label that the kubelet sets itself.
@@ -180,18 +180,13 @@ impl Machine {
             }
             Effect::NodeDeleted { .. } => {
                 self.cluster = None;
+                (self.has_fallen, self.returned_at) = (false, None);
                 self.out_of_service = false;
                 self.pods = Pods::default();
             }
             Effect::NodeJoined { uid } => {
-                self.pods = Pods::default();
-                self.cluster = Some(ClusterNode {
-                    uid: uid.clone(),
-                    labels: [(HOST_NAME.clone(), node.shared().clone())].into(),
-                    kept_labels: KEPT.clone(),
-                    ..ClusterNode::default()
-                });
-                self.switch(self.power, at);
+                let labels = [(HOST_NAME.clone(), node.shared().clone())].into();
+                self.join(uid, labels, at);
             }
             Effect::OutOfService => self.out_of_service = true,
             Effect::InService => {
@@ -225,6 +220,12 @@ impl Machine {
         self.provision = ProvisionState::Active;
         self.image = Some(image.clone());
         self.kubelet_stopped = false;
+        self.last_error = None;
+        self.join(uid, labels, at);
+    }
+
+    /// Its node registers with the cluster anew.
+    fn join(&mut self, uid: &Arc<str>, labels: Labels, at: u64) {
         self.pods = Pods::default();
         self.cluster = Some(ClusterNode {
             uid: uid.clone(),
@@ -232,7 +233,7 @@ impl Machine {
             kept_labels: KEPT.clone(),
             ..ClusterNode::default()
         });
-        self.last_error = None;
+        (self.has_fallen, self.returned_at) = (false, None);
         self.switch(self.power, at);
     }
 
@@ -255,6 +256,11 @@ impl Machine {
         self.power = power;
         let runs = power == PowerState::On && self.image.is_some() && !self.kubelet_stopped;
         if let Some(cluster) = &mut self.cluster {
+            match (cluster.ready, runs) {
+                (true, false) => self.has_fallen = true,
+                (false, true) if self.has_fallen => self.returned_at = Some(at),
+                _ => {}
+            }
             cluster.ready = runs;
         }
     }

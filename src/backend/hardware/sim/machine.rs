@@ -101,6 +101,12 @@ pub struct Machine {
     /// Its node in the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterNode>,
+    /// Whether that node was Ready and ceased to be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_fallen: bool,
+    /// When that node was Ready again last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned_at: Option<u64>,
     /// The pods of its node.
     #[serde(default, skip_serializing_if = "Pods::is_untouched")]
     pub pods: Pods,
@@ -174,6 +180,8 @@ impl Machine {
             prepared: false,
             image: None,
             cluster: None,
+            has_fallen: false,
+            returned_at: None,
             pods: Pods::default(),
             out_of_service: false,
             kubelet_stopped: false,

@@ -58,6 +58,7 @@ async fn a_machine_goes_through_its_life_and_the_ledger_has_each_effect_once() {
         Machine {
             ledger: Ledger::default(),
             cluster: None,
+            has_fallen: false,
             ..machine
         },
         factory_new
