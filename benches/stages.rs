@@ -338,7 +338,7 @@ fn records_read_again(bencher: Bencher<'_, '_>, nodes: usize) {
     bencher.bench_local(read);
 }
 
-/// The real site beside the repository, where there is one.
+/// The real site beside the repository, if there is one.
 fn real_files() -> Vec<File> {
     let root = concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -22,7 +22,7 @@ pub fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     }
 }
 
-/// Locks what threads share, also where one of them had a panic: that is raised again where it is joined.
+/// Locks what threads share, also if one of them had a panic: that is raised again if it is joined.
 pub fn lock<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -35,7 +35,7 @@ pub fn both<A, B: Send>(first: impl FnOnce() -> A, second: impl FnOnce() -> B + 
     })
 }
 
-/// Maps parts, each on a thread of its own where there are several, in order.
+/// Maps parts, each on a thread of its own if there are several, in order.
 pub fn in_parts<P: Send, R: Send>(
     parts: impl ExactSizeIterator<Item = P>,
     work: impl Fn(P) -> R + Sync,

@@ -72,7 +72,7 @@ fn inline_value(value: &Value) -> String {
     text.trim_end().to_owned()
 }
 
-/// The replacement of a scalar that begins at an offset of a text; `None` where it is not written there on one line as it is.
+/// The replacement of a scalar that begins at an offset of a text; `None` if it is not written there on one line as it is.
 #[must_use]
 pub fn replacement(text: &str, start: usize, old: &Value, new: &Value) -> Option<Edit> {
     let rest = text.get(start..)?;

@@ -1,6 +1,6 @@
 //! Profiles of machines that are alike, by description length: the fewest bytes that say everything.
 //!
-//! A fact that several machines share is written once where that is shorter than writing it with each machine: in a
+//! A fact that several machines share is written once if that is shorter than writing it with each machine: in a
 //! profile, which costs a document. Profiles are sets of machines that never cross, since a machine inherits from one
 //! chain of profiles. The largest sets of facts are placed first, and a set that crosses a profile is divided by it.
 
@@ -78,7 +78,7 @@ pub(super) fn layers<F: Ord + Clone>(
 }
 
 impl<F: Ord + Clone> Layers<F> {
-    /// Places facts that the same machines have, where that makes a profile worthwhile; the machines without one for them.
+    /// Places facts that the same machines have, if that makes a profile worthwhile; the machines without one for them.
     fn place(
         &mut self,
         having: &[usize],

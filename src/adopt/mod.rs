@@ -81,7 +81,7 @@ pub struct AdoptInput<'a> {
 /// The documents of what was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
-    /// Files by name, each with its text; none where all is described.
+    /// Files by name, each with its text; none if all is described.
     pub files: Vec<(&'static str, String)>,
     /// The machines that they describe.
     pub nodes: Vec<NodeName>,

@@ -114,7 +114,7 @@ impl Notes {
         Ok(())
     }
 
-    /// The row about a machine, by its name, the address of its controller or its identity; `None` where no row, or more than
+    /// The row about a machine, by its name, the address of its controller or its identity; `None` if no row, or more than
     /// one, is about it.
     #[must_use]
     pub fn about(

@@ -333,7 +333,7 @@ impl Search<'_, '_> {
         would_run(self.progress.plan(), self.target, &failing.collect())
     }
 
-    /// The smallest part of `candidates` that is enough together with `known`; `None` where the bound was reached.
+    /// The smallest part of `candidates` that is enough together with `known`; `None` if the bound was reached.
     fn smallest(&mut self, known: &mut Vec<usize>, candidates: &[usize]) -> Option<Vec<usize>> {
         if self.left == 0 {
             return None;

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 ///
 /// # Errors
 ///
-/// [`Error::OtherPlan`] where an entry is about a step that the plan does not have; the steps are no graph that can be run.
+/// [`Error::OtherPlan`] if an entry is about a step that the plan does not have; the steps are no graph that can be run.
 pub fn steps_to_act(plan: &Plan, own: &[bool], known: &[Entry]) -> Result<Vec<usize>, Error> {
     let indexes = plan.positions();
     let mut schedule = Schedule::of_part(plan, own)?;

@@ -26,7 +26,7 @@ const GATHERINGS: usize = 64;
 ///
 /// # Errors
 ///
-/// [`Error::Journal`] where what was done could not be written down, [`Error::OtherPlan`],
+/// [`Error::Journal`] if what was done could not be written down, [`Error::OtherPlan`],
 /// [`Error::NothingToDecide`], [`Error::Plan`].
 pub async fn execute(
     work: DispatchRequest<'_>,

@@ -99,7 +99,7 @@ impl<'a> Dispatcher<'a> {
         })));
     }
 
-    /// Estimates the time that is left, where enough has happened since it was estimated last; the last event reports it.
+    /// Estimates the time that is left, if enough has happened since it was estimated last; the last event reports it.
     pub(super) fn estimate_rest(&mut self) {
         let Some(expected) = self.work.expected else {
             return;

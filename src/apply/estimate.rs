@@ -37,7 +37,7 @@ pub struct Estimate {
     pub schedule: Vec<StepTimes>,
 }
 
-/// Returns how long a run of the plan takes; `None` where nothing in it takes time. The same plan, durations and seed
+/// Returns how long a run of the plan takes; `None` if nothing in it takes time. The same plan, durations and seed
 /// give the same figures.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub(super) fn runs(steps: usize) -> usize {
     runs.map_or(FEWEST_RUNS, |(runs, _)| *runs)
 }
 
-/// The longest that a step may take: its timeout, where it has one.
+/// The longest that a step may take: its timeout, if it has one.
 fn longest(plan: &Plan, expected: &ExpectedDurations, index: usize) -> u64 {
     match plan.steps.get(index).map(|step| step.timeout) {
         Some(timeout) if timeout > 0 => timeout.saturating_mul(1000),

@@ -16,14 +16,14 @@ const SPREAD: [u64; 5] = [60, 80, 100, 130, 180];
 /// The durations that the steps of a plan may have.
 #[derive(Clone, Debug, Default)]
 pub struct ExpectedDurations {
-    /// For each step, where its values are.
+    /// For each step, if its values are.
     pub(super) of_step: Vec<u32>,
     /// In milliseconds, sorted; none is empty.
     pub(super) values: Vec<Box<[u64]>>,
 }
 
 impl ExpectedDurations {
-    /// The recorded durations of each step where there are enough, else its `declared` one, else the typical ones of
+    /// The recorded durations of each step if there are enough, else its `declared` one, else the typical ones of
     /// its kind.
     #[must_use]
     pub fn of(

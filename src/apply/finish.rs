@@ -118,7 +118,7 @@ impl Schedule<'_> {
         }
     }
 
-    /// Why the run is halted, and the way out where only the guards in force halt it.
+    /// Why the run is halted, and the way out if only the guards in force halt it.
     fn with_way_out(&self, why: Arc<str>) -> Arc<str> {
         let guard = if self.unhealthy.is_some() {
             "soak"

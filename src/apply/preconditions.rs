@@ -248,7 +248,7 @@ impl PreconditionChecker {
     }
 }
 
-/// The machines that a plan deploys, where the policy demands the parts that are expected of them.
+/// The machines that a plan deploys, if the policy demands the parts that are expected of them.
 fn expected(plan: &Plan, site: &Guarded) -> BTreeMap<NodeName, Arc<NodeDesign>> {
     let mut deployed = BTreeMap::new();
     if site.guards().policy.demands_expected_hardware {
@@ -263,7 +263,7 @@ fn expected(plan: &Plan, site: &Guarded) -> BTreeMap<NodeName, Arc<NodeDesign>> 
     deployed
 }
 
-/// The drain of the node whose etcd members are removed, where the plan has one before that.
+/// The drain of the node whose etcd members are removed, if the plan has one before that.
 fn drain_before(plan: &Plan, removal: usize) -> Option<usize> {
     let node = &plan.steps[removal].id.node;
     let before = |step: usize| {

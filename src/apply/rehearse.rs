@@ -44,7 +44,7 @@ enum Fault {
     Hangs,
     /// It fails in a way that passes: it is retried, as often as its kind may be.
     Passes,
-    /// It takes longer, and fails where that is longer than its timeout.
+    /// It takes longer, and fails if that is longer than its timeout.
     Late,
 }
 
@@ -276,7 +276,7 @@ pub fn failing_in(
     Ok(failing)
 }
 
-/// The steps that go wrong in the run of a seed where they are begun.
+/// The steps that go wrong in the run of a seed if they are begun.
 #[cfg(test)]
 pub(super) fn failing_steps(plan: &Plan, expected: &ExpectedDurations, seed: u64) -> Vec<usize> {
     let last_of = FxHashMap::default();

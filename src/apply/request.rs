@@ -21,7 +21,7 @@ pub struct DispatchRequest<'a> {
     pub plan: &'a Plan,
     /// The designs to be reached.
     pub nodes: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
-    /// The designs that were applied last, for what is torn down; where a node is not in it, its
+    /// The designs that were applied last, for what is torn down; if a node is not in it, its
     /// design in `nodes` counts.
     pub applied: &'a BTreeMap<NodeName, Arc<NodeDesign>>,
     /// The driver of machines.
@@ -71,7 +71,7 @@ pub trait EventClock {
 
 /// Checks the facts that a step relies on, again, at the instant of the act.
 pub trait Preconditions: Send + Sync {
-    /// Ok, or why the step may not start: `precondition-changed: …` where a fact of the plan does not hold
+    /// Ok, or why the step may not start: `precondition-changed: …` if a fact of the plan does not hold
     /// any more, else the refusal of a guard. `step` is where the ordered step stands in the plan.
     ///
     /// # Errors

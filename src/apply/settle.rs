@@ -75,7 +75,7 @@ impl Dispatcher<'_> {
                 Ok(())
             }
             End::LeaseUnconfirmed => {
-                // It is probed first once the lease is confirmed again; where that is lost, the run stops.
+                // It is probed first once the lease is confirmed again; if that is lost, the run stops.
                 self.schedule.begun[index] = true;
                 self.schedule.only_possibly_begun[index] = false;
                 self.schedule.enqueue(index);

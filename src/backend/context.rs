@@ -14,7 +14,7 @@ use crate::identity::Registry;
 /// Inputs of the backends that no document holds.
 #[derive(Clone, Debug)]
 pub struct BackendContext {
-    /// The file of the simulated site, where the document names none.
+    /// The file of the simulated site, if the document names none.
     pub simulated_state: PathBuf,
     /// Resolves references to secrets.
     pub secrets: Arc<dyn Secrets>,

@@ -28,7 +28,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The problem in the documents, with its place, where it is one.
+    /// The problem in the documents, with its place, if it is one.
     #[must_use]
     pub fn diagnostic(&self) -> Option<&Diagnostic> {
         match self {
@@ -37,7 +37,7 @@ impl Error {
         }
     }
 
-    /// The way out, where there is one.
+    /// The way out, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {

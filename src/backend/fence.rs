@@ -133,7 +133,7 @@ pub async fn within<T>(fence: &Fence, work: impl Future<Output = T>) -> Option<T
     }
 }
 
-/// To be awaited right before a request that changes something: ready at once where the lease covers it, or
+/// To be awaited right before a request that changes something: ready at once if the lease covers it, or
 /// no run has ordered it; else never, and what is carried out is cancelled.
 pub async fn pass() {
     let Ok(scope) = SCOPE.try_with(Scope::clone) else {

@@ -217,7 +217,7 @@ pub(super) fn masked(text: &str) -> Cow<'_, str> {
     text
 }
 
-/// A text without any secret that is known; borrowed where it holds none.
+/// A text without any secret that is known; borrowed if it holds none.
 fn known(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);

@@ -250,7 +250,7 @@ impl Look {
 /// The observed state of the cluster.
 #[derive(Clone, Debug)]
 pub struct Sight {
-    /// Facts about the cluster; `None` where it did not answer, or with [`Look::named_only`].
+    /// Facts about the cluster; `None` if it did not answer, or with [`Look::named_only`].
     pub facts: Option<ClusterFacts>,
     /// All its nodes, or those named, by the names that the design has for them.
     pub nodes: Fact<BTreeMap<NodeName, ClusterNode>>,

@@ -66,7 +66,7 @@ pub trait Secrets: fmt::Debug + Send + Sync {
     /// The variable is not set, the file cannot be read, the program failed.
     fn reveal(&self, reference: &Reference) -> Result<Secret, SecretError>;
 
-    /// The same where it may have changed since it was revealed last.
+    /// The same if it may have changed since it was revealed last.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ pub trait Secrets: fmt::Debug + Send + Sync {
         Some("secrets are only read here".to_owned())
     }
 
-    /// The secret in the pending slot of a reference, where there is one: it may be in use already.
+    /// The secret in the pending slot of a reference, if there is one: it may be in use already.
     ///
     /// # Errors
     ///
@@ -116,13 +116,13 @@ pub trait Secrets: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Where the file lies that a reference names, for who reads more beside it; `None` where it names no file.
+    /// Where the file lies that a reference names, for who reads more beside it; `None` if it names no file.
     fn path(&self, _: &Reference) -> Option<PathBuf> {
         None
     }
 
     /// The path in the checkout of the file that a reference names, where every change of the design can change
-    /// it; `None` where it lies elsewhere.
+    /// it; `None` if it lies elsewhere.
     fn path_in_checkout(&self, _: &Reference) -> Option<String> {
         None
     }

@@ -52,11 +52,11 @@ pub struct Backends {
 /// The reason for a machine that is in neither design.
 const NO_DESIGN: &str = "not found in the design, nor in any revision that its record names, so its controller's address is unknown";
 
-/// The reason where the site has no cluster.
+/// The reason if the site has no cluster.
 const NO_CLUSTER: &str = "the site's Backends document names no cluster";
 
 impl Backends {
-    /// Backends that are at hand already; `cluster`: `None` where the site has none.
+    /// Backends that are at hand already; `cluster`: `None` if the site has none.
     #[must_use]
     pub fn new(hardware: Arc<dyn Hardware>, cluster: Option<Arc<dyn Cluster>>) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl Backends {
         }
     }
 
-    /// The destinations that are told of the runs of the site, where the documents name destinations.
+    /// The destinations that are told of the runs of the site, if the documents name destinations.
     #[must_use]
     pub fn notifier(&self) -> Option<&Notifier> {
         self.notifier.as_ref()
@@ -83,7 +83,7 @@ impl Backends {
         }
     }
 
-    /// Carries steps out in the time of the site, which is that of all processes at it where it is simulated. The runtime
+    /// Carries steps out in the time of the site, which is that of all processes at it if it is simulated. The runtime
     /// has to be one that calls [`arrived`](super::arrived).
     pub async fn in_time<T>(&self, steps: impl Future<Output = T>) -> T {
         let ended = match &self.simulated {
@@ -125,7 +125,7 @@ impl Backends {
         self.cluster.as_ref().is_some_and(|it| it.knows_nodes())
     }
 
-    /// The backend that runs an order: labels are the cluster's where there is one.
+    /// The backend that runs an order: labels are the cluster's if there is one.
     fn actor(&self, order: &Order) -> Actor {
         match order.step.id.kind {
             StepKind::Relabel if self.knows_nodes() => Actor::Cluster,

@@ -21,7 +21,7 @@ impl<K, V> Default for Numbered<K, V> {
 }
 
 impl<K: Eq + Hash, V> Numbered<K, V> {
-    /// The number of the value of a key, which is made where it is missing.
+    /// The number of the value of a key, which is made if it is missing.
     pub fn number_of(&mut self, key: K, value: impl FnOnce() -> V) -> u32 {
         let next = self.values.len() as u32;
         *self.numbers.entry(key).or_insert_with(|| {

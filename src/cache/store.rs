@@ -64,7 +64,7 @@ impl Key {
 pub struct Segment(Vec<u8>);
 
 impl Segment {
-    /// The value, which may borrow from the bytes; `None` where it is none of this type.
+    /// The value, which may borrow from the bytes; `None` if it is none of this type.
     #[must_use]
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
         postcard::from_bytes(&self.0).ok()

@@ -27,7 +27,7 @@ fn order(view: &View<'_>, some: &[&Away<'_>], for_good: bool) -> Vec<Bits> {
     let words = some.len().div_ceil(64);
     let last_step = some.iter().flat_map(|away| &away.firsts).max().copied();
     let count = last_step.map_or(0, |last| last + 1);
-    // By step, the machines of which it waits for a last step; a machine with several counts where all are waited for.
+    // By step, the machines of which it waits for a last step; a machine with several counts if all are waited for.
     let mut behind: Vec<Option<Box<[u64]>>> = vec![None; count];
     let mut result = vec![vec![0; words]; some.len()];
     let rounds = some.iter().map(|away| away.lasts.len()).max().unwrap_or(0);
@@ -80,7 +80,7 @@ fn order(view: &View<'_>, some: &[&Away<'_>], for_good: bool) -> Vec<Bits> {
     result
 }
 
-/// The most machines of some that can be away at the same time; `None` where they are too many to tell.
+/// The most machines of some that can be away at the same time; `None` if they are too many to tell.
 pub(super) fn most<'s, 'a>(
     view: &View<'_>,
     some: &[&'s Away<'a>],

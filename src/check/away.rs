@@ -1,7 +1,7 @@
 //! When machines are away: from the step that takes a machine out of service to the last one of its way back.
 //!
 //! Which machines can be away at the same time follows from the needs of steps alone, and never from the waves that a plan
-//! names. One machine is away before another one where the last step of the first is waited for by the first of the other.
+//! names. One machine is away before another one if the last step of the first is waited for by the first of the other.
 //! Barriers that follow each other divide most plans into a series; there an interval between two barriers is all that has to
 //! be known of a machine, and machines whose intervals meet are taken for being away together, which they are at most. Only
 //! where that is too many are the ways between steps followed one by one ([`super::antichain`]).
@@ -17,7 +17,7 @@ use crate::step::StepKind;
 
 /// Kinds of step that bring a machine back.
 const BUILD: [StepKind; 3] = [StepKind::Deploy, StepKind::Service, StepKind::Remediate];
-/// Kinds of step that leave a machine down, where no other follows.
+/// Kinds of step that leave a machine down, if no other follows.
 const GO_DOWN: [StepKind; 3] = [
     StepKind::PowerOff,
     StepKind::Drain,
@@ -70,14 +70,14 @@ pub(super) fn of<'v, 'a>(view: &'v View<'a>) -> &'v [Away<'a>] {
     view.away.get_or_init(|| all(view, |_| false))
 }
 
-/// The same as limits count them: what was down before is away from the begin on, also where it is only built, and what leaves for
+/// The same as limits count them: what was down before is away from the begin on, also if it is only built, and what leaves for
 /// good is not missed, unless it stays down.
 pub(super) fn with_down<'a>(view: &View<'a>) -> Vec<Away<'a>> {
     let mut result = all(view, |node| limits::is_down(view, node));
     result.retain(|away| !limits::is_of_resumed_run(view, away.node.as_str()));
     let retired = limits::Retired::of(view);
     for away in &mut result {
-        // What was never deployed is not missed, nor what is retired. Where neither is known, it is held to its wave.
+        // What was never deployed is not missed, nor what is retired. If neither is known, it is held to its wave.
         let is_missed =
             limits::is_deployed(view, away.node.as_str()) && !retired.contains(away.node);
         away.has_left |= away.goes_down && !is_missed && view.world.is_some();

@@ -268,7 +268,7 @@ pub(super) fn machine(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
-/// The address of a backend, where it is no secret.
+/// The address of a backend, if it is no secret.
 fn address(settings: Option<&Node>) -> Option<String> {
     let fields = ["endpoint", "cluster"].into_iter();
     let mut fields = fields.filter_map(|name| settings?.get(name));

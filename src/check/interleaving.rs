@@ -11,7 +11,7 @@ use super::view::View;
 use crate::design::NodeName;
 use crate::plan::Action;
 
-/// One machine of the control plane at a time, where no number is given for the site.
+/// One machine of the control plane at a time, if no number is given for the site.
 pub(super) fn control_plane(view: &View<'_>, found: &mut Found<'_, '_>) {
     each(view, found, |limit| limit.is_control_plane);
 }

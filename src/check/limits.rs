@@ -1,7 +1,7 @@
 //! The limits of the guards on machines that are away at the same time, each over its own machines.
 //!
 //! A flag stands in place of the numbers of the policy for the whole site or for each group; limits by rack and by tag hold
-//! beside any. Where nothing gives a number: one machine of the control plane, and of the others ten, a quarter of each
+//! beside any. If nothing gives a number: one machine of the control plane, and of the others ten, a quarter of each
 //! group, and what the group's criteria leave.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -57,7 +57,7 @@ const LAST_OF_FORM: &str = "check-needs";
 pub struct Inputs<'a> {
     /// The design to be reached, with the guards that hold.
     pub site: Option<&'a Guarded>,
-    /// The records and the observed state that the plan was made from, where it was just made.
+    /// The records and the observed state that the plan was made from, if it was just made.
     pub world: Option<World<'a>>,
     /// It is the plan of a run that has begun, which the guards of now judge by themselves.
     pub has_begun: bool,

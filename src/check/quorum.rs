@@ -61,7 +61,7 @@ impl<'a> Voters<'a> {
     }
 
     /// Those that were there when the plan was made, and have to be there when its steps act, with members that leave the
-    /// design; those of the design where the plan relies on none.
+    /// design; those of the design if the plan relies on none.
     fn relied_on(view: &View<'_>, cluster: &'a EtcdCluster) -> Self {
         let is_own = |one: &&Precondition| {
             one.what.fact == FactName::Voters

@@ -163,7 +163,7 @@ pub(super) fn carried_out(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
-/// A step has the effect of its kind: less only where there is nothing to lose, more where it erases.
+/// A step has the effect of its kind: less only if there is nothing to lose, more if it erases.
 pub(super) fn effects(view: &View<'_>, found: &mut Found<'_, '_>) {
     for (position, step) in view.steps() {
         let all = step.parameters.as_deref();

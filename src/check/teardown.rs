@@ -135,7 +135,7 @@ pub(super) fn observed(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
 }
 
-/// The members on a machine that is destroyed are removed before, where their clusters list them.
+/// The members on a machine that is destroyed are removed before, if their clusters list them.
 fn members(view: &View<'_>, change: &Change, found: &mut Found<'_, '_>) {
     let (Some(guards), Some(world)) = (view.guards(), view.world) else {
         return;

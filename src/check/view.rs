@@ -17,7 +17,7 @@ use crate::record::NodeRecord;
 use crate::step::{Parameters, Step, StepKind, Wait};
 
 /// How many steps are followed in all to find a way from one to another. A step of a plan that this program makes waits
-/// for what it has to by itself, so that a search is rare; where the file of a stranger uses all of this up, what was not
+/// for what it has to by itself, so that a search is rare; if the file of a stranger uses all of this up, what was not
 /// found by then is taken for missing.
 const SEARCHED: usize = 20_000_000;
 
@@ -120,7 +120,7 @@ impl<'a> View<'a> {
         self.world?.observations?.node(node)
     }
 
-    /// A node as it was applied last, where that is at hand.
+    /// A node as it was applied last, if that is at hand.
     pub(super) fn applied(&self, node: &str) -> Option<&'a NodeDesign> {
         let revision = self.record(node)?.revision.as_ref()?;
         let site = self.world?.applied.get(revision)?;

@@ -31,7 +31,7 @@ pub(super) struct AcceptCommand {
     /// Accept a difference instead of a redeploy: a field as plans name it, `*` for any name
     #[arg(long, value_name = "PATH")]
     field: Vec<String>,
-    /// Write the values of the machines into the documents, where these are wrong: all that differ, or those of `--field`
+    /// Write the values of the machines into the documents, if these are wrong: all that differ, or those of `--field`
     #[arg(long, conflicts_with_all = ["identity", "as_is", "reason", "unset", "yes"])]
     write: bool,
     /// Why, as plans show it

@@ -215,7 +215,7 @@ pub(super) fn words() -> impl Iterator<Item = &'static str> {
         .filter_map(|(usage, _)| usage.split(' ').next())
 }
 
-/// The action that some words ask for, and the nodes; `None` where the first is no action.
+/// The action that some words ask for, and the nodes; `None` if the first is no action.
 pub(super) fn parse<'w>(
     words: &'w [String],
     arguments: &ActionArguments,

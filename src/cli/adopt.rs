@@ -34,10 +34,10 @@ const LARGEST_TABLE: u64 = 64 << 20;
 /// `trueup adopt`.
 #[derive(Debug, Args)]
 pub(super) struct AdoptCommand {
-    /// The folder of the site, written where it is new
+    /// The folder of the site, written if it is new
     #[arg(short = 'o', long, value_name = "DIR", default_value = ".")]
     into: PathBuf,
-    /// Backend whose machines are adopted, where no Backends document names one yet
+    /// Backend whose machines are adopted, if no Backends document names one yet
     #[arg(long, value_enum, value_name = "KIND")]
     from: Option<Source>,
     /// Address of Ironic or MAAS

@@ -76,16 +76,16 @@ struct Bundle {
     site: SiteName,
     /// The commit of the documents.
     commit: String,
-    /// The commit that was checked out, where it was another one.
+    /// The commit that was checked out, if it was another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     head: Option<String>,
-    /// The commit of the records; absent where there were none.
+    /// The commit of the records; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     records: Option<String>,
-    /// The snapshot of the observed state; absent where the plan was made on records alone.
+    /// The snapshot of the observed state; absent if the plan was made on records alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     observed: Option<String>,
-    /// The file of the reservations that held; absent where there were none.
+    /// The file of the reservations that held; absent if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reservations: Option<String>,
     /// The plan, as a saved file has it.
@@ -166,7 +166,7 @@ pub(super) fn bundle(context: &mut Context, command: &BundleCommand) -> Result<u
     Ok(0)
 }
 
-/// Refuses flags that choose how a plan is made, where a run is meant: it was planned long ago.
+/// Refuses flags that choose how a plan is made, if a run is meant: it was planned long ago.
 fn refuse_flags_of_plans(context: &Context, run: &str) -> Result<(), Failure> {
     let global = GlobalArguments::augment_args(clap::Command::new("trueup"));
     let of_all = global.get_arguments().filter_map(clap::Arg::get_long);
@@ -429,7 +429,7 @@ fn planned_again(
     Ok(again)
 }
 
-/// Lists where two plans differ, by the paths of their JSON.
+/// Lists if two plans differ, by the paths of their JSON.
 fn differ(before: &Value, after: &Value, path: &str, depth: usize, found: &mut Vec<String>) {
     match (before, after) {
         _ if before == after => {}

@@ -107,7 +107,7 @@ fn of_reference(reference: &str) -> Option<u64> {
     rest.split('/').next()?.parse().ok()
 }
 
-/// The address of GraphQL where the REST API has this one.
+/// The address of GraphQL if the REST API has this one.
 fn graphql(api: &str) -> String {
     let api = api.trim_end_matches('/');
     // An own server has `/api/v3` and `/api/graphql`.
@@ -182,7 +182,7 @@ fn published(
 }
 
 pub(super) fn run(context: &mut Context, command: &CommentCommand) -> Result<u8, Failure> {
-    // A pipeline may publish where there is no clone.
+    // A pipeline may publish if there is no clone.
     if let Ok(repository) = context.repository() {
         Sandbox::refuse(&repository, Outside::Forge)?;
     }

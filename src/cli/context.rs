@@ -194,7 +194,7 @@ impl Printer {
     }
 }
 
-/// The columns of a stream that is a terminal, where it knows them.
+/// The columns of a stream that is a terminal, if it knows them.
 #[cfg(unix)]
 fn columns(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
@@ -327,7 +327,7 @@ impl Context {
         Self::new(&global).ok()
     }
 
-    /// The same, as if started in another folder; with another site, where one is given.
+    /// The same, as if started in another folder; with another site, if one is given.
     pub(super) fn in_folder(&self, folder: &Path, site: Option<&str>) -> Self {
         let mut context = self.clone();
         if let Some(site) = site {

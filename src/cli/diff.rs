@@ -51,7 +51,7 @@ enum DiffFormat {
 }
 
 impl DiffCommand {
-    /// The two words of a range, where that was given.
+    /// The two words of a range, if that was given.
     fn range(&self) -> Option<(&str, &str)> {
         match &self.revisions[..] {
             [range] => range.split_once(".."),

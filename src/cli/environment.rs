@@ -117,7 +117,7 @@ pub(super) fn for_program(root: &Path, also: &BTreeSet<String>) -> Vec<(OsString
     })
 }
 
-/// Returns the variables for git where it is asked about a repository with this top: no helper is started for it.
+/// Returns the variables for git if it is asked about a repository with this top: no helper is started for it.
 pub(super) fn for_questions(root: &Path) -> Vec<(OsString, OsString)> {
     passed(root, |name| is_among(name, &USUAL) || is_among(name, &GIT))
 }

@@ -67,7 +67,7 @@ pub(super) fn is_failure(code: u8) -> bool {
 const OF_PLANS: [u8; 2] = [2, 3];
 
 /// The exit code of a command about several sites, each of which alone would have one of these: the least of those that
-/// failed, of which an error has the least; where none did and it is asked for, that of the gravest plan.
+/// failed, of which an error has the least; if none did and it is asked for, that of the gravest plan.
 pub(super) fn combined(codes: &BTreeSet<u8>, is_detailed: bool) -> u8 {
     let mut failed = codes
         .iter()

@@ -19,7 +19,7 @@ pub(super) struct FmtCommand {
     /// Files, or folders with all that is below them [default: the files of the site]
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Write nothing; end with 1 where a file is not formatted
+    /// Write nothing; end with 1 if a file is not formatted
     #[arg(long)]
     check: bool,
     /// Show what is changed in each file; with `--check` what would be

@@ -137,7 +137,7 @@ const COMMANDS: [(&str, &str); 17] = [
     ("version", "`trueup --version` prints it"),
 ];
 
-/// The meaning of a command line that cannot be read, where it has a word of another tool.
+/// The meaning of a command line that cannot be read, if it has a word of another tool.
 pub(super) fn meant(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
     let words = arguments.iter().skip(1).map_while(|word| word.to_str());
     let words = words.take_while(|word| *word != "--");

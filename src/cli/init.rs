@@ -311,7 +311,7 @@ fn unused_name(repository: &Repository, site: &str) -> Result<(), Failure> {
         .hint("`trueup init NAME` makes a folder whose name the site gets"))
 }
 
-/// The name of the site: that of its folder, where one is given.
+/// The name of the site: that of its folder, if one is given.
 fn site_name(folder: Option<&Path>, example: &Example) -> Result<String, Failure> {
     let Some(folder) = folder.filter(|folder| *folder != Path::new(".")) else {
         return Ok(example.name.to_owned());

@@ -23,7 +23,7 @@ pub(super) struct AbortCommand {
     /// The run, by its id or the beginning of it
     #[arg(value_name = "RUN")]
     run: String,
-    /// Take its lock where it is of another machine and has not moved for ten minutes
+    /// Take its lock if it is of another machine and has not moved for ten minutes
     #[arg(long)]
     take_over_dead: bool,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub(super) fn unfinished(
     Ok(run::unfinished_run(&checkout.site(connection.clone())?)?)
 }
 
-/// Reports on standard error a run that has not ended, and the ways out where it was interrupted.
+/// Reports on standard error a run that has not ended, and the ways out if it was interrupted.
 pub(super) fn tell_unfinished(
     context: &Context,
     checkout: &Checkout<'_>,
@@ -189,7 +189,7 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
     let checkout = context.checkout(&repository)?.of_run();
     let connection = command.remote.connection(&repository)?;
     let site = checkout.site(connection.clone())?;
-    // The lock is found also where the records are not, such as after a move that was interrupted.
+    // The lock is found also if the records are not, such as after a move that was interrupted.
     let of_lock = run::holder(&site)?.map(|holder| RunId::from(holder.run.as_str()));
     let run = match of_lock.filter(|run| begins(run, &command.run)) {
         Some(run) => run,
@@ -212,7 +212,7 @@ pub(super) fn run_unlock(context: &mut Context, command: &UnlockCommand) -> Resu
     Ok(0)
 }
 
-/// The failure of an unlock; where its run has the lock, with what releases it, and not this command once more.
+/// The failure of an unlock; if its run has the lock, with what releases it, and not this command once more.
 fn held(error: run::Error, run: &RunId, how: Unlock) -> Failure {
     match &error {
         run::Error::LockHeld { holder, .. }

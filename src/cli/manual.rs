@@ -89,7 +89,7 @@ fn page_of<'c>(command: &'c clap::Command, words: &[String]) -> Result<&'c clap:
     })
 }
 
-/// Opens a page in `man` on a terminal; prints its source otherwise, and its text where there is no such program.
+/// Opens a page in `man` on a terminal; prints its source otherwise, and its text if there is no such program.
 fn show(context: &Context, command: &clap::Command) -> Result<(), Failure> {
     let page = help::page(command)?;
     if !std::io::stdout().is_terminal() {

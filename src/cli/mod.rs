@@ -96,7 +96,7 @@ pub struct GlobalArguments {
     /// Run as if started in this folder
     #[arg(short = 'C', value_name = "DIR", global = true)]
     directory: Option<PathBuf>,
-    /// The site, where the repository holds several
+    /// The site, if the repository holds several
     #[arg(long, value_name = "NAME", global = true)]
     site: Option<String>,
     /// Read documents of the site from a checkout of another repository that its definition names [default REV: the definition's]
@@ -218,7 +218,7 @@ enum Command {
     Man(manual::ManCommand),
 }
 
-/// The flags that can be set in the environment: where something is, how much of it and how it is shown.
+/// The flags that can be set in the environment: if something is, how much of it and how it is shown.
 ///
 /// A variable outlives the command that it was set for, and a pipeline may take it from a pull request. So
 /// a flag that allows what is refused without it, takes part of a plan's safety away or is an act of its
@@ -321,7 +321,7 @@ fn with_environment(command: clap::Command) -> clap::Command {
         .mut_subcommands(with_environment)
 }
 
-/// The exit code of a command that was not begun. Where a script asked for Airship's status object, it
+/// The exit code of a command that was not begun. If a script asked for Airship's status object, it
 /// gets one.
 fn refuse(arguments: &[OsString], failure: &Failure) -> u8 {
     let words: Vec<&str> = arguments

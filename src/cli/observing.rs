@@ -1,4 +1,4 @@
-//! The progress of an observation on stderr, where it takes longer than a second.
+//! The progress of an observation on stderr, if it takes longer than a second.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};

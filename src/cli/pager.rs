@@ -8,11 +8,11 @@ use std::io::IsTerminal;
 /// The variables that name a pager; the first that is set counts.
 pub(super) const VARIABLES: [&str; 2] = ["TRUEUP_PAGER", "PAGER"];
 
-/// The pager that is used where no variable names one.
+/// The pager that is used if no variable names one.
 #[cfg(unix)]
 const DEFAULT: &str = "less";
 
-/// The command of the pager: nothing where none is wanted, by an empty text or `cat`, or where none is named and the
+/// The command of the pager: nothing if none is wanted, by an empty text or `cat`, or where none is named and the
 /// terminal cannot show pages.
 #[cfg(unix)]
 fn program(variable: impl Fn(&str) -> Option<String>, has_pages: bool) -> Option<String> {
@@ -34,13 +34,13 @@ pub(super) fn want() {
     }
 }
 
-/// Begins the pager, where it is wanted and not at work yet.
+/// Begins the pager, if it is wanted and not at work yet.
 pub(super) fn begin() {
     #[cfg(unix)]
     unix::begin();
 }
 
-/// Hands the terminal back: waits until the pager is left, where it was begun.
+/// Hands the terminal back: waits until the pager is left, if it was begun.
 pub(super) fn end() {
     #[cfg(unix)]
     unix::end();
@@ -84,7 +84,7 @@ mod unix {
         }
     }
 
-    /// The program with its arguments; by a shell where it is more than words.
+    /// The program with its arguments; by a shell if it is more than words.
     fn command(program: &str) -> Command {
         let is_plain = |c: char| c.is_alphanumeric() || " -_+./,:=@%".contains(c);
         let mut words = program.split_whitespace();
@@ -100,7 +100,7 @@ mod unix {
                 command
             }
         };
-        // As git has them: colours, leave where all fits on one screen, keep the screen.
+        // As git has them: colours, leave if all fits on one screen, keep the screen.
         for (name, value) in [("LESS", "FRX"), ("LV", "-c")] {
             if std::env::var_os(name).is_none() {
                 command.env(name, value);

@@ -59,7 +59,7 @@ pub(super) struct PlanCommand {
     /// The seed of the first simulated run: the same seed is the same run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number, requires = "rehearse")]
     seed: u64,
-    /// Exit with 2 where there are changes, 3 where some are destructive
+    /// Exit with 2 if there are changes, 3 if some are destructive
     #[arg(long)]
     pub(super) detailed_exitcode: bool,
     #[command(flatten)]
@@ -269,7 +269,7 @@ fn conclude(
     Ok(code)
 }
 
-/// Plans the way back to a revision of the past, tells what does not return, and commits it where that is asked for.
+/// Plans the way back to a revision of the past, tells what does not return, and commits it if that is asked for.
 fn back(
     context: &Context,
     command: &PlanCommand,

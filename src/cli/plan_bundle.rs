@@ -54,7 +54,7 @@ pub(super) fn write(
             lines.push(serde_json::from_slice::<Value>(line).map_err(failed)?);
         }
     }
-    // The plan has the names of those who work on machines in sentences alone, where they may be taken for plain words.
+    // The plan has the names of those who work on machines in sentences alone, if they may be taken for plain words.
     let people = &planned.reservations.nodes;
     let mut replaced =
         report::anonymous(&json!({"plan": plan, "observed": lines, "reservations": people}));

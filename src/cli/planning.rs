@@ -31,16 +31,16 @@ pub(in crate::cli) struct PlanArguments {
     /// Change machines as far as a rung: restart, reinstall or wipe, all or these nodes (wipe: --allow-redeploy)
     #[arg(long, value_name = "RUNG[=NODE,…]", value_parser = rung_of_nodes)]
     allow: Vec<(Rung, Vec<String>)>,
-    /// Restart these nodes where the design asks for it, or `all`
+    /// Restart these nodes if the design asks for it, or `all`
     #[arg(long, value_name = "NODE|all")]
     allow_restart: Vec<String>,
     /// Install the system of these nodes again and keep their other disks, or `all`
     #[arg(long, value_name = "NODE|all")]
     allow_reinstall: Vec<String>,
-    /// Redeploy these nodes where the design asks for it, or `all`
+    /// Redeploy these nodes if the design asks for it, or `all`
     #[arg(long, value_name = "NODE|all")]
     allow_redeploy: Vec<String>,
-    /// Tear these nodes down where they have left the design, or `all`
+    /// Tear these nodes down if they have left the design, or `all`
     #[arg(long, value_name = "NODE|all")]
     allow_destroy: Vec<String>,
     /// Adopt these machines as they are, by writing their records, or `all`
@@ -135,7 +135,7 @@ impl RemoteArguments {
         repository: &'a Repository,
     ) -> Result<Connection<'a>, Failure> {
         if Sandbox::of(repository)?.is_some() {
-            // Also where one was added since: the records of a sandbox are those of no site.
+            // Also if one was added since: the records of a sandbox are those of no site.
             if self.remote.is_some() {
                 Sandbox::refuse(repository, Outside::Remote)?;
             }
@@ -331,7 +331,7 @@ impl PlanArguments {
             .hint("`trueup plan --as-of DAY` shows the plan of another day; without the flag and `TRUEUP_AS_OF`, today counts"))
     }
 
-    /// The request in some words; `None` where the first is no action.
+    /// The request in some words; `None` if the first is no action.
     ///
     /// # Errors
     ///

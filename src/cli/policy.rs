@@ -28,7 +28,7 @@ pub(super) struct PolicyCommand {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PolicyTask {
-    /// Judge a saved plan by the rules of the worktree; exit code 4 where one denies it.
+    /// Judge a saved plan by the rules of the worktree; exit code 4 if one denies it.
     Test,
 }
 

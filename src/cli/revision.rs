@@ -61,7 +61,7 @@ impl RevisionArguments {
     }
 }
 
-/// Loads a site and refuses it where its documents have errors, which are shown.
+/// Loads a site and refuses it if its documents have errors, which are shown.
 pub(super) fn load_sound(
     context: &Context,
     loader: &mut Loader<'_>,

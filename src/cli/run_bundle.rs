@@ -33,7 +33,7 @@ pub(super) struct RunBundle {
     /// Whether names are replaced.
     anonymised: bool,
     pub(super) run: RunRecord,
-    /// The report at its end; absent where it was interrupted.
+    /// The report at its end; absent if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     report: Option<RunReport>,
     /// Its plan, as a saved file has it.

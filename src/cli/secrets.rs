@@ -33,7 +33,7 @@ const MOST_LINKS: usize = 40;
 pub(super) struct ProcessSecrets {
     /// The root of the checkout without links.
     root: PathBuf,
-    /// The revision from which files of the checkout are taken, where one is trusted.
+    /// The revision from which files of the checkout are taken, if one is trusted.
     trusted: Option<(Repository, CommitId)>,
     limit: Duration,
     known: Mutex<BTreeMap<Reference, Result<Secret, SecretError>>>,
@@ -135,7 +135,7 @@ impl ProcessSecrets {
         other.map(Path::to_owned)
     }
 
-    /// The path of a file relative to the root, where it is spelled as one below it.
+    /// The path of a file relative to the root, if it is spelled as one below it.
     fn below_root(&self, path: &Path) -> Option<String> {
         let mut plain = PathBuf::new();
         for part in path.components() {
@@ -259,7 +259,7 @@ fn too_long() -> String {
     format!("it has more than {LONGEST} bytes")
 }
 
-/// The output of a program, within the limits; it is ended with all that it started where it exceeds them.
+/// The output of a program, within the limits; it is ended with all that it started if it exceeds them.
 fn output_of(
     mut command: Command,
     (program, input): (&str, Option<&Secret>),

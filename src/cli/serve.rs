@@ -34,7 +34,7 @@ pub(super) struct ServeCommand {
     /// Settings of the service: TLS, who may call it, limits
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Resume the run that was interrupted, where there is one
+    /// Resume the run that was interrupted, if there is one
     #[arg(long)]
     resume_interrupted: bool,
     /// Time to wait for running steps after SIGTERM, in seconds or such as `5m` [default: 5s]
@@ -136,7 +136,7 @@ pub(super) fn addresses(listed: &[String]) -> Result<Vec<Address>, Failure> {
     parsed.map_err(|error| refused(&error))
 }
 
-/// The settings and the files that they name. They decide which callers may act, so that they never lie where a change of the design
+/// The settings and the files that they name. They decide which callers may act, so that they never lie if a change of the design
 /// could write them.
 fn settings(
     context: &Context,

@@ -38,7 +38,7 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Begins the span of a command where the environment asks for traces; `stays`: the process does not end soon, so
+    /// Begins the span of a command if the environment asks for traces; `stays`: the process does not end soon, so
     /// that losses are told at once.
     pub(super) fn begin(command: String, printer: Printer, stays: bool) -> Option<Self> {
         let export = match exported(&variable, printer, stays) {
@@ -127,7 +127,7 @@ fn number<T: std::str::FromStr>(text: Option<String>, otherwise: T) -> T {
     text.and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Whether spans are to be exported: where an endpoint is named, or the exporter.
+/// Whether spans are to be exported: if an endpoint is named, or the exporter.
 fn is_wanted(environment: Environment<'_>) -> Result<bool, String> {
     let is_disabled = environment("OTEL_SDK_DISABLED");
     if is_disabled.is_some_and(|value| value.eq_ignore_ascii_case("true")) {

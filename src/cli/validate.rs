@@ -22,7 +22,7 @@ pub(super) struct ValidateArguments {
     /// Output format
     #[arg(long, value_enum, default_value_t = ValidateFormat::Text)]
     format: ValidateFormat,
-    /// Show every warning, also where many have one code
+    /// Show every warning, also if many have one code
     #[arg(long)]
     full: bool,
     #[command(flatten)]

@@ -25,7 +25,7 @@ pub(super) fn begin(times: u8, stays: bool, printer: Printer) {
         2 => LevelFilter::Debug,
         _ => LevelFilter::Trace,
     };
-    // There is one already where a process runs several commands.
+    // There is one already if a process runs several commands.
     if log::set_boxed_logger(Box::new(Verbose { printer })).is_ok() {
         log::set_max_level(level);
     }

@@ -7,7 +7,7 @@ use super::Policy;
 use super::read::{number, text, texts};
 use crate::document::{Map, Node};
 
-/// The allowed signers of a site, where its Policy names no other file.
+/// The allowed signers of a site, if its Policy names no other file.
 const ALLOWED_SIGNERS: &str = "allowed_signers";
 
 /// The signatures that plans of a site need.
@@ -19,7 +19,7 @@ pub struct ApprovalPolicy {
     pub rules: Vec<ApprovalRule>,
     /// Whether the signature of the person who applies counts.
     pub applier_counts: bool,
-    /// Whose signatures put a loosening in force where those who are asked first cannot sign any more.
+    /// Whose signatures put a loosening in force if those who are asked first cannot sign any more.
     pub recovery: Option<RecoveryRule>,
 }
 

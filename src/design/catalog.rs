@@ -1,6 +1,6 @@
 //! The rendered documents by schema and name, so that a reference is one look-up.
 //!
-//! Only what is concrete gets here. Where two documents have the same identity, which is an error
+//! Only what is concrete gets here. If two documents have the same identity, which is an error
 //! of rendering, the first counts.
 
 use std::collections::BTreeMap;

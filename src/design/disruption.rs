@@ -55,7 +55,7 @@ impl DisruptionPolicy {
         self.by_class.get(&section).copied().unwrap_or(self.default)
     }
 
-    /// The highest rung for a change of `rung` that brings some sections true: the lowest of theirs. Where none is known
+    /// The highest rung for a change of `rung` that brings some sections true: the lowest of theirs. If none is known
     /// that the machine is changed for, the lowest of all.
     #[must_use]
     pub fn most(&self, sections: impl IntoIterator<Item = Section>, rung: Rung) -> Rung {

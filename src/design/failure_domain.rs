@@ -61,7 +61,7 @@ pub struct FailureDomains {
     pub by: BTreeSet<FailureDomain>,
     /// The default of ten machines and a quarter of each group holds beside them, since another revision has none.
     pub with_default_width: bool,
-    /// The domains of machines in another revision whose domains hold, too, where they are others than in this one.
+    /// The domains of machines in another revision whose domains hold, too, if they are others than in this one.
     pub elsewhere: BTreeMap<NodeName, BTreeSet<(FailureDomain, Arc<str>)>>,
 }
 

@@ -14,7 +14,7 @@ use super::{
 /// It is no part of a design, so that none is read from the revision that machines happen to be made of.
 #[derive(Clone, Debug, Default)]
 pub struct Guards {
-    /// Deployment groups in document order; where the site names no strategy and has none of the
+    /// Deployment groups in document order; if the site names no strategy and has none of the
     /// default name, one critical group of all nodes that wants 100 %.
     pub groups: Vec<Group>,
     /// Timeouts and intervals.
@@ -31,7 +31,7 @@ pub struct Guards {
     pub expected_elsewhere: BTreeMap<NodeName, Vec<HardwareValue>>,
     /// The backends of the hardware and of the clusters.
     pub backends: Backends,
-    /// From where they were taken, where that is another revision.
+    /// From where they were taken, if that is another revision.
     pub from: Option<GuardOrigin>,
 }
 

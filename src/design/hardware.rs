@@ -38,7 +38,7 @@ pub struct HardwareValue {
 pub struct HardwareSetting {
     /// Its name (`firmware.bios`, `bios.ProcVirtualization`).
     pub name: Arc<str>,
-    /// The value before, where it was observed.
+    /// The value before, if it was observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Arc<str>>,
     /// The value that it is to have.

@@ -5,7 +5,7 @@
 //! are one table ([`FIELDS`]). A name with `!` before it removes what the parent has under that name,
 //! and `!` or `-1` as a value unsets it. Two differences from Drydock, on purpose: a merged interface
 //! keeps fields that Drydock drops (`sriov`), each inherited like a scalar, and a removal is taken out
-//! also where there is no parent.
+//! also if there is no parent.
 
 use std::sync::Arc;
 

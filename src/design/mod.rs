@@ -157,7 +157,7 @@ pub struct NodeDesign {
     /// Disks as the storage section names them (device or alias), for a plan to show what is written.
     pub disks: Arc<[Arc<str>]>,
     /// The effective fields of each section, every leaf with the mark of its document; shared
-    /// between nodes where they are the same.
+    /// between nodes if they are the same.
     pub sections: Sections,
     /// The digest of each section ([`DIGEST_VERSION`]), in which a secret counts by where it comes from.
     pub digests: Digests,
@@ -169,7 +169,7 @@ pub struct NodeDesign {
 
 impl NodeDesign {
     /// A machine that no document describes, to be observed by its name, and by the kind and the address of its
-    /// controller where these are known.
+    /// controller if these are known.
     #[must_use]
     pub fn undescribed(name: NodeName, controller: Option<(Arc<str>, Arc<str>)>) -> Self {
         let (kind, address) = controller.unzip();
@@ -230,7 +230,7 @@ impl NodeDesign {
     }
 
     /// Whether a section of the machine is another one than it was. A digest says where to look: it is another one also
-    /// where only the file was edited that a secret is written in, and there the values decide.
+    /// if only the file was edited that a secret is written in, and there the values decide.
     #[must_use]
     pub fn differs_in(&self, section: Section, before: &Self) -> bool {
         if self.digests.get(&section) == before.digests.get(&section) {
@@ -275,7 +275,7 @@ pub struct OutOfBand {
     /// The address on the out-of-band network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Arc<str>>,
-    /// The account's name, where the documents give one.
+    /// The account's name, if the documents give one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<Arc<str>>,
 }
@@ -369,7 +369,7 @@ pub struct SuccessCriteria {
 /// Timeouts of `shipyard/DeploymentConfiguration/v1`, all in seconds, with Shipyard's defaults.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeploymentConfiguration {
-    /// Name of the strategy document, where one is named.
+    /// Name of the strategy document, if one is named.
     pub deployment_strategy: Option<Arc<str>>,
     /// Bound of verify-site.
     pub verify_timeout: u64,
@@ -513,9 +513,9 @@ pub struct Policy {
     pub time_zone: SiteTimeZone,
     /// When changes may be made: in a window of each list, one for each revision that has a say; none: always.
     pub maintenance_windows: Vec<WindowList>,
-    /// The behaviour of a destroy where a backend cannot wipe.
+    /// The behaviour of a destroy if a backend cannot wipe.
     pub wipe: WipePolicy,
-    /// Nodes worked on at the same time, where no flag says otherwise.
+    /// Nodes worked on at the same time, if no flag says otherwise.
     pub parallelism: Option<usize>,
     /// A run halts when more nodes than this have failed.
     pub max_failures: Option<u64>,
@@ -552,7 +552,7 @@ pub struct Policy {
 /// How failed machines are brought back (metal3-remediation).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemediationPolicy {
-    /// Most at the same time, where no flag says otherwise.
+    /// Most at the same time, if no flag says otherwise.
     pub max_at_once: Option<usize>,
     /// With more unhealthy machines than this, none is remediated.
     pub max_unhealthy: Option<Share>,
@@ -657,7 +657,7 @@ pub struct MaintenanceWindow {
     pub to: Arc<str>,
 }
 
-/// The behaviour of a destroy where a backend cannot wipe.
+/// The behaviour of a destroy if a backend cannot wipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WipePolicy {
@@ -671,13 +671,13 @@ pub enum WipePolicy {
 /// `trueup/Backends/v1`.
 #[derive(Clone, Debug, Default)]
 pub struct Backends {
-    /// The backend of the hardware where no override selects another.
+    /// The backend of the hardware if no override selects another.
     pub hardware: HardwareBackend,
     /// Overrides, the first that selects a node counts.
     pub overrides: Vec<(Selector, HardwareBackend)>,
     /// How nodes are called elsewhere, by node, then by system (`kubernetes`, `ironic`, `metal3`, `maas`).
     pub names: BTreeMap<NodeName, BTreeMap<Arc<str>, Arc<str>>>,
-    /// When machines have to have joined their clusters, where no override selects them; `None`: as it follows from
+    /// When machines have to have joined their clusters, if no override selects them; `None`: as it follows from
     /// whether an API server has ever answered.
     pub join: Option<JoinMode>,
     /// Overrides, the first that selects a node counts.
@@ -702,7 +702,7 @@ pub enum JoinMode {
 }
 
 impl Backends {
-    /// When a node has to have joined its clusters, where the documents say it.
+    /// When a node has to have joined its clusters, if the documents say it.
     #[must_use]
     pub fn join_mode(&self, node: &NodeDesign) -> Option<JoinMode> {
         let mut overrides = self.join_overrides.iter();
@@ -764,7 +764,7 @@ impl BackendKind {
         }
     }
 
-    /// The port of the controllers that are asked for machines, where none is written; `None`: none of them is asked.
+    /// The port of the controllers that are asked for machines, if none is written; `None`: none of them is asked.
     /// `is_plain`: without TLS.
     #[must_use]
     pub const fn controller_port(self, is_plain: bool) -> Option<u16> {

@@ -50,7 +50,7 @@ impl OpenField {
         Self::BootActions,
     ];
 
-    /// Those that no machine is deployed without: where a machine is adopted whose documents have no value of theirs, they
+    /// Those that no machine is deployed without: if a machine is adopted whose documents have no value of theirs, they
     /// are open, with or without a document that lists them.
     pub const NEEDED: [Self; 3] = [Self::Image, Self::Storage, Self::Interfaces];
 

@@ -154,7 +154,7 @@ impl Sections {
         self.fields[section as usize] = Some(fields);
     }
 
-    /// The addresses, where there are any.
+    /// The addresses, if there are any.
     #[must_use]
     pub fn addresses(&self) -> Option<&OwnAddresses> {
         self.own.as_deref()

@@ -28,7 +28,7 @@ pub(super) fn text(node: &Node, key: &str) -> Option<Arc<str>> {
     node.get(key).and_then(text_of)
 }
 
-/// The items of the list under a key; none where there is no list.
+/// The items of the list under a key; none if there is no list.
 pub(super) fn items<'a>(node: &'a Node, key: &str) -> &'a [Node] {
     node.get(key).and_then(Node::as_list).unwrap_or_default()
 }
@@ -43,7 +43,7 @@ pub(super) fn text_set(node: &Node, key: &str) -> BTreeSet<Arc<str>> {
     texts(node, key).collect()
 }
 
-/// The number under a key, where it is a whole one and not negative.
+/// The number under a key, if it is a whole one and not negative.
 pub(super) fn number(node: &Node, key: &str) -> Option<u64> {
     node.get(key)?.whole_number()?.try_into().ok()
 }

@@ -37,7 +37,7 @@ impl<T, const SLOTS: usize> Recent<T, SLOTS> {
         value
     }
 
-    /// The same, where a new value may fail to be made.
+    /// The same, if a new value may fail to be made.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use super::{DeploymentConfiguration, Group, GroupName, Guards, Selector, Success
 use crate::diagnostic::{Diagnostic, Mark, SourceId};
 use crate::document::Node;
 
-/// The strategy document that is looked for where none is named.
+/// The strategy document that is looked for if none is named.
 pub const DEFAULT_STRATEGY: &str = "deployment-strategy";
 
 /// The name of the group that stands for a site without a strategy.

@@ -97,13 +97,13 @@ pub struct Diagnostic {
     pub code: Code,
     /// How bad it is.
     pub severity: Severity,
-    /// Its place; `None` where the problem belongs to no line (a missing file).
+    /// Its place; `None` if the problem belongs to no line (a missing file).
     pub mark: Option<Mark>,
-    /// The file it is about, where there is no mark (path in the repository).
+    /// The file it is about, if there is no mark (path in the repository).
     pub path: Option<Arc<str>>,
     /// The problem: one sentence, no trailing period, names and paths in backticks.
     pub message: String,
-    /// The way out, where there is one (`did you mean …`).
+    /// The way out, if there is one (`did you mean …`).
     pub hint: Option<String>,
     /// Other places that belong to it.
     pub related: Vec<Related>,
@@ -172,7 +172,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds `did you mean` where one of `candidates` is near to `wrong`.
+    /// Adds `did you mean` if one of `candidates` is near to `wrong`.
     #[must_use]
     pub fn did_you_mean<'a>(
         self,

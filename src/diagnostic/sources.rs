@@ -59,14 +59,14 @@ impl std::fmt::Display for Place {
 pub struct SourceLine<'a> {
     /// Its number, from 1.
     pub number: u32,
-    /// Its text without the line break; `None` where it holds a secret.
+    /// Its text without the line break; `None` if it holds a secret.
     pub text: Option<&'a str>,
 }
 
 #[derive(Clone, Debug)]
 struct Source {
     path: Arc<str>,
-    /// `None` where it is not held.
+    /// `None` if it is not held.
     text: Option<Box<Text>>,
 }
 
@@ -210,7 +210,7 @@ impl Sources {
         }
     }
 
-    /// The path of a source; empty where it is unknown.
+    /// The path of a source; empty if it is unknown.
     #[must_use]
     pub fn path(&self, source: SourceId) -> Arc<str> {
         self.list

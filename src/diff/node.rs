@@ -68,7 +68,7 @@ struct FieldDifference {
     before: Option<Arc<str>>,
     after: Option<Arc<str>>,
     marks: [Option<Mark>; 2],
-    /// The digest of the value after, where it has one and may be known.
+    /// The digest of the value after, if it has one and may be known.
     digest: Option<SectionDigest>,
     is_secret: bool,
 }

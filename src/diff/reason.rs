@@ -51,7 +51,7 @@ pub struct ValueDifference {
 pub trait Reasons: Sync {
     /// The fields that differ in the sections given, sorted by section and path, each with its chain.
     ///
-    /// Empty where there is no design before: then the sections are known by their digests only.
+    /// Empty if there is no design before: then the sections are known by their digests only.
     fn fields(
         &self,
         node: &NodeName,

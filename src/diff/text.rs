@@ -17,7 +17,7 @@ pub const LONGEST_TEXT: usize = 100;
 const CONTEXT: usize = 24;
 
 /// Both sides of a difference as they may be shown: on one line each, cut around the first character that
-/// differs where they are long.
+/// differs if they are long.
 ///
 /// Where one side is secret, both are.
 #[must_use]
@@ -136,7 +136,7 @@ impl Line {
     }
 }
 
-/// Compares texts line by line, and, where not too many lines became others, word by word.
+/// Compares texts line by line, and, if not too many lines became others, word by word.
 ///
 /// `context` is how many lines that are the same are kept around each difference; the hunks come in order. Texts with
 /// secrets must not come here.

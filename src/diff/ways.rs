@@ -60,7 +60,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The shortest way from a document to a node; empty where it is the node's own, `None` if there is no way.
+    /// The shortest way from a document to a node; empty if it is the node's own, `None` if there is no way.
     pub(super) fn way<'n>(
         &self,
         origin: DocumentIndex,

@@ -23,7 +23,7 @@ impl Seconds {
         self.0
     }
 
-    /// The seconds, where they are a whole number, and not negative.
+    /// The seconds, if they are a whole number, and not negative.
     #[must_use]
     pub fn whole(self) -> Option<u64> {
         let is_whole = self.0.fract() == 0.0 && (0.0..=LONGEST).contains(&self.0);

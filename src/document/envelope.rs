@@ -35,7 +35,7 @@ const CONTROL: &[&str] = &[
 
 /// Understands the envelope of a document; Pegleg's managed documents are unwrapped.
 ///
-/// The document is `None` where its schema or name cannot be read; there is an error then.
+/// The document is `None` if its schema or name cannot be read; there is an error then.
 #[must_use]
 pub fn from_envelope(raw: Node, settings: &LoadSettings) -> (Option<Document>, Vec<Diagnostic>) {
     let mut reader = Reader {

@@ -228,7 +228,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Begins a document; false where it is one too many.
+    /// Begins a document; false if it is one too many.
     fn begin(&mut self, at: u32) -> bool {
         self.count += 1;
         if let Some(last) = self.parsed.documents.last_mut() {

@@ -156,7 +156,7 @@ pub struct Document {
     pub is_encrypted: bool,
     /// Labels that a child's parent selector is matched with.
     pub labels: Map,
-    /// Selects the parent, where there is one.
+    /// Selects the parent, if there is one.
     pub parent_selector: Option<Map>,
     /// The actions on the parent's data.
     pub actions: Vec<LayeringAction>,

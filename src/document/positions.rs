@@ -10,7 +10,7 @@ pub(super) struct Positions {
     /// For each character longer than a byte: its number, and how many bytes more than characters
     /// there are up to its end.
     long: Vec<(u32, u32)>,
-    /// Number of the character where the scanner was started.
+    /// Number of the character if the scanner was started.
     base: u32,
     /// Byte offset of the same.
     base_offset: u32,

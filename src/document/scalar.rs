@@ -6,7 +6,7 @@
 //! byte decides.
 //!
 //! Timestamps are normalised to what Python's `str` gives: `2001-12-14` or
-//! `2001-12-14 21:59:43.100000+00:00` (microseconds and offset where there are any).
+//! `2001-12-14 21:59:43.100000+00:00` (microseconds and offset if there are any).
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ const NUMBER_LENGTH: usize = 4300;
 /// The meaning of a plain scalar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Resolved {
-    /// The value; `None` where it is a string, the text itself.
+    /// The value; `None` if it is a string, the text itself.
     pub(super) value: Option<Value>,
     /// Whether YAML 1.2's core schema reads something else.
     pub(super) differs: bool,
@@ -72,7 +72,7 @@ const STRING: Resolved = Resolved {
 ///
 /// # Errors
 ///
-/// A phrase, where the scalar has the form of a date or number but is none (`2001-02-30`).
+/// A phrase, if the scalar has the form of a date or number but is none (`2001-02-30`).
 pub(super) fn resolve(text: &str) -> Result<Resolved, &'static str> {
     let bytes = text.as_bytes();
     match bytes.first() {
@@ -432,7 +432,7 @@ fn timestamp(text: &str) -> Result<Option<Value>, &'static str> {
 ///
 /// # Errors
 ///
-/// A phrase, where the text cannot be that.
+/// A phrase, if the text cannot be that.
 pub(super) fn construct(tag: &str, text: &str) -> Result<Option<Value>, &'static str> {
     match tag {
         "str" => Ok(None),

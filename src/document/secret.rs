@@ -1,7 +1,7 @@
 //! The stand-in of a secret in digests: where it comes from, and never its value.
 //!
 //! Digests of designs are in records, plans and refs that are pushed. A digest of a weak password would be as good as
-//! the password. So a secret counts by its reference: the document and path that it is substituted from; or, where it
+//! the password. So a secret counts by its reference: the document and path that it is substituted from; or, if it
 //! is written inline, by git's id of the file that holds it, which is in the repository anyway.
 
 use std::fmt;
@@ -39,7 +39,7 @@ impl SecretOrigin {
         }))
     }
 
-    /// A secret that is written in a file, by git's id of it, where that is known.
+    /// A secret that is written in a file, by git's id of it, if that is known.
     #[must_use]
     pub fn in_file(blob: Option<[u8; 20]>) -> Self {
         let blob = blob.as_ref().map(<[u8; 20]>::as_slice);

@@ -121,7 +121,7 @@ pub(super) fn explain(
     }
 }
 
-/// The lists and maps that have begun and not ended where the scanner is.
+/// The lists and maps that have begun and not ended if the scanner is.
 #[derive(Debug, Default)]
 pub(super) struct Opened(Vec<u32>);
 

@@ -55,7 +55,7 @@ impl Taking<'_> {
         taken
     }
 
-    /// The value with its secrets' new origin; `None` where there is no secret in it.
+    /// The value with its secrets' new origin; `None` if there is no secret in it.
     fn of(&mut self, node: &Node) -> Option<Node> {
         let value = match &node.value {
             Value::Map(map) => {

@@ -29,7 +29,7 @@ pub struct TypeMismatch {
     pub mark: Mark,
     /// The problem, in the form of a diagnostic's message.
     pub message: String,
-    /// The way out, where there is one.
+    /// The way out, if there is one.
     pub hint: Option<String>,
 }
 
@@ -101,7 +101,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Marked<T> {
 struct Problem {
     mark: Option<Mark>,
     message: String,
-    /// The message where the value is secret; `None` where the message shows no value.
+    /// The message if the value is secret; `None` if the message shows no value.
     without_value: Option<String>,
     hint: Option<String>,
 }

@@ -24,7 +24,7 @@ pub struct Node {
     pub value: Value,
     /// Where it was written: the document that first gave it, also after rendering.
     pub mark: Mark,
-    /// Where it comes from, where it, and everything below it, is secret.
+    /// Where it comes from, if it, and everything below it, is secret.
     pub secret: Option<SecretOrigin>,
 }
 

@@ -161,7 +161,7 @@ pub(super) fn class_of(answer: &Answer, is_limited: bool, is_safe: bool) -> Clas
     }
 }
 
-/// The words of a refusal, with the wait that it asks for where that is too long.
+/// The words of a refusal, with the wait that it asks for if that is too long.
 pub(super) fn words_of(answer: &Answer, own: Option<String>) -> Option<String> {
     let wait = wait_of(answer).filter(|wait| *wait > LONGEST_WAIT);
     match (own, wait) {

@@ -2,7 +2,7 @@
 //!
 //! A text is found again by its first line, its marker, and only among what the account of the token wrote: an
 //! entry of another account is never changed, whatever it begins with. Requests take the frame of all backends:
-//! bounded, retried where that does no harm, on one host, and without the token in any message.
+//! bounded, retried if that does no harm, on one host, and without the token in any message.
 
 mod api;
 mod error;

@@ -37,7 +37,7 @@ pub struct Published {
     pub others: Vec<String>,
 }
 
-/// The marker that a text begins with; `None` where it has none.
+/// The marker that a text begins with; `None` if it has none.
 #[must_use]
 pub fn first_line(text: &str) -> Option<&str> {
     let line = text.lines().next()?.trim_end();

@@ -42,7 +42,7 @@ fn points_into(sources: &Sources, diagnostics: &Diagnostics) {
     }
 }
 
-/// Documents as a file holds them; `None` where the bytes are not text at all.
+/// Documents as a file holds them; `None` if the bytes are not text at all.
 fn documents(data: &[u8]) -> Option<Vec<Arc<Document>>> {
     let settings = LoadSettings {
         limits: limits(),

@@ -44,7 +44,7 @@ pub fn is_certain(criteria: &SuccessCriteria, total: usize, sure: usize) -> bool
     holds(criteria, total, sure)
 }
 
-/// How many of `total` nodes may fail while all criteria hold; 0 where they do not hold anyway.
+/// How many of `total` nodes may fail while all criteria hold; 0 if they do not hold anyway.
 #[must_use]
 pub fn may_fail(criteria: &SuccessCriteria, total: usize) -> usize {
     let percent = criteria.percent_successful_nodes.map_or(0, |percent| {

@@ -1,4 +1,4 @@
-//! The parts without which a machine is not deployed, where the policy demands those that Hardware documents expect.
+//! The parts without which a machine is not deployed, if the policy demands those that Hardware documents expect.
 
 use crate::design::{Guards, NodeName};
 use crate::observed::ObservedNode;

@@ -89,7 +89,7 @@ pub(super) fn max_unavailable(guards: &mut Guards, design: &Design, revision: &D
     };
 }
 
-/// The domains of both; where one has none, the default width of waves holds beside those of the other.
+/// The domains of both; if one has none, the default width of waves holds beside those of the other.
 pub(super) fn failure_domains(guards: &mut Guards, design: &Design, revision: &Documented) {
     let other = &revision.guards.policy.failure_domains;
     let domains = &mut guards.policy.failure_domains;
@@ -143,7 +143,7 @@ pub(super) fn expected_hardware(guards: &mut Guards, _: &Design, other: &Documen
     guards.policy.demands_expected_hardware |= other.guards.policy.demands_expected_hardware;
 }
 
-/// The parts that the other demands of a machine count also where its design expects them no more.
+/// The parts that the other demands of a machine count also if its design expects them no more.
 pub fn expected_parts(guards: &mut Guards, design: &Design, other: &Documented) {
     if !other.guards.policy.demands_expected_hardware {
         return;
@@ -258,7 +258,7 @@ fn least<N: Ord>(one: Option<N>, other: Option<N>) -> Option<N> {
     one.into_iter().chain(other).min()
 }
 
-/// The smaller of two limits, each with its default; `None` where neither gives one.
+/// The smaller of two limits, each with its default; `None` if neither gives one.
 fn least_with<N: Ord + Copy>(one: Option<N>, other: Option<N>, default: N) -> Option<N> {
     match (one, other) {
         (None, None) => None,

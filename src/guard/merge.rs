@@ -27,9 +27,9 @@ pub enum MergeFor {
 pub struct Revisions<'a> {
     /// The newest, or the protected one in its place.
     pub newest: &'a Documented,
-    /// The one that machines are made of, where it is another.
+    /// The one that machines are made of, if it is another.
     pub older: Option<OlderRevision<'a>>,
-    /// The one whose guards are in force, where it is another.
+    /// The one whose guards are in force, if it is another.
     pub in_force: Option<(&'a Documented, MergeFor)>,
 }
 

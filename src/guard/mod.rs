@@ -28,10 +28,10 @@ pub use waves::{
 };
 pub use word_list::{in_list, split_words, start_of_last_word, words_of};
 
-/// Nodes worked on at the same time, where neither flag nor policy says otherwise: as many as a wave has.
+/// Nodes worked on at the same time, if neither flag nor policy says otherwise: as many as a wave has.
 pub const PARALLELISM: usize = 10;
 
-/// Machines that are remediated at the same time, where neither flag nor policy says otherwise: what fails twice at once
+/// Machines that are remediated at the same time, if neither flag nor policy says otherwise: what fails twice at once
 /// is seldom a machine.
 pub const REMEDIATIONS: usize = 1;
 

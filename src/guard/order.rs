@@ -213,7 +213,7 @@ impl Order {
                     }
                 }
             }
-            // Where there was nothing, nothing was restricted.
+            // If there was nothing, nothing was restricted.
             Self::Fields(_) if old.is_null() => {}
             Self::Fields(fields) => {
                 for (name, order) in fields {

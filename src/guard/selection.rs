@@ -73,7 +73,7 @@ pub fn is_glob(word: &str) -> bool {
     word.contains(['*', '?', '[', '{'])
 }
 
-/// Checks a word where no design is at hand.
+/// Checks a word if no design is at hand.
 ///
 /// # Errors
 ///
@@ -244,7 +244,7 @@ impl<'a> Machines<'a> {
         Ok(selected)
     }
 
-    /// The words with the names of the nodes in the place of those that name nodes by something else, for where no
+    /// The words with the names of the nodes in the place of those that name nodes by something else, for if no
     /// design is at hand.
     ///
     /// # Errors

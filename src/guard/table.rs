@@ -565,7 +565,7 @@ pub static TABLE: [Guard; 34] = [
             (kind::POLICY, "allow_duplicate_keys"),
             (kind::POLICY, "state_branch"),
         ],
-        // Timeouts and orders are not weaker or stricter; where the records are is moved by `migrate` alone.
+        // Timeouts and orders are not weaker or stricter; if the records are is moved by `migrate` alone.
         join: Join::Newest,
         value: |_| Value::Null,
         order: Order::Free,
@@ -698,7 +698,7 @@ const CRITERIA: Order = Order::Fields(&[
     ("depends_on", Order::AtLeastThese),
 ]);
 
-/// The groups that can stop a run: those that are critical, or have criteria. Where it is compared, a group is left out
+/// The groups that can stop a run: those that are critical, or have criteria. If it is compared, a group is left out
 /// whose machines are all gone, or in groups that are as strict by now, whatever these are called.
 fn groups(subject: &Subject<'_>) -> Value {
     let criteria = |group: &Group| {

@@ -28,13 +28,13 @@ pub const CONTROL_PLANE_LABELS: [&str; 5] = [
 /// Tags by which a machine is one of the control plane.
 pub const CONTROL_PLANE_TAGS: [&str; 4] = ["control", "control-plane", "master", "masters"];
 
-/// Most control-plane machines out of service together, where neither flag nor policy says otherwise.
+/// Most control-plane machines out of service together, if neither flag nor policy says otherwise.
 const CONTROL_PLANE: WaveSize = WaveSize {
     most: 1,
     reason: WaveReason::ControlPlane,
 };
 
-/// Most other machines out of service together, where neither flag nor policy says otherwise.
+/// Most other machines out of service together, if neither flag nor policy says otherwise.
 const OTHERS: WaveSize = WaveSize {
     most: 10,
     reason: WaveReason::Ten,
@@ -80,7 +80,7 @@ pub enum WaveReason {
     Policy,
     /// One machine of the control plane at a time.
     ControlPlane,
-    /// Ten machines, where nothing else is smaller.
+    /// Ten machines, if nothing else is smaller.
     Ten,
     /// A quarter of the group.
     Quarter,
@@ -153,7 +153,7 @@ pub struct GroupSize<'a> {
 /// The flag, else the policy's total, else one machine of the control plane (by [`is_control_plane`], or as a member
 /// of an etcd cluster) and of the others ten, a quarter of each group, and what the group's criteria leave. A share in
 /// place of a number is of each group. The policy's limits by rack and tag hold beside any of these, and so does the
-/// number of healthy members of each etcd cluster. Machines that go together are in one failure domain of each kind, where the
+/// number of healthy members of each etcd cluster. Machines that go together are in one failure domain of each kind, if the
 /// policy names some; these replace the ten, and the quarter of a group that is in several.
 #[derive(Clone, Debug)]
 pub struct WaveLimits<'a> {
@@ -183,7 +183,7 @@ pub struct WaveLimits<'a> {
 pub struct NoPlace {
     /// The limit, and the machines that hold its places.
     pub reason: String,
-    /// A flag under which it has a place, where one does.
+    /// A flag under which it has a place, if one does.
     pub flag: Option<String>,
 }
 
@@ -450,7 +450,7 @@ impl<'a> WaveLimits<'a> {
             .collect()
     }
 
-    /// The widest of waves, and why no other is wider; nothing where only one machine goes.
+    /// The widest of waves, and why no other is wider; nothing if only one machine goes.
     #[must_use]
     pub fn size(&self, waves: &[Vec<&NodeDesign>]) -> Option<WaveSize> {
         let widest = waves.iter().max_by_key(|wave| wave.len())?;

@@ -25,7 +25,7 @@ const DAYS: [&str; 7] = [
     "sunday",
 ];
 
-/// How long changes may still be made. `None` where they may not, since no window of one of the lists is open; without
+/// How long changes may still be made. `None` if they may not, since no window of one of the lists is open; without
 /// any list they always may, and the answer is a week.
 #[must_use]
 pub fn open_for(lists: &[WindowList], now: Timestamp) -> Option<Duration> {

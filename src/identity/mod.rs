@@ -53,7 +53,7 @@ pub struct Identity {
     /// Id in the provisioner: the UUID of a node in Ironic, the UID of a `BareMetalHost`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioner: Option<Arc<str>>,
-    /// MAC addresses of its boot interfaces, or of all its interfaces where those are not known.
+    /// MAC addresses of its boot interfaces, or of all its interfaces if those are not known.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub macs: BTreeSet<Arc<str>>,
     /// It was recorded without proof that it is the machine that the document means.
@@ -191,7 +191,7 @@ impl Identity {
             .all(|kind| other.single(kind).is_none() || self.single(kind).is_some())
     }
 
-    /// Keeps only the MAC addresses of the boot interfaces, where a document names one of them.
+    /// Keeps only the MAC addresses of the boot interfaces, if a document names one of them.
     #[must_use]
     pub fn of_boot_interfaces(&self, designed: &Self) -> Self {
         let mut kept = self.clone();

@@ -159,7 +159,7 @@ impl Registry {
         state.designed.insert(Arc::from(node), designed.clone());
     }
 
-    /// Judges a node's machine again as it was observed last; `None` where it was not.
+    /// Judges a node's machine again as it was observed last; `None` if it was not.
     #[must_use]
     pub fn judge_again(&self, node: &str) -> Option<Verdict> {
         let (designed, observed) = {
@@ -211,7 +211,7 @@ impl Registry {
         let by_record = known.filter(|known| is(known, &shared) == Match::Same);
         let names_macs = |identity: &Identity| !identity.macs.is_empty();
         if by_document || by_record.is_some_and(|known| !known.unverified) {
-            // A MAC address that contradicts the document is of another machine, also where the rest fits.
+            // A MAC address that contradicts the document is of another machine, also if the rest fits.
             return match !has_macs && names_macs(designed) {
                 true => Verdict::NeedsMacs(Proof::Proven),
                 false => Verdict::Settled(Proof::Proven),
@@ -236,7 +236,7 @@ impl Registry {
         }
     }
 
-    /// Keeps what a node is known by from now on; gives it where that is more than before.
+    /// Keeps what a node is known by from now on; gives it if that is more than before.
     pub fn learn(&self, node: &str, observed: &Identity, proof: &Proof) -> Option<Identity> {
         let mut state = self.state();
         let before = state.known.identities.get(node);

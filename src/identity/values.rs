@@ -80,7 +80,7 @@ pub fn is_placeholder(text: &str) -> bool {
             .any(|dummy| dummy.eq_ignore_ascii_case(text.trim()))
 }
 
-/// A UUID in one form; `None` where it proves nothing.
+/// A UUID in one form; `None` if it proves nothing.
 #[must_use]
 pub fn uuid(text: &str) -> Option<Arc<str>> {
     let text = text.trim().to_ascii_lowercase();
@@ -101,7 +101,7 @@ pub fn uuid(text: &str) -> Option<Arc<str>> {
     bounded(&text)
 }
 
-/// A serial number, or an id of a provisioner, in one form; `None` where it proves nothing.
+/// A serial number, or an id of a provisioner, in one form; `None` if it proves nothing.
 #[must_use]
 pub fn serial(text: &str) -> Option<Arc<str>> {
     bounded(text.trim())

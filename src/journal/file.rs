@@ -37,7 +37,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`] where there is one already, [`Error::File`].
+    /// [`Error::Exists`] if there is one already, [`Error::File`].
     pub fn create(directory: &Path) -> Result<Self, Error> {
         let missing = directory.ancestors().take_while(|path| !path.is_dir());
         // Where it is there already, its entry may still not be durable.
@@ -71,7 +71,7 @@ impl Journal {
         })
     }
 
-    /// Makes a journal of these entries, in the place of the one in `directory` where there is one. It is a
+    /// Makes a journal of these entries, in the place of the one in `directory` if there is one. It is a
     /// file of its own: a process that still has the other open writes nothing into this one.
     ///
     /// # Errors
@@ -310,7 +310,7 @@ fn is_cut_off(rest: &[u8]) -> bool {
     sum(length) == sum_of_length && written < FRAME_HEADER.saturating_add(announced)
 }
 
-/// The payload of the frame at the beginning of `bytes`, where a whole and undamaged one is there.
+/// The payload of the frame at the beginning of `bytes`, if a whole and undamaged one is there.
 fn frame(bytes: &[u8]) -> Option<&[u8]> {
     let (header, rest) = bytes.split_at_checked(FRAME_HEADER)?;
     let (length, sums) = header.split_at(4);

@@ -77,7 +77,7 @@ pub struct OfferedStep {
     pub interface: CleanInterface,
     /// Its name.
     pub step: Arc<str>,
-    /// Its priority where no policy says otherwise; 0: only when it is asked for.
+    /// Its priority if no policy says otherwise; 0: only when it is asked for.
     pub priority: u32,
     /// Whether it can be broken off while it runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -102,13 +102,13 @@ pub struct OwnStep {
     pub interface: CleanInterface,
     /// Its name.
     pub step: &'static str,
-    /// Its priority where no policy says otherwise.
+    /// Its priority if no policy says otherwise.
     pub priority: u32,
     /// Whether it erases data.
     pub erases: bool,
 }
 
-/// The steps that trueup runs itself (ironic-cleaning, "potentially useful tasks"), where the machine
+/// The steps that trueup runs itself (ironic-cleaning, "potentially useful tasks"), if the machine
 /// offers them. Checks go first, so that a machine that is not what it should be is not erased by mistake;
 /// what changes settings is off until a policy gives it a priority. All are idempotent.
 pub const OWN_STEPS: [OwnStep; 6] = {

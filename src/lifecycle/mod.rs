@@ -75,7 +75,7 @@ pub fn step(state: ProvisionState, verb: Verb, flags: Flags) -> Result<Provision
     }
 }
 
-/// Something happens by itself while the machine is in a state: the state that follows; `None` where
+/// Something happens by itself while the machine is in a state: the state that follows; `None` if
 /// it cannot happen there.
 #[must_use]
 pub fn follow(

@@ -297,7 +297,7 @@ pub enum Where {
     In(&'static [ProvisionState]),
     /// In all but these.
     Outside(&'static [ProvisionState]),
-    /// In known ones where nothing is under way and nothing is paused.
+    /// In known ones if nothing is under way and nothing is paused.
     AtRest,
 }
 

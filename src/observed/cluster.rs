@@ -18,14 +18,14 @@ pub struct ClusterNode {
     pub uid: Arc<str>,
     /// Whether it is Ready.
     pub ready: bool,
-    /// How many seconds ago it became Ready again, where that was within the last hour. A node that is Ready for the first
+    /// How many seconds ago it became Ready again, if that was within the last hour. A node that is Ready for the first
     /// time did not return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<u64>,
     /// Whether it is cordoned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unschedulable: bool,
-    /// The run that cordoned it, by its annotation; `None` where another actor did.
+    /// The run that cordoned it, by its annotation; `None` if another actor did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned_by: Option<Arc<str>>,
     /// Whether a condition of trueup tells that it is drained or worked on.
@@ -81,7 +81,7 @@ pub struct ClusterFacts {
     pub version: Arc<str>,
     /// Whether the DaemonSet that shuts kubelets down is there and as it should be.
     pub shutdown_daemon_set: bool,
-    /// How many API servers are ready; `None` where it has no such thing.
+    /// How many API servers are ready; `None` if it has no such thing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_servers: Option<Fact<usize>>,
     /// Rights that were asked for and are missing.
@@ -134,7 +134,7 @@ pub struct BlockedBudget {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalData {
-    /// The controller at the top (`StatefulSet ns/name`), or the pod where it has none (`Pod ns/name`).
+    /// The controller at the top (`StatefulSet ns/name`), or the pod if it has none (`Pod ns/name`).
     pub owner: Arc<str>,
     /// `emptyDir` or `local volume`.
     pub kind: Arc<str>,
@@ -232,7 +232,7 @@ pub struct EtcdAnswer {
 pub struct EtcdMemberSeen {
     /// Its id, in hexadecimal digits.
     pub id: Arc<str>,
-    /// Its name; empty where it was added and never started.
+    /// Its name; empty if it was added and never started.
     pub name: Arc<str>,
     /// Where members reach it, sorted.
     pub peer_urls: Vec<Arc<str>>,

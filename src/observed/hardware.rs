@@ -39,7 +39,7 @@ impl ObservedNode {
             .filter(|part| part.section == Section::Expected && part.field.starts_with("expect."))
     }
 
-    /// Adds how the values that its controller shows stand to its Hardware documents, where it has any; `unread`: why not all
+    /// Adds how the values that its controller shows stand to its Hardware documents, if it has any; `unread`: why not all
     /// could be read.
     pub fn compare_hardware(
         &mut self,

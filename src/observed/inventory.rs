@@ -10,13 +10,13 @@ use crate::lifecycle::{PowerState, ProvisionState};
 /// A machine as a backend lists it, before it is observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListedMachine {
-    /// Its name in the backend; the address of its controller where the backend has no names.
+    /// Its name in the backend; the address of its controller if the backend has no names.
     pub name: Arc<str>,
     /// The kind of its management controller, and its address.
     pub controller: Option<(Arc<str>, Arc<str>)>,
-    /// The MAC addresses of its interfaces, where an observation does not show them.
+    /// The MAC addresses of its interfaces, if an observation does not show them.
     pub macs: BTreeSet<Arc<str>>,
-    /// Its members of etcd clusters, where the backend has them.
+    /// Its members of etcd clusters, if the backend has them.
     pub members: BTreeMap<ClusterName, EtcdMemberSeen>,
 }
 
@@ -30,7 +30,7 @@ pub struct InventoryMachine {
 }
 
 impl InventoryMachine {
-    /// Why it is in no use that a document can take over; `None` where it runs a system.
+    /// Why it is in no use that a document can take over; `None` if it runs a system.
     #[must_use]
     pub fn not_in_use(&self) -> Option<String> {
         let observed = &self.observed;
@@ -76,7 +76,7 @@ pub struct Inventory {
     pub machines: Vec<InventoryMachine>,
     /// Names of machines that no document can have: not valid, or twice.
     pub unusable: BTreeSet<Arc<str>>,
-    /// Why the nodes of the cluster are unknown, where it has any.
+    /// Why the nodes of the cluster are unknown, if it has any.
     pub cluster_unknown: Option<Arc<str>>,
     /// Nodes of the cluster whose names no machine has.
     pub nodes_alone: BTreeSet<NodeName>,

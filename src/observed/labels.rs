@@ -373,7 +373,7 @@ impl Visitor<'_> for ValueOf<'_> {
     }
 }
 
-/// A label; one that was read or made lately, where there is one, else a new one.
+/// A label; one that was read or made lately, if there is one, else a new one.
 fn shared(key: &str, value: &str, new: impl FnOnce() -> Label) -> Arc<Label> {
     thread_local! {
         static RECENT: RefCell<Recent<Label, SLOTS>> = const { RefCell::new(Recent::new()) };
@@ -382,7 +382,7 @@ fn shared(key: &str, value: &str, new: impl FnOnce() -> Label) -> Arc<Label> {
     RECENT.with_borrow_mut(|recent| recent.get(&(key, value), is_it, new))
 }
 
-/// A text; one that was read or made lately, where there is one.
+/// A text; one that was read or made lately, if there is one.
 pub(super) fn shared_text(text: &str) -> Arc<str> {
     thread_local! {
         static RECENT: RefCell<Recent<Arc<str>, LISTS>> = const { RefCell::new(Recent::new()) };
@@ -391,7 +391,7 @@ pub(super) fn shared_text(text: &str) -> Arc<str> {
     RECENT.with_borrow_mut(|recent| (*recent.get(&text, is_it, || Arc::from(text))).clone())
 }
 
-/// Labels of one node; those of another that were read lately and are the same, where there are such.
+/// Labels of one node; those of another that were read lately and are the same, if there are such.
 fn shared_list(labels: Vec<Arc<Label>>) -> Arc<Vec<Arc<Label>>> {
     thread_local! {
         static RECENT: RefCell<Recent<Vec<Arc<Label>>, LISTS>> = const { RefCell::new(Recent::new()) };

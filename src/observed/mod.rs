@@ -66,7 +66,7 @@ pub struct Disk {
     pub serial: Arc<str>,
     /// Size in bytes.
     pub size: u64,
-    /// Whether a partition table was observed on it; also set where it cannot be observed.
+    /// Whether a partition table was observed on it; also set if it cannot be observed.
     pub partitioned: bool,
 }
 
@@ -120,10 +120,10 @@ pub struct ObservedNode {
     pub provision: Fact<ProvisionState>,
     /// Power.
     pub power: Fact<PowerState>,
-    /// The reason, where the machine is retired.
+    /// The reason, if the machine is retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retired: Option<Arc<str>>,
-    /// The reason, where the machine is in maintenance.
+    /// The reason, if the machine is in maintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Arc<str>>,
     /// Whether the provisioner protects it.
@@ -146,7 +146,7 @@ pub struct ObservedNode {
     /// are the authority for both, and what is on without a record counts as deployed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept_by_records: bool,
-    /// The clean steps that it offers; empty where its provisioner does not say before it cleans.
+    /// The clean steps that it offers; empty if its provisioner does not say before it cleans.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub clean_steps: Arc<[OfferedStep]>,
     /// Its provisioner chooses its clean steps and their order itself: those above are the ones that it last ran.
@@ -155,7 +155,7 @@ pub struct ObservedNode {
     /// Nothing tells that what a deploy installs has come up: the deploy ends unverified.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deploys_unverified: bool,
-    /// The source from which its firmware is set to boot next, where that may install it, and for how long that counts.
+    /// The source from which its firmware is set to boot next, if that may install it, and for how long that counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boots_from: Option<Arc<str>>,
     /// Parts of its design that its backend cannot do: it is not deployed.
@@ -164,7 +164,7 @@ pub struct ObservedNode {
     /// Parts of its design that its backend leaves as they are.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub left_out: Arc<[Arc<str>]>,
-    /// Parts of it that are otherwise than its design, where it is deployed; only a redeploy repairs them.
+    /// Parts of it that are otherwise than its design, if it is deployed; only a redeploy repairs them.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub drift: Arc<[PartDrift]>,
     /// Values of its firmware and settings that are not as its design enforces, and that its controller cannot change.
@@ -173,16 +173,16 @@ pub struct ObservedNode {
     /// Why parts that its design expects could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread_parts: Option<Arc<str>>,
-    /// The runbook of its provisioner that services it, where one does.
+    /// The runbook of its provisioner that services it, if one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runbook: Option<Arc<str>>,
-    /// The sections of its design that it was compared with, where it is deployed: what differs in them is in `drift`.
+    /// The sections of its design that it was compared with, if it is deployed: what differs in them is in `drift`.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub compared: Arc<[Section]>,
     /// It is deployed, its provisioner locks such machines against deletion, and it is not locked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlocked: bool,
-    /// Its maker and its firmware, where its backend shows them.
+    /// Its maker and its firmware, if its backend shows them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub built: Option<Box<Built>>,
     /// The way out of a state that is not driven from here.
@@ -262,7 +262,7 @@ pub type ObservedNodes = BTreeMap<NodeName, Box<ObservedNode>>;
 /// The pods of nodes by name; nodes that are alike share them.
 pub type ObservedPods = BTreeMap<NodeName, Arc<NodePods>>;
 
-/// The pods of nodes, shared where one is like the one before.
+/// The pods of nodes, shared if one is like the one before.
 pub fn pods_by_node(nodes: impl IntoIterator<Item = (NodeName, NodePods)>) -> ObservedPods {
     let mut last: Arc<NodePods> = Arc::default();
     let shared = nodes.into_iter().map(|(node, pods)| {
@@ -290,7 +290,7 @@ pub struct Observations {
 }
 
 impl Observations {
-    /// The observed state of a machine, where it was requested.
+    /// The observed state of a machine, if it was requested.
     #[must_use]
     pub fn node(&self, name: &str) -> Option<&ObservedNode> {
         self.nodes.get(name).map(|node| &**node)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RemediationSeen {
-    /// The Machine, as `namespace/name`; none where no Machine is known.
+    /// The Machine, as `namespace/name`; none if no Machine is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<Arc<str>>,
     /// The host, as `namespace/name`.

@@ -125,7 +125,7 @@ fn one_or_more<'de, D: Deserializer<'de>>(names: D) -> Result<Vec<NodeName>, D::
     })
 }
 
-/// The parts of a machine that many have in common; where its line names them, it has none of its own but labels.
+/// The parts of a machine that many have in common; if its line names them, it has none of its own but labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Common {
@@ -203,7 +203,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// The number, and the line where it is a new one; no number where there is nothing to tell.
+    /// The number, and the line where it is a new one; no number if there is nothing to tell.
     fn number(&mut self, common: Common) -> io::Result<(Option<u32>, Option<Vec<u8>>)> {
         let place = common.place();
         if let Some((known, _)) = self.places.get(&place) {

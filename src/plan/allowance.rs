@@ -72,7 +72,7 @@ impl std::fmt::Display for Allowance {
     }
 }
 
-/// The patterns of an `--allow-…` or `--adopt` by themselves, where no design is at hand.
+/// The patterns of an `--allow-…` or `--adopt` by themselves, if no design is at hand.
 pub(super) struct Patterns<'a> {
     allowance: &'a Allowance,
     globs: Vec<GlobMatcher>,

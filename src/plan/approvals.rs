@@ -38,7 +38,7 @@ pub struct NeededApproval {
     /// Whose signatures count; empty: those of all allowed signers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of: Vec<Arc<str>>,
-    /// The signatures that count in their place, where those who are asked first cannot sign any more.
+    /// The signatures that count in their place, if those who are asked first cannot sign any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryApproval>,
     /// How many are missing.

@@ -91,7 +91,7 @@ impl<'a> Rules<'a> {
         self.leave(item)
     }
 
-    /// It leaves its clusters; its machine is destroyed and its Kubernetes node deleted, where that is asked for.
+    /// It leaves its clusters; its machine is destroyed and its Kubernetes node deleted, if that is asked for.
     fn take_out(&self, subject: Subject<'a>, destroy: bool, delete: bool) -> Item<'a> {
         let item = match destroy {
             true => self.destroy(Item::new(subject, ChangeKind::Destroy)),
@@ -323,7 +323,7 @@ fn forget(subject: Subject<'_>) -> Item<'_> {
     item
 }
 
-/// One step on the machine, where its life has it.
+/// One step on the machine, if its life has it.
 fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb: Verb) -> Item<'a> {
     let change = match kind {
         StepKind::SetRetired => ChangeKind::Retire,
@@ -381,7 +381,7 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
     item
 }
 
-/// Why a machine does not run its automated clean steps on demand, where its provisioner runs those on the
+/// Why a machine does not run its automated clean steps on demand, if its provisioner runs those on the
 /// way to available only; names what is allowed.
 fn no_automated_cleaning(state: ProvisionState, retired: bool) -> Option<&'static str> {
     if retired {

@@ -14,7 +14,7 @@ use crate::lifecycle::PowerState;
 use crate::observed::{Fact, Observations, ObservedNode};
 use crate::remediation::{Broken, Share, UnhealthyCount, breaker};
 
-/// The domain that counts where a policy names no failure domains.
+/// The domain that counts if a policy names no failure domains.
 static RACK: FailureDomain = FailureDomain::Rack;
 
 /// A machine as the circuit breaker counts it.
@@ -326,7 +326,7 @@ mod tests {
         );
         assert_eq!(breaker.allows(Some(&machine("r2", "b"))), Ok(()));
 
-        // The domains that a policy names count, and racks where it names none.
+        // The domains that a policy names count, and racks if it names none.
         let guards = by(&[FailureDomain::Label(Arc::from("feed"))]);
         let breaker = tallied(
             &guards,

@@ -382,7 +382,7 @@ fn other_labels(subject: Subject<'_>) -> Option<String> {
     (!differing.is_empty()).then(|| differing.join("; "))
 }
 
-/// The sections that a service brings true, also where only the machine differs from them.
+/// The sections that a service brings true, also if only the machine differs from them.
 fn with_firmware(mut sections: Vec<Section>) -> Vec<Section> {
     if !sections.contains(&Section::Firmware) {
         sections.push(Section::Firmware);
@@ -455,7 +455,7 @@ fn create<'a>(subject: Subject<'a>, after: &'a NodeDesign) -> Item<'a> {
     item
 }
 
-/// Whether the inventory shows a partition table on a disk that is written; where the designed names
+/// Whether the inventory shows a partition table on a disk that is written; if the designed names
 /// are none of the inventory's, on any disk.
 fn is_partitioned(subject: Subject<'_>, after: &NodeDesign) -> bool {
     let Some(Fact::Known(disks)) = subject.seen.node().map(|node| &node.disks) else {
@@ -512,7 +512,7 @@ pub(super) fn cannot_be_compared(subject: &Subject<'_>) -> bool {
 }
 
 impl<'a> Rules<'a> {
-    /// The change of a node that had another name before: its record gets the new one, where its identity proves that it is
+    /// The change of a node that had another name before: its record gets the new one, if its identity proves that it is
     /// the same machine. Nothing else is done to it in the same plan.
     pub(super) fn renamed(
         &self,

@@ -247,7 +247,7 @@ fn foreign(
     runs(steps, why.to_owned())
 }
 
-/// The steps that were named, which the machine must offer where it lists its steps.
+/// The steps that were named, which the machine must offer if it lists its steps.
 fn as_asked(node: &ObservedNode, named: &[CleanStep]) -> Result<Option<Cleaning>, String> {
     let mut steps = named.to_vec();
     for step in &mut steps {

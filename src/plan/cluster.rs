@@ -49,7 +49,7 @@ pub(super) fn keep_api_servers<'i>(
     items
 }
 
-/// The API servers that go with a node; `None` where it has none to keep.
+/// The API servers that go with a node; `None` if it has none to keep.
 fn api_servers_of(item: &Item<'_>, clusters: &Clusters<'_>, leaving: &Leaving) -> Option<usize> {
     let Membership::In(node) = item.subject.membership else {
         return None;

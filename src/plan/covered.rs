@@ -28,7 +28,7 @@ pub(super) const SECTION_LEFT_OUT: Section = Section::Inventory;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoveredMachine {
-    /// The digests of the sections of its design; none where it is no longer designed.
+    /// The digests of the sections of its design; none if it is no longer designed.
     #[serde(default, skip_serializing_if = "Digests::is_empty")]
     pub sections: Digests,
     /// Its management controller.
@@ -49,7 +49,7 @@ pub struct CoveredMachine {
 }
 
 impl Change {
-    /// The digests of the design that its steps lead to; none where it is no longer designed, or has no steps.
+    /// The digests of the design that its steps lead to; none if it is no longer designed, or has no steps.
     #[must_use]
     pub fn digests(&self) -> Option<Digests> {
         let mut digests = self.machine.as_ref()?.sections.clone();

@@ -19,7 +19,7 @@ pub(super) struct Drift {
     pub(super) cordoned: bool,
     /// Labels that were applied and are not as they were.
     labels: Vec<Arc<str>>,
-    /// Labels and taints to restore on its node, by the names of the labels where they are known.
+    /// Labels and taints to restore on its node, by the names of the labels if they are known.
     owed: Option<Vec<Arc<str>>>,
     /// Its provisioner could lock it, and has not.
     pub(super) unlocked: bool,
@@ -31,7 +31,7 @@ pub(super) struct Drift {
     parts: Vec<PartDrift>,
 }
 
-/// The labels and taints to restore on a machine's node, by its record; `None` where it is in no cluster.
+/// The labels and taints to restore on a machine's node, by its record; `None` if it is in no cluster.
 pub(super) fn owed(subject: Subject<'_>) -> Option<Backup> {
     let Membership::In(_) = subject.membership else {
         return None;
@@ -39,7 +39,7 @@ pub(super) fn owed(subject: Subject<'_>) -> Option<Backup> {
     subject.record?.owed()
 }
 
-/// The labels and taints to restore where the node is in service: it is Ready, and trueup has not
+/// The labels and taints to restore if the node is in service: it is Ready, and trueup has not
 /// cordoned it.
 fn owed_in_service(subject: Subject<'_>) -> Option<Vec<Arc<str>>> {
     let Membership::In(node) = subject.membership else {
@@ -171,7 +171,7 @@ impl Drift {
     }
 }
 
-/// The labels to set and to take off: against the cluster where it was observed, else against the
+/// The labels to set and to take off: against the cluster if it was observed, else against the
 /// last applied design; `None` without any. Only labels that the design has or had are touched.
 pub(super) fn labels_to_set(
     subject: Subject<'_>,

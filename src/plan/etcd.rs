@@ -148,7 +148,7 @@ impl<'a> Clusters<'a> {
         (items, after)
     }
 
-    /// Settles which members one node loses, where it loses any.
+    /// Settles which members one node loses, if it loses any.
     fn leave<'i>(&self, item: Item<'i>, leaving: &Leaving, no_etcd_here: &Allowed<'_>) -> Item<'i> {
         let leave = item.work.leave.as_ref();
         if item.change.excluded || !leave.is_some_and(|leave| leave.is_about_etcd()) {

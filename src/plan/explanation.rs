@@ -55,7 +55,7 @@ pub enum ExplanationBasis {
         /// Its outcome; absent while it has not ended.
         #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<Outcome>,
-        /// Why it began nothing more, where it was halted.
+        /// Why it began nothing more, if it was halted.
         #[serde(skip_serializing_if = "Option::is_none")]
         halted: Option<Arc<str>>,
         /// Its process, where it has not ended.
@@ -121,7 +121,7 @@ pub struct StepTiming {
     pub usual_most: u64,
     /// How many durations are recorded.
     pub recorded: usize,
-    /// How long it has run, where it runs, in seconds.
+    /// How long it has run, if it runs, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running: Option<u64>,
     /// It runs longer than any that was recorded.
@@ -138,7 +138,7 @@ pub struct StepExplanation {
     /// Why it failed or was skipped, in the words of its run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
-    /// The nodes that it watches, where it is a soak.
+    /// The nodes that it watches, if it is a soak.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub watches: Vec<NodeName>,
     /// The minimal causes.
@@ -168,7 +168,7 @@ pub struct PlanRefusal {
     pub reason: String,
     /// The person or act that can end it.
     pub who: &'static str,
-    /// The command, where one does.
+    /// The command, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -178,7 +178,7 @@ pub struct PlanRefusal {
 pub struct WayOut {
     /// The act.
     pub what: String,
-    /// The command that works now, where one does it.
+    /// The command that works now, if one does it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }

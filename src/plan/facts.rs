@@ -11,7 +11,7 @@ use crate::design::EtcdCluster;
 use crate::guard::quorum;
 use crate::observed::{Fact, NodePods, Observations, ObservedNode};
 
-/// A fact of a subject as compact JSON, sorted where it is a list.
+/// A fact of a subject as compact JSON, sorted if it is a list.
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ pub(super) fn of_etcd(standing: &quorum::EtcdFacts, fact: FactName) -> Option<St
     }
 }
 
-/// A fact as compact JSON, sorted where it is a list; `None` where it was not seen. `like` is the
+/// A fact as compact JSON, sorted if it is a list; `None` if it was not seen. `like` is the
 /// expected value, which names the labels and disks that are meant.
 pub(super) fn seen(node: &ObservedNode, fact: FactName, like: &str) -> Option<String> {
     match fact {

@@ -28,7 +28,7 @@ enum Does {
     Consent,
     /// It allows a change, or a way of making it.
     Allow,
-    /// It makes a guard weaker: which, and how, where it does.
+    /// It makes a guard weaker: which, and how, if it does.
     Loosen(&'static str, fn(&Options, &Policy) -> Option<String>),
 }
 

@@ -27,11 +27,11 @@ pub struct Forecast {
     /// The DaemonSet that stops kubelets is missing, and is created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub creates_daemon_set: bool,
-    /// How long a run takes, where that was estimated.
+    /// How long a run takes, if that was estimated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<TimeForecast>,
     /// For each step, when it begins and ends in the simulated run that takes as long as half of them do not;
-    /// empty where that was not estimated.
+    /// empty if that was not estimated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedule: Vec<StepTimes>,
 }
@@ -120,7 +120,7 @@ pub(super) fn of(
         if step.id.kind == StepKind::Drain {
             let item = items.get(name);
             let pods = item.and_then(|item| item.subject.pods);
-            // Volumes on the disks of the machine are lost where those are erased; what is of the pod alone, with the pod.
+            // Volumes on the disks of the machine are lost if those are erased; what is of the pod alone, with the pod.
             let erases = item.is_some_and(|item| item.work.destroy);
             let is_lost = |data: &&LocalData| erases || &*data.kind != LocalData::VOLUME;
             forecast.nodes.extend(pods.map(|pods| NodeForecast {

@@ -136,7 +136,7 @@ impl PlanGuards {
         self.loosened.iter().filter(|each| each.flag.is_none())
     }
 
-    /// The way out for a refusal by some guards, where they are weaker in the documents than in force.
+    /// The way out for a refusal by some guards, if they are weaker in the documents than in force.
     #[must_use]
     pub fn way_out(&self, guards: &[&str]) -> Option<String> {
         let stricter = self.stricter_in_force.iter();

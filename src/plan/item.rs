@@ -53,7 +53,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// How much harm its deploy can do: less where the inventory shows that there is nothing to lose.
+    /// How much harm its deploy can do: less if the inventory shows that there is nothing to lose.
     pub(super) fn deploy_effect(&self) -> Effect {
         let inventory = self.subject.seen.node().map(|node| &node.disks);
         let empty = matches!(inventory, Some(Fact::Known(_))) && !self.change.destructive;
@@ -175,7 +175,7 @@ impl<'a> Item<'a> {
         self.show_only();
     }
 
-    /// Leaves a machine alone that a person works on. Where it was named, the rest is not carried out without an answer.
+    /// Leaves a machine alone that a person works on. If it was named, the rest is not carried out without an answer.
     pub(super) fn leave_reserved(&mut self, reservation: &Reservation, is_named: bool) {
         let single = self.work.single.as_deref();
         let leave = self.work.leave.as_deref();

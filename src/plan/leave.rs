@@ -16,7 +16,7 @@ pub(super) struct Leave {
     pub(super) etcd: Vec<EtcdRemoval>,
     /// It is, by the design, a member of some etcd cluster.
     pub(super) is_member: bool,
-    /// Etcd has to be healthy without it also where it has no member: it is decommissioned, as the specification has it.
+    /// Etcd has to be healthy without it also if it has no member: it is decommissioned, as the specification has it.
     pub(super) awaits_etcd: bool,
     /// Etcd clusters that may end with it.
     pub(super) given_up: Vec<ClusterName>,

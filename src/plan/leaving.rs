@@ -14,7 +14,7 @@ use crate::observed::Fact;
 use crate::step::{OnDrainTimeout, StepKind, kubelet_silence};
 
 impl<'a> Rules<'a> {
-    /// Adds the steps with which a node that is torn down leaves its clusters, or blocks it where they are unknown.
+    /// Adds the steps with which a node that is torn down leaves its clusters, or blocks it if they are unknown.
     pub(super) fn leave(&self, mut item: Item<'a>) -> Item<'a> {
         let subject = item.subject;
         let mut leave = Leave {

@@ -177,7 +177,7 @@ impl ChangeKind {
 pub struct Block {
     /// Why, one sentence.
     pub reason: Arc<str>,
-    /// The flag that allows it (`--allow-redeploy n4`); `None` where none does.
+    /// The flag that allows it (`--allow-redeploy n4`); `None` if none does.
     pub flag: Option<Arc<str>>,
     /// The kind of refusal, for scripts.
     #[serde(default, skip_serializing_if = "Cause::is_rule")]
@@ -235,7 +235,7 @@ pub struct Change {
     pub does: Option<Arc<str>>,
     /// The first group in which it is worked on.
     pub group: Option<GroupName>,
-    /// The rack of its machine, where the design names one.
+    /// The rack of its machine, if the design names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rack: Option<Arc<str>>,
     /// Why it is not carried out, where it is not.
@@ -256,11 +256,11 @@ pub struct Change {
     /// How the machine is cleaned on the way, where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleaning: Option<Arc<Cleaning>>,
-    /// Why, in words, where no field says it (`no record`, `is off`, `failed in run …`).
+    /// Why, in words, if no field says it (`no record`, `is off`, `failed in run …`).
     pub reasons: Vec<Arc<str>>,
     /// The fields that differ.
     pub fields: Vec<FieldChange>,
-    /// The node's standing in its groups' criteria, where no step of this plan is about it.
+    /// The node's standing in its groups' criteria, if no step of this plan is about it.
     pub counts_as: Standing,
     /// Its machine, as an approval of the plan covers it, where steps are about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -385,7 +385,7 @@ pub struct Target {
     pub revision: Option<Arc<str>>,
     /// SHA-256 over the sorted (path, mode, blob id) of the site's files.
     pub site_digest: Digest,
-    /// Files of the site that differ from the commit, where the worktree was planned.
+    /// Files of the site that differ from the commit, if the worktree was planned.
     pub dirty: Vec<Arc<str>>,
     /// The commits of other repositories that hold documents of the site, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -499,7 +499,7 @@ pub struct UnfinishedRun {
     pub state: RunState,
     /// When it began.
     pub started: Arc<str>,
-    /// The holder of the lock, now or then, where the lock names it.
+    /// The holder of the lock, now or then, if the lock names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Arc<str>>,
     /// On which host.
@@ -515,7 +515,7 @@ pub enum RunState {
     Running,
     /// Its process is gone, or released the lock.
     Interrupted,
-    /// It has ended in another clone, where its records wait to be published.
+    /// It has ended in another clone, if its records wait to be published.
     EndedElsewhere,
 }
 
@@ -609,7 +609,7 @@ pub struct Plan {
     pub request: Request,
     /// Which documents are applied.
     pub target: Target,
-    /// The base; `None` where no run succeeded before.
+    /// The base; `None` if no run succeeded before.
     pub base: Option<Base>,
     /// The options of the request.
     pub options: Options,
@@ -641,7 +641,7 @@ pub struct Plan {
     pub guards: PlanGuards,
     /// The signatures that it needs and has.
     pub approvals: Approvals,
-    /// The way back to a revision of the past that it goes, where it was made for that.
+    /// The way back to a revision of the past that it goes, if it was made for that.
     pub way_back: Option<WayBack>,
     /// Counts.
     pub summary: Summary,
@@ -649,7 +649,7 @@ pub struct Plan {
     pub forecast: Forecast,
     /// The verdict of the checker of this process; not part of the digest, and never read back.
     pub checked: Option<CheckSummary>,
-    /// Its rehearsal, where that was asked for; not part of the digest, and never read back.
+    /// Its rehearsal, if that was asked for; not part of the digest, and never read back.
     pub rehearsal: Option<Rehearsal>,
 }
 

@@ -50,7 +50,7 @@ pub struct Options {
     /// Run outside of the maintenance windows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside_windows: bool,
-    /// Carry the rest out where something is blocked.
+    /// Carry the rest out if something is blocked.
     pub skip_blocked: bool,
     /// Run although commits lie between the last site action and the target.
     pub allow_intermediate_commits: bool,
@@ -214,7 +214,7 @@ fn share_within(asked: Option<Share>, given: Option<Share>, own: &MaxUnavailable
     }
 }
 
-/// A limit as it was asked for, where it is not looser than `own` or was given, too.
+/// A limit as it was asked for, if it is not looser than `own` or was given, too.
 fn within<N: Ord + Copy>(asked: Option<N>, given: Option<N>, own: N) -> Option<N> {
     match (asked, given) {
         (Some(asked), _) if asked <= own => Some(asked),

@@ -41,7 +41,7 @@ impl RunState {
 }
 
 impl Plan {
-    /// Returns every reason for which it is not applied as it stands; empty where it can be applied. All of them have to
+    /// Returns every reason for which it is not applied as it stands; empty if it can be applied. All of them have to
     /// end.
     #[must_use]
     pub fn refusals(&self) -> Vec<PlanRefusal> {
@@ -175,7 +175,7 @@ impl Plan {
         (!self.request.action.is_targeted()).then_some(text)
     }
 
-    /// Returns the person who can end a refusal that a flag lifts, and the command, where the policy does not forbid the flag.
+    /// Returns the person who can end a refusal that a flag lifts, and the command, if the policy does not forbid the flag.
     fn by_flag(&self, flag: &str) -> (&'static str, Option<String>) {
         match self.guards.forbid(flag.trim_start_matches('-')) {
             true => (

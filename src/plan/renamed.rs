@@ -103,7 +103,7 @@ impl Renames {
     }
 }
 
-/// The identity that the record of a machine has, where it was proven.
+/// The identity that the record of a machine has, if it was proven.
 fn known_identity(record: &NodeRecord) -> Option<&Identity> {
     let identity = record.identity.as_deref()?;
     (!identity.unverified && !identity.is_empty()).then_some(identity)

@@ -152,7 +152,7 @@ impl<'a> Rules<'a> {
         item
     }
 
-    /// Keeps all disks but that of the operating system, where that was asked for.
+    /// Keeps all disks but that of the operating system, if that was asked for.
     pub(super) fn preserve(&self, mut item: Item<'a>) -> Item<'a> {
         if !item.work.destroy || !self.leaving.preserve_local_storage {
             return item;

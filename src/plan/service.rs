@@ -96,7 +96,7 @@ impl FirmwareStanding {
 }
 
 impl<'a> Rules<'a> {
-    /// Adds the service of a machine, or blocks it where its documents or its cluster forbid that.
+    /// Adds the service of a machine, or blocks it if its documents or its cluster forbid that.
     pub(super) fn service(
         &self,
         mut item: Item<'a>,

@@ -20,7 +20,7 @@ pub(super) struct OwedSoak<'a> {
     pub(super) is_repaired: bool,
 }
 
-/// The machines whose soak is owed, where the guards have one and the action takes machines out of service in waves. Those that
+/// The machines whose soak is owed, if the guards have one and the action takes machines out of service in waves. Those that
 /// this plan takes out of service or builds have the soak of their new wave, and those that are set aside have none until they are
 /// back in service.
 pub(super) fn owed<'a>(

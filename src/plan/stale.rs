@@ -58,7 +58,7 @@ pub enum Staleness {
     /// Another run did something to the nodes that the plan is about.
     #[error("the records of nodes that the plan relies on have changed since it was made{}", changed(.run, .nodes))]
     Records {
-        /// The newest run that changed one of them; `None` where none of them has a record any more.
+        /// The newest run that changed one of them; `None` if none of them has a record any more.
         run: Option<RunId>,
         /// The nodes that it changed.
         nodes: Vec<NodeName>,

@@ -27,7 +27,7 @@ pub(super) enum Observation<'a> {
 }
 
 impl<'a> Observation<'a> {
-    /// Reads an observation; `None` where the site was observed without the node.
+    /// Reads an observation; `None` if the site was observed without the node.
     pub(super) fn of(node: Option<&'a ObservedNode>, record: Option<&NodeRecord>) -> Self {
         match node.map(|node| (node, &node.provision)) {
             None => Self::Unknown("it was not observed"),
@@ -46,7 +46,7 @@ impl<'a> Observation<'a> {
         }
     }
 
-    /// The state, where it was observed and carries no system.
+    /// The state, if it was observed and carries no system.
     pub(super) fn not_deployed(self) -> Option<ProvisionState> {
         match self {
             Self::Known(_, state) if !state.is_deployed() => Some(state),
@@ -152,7 +152,7 @@ pub(super) struct Subject<'a> {
     pub(super) name: &'a NodeName,
     /// As designed; `None`: it left the design.
     pub(super) after: Option<&'a NodeDesign>,
-    /// The node in the design at its recorded revision, where that is at hand.
+    /// The node in the design at its recorded revision, if that is at hand.
     pub(super) before: Option<&'a NodeDesign>,
     /// The node in the design that is on its machine: the same, unless differences were accepted since.
     pub(super) installed: Option<&'a NodeDesign>,
@@ -163,7 +163,7 @@ pub(super) struct Subject<'a> {
     pub(super) membership: Membership<'a>,
     /// Whether its Kubernetes node has the labels that it is designed with.
     pub(super) is_labelled: bool,
-    /// The pods of its Kubernetes node, where they were observed.
+    /// The pods of its Kubernetes node, if they were observed.
     pub(super) pods: Option<&'a NodePods>,
     /// The requests for its remediation, or the marks of a running one, beside its record.
     pub(super) remediation: Option<&'a RemediationSeen>,
@@ -175,7 +175,7 @@ impl Subject<'_> {
         self.seen.held(self.record)
     }
 
-    /// Its state, where it carries its system and is in a state that is not that of a working machine.
+    /// Its state, if it carries its system and is in a state that is not that of a working machine.
     pub(super) fn not_working(&self) -> Option<String> {
         match self.seen {
             Observation::Known(_, state)
@@ -281,7 +281,7 @@ impl Subject<'_> {
             .is_some_and(|record| record.awaited_since().is_some())
     }
 
-    /// The sections that differ from what was applied; `None` where that cannot be told, because the
+    /// The sections that differ from what was applied; `None` if that cannot be told, because the
     /// record is of other rules and its revision is not at hand.
     pub(super) fn differing(&self) -> Option<Vec<Section>> {
         let (after, differing) = (self.after?, self.differing_digests()?);
@@ -318,7 +318,7 @@ impl Subject<'_> {
         Some(Section::ALL.into_iter().filter(differs).collect())
     }
 
-    /// The design that was applied in a section, where it is at hand and the record has its digest.
+    /// The design that was applied in a section, if it is at hand and the record has its digest.
     fn applied(&self, section: Section) -> Option<&NodeDesign> {
         let record = self.record?;
         let design = match section.class() {

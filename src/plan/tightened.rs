@@ -1,4 +1,4 @@
-//! The refusals of guards to a run that has begun, where they were tightened since its plan was made.
+//! The refusals of guards to a run that has begun, if they were tightened since its plan was made.
 //!
 //! Guards that the run itself asks as its steps start (windows, thresholds of etcd, the breaker of remediations, how backends are reached)
 //! are not among them: it is carried out under the guards of the moment anyway.

@@ -7,7 +7,7 @@ use crate::design::{NodeDesign, NodeName};
 use crate::guard::{PlaceLimit, WaveLimits};
 
 /// Blocks what finds no place. A machine that is down itself takes no place that it does not have already, and leaves it
-/// where the plan builds it or takes it away; one that the plan leaves down keeps its own. `position`: when the group of a machine has
+/// if the plan builds it or takes it away; one that the plan leaves down keeps its own. `position`: when the group of a machine has
 /// its turn; `is_missed`: whether a machine is missed while it is out of service.
 pub(super) fn judge<'i, 'l>(
     mut items: Vec<Item<'i>>,

@@ -38,7 +38,7 @@ impl Block {
         }
     }
 
-    /// How to allow changes that are alike, where a flag does: as the plan gives it for one node, for more with what it can be given.
+    /// How to allow changes that are alike, if a flag does: as the plan gives it for one node, for more with what it can be given.
     #[must_use]
     pub fn way_out(&self, nodes: usize) -> Option<String> {
         let flag = self.flag.as_deref()?;
@@ -135,7 +135,7 @@ fn block_of(plan: &Plan, node: &NodeName) -> Option<Block> {
     found.and_then(|change: &Change| change.blocked.clone())
 }
 
-/// Returns what the blocked change of a node needs; `None` where it is not blocked.
+/// Returns what the blocked change of a node needs; `None` if it is not blocked.
 ///
 /// # Errors
 ///

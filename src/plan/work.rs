@@ -37,7 +37,7 @@ pub(super) struct NodeWork {
     pub(super) uncordon: bool,
     pub(super) relabel: Option<Arc<Parameters>>,
     pub(super) destroy: bool,
-    /// How it leaves its clusters before, where it is in any.
+    /// How it leaves its clusters before, if it is in any.
     pub(super) leave: Option<Box<Leave>>,
     /// The clusters that it joins again without having left them in this plan: an earlier plan was interrupted.
     pub(super) rejoins: Option<Box<Leave>>,
@@ -52,7 +52,7 @@ pub(super) struct NodeWork {
     pub(super) deploy: bool,
     /// Its firmware and settings are changed.
     pub(super) service: Option<Box<ServiceWork>>,
-    /// The steps of its deploy besides its own, where the design has any.
+    /// The steps of its deploy besides its own, if the design has any.
     pub(super) deploy_steps: Option<Arc<[DeployStep]>>,
     pub(super) record: bool,
     /// Its record says that its firmware and settings are as designed, as they were observed to be.

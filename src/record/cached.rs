@@ -43,7 +43,7 @@ struct Row<'a> {
     run: u32,
     #[serde(borrow)]
     identity: Option<IdentityRow<'a>>,
-    /// The whole record, where it has fields that few have.
+    /// The whole record, if it has fields that few have.
     rare: Option<Box<str>>,
 }
 
@@ -90,7 +90,7 @@ struct Common<'a> {
 }
 
 impl<'a> Common<'a> {
-    /// The row of a record; `None` where it cannot be written.
+    /// The row of a record; `None` if it cannot be written.
     fn row(&mut self, record: &'a NodeRecord) -> Option<Row<'a>> {
         let rare = match *record == plain(record) {
             true => None,
@@ -159,7 +159,7 @@ pub(super) fn write(
     repository.cache().write(&key(repository, tip), &cached);
 }
 
-/// The records of a commit; `None` where they are not kept.
+/// The records of a commit; `None` if they are not kept.
 pub(super) fn read(
     repository: &Repository,
     tip: CommitId,

@@ -142,7 +142,7 @@ pub enum Error {
         /// The ref that holds the records in a clone.
         own: String,
     },
-    /// Records were written where the branch does not have them from, after it had some.
+    /// Records were written if the branch does not have them from, after it had some.
     #[error(
         "`{own}` of the remote has records that `{branch}` does not have: {}",
         listed(runs)
@@ -184,7 +184,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The way out, where there is one.
+    /// The way out, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -237,7 +237,7 @@ fn listed(runs: &[RunId]) -> String {
     }
 }
 
-/// The way out where two refs of a remote have records of one site.
+/// The way out if two refs of a remote have records of one site.
 fn elsewhere_hint(site: &SiteName, other: &str, remote: &str) -> String {
     let prefix = other.strip_suffix(&format!("/{site}/state"));
     let plain = prefix.filter(|prefix| repository::is_plain_name(prefix));

@@ -3,7 +3,7 @@
 //! That a clone has no records does not mean that nothing was applied: a pipeline's clone has neither
 //! records nor tags. So the remote is asked, its state is kept in
 //! `refs/trueup-remotes/<remote>/<site>/state`, and ours follows it: it is a cache of the remote's, with
-//! checkpoints on top that are not published yet. Where both have newer runs, the remote's count and ours are
+//! checkpoints on top that are not published yet. If both have newer runs, the remote's count and ours are
 //! kept under a ref of their own.
 //!
 //! Where the remote has its records elsewhere than this clone looks for them, they are not followed: that the
@@ -68,15 +68,15 @@ pub struct Exchange {
 }
 
 impl Store<'_> {
-    /// Asks the remote for its records, fetches them, and lets ours follow. Where both have newer runs, ours
+    /// Asks the remote for its records, fetches them, and lets ours follow. If both have newer runs, ours
     /// are kept aside as `refs/trueup-kept/runs/<site>/<run>`, and the remote's count: either ours only have
     /// more of a run that was resumed elsewhere, or a run that the remote does not know
     /// ([`ExchangeOutcome::SetAside`]).
     ///
     /// # Errors
     ///
-    /// The remote cannot be asked; [`Error::LostRace`] where another process moved ours meanwhile;
-    /// [`Error::Moved`], [`Error::NotMoved`], [`Error::MarkerMissing`] and [`Error::BranchMissing`] where the records
+    /// The remote cannot be asked; [`Error::LostRace`] if another process moved ours meanwhile;
+    /// [`Error::Moved`], [`Error::NotMoved`], [`Error::MarkerMissing`] and [`Error::BranchMissing`] if the records
     /// of the remote are not where this clone looks for them.
     pub fn follow(&self, remote: &Remote<'_>) -> Result<Exchange, Error> {
         let (there, tagged) = self.ask_with_tags(remote)?;
@@ -114,7 +114,7 @@ impl Store<'_> {
         if let Some(tip) = ours
             && is_ancestor(theirs, tip)?
         {
-            // Also where the remote has lost what it had: the next push gives it back.
+            // Also if the remote has lost what it had: the next push gives it back.
             return Ok(exchange(ExchangeOutcome::Ahead));
         }
         self.refuse_older(Some(&at_remote), tagged)?;
@@ -274,7 +274,7 @@ impl Store<'_> {
         }
     }
 
-    /// Refuses records where another clone, which is configured otherwise, has put them: each place has a lock of its
+    /// Refuses records if another clone, which is configured otherwise, has put them: each place has a lock of its
     /// own, and two runs would act on the same machines.
     fn refuse_other_places(
         &self,
@@ -341,7 +341,7 @@ impl Store<'_> {
         })
     }
 
-    /// The ref that a commit at a ref of the remote names, where it is a marker.
+    /// The ref that a commit at a ref of the remote names, if it is a marker.
     pub(super) fn marker_at(
         &self,
         remote: &Remote<'_>,
@@ -389,7 +389,7 @@ impl Store<'_> {
         self.move_to(Some(ours), tip.map_err(writing())?)
     }
 
-    /// The ref to push so that the remote has these records; `None` where it has them.
+    /// The ref to push so that the remote has these records; `None` if it has them.
     #[must_use]
     pub fn publication(&self, state: &State, remote_tip: Option<CommitId>) -> Option<RefUpdate> {
         let new = state.tip?;

@@ -78,17 +78,17 @@ pub struct NodeRecord {
     pub phase: Phase,
     /// The version of the rules behind `digests`.
     pub digest_version: u32,
-    /// The digest of each section as it was last applied; empty where nothing was.
+    /// The digest of each section as it was last applied; empty if nothing was.
     #[serde(default, skip_serializing_if = "Digests::is_empty")]
     pub digests: Digests,
     /// The commit whose design was last applied to it.
     pub revision: Option<Arc<str>>,
     /// The run that last did something to it.
     pub run: RunId,
-    /// The reason, where it is retired, and by which entry (the reason is the entry's).
+    /// The reason, if it is retired, and by which entry (the reason is the entry's).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retired: Option<Arc<str>>,
-    /// The reason, where it is in maintenance.
+    /// The reason, if it is in maintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Arc<str>>,
     /// The last failure, and why.
@@ -104,7 +104,7 @@ pub struct NodeRecord {
     /// Labels and taints taken off its Kubernetes node, or lost with it, and not restored yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owed: Option<Box<Backup>>,
-    /// The running or aborted remediation: where no Metal3 holds them, its two annotations.
+    /// The running or aborted remediation: if no Metal3 holds them, its two annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remediation: Option<Box<Memory>>,
     /// The identity of its machine since it was adopted or first changed.
@@ -113,7 +113,7 @@ pub struct NodeRecord {
     /// The differences between the machine and its design that were accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<Box<Accepted>>,
-    /// How its claim is known that the machine is as it says; absent in records of earlier versions, where that is not known.
+    /// How its claim is known that the machine is as it says; absent in records of earlier versions, if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
     /// Whether it has joined its clusters since it was built; absent: it is to join none, or was not built by a run.
@@ -125,7 +125,7 @@ pub struct NodeRecord {
     /// The run that cordoned its node to service it, and has not lifted that: any other cordon is of an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cordoned: Option<RunId>,
-    /// The run that took its system off it, until one is put on it again; absent where it never had one.
+    /// The run that took its system off it, until one is put on it again; absent if it never had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torn_down: Option<RunId>,
     /// The run in whose wave it came back, until a soak that watches it has succeeded.
@@ -138,7 +138,7 @@ pub struct NodeRecord {
 pub struct Serviced {
     /// The run that did it.
     pub run: RunId,
-    /// The values that it set, each with the value before where that was observed.
+    /// The values that it set, each with the value before if that was observed.
     pub settings: Vec<HardwareSetting>,
 }
 
@@ -219,7 +219,7 @@ pub struct Adopted {
     /// The fields of these that no document filled.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open: Vec<OpenField>,
-    /// Why, where a person took it as it was though a run had begun to change it.
+    /// Why, if a person took it as it was though a run had begun to change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
 }
@@ -338,7 +338,7 @@ impl NodeRecord {
         }
     }
 
-    /// The fields of its design that were open when it was adopted, where no run has built it since.
+    /// The fields of its design that were open when it was adopted, if no run has built it since.
     #[must_use]
     pub fn open(&self) -> &[OpenField] {
         match &self.known {
@@ -347,7 +347,7 @@ impl NodeRecord {
         }
     }
 
-    /// Since when it is deployed without having joined its clusters, in seconds since 1970, where that is so.
+    /// Since when it is deployed without having joined its clusters, in seconds since 1970, if that is so.
     #[must_use]
     pub fn awaited_since(&self) -> Option<i64> {
         match self.join {
@@ -466,7 +466,7 @@ pub struct RunRecord {
     /// Why it was halted, where too many nodes failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halted: Option<Arc<str>>,
-    /// The tag that was made, where one was.
+    /// The tag that was made, if one was.
     pub tag: Option<Arc<str>>,
     /// The message of the tag beside its name and its commit: with that every clone makes the same tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -477,7 +477,7 @@ pub struct RunRecord {
     /// The person or account that began it; absent in records of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Arc<str>>,
-    /// The request to a service that asked for it, where one did.
+    /// The request to a service that asked for it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<Box<Requested>>,
     /// The journal of the process that wrote the newest checkpoint.
@@ -528,7 +528,7 @@ pub struct Requested {
     /// The caller's own id, from `X-Context-Marker`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marker: Option<Arc<str>>,
-    /// The action by the name that the caller's API has for it, where that is not the name of the run's.
+    /// The action by the name that the caller's API has for it, if that is not the name of the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub named: Option<Box<NamedAction>>,
 }

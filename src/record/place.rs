@@ -2,11 +2,11 @@
 //!
 //! A clone keeps them at `<prefix>/<site>/state` in any case. At a remote they are at the same ref, or at
 //! `refs/heads/<branches>/<site>/state`, where git's configuration or the Policy at a protected revision names the
-//! branches. The ref where they are not holds a *marker*, which names the other one, as soon as there are records in
+//! branches. The ref if they are not holds a *marker*, which names the other one, as soon as there are records in
 //! a branch: a clone that looks there refuses to take it for a site without records.
 //!
 //! A marker is a commit whose `site.json` has a later format than records have, so that an older trueup refuses it,
-//! too. Every account with the right to push can write one, so it never decides where a clone reads or writes: it only
+//! too. Every account with the right to push can write one, so it never decides if a clone reads or writes: it only
 //! keeps it from that.
 
 use std::collections::BTreeMap;
@@ -137,7 +137,7 @@ struct Marker {
     moved_to: String,
 }
 
-/// The ref that a marker names, by its `site.json`; `None` where these are records.
+/// The ref that a marker names, by its `site.json`; `None` if these are records.
 pub(super) fn marked(bytes: &[u8]) -> Result<Option<String>, Error> {
     #[derive(Deserialize)]
     struct Found {

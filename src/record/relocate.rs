@@ -1,6 +1,6 @@
 //! Moving the records of a site at a remote to a branch, or back.
 //!
-//! The new place gets the records first, and the old one a marker, in one push where the remote can do that. Killed
+//! The new place gets the records first, and the old one a marker, in one push if the remote can do that. Killed
 //! or refused in between, both have records: then a clone that looks in the branch refuses both, and moving again
 //! completes it. A branch only ever moves forward, so that a forge may deny all else.
 //!
@@ -52,7 +52,7 @@ struct End<'a> {
 pub struct Relocation {
     /// The ref that holds the records then.
     pub to: String,
-    /// In this order, where the remote does not take them as a whole; none: they are there already.
+    /// In this order, if the remote does not take them as a whole; none: they are there already.
     pub updates: Vec<RefUpdate>,
 }
 
@@ -79,7 +79,7 @@ impl Store<'_> {
     /// # Errors
     ///
     /// No branch is named; the remote cannot be asked; [`Error::NewerElsewhere`], [`Error::BothHaveRecords`],
-    /// [`Error::BranchMissing`] and [`Error::Moved`] where it is for a person to decide which records count.
+    /// [`Error::BranchMissing`] and [`Error::Moved`] if it is for a person to decide which records count.
     pub fn relocation(
         &self,
         remote: &Remote<'_>,
@@ -120,7 +120,7 @@ impl Store<'_> {
         };
         match (&from.content, &to.content) {
             (Content::Absent, Content::Absent) => Ok(Vec::new()),
-            // Below trueup's own refs no marker is needed where nothing was ever in a branch.
+            // Below trueup's own refs no marker is needed if nothing was ever in a branch.
             (Content::Absent, Content::Records(_)) => match self.place.branch() == Some(to.name) {
                 true => Ok(vec![mark()?]),
                 false => Ok(Vec::new()),

@@ -160,7 +160,7 @@ pub(super) fn changed_files(
     Ok(files)
 }
 
-/// A file after its changes; empty where none of its nodes is left.
+/// A file after its changes; empty if none of its nodes is left.
 fn changed(path: &str, before: &[u8], changes: &Changes<'_>) -> Result<Vec<u8>, Error> {
     // Lines that do not change are carried over as they are.
     let mut after: BTreeMap<NodeName, Cow<'_, [u8]>> = BTreeMap::new();

@@ -43,7 +43,7 @@ pub struct Store<'a> {
 /// The records as they were at one moment: all that is read of them belongs together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// The commit; `None` where nothing was ever recorded.
+    /// The commit; `None` if nothing was ever recorded.
     pub tip: Option<CommitId>,
     /// The state of the whole site.
     pub site: SiteState,
@@ -56,7 +56,7 @@ pub struct PendingCheckpoint {
     pub base: Option<CommitId>,
     /// Its own commit.
     pub tip: CommitId,
-    /// Why it is not signed, where it should be.
+    /// Why it is not signed, if it should be.
     pub unsigned: Option<String>,
     site: SiteState,
 }
@@ -70,13 +70,13 @@ pub struct Checkpoint<'a> {
     pub nodes: Vec<&'a NodeRecord>,
     /// Nodes that are not recorded any more.
     pub forgotten: &'a [NodeName],
-    /// The plan, where it is not stored yet.
+    /// The plan, if it is not stored yet.
     pub plan: Option<&'a Packed>,
     /// JSON lines of events since the last checkpoint, in parts that follow each other.
     pub events: &'a [Packed],
     /// The report, at the end of the run.
     pub report: Option<&'a Packed>,
-    /// The durations of steps in this run and before, where they have changed.
+    /// The durations of steps in this run and before, if they have changed.
     pub durations: Option<&'a [u8]>,
     /// Author and time.
     pub author: Signature,
@@ -206,7 +206,7 @@ impl<'a> Store<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Store::read`]; [`Error::Moved`] where it is a marker.
+    /// As [`Store::read`]; [`Error::Moved`] if it is a marker.
     pub fn read_at(&self, tip: CommitId) -> Result<State, Error> {
         let bytes = self.file(tip, SITE)?.ok_or_else(|| Error::Broken {
             path: SITE.to_owned(),
@@ -302,7 +302,7 @@ impl<'a> Store<'a> {
         Ok(runs)
     }
 
-    /// The record of a run; `None` where there is no such run.
+    /// The record of a run; `None` if there is no such run.
     ///
     /// # Errors
     ///
@@ -315,7 +315,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// The commits that wrote the newest record of each of some runs, as their messages tell; where that commit has other files of the
+    /// The commits that wrote the newest record of each of some runs, as their messages tell; if that commit has other files of the
     /// run than the records have, `None`: another one has changed them.
     ///
     /// # Errors
@@ -445,7 +445,7 @@ impl<'a> Store<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::LostRace`] where another process wrote since: then nothing was changed.
+    /// [`Error::LostRace`] if another process wrote since: then nothing was changed.
     pub fn checkpoint(&self, state: &State, checkpoint: &Checkpoint<'_>) -> Result<State, Error> {
         self.advance(self.draft(state, checkpoint)?)
     }
@@ -521,7 +521,7 @@ impl<'a> Store<'a> {
         })
     }
 
-    /// Writes a commit that shares the progress of a run with other clones, signed where there is a key that is not touched for
+    /// Writes a commit that shares the progress of a run with other clones, signed if there is a key that is not touched for
     /// it.
     ///
     /// # Errors
@@ -545,7 +545,7 @@ impl<'a> Store<'a> {
         written.map_err(writing())
     }
 
-    /// Writes a commit of the records, signed where there is a key, or without a signature that it should have, and why.
+    /// Writes a commit of the records, signed if there is a key, or without a signature that it should have, and why.
     pub(super) fn write_commit(
         &self,
         mut commit: NewCommit,
@@ -672,7 +672,7 @@ impl SiteState {
         site
     }
 
-    /// The action whose guards are in force: the last one that succeeded with them, or put them in force; where none has
+    /// The action whose guards are in force: the last one that succeeded with them, or put them in force; if none has
     /// yet, the last that was tried, be it on a part of the site.
     #[must_use]
     pub fn guards_in_force(&self) -> Option<&SiteAction> {
@@ -683,7 +683,7 @@ impl SiteState {
             .or(self.last_partial.as_ref())
     }
 
-    /// The id for the next run: `candidate` (a fresh ULID), made greater than the newest run where the
+    /// The id for the next run: `candidate` (a fresh ULID), made greater than the newest run if the
     /// clock went back.
     #[must_use]
     pub fn next_run(&self, candidate: ulid::Ulid) -> RunId {

@@ -30,7 +30,7 @@ const MEMORY_OF_BYTE: u64 = 24;
 const SECONDS: u64 = 20;
 /// Bytes of the input that are worth one more second.
 const BYTES_OF_SECOND: u64 = 4 << 20;
-/// How many times its processor time the process may last, where others take the processors.
+/// How many times its processor time the process may last, if others take the processors.
 const WAITING: u64 = 3;
 /// Open files: its three streams.
 const FILES: u64 = 3;
@@ -83,7 +83,7 @@ impl Limits {
     }
 }
 
-/// Lowers limits of a resource; where they are lower already, they stay.
+/// Lowers limits of a resource; if they are lower already, they stay.
 fn lower(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
     let own = getrlimit(resource);
     let least = |limit: u64, own: Option<u64>| Some(own.map_or(limit, |own| own.min(limit)));
@@ -102,7 +102,7 @@ enum Line {
     Begun(Part),
     /// The answer.
     Verdicts(Verdicts),
-    /// The answer, where there can be no verdicts.
+    /// The answer, if there can be no verdicts.
     Problem(Problem),
 }
 
@@ -114,7 +114,7 @@ impl Line {
     }
 }
 
-/// Evaluates rules in place of a command, where the arguments of this process want that; before anything else is done.
+/// Evaluates rules in place of a command, if the arguments of this process want that; before anything else is done.
 #[must_use]
 pub fn answer() -> Option<ExitCode> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -153,7 +153,7 @@ fn answered() -> io::Result<()> {
     .print(&mut stdout)
 }
 
-/// The program of this process, also where its file was replaced since it was started.
+/// The program of this process, also if its file was replaced since it was started.
 fn program() -> io::Result<std::path::PathBuf> {
     match cfg!(target_os = "linux") {
         true => Ok("/proc/self/exe".into()),
@@ -180,7 +180,7 @@ pub(super) fn ask(files: &[RuleFile], input: &str) -> Result<Verdicts, Error> {
 /// How a process ended.
 #[derive(Debug)]
 struct Ended {
-    /// Its end; `None` where it was ended for its time.
+    /// Its end; `None` if it was ended for its time.
     status: Option<ExitStatus>,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
@@ -218,7 +218,7 @@ fn ended(
         let last_words = scope.spawn(move || read(stderr, LAST_WORDS));
         let (sender, printed) = mpsc::channel();
         scope.spawn(move || {
-            // The other end is gone where the time was up.
+            // The other end is gone if the time was up.
             let _ = sender.send(read(stdout, LONGEST_ANSWER + 1));
         });
         let printed = printed.recv_timeout(limits.longest_wait());

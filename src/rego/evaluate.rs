@@ -122,7 +122,7 @@ pub fn evaluate(
     Ok(verdicts)
 }
 
-/// Takes in the value of a rule, where it is one that denies or warns.
+/// Takes in the value of a rule, if it is one that denies or warns.
 fn take(verdicts: &mut Verdicts, package: &str, name: &str, value: &Value) {
     let is = |word: &str| {
         let rest = name.strip_prefix(word);

@@ -12,7 +12,7 @@ use crate::plan::{Plan, PlanEffect, saved};
 /// The version of the input.
 pub const VERSION: u32 = 1;
 
-/// The version that a package is written for where it states none: the first.
+/// The version that a package is written for if it states none: the first.
 pub(super) const UNSTATED: u32 = 1;
 
 /// The rule of a package by which it states the version that it is written for.

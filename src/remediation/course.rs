@@ -1,7 +1,7 @@
 //! The way of one machine through the table: from the observed state and the memory, the next task.
 //!
 //! Nothing here depends on the task before: after every task the machine is observed again.
-//! Where the table has "nothing", this has the condition that is waited for, and every wait has a bound.
+//! If the table has "nothing", this has the condition that is waited for, and every wait has a bound.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub struct NodeSeen {
 /// The observed state of one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineSeen {
-    /// Its Node, where there is one.
+    /// Its Node, if there is one.
     pub node: Option<NodeSeen>,
     /// Its Machine carries the annotation that asks for remediation.
     pub needs_remediation: bool,
@@ -91,7 +91,7 @@ pub enum Task {
     AwaitNode,
     /// Give the Node back what the one before carried.
     Restore,
-    /// Wait until its Node is Ready and it votes where it is a member.
+    /// Wait until its Node is Ready and it votes if it is a member.
     AwaitReady,
     /// Nothing is left to be done.
     Nothing,
@@ -121,7 +121,7 @@ impl Task {
 }
 
 /// The tasks from here to a machine that is back, if everything succeeds: [`next`] over a world that
-/// does what it is asked for. Ends where nothing is left to be done, or nothing can be.
+/// does what it is asked for. Ends if nothing is left to be done, or nothing can be.
 #[must_use]
 pub fn way(seen: &MachineSeen, memory: &Memory) -> Vec<Task> {
     let (mut seen, mut memory) = (seen.clone(), memory.clone());

@@ -144,7 +144,7 @@ pub enum Tried {
     Enough,
 }
 
-/// Decides after an attempt that failed. Never another one where the limit is below the number of attempts already made.
+/// Decides after an attempt that failed. Never another one if the limit is below the number of attempts already made.
 #[must_use]
 pub fn after_failure(attempt: u32, limits: &RemediationLimits) -> Tried {
     if attempt >= limits.attempts {
@@ -157,11 +157,11 @@ pub fn after_failure(attempt: u32, limits: &RemediationLimits) -> Tried {
     }
 }
 
-/// How many machines may be unhealthy before none is remediated any more, where neither flag nor policy says
+/// How many machines may be unhealthy before none is remediated any more, if neither flag nor policy says
 /// otherwise: with more it is not the machines.
 pub const MAX_UNHEALTHY: Share = Share::Percent(40);
 
-/// How long machines that came back count as if they were unhealthy still, in seconds, where the policy does not say
+/// How long machines that came back count as if they were unhealthy still, in seconds, if the policy does not say
 /// otherwise: a power feed that comes back tends to go again.
 pub const COOLDOWN: u64 = 600;
 

@@ -1,7 +1,7 @@
 //! The memory of a remediation: notes that are durable before their effect.
 //!
 //! Everything observable is observed instead. The memory holds the rest: how often
-//! it was tried, what the Node carried that was deleted, and, where no Metal3 holds them, the two
+//! it was tried, what the Node carried that was deleted, and, if no Metal3 holds them, the two
 //! annotations.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,7 +66,7 @@ impl Backup {
         }
     }
 
-    /// Adds the parts of the Node of a later attempt: it wins where both have a key, and parts that only the
+    /// Adds the parts of the Node of a later attempt: it wins if both have a key, and parts that only the
     /// earlier one had, since they were not restored yet, stay.
     #[must_use]
     pub fn with(mut self, later: &Self) -> Self {
@@ -167,7 +167,7 @@ impl Note {
     }
 
     /// Whether a machine would be left off, or switched off once more after it was unfenced, or the backup of its Node
-    /// carried be lost, where only this process knew it.
+    /// carried be lost, if only this process knew it.
     #[must_use]
     pub fn binds_others(text: &str) -> bool {
         let note = serde_json::from_str(text);
@@ -202,7 +202,7 @@ pub struct Memory {
     /// It was unfenced in this attempt.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub let_go: bool,
-    /// Why the attempt failed, where it did and no other was begun.
+    /// Why the attempt failed, if it did and no other was begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<Arc<str>>,
     /// Why it was aborted.

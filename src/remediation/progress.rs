@@ -72,7 +72,7 @@ pub struct AttemptProgress {
 }
 
 impl Task {
-    /// The task as it is reported, where there is anything to report.
+    /// The task as it is reported, if there is anything to report.
     #[must_use]
     pub fn activity(&self, method: Release) -> Option<Activity> {
         Some(match self {

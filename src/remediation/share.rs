@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A number of machines, or a share of them in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Share {
-    /// So many of a hundred, rounded down as Kubernetes does, but one at least where it is not 0.
+    /// So many of a hundred, rounded down as Kubernetes does, but one at least if it is not 0.
     Percent(u32),
     /// So many.
     Machines(usize),
@@ -28,7 +28,7 @@ impl Share {
         }
     }
 
-    /// The number, where it is one.
+    /// The number, if it is one.
     #[must_use]
     pub const fn as_number(self) -> Option<usize> {
         match self {
@@ -37,7 +37,7 @@ impl Share {
         }
     }
 
-    /// The share in percent, where it is one.
+    /// The share in percent, if it is one.
     #[must_use]
     pub const fn as_percent(self) -> Option<u32> {
         match self {
@@ -46,7 +46,7 @@ impl Share {
         }
     }
 
-    /// The share, where it is one of which none makes no sense.
+    /// The share, if it is one of which none makes no sense.
     ///
     /// # Errors
     ///

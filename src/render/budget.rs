@@ -80,7 +80,7 @@ impl Budget {
         self.spend(1 + (text.len() / MADE_BYTES_PER_VALUE) as u64)
     }
 
-    /// Takes a pattern that was compiled: its size, where it can be used.
+    /// Takes a pattern that was compiled: its size, if it can be used.
     pub(super) fn spend_pattern(&mut self, size: Option<u64>) -> Result<(), Exceeded> {
         self.spend(size.map_or(UNUSABLE_PATTERN, |size| size.saturating_mul(COMPILED_PLACE)))
     }

@@ -59,7 +59,7 @@ impl<'c> Cached<'c> {
         }
     }
 
-    /// Where the result of a document is kept; `None` where it is that of one site.
+    /// Where the result of a document is kept; `None` if it is that of one site.
     pub(super) fn key(
         &self,
         at: usize,

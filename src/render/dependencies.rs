@@ -198,7 +198,7 @@ impl Dependencies {
         all
     }
 
-    /// The shortest way by which something of `to` gets into `from`; empty where both are the same, `None` where
+    /// The shortest way by which something of `to` gets into `from`; empty if both are the same, `None` if
     /// there is no way.
     ///
     /// Of ways that are equally short, that by the parent comes first, then that by the earliest substitution.

@@ -2,7 +2,7 @@
 //!
 //! A parent carries all labels that the selector asks for, has the same schema, and is in a more general layer;
 //! of several the one in the nearest layer counts. That a selector also matches something that cannot be a
-//! parent is an error, even where there is a better one (Deckhand). Documents are found by label, and documents with
+//! parent is an error, even if there is a better one (Deckhand). Documents are found by label, and documents with
 //! the same selector are answered once, so that ten thousand children of one parent cost no more than a walk.
 
 use std::borrow::Cow;

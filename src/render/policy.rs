@@ -12,7 +12,7 @@ use super::survey::{Survey, metadata_mark};
 const CODE: &str = "render-layering-policy";
 const SCHEMA: &str = "deckhand/LayeringPolicy/";
 
-/// The layers from the most general to the most specific; `None`, with an error, where no policy defines them.
+/// The layers from the most general to the most specific; `None`, with an error, if no policy defines them.
 ///
 /// Of several policies the first by name counts; that is an error unless all say the same.
 pub(super) fn layer_order(

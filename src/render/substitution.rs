@@ -167,7 +167,7 @@ impl<'a> Substituter<'a> {
         }
     }
 
-    /// A missing source, document or value: a warning where that is allowed.
+    /// A missing source, document or value: a warning if that is allowed.
     fn absent(&self, mut diagnostic: Diagnostic) -> Problem {
         if self.options.allow_missing_sources {
             diagnostic.severity = crate::diagnostic::Severity::Warning;
@@ -229,7 +229,7 @@ impl<'a> Substituter<'a> {
         Ok(value.taken_from(source))
     }
 
-    /// The part of a string that a source's pattern names; all of it, with a warning, where nothing matches.
+    /// The part of a string that a source's pattern names; all of it, with a warning, if nothing matches.
     fn cut(
         &mut self,
         source: &SubstitutionSource,
@@ -343,7 +343,7 @@ impl<'a> Substituter<'a> {
         Ok(())
     }
 
-    /// Replaces a pattern in the string, or in all strings below; a warning where that changes nothing.
+    /// Replaces a pattern in the string, or in all strings below; a warning if that changes nothing.
     fn replace(
         &mut self,
         place: &Place<'_>,
@@ -466,7 +466,7 @@ struct Replacer<'a> {
 }
 
 impl Replacer<'_> {
-    /// The string with all matches replaced; `None` where nothing matches.
+    /// The string with all matches replaced; `None` if nothing matches.
     fn string(&mut self, node: &Node) -> Result<Option<Node>, Exceeded> {
         let Some(text) = node.as_str() else {
             return Ok(None);
@@ -490,7 +490,7 @@ impl Replacer<'_> {
         }))
     }
 
-    /// The list or map with all strings replaced down to a depth (negative: all); `None` where none is.
+    /// The list or map with all strings replaced down to a depth (negative: all); `None` if none is.
     fn below(&mut self, node: &Node, depth: i64) -> Result<Option<Node>, Exceeded> {
         if depth == 0 {
             return Ok(None);

@@ -395,7 +395,7 @@ impl Names {
             Value::Object(fields) => {
                 let fields = fields.iter().map(|(key, value)| {
                     let below = Class::below(key, class);
-                    // The keys of a map by name, also where one is a word of the schemas.
+                    // The keys of a map by name, also if one is a word of the schemas.
                     let name = self.given.get(key);
                     let name = name.filter(|_| class.is_some() && !is_reserved(key));
                     let key = name.cloned().unwrap_or_else(|| self.text(key, None));
@@ -489,7 +489,7 @@ mod tests {
     #[test]
     fn nothing_of_a_person_or_a_path_is_left() {
         for (value, expected) in [
-            // Plain words, words of the schemas and of steps are names where a person is named, and replaced elsewhere, too.
+            // Plain words, words of the schemas and of steps are names if a person is named, and replaced elsewhere, too.
             (
                 json!({"actor": "jan novak", "message": "asked by jan, not by novak"}),
                 json!({"actor": "person-1 person-2", "message": "asked by person-1, not by person-2"}),

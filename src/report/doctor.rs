@@ -50,7 +50,7 @@ pub struct Check {
     pub state: CheckState,
     /// The finding.
     pub found: String,
-    /// The next step, where there is one.
+    /// The next step, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Text from outside, made harmless where it is shown.
+//! Text from outside, made harmless if it is shown.
 //!
 //! A document, a commit's first line or an answer of a BMC may hold escape sequences that drive a
 //! terminal, direction marks that make a line read as another one, invisible characters, line
@@ -61,7 +61,7 @@ pub(super) fn unsafe_characters(text: &str) -> impl Iterator<Item = (usize, char
     })
 }
 
-/// Writes one character, escaped where it is unsafe.
+/// Writes one character, escaped if it is unsafe.
 pub(super) fn push_visible(out: &mut String, character: char, is_unsafe: bool) {
     if !is_unsafe {
         out.push(character);

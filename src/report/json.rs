@@ -41,7 +41,7 @@ pub fn in_html<T: Serialize>(out: &mut dyn fmt::Write, value: &T) -> fmt::Result
     write(&mut NoMarkup(out), value, None)
 }
 
-/// JSON without the signs of markup: they stand in strings only, where each has an escape.
+/// JSON without the signs of markup: they stand in strings only, if each has an escape.
 struct NoMarkup<'a>(&'a mut dyn fmt::Write);
 
 impl fmt::Write for NoMarkup<'_> {

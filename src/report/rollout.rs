@@ -26,7 +26,7 @@ pub struct View<'a> {
     pub phases: &'a Phases,
     /// Its state; `None`: it was not begun.
     pub state: Option<&'a RolloutState>,
-    /// The next act, where it was begun.
+    /// The next act, if it was begun.
     pub decision: Option<&'a Decision>,
 }
 

@@ -1,4 +1,4 @@
-//! Lines on a terminal: where one is wider, it continues below at a word, further in than it began.
+//! Lines on a terminal: if one is wider, it continues below at a word, further in than it began.
 
 use std::fmt::{self, Write};
 
@@ -9,7 +9,7 @@ const FURTHER: usize = 2;
 
 /// A text on its way to a terminal of so many columns.
 ///
-/// Words stay whole, also where one alone is wider than the terminal. Styles take no columns.
+/// Words stay whole, also if one alone is wider than the terminal. Styles take no columns.
 pub struct Wrapped<'a> {
     out: &'a mut dyn Write,
     columns: usize,

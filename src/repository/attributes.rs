@@ -1,7 +1,7 @@
 //! How git changes the bytes of a file when it is committed: line ends, keywords, encodings and filters.
 //!
 //! The configuration says it for all files (`core.autocrlf`), and attributes for some. Which attributes a file has is
-//! asked of git, where any file of attributes is there. A filter is a program, which a change of the design may bring:
+//! asked of git, if any file of attributes is there. A filter is a program, which a change of the design may bring:
 //! none is run. A filtered file is read as it is, and differs from what is committed.
 
 use std::collections::BTreeSet;

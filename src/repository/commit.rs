@@ -77,7 +77,7 @@ impl Repository {
         self.write_commit_with(commit, &|_| None)
     }
 
-    /// Makes a commit, durably, with the signature that `sign` gives for it; unsigned where it gives none. No ref is moved.
+    /// Makes a commit, durably, with the signature that `sign` gives for it; unsigned if it gives none. No ref is moved.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Repository {
         Ok(CommitId(id))
     }
 
-    /// The files of one folder of a commit, by name; empty where there is no such folder. Folders in
+    /// The files of one folder of a commit, by name; empty if there is no such folder. Folders in
     /// it are left out.
     ///
     /// # Errors
@@ -189,7 +189,7 @@ impl Repository {
         })
     }
 
-    /// The id of a file or folder of a commit; `None` where there is no such thing.
+    /// The id of a file or folder of a commit; `None` if there is no such thing.
     ///
     /// # Errors
     ///
@@ -208,7 +208,7 @@ impl Repository {
         })
     }
 
-    /// The bytes of one file of a commit; `None` where there is no such file.
+    /// The bytes of one file of a commit; `None` if there is no such file.
     ///
     /// # Errors
     ///
@@ -221,11 +221,11 @@ impl Repository {
         }
     }
 
-    /// The bytes of one file of a commit that trueup did not write; `None` where there is no such file.
+    /// The bytes of one file of a commit that trueup did not write; `None` if there is no such file.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] where it has more than `limit` bytes, found out before it is read; an object cannot be read.
+    /// [`Error::TooLarge`] if it has more than `limit` bytes, found out before it is read; an object cannot be read.
     pub fn file_within(
         &self,
         commit: CommitId,
@@ -306,7 +306,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Adds the tree that `base` becomes by the changes; `None` where it becomes empty.
+/// Adds the tree that `base` becomes by the changes; `None` if it becomes empty.
 fn write_tree<'a>(
     handle: &git2::Repository,
     base: Option<git2::Oid>,

@@ -1,4 +1,4 @@
-//! Which objects are here, and those that a partial clone was made without: fetched where a remote may be asked.
+//! Which objects are here, and those that a partial clone was made without: fetched if a remote may be asked.
 //!
 //! Such a clone (`--filter=blob:none`, `--filter=tree:0`) has commits without their files. Git fetches an object when it
 //! comes to it, one by one; here all of a commit are fetched together, before they are read. libgit2 fetches none.

@@ -41,7 +41,7 @@ impl Configuration {
         Self { settings }
     }
 
-    /// The configuration as libgit2 reads it, which is git's where nothing includes another file.
+    /// The configuration as libgit2 reads it, which is git's if nothing includes another file.
     pub(super) fn of(handle: &git2::Repository) -> Result<Self, Error> {
         let reading = || git("read the configuration of git");
         let config = handle.config().map_err(reading())?;
@@ -69,7 +69,7 @@ impl Configuration {
         Ok(Self { settings })
     }
 
-    /// The value of a key; `None` where it is not set.
+    /// The value of a key; `None` if it is not set.
     pub(super) fn value(&self, key: &str) -> Option<&str> {
         self.find(key, |_| true)
     }
@@ -86,7 +86,7 @@ impl Configuration {
         Some(found.value.as_deref().unwrap_or_default())
     }
 
-    /// Whether a key is true; `None` where it is not set, or is no truth value.
+    /// Whether a key is true; `None` if it is not set, or is no truth value.
     pub(super) fn truth(&self, key: &str) -> Option<bool> {
         let key = folded(key);
         let newest = self.settings.iter().rev().find(|each| each.key == key)?;

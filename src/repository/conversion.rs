@@ -42,7 +42,7 @@ pub(super) fn has_crlf(bytes: &[u8]) -> bool {
     bytes.windows(2).any(|pair| pair == b"\r\n")
 }
 
-/// Whether git takes a file for no text, where it must guess.
+/// Whether git takes a file for no text, if it must guess.
 pub(super) fn is_binary(bytes: &[u8]) -> bool {
     let (mut printable, mut other) = (0usize, 0usize);
     for (at, byte) in bytes.iter().enumerate() {

@@ -15,7 +15,7 @@ use super::{CommitId, Error, Repository};
 pub struct OtherRepository {
     /// Its name in the site's definition.
     pub name: Arc<str>,
-    /// The revision to read, where the operator named one; else the definition does.
+    /// The revision to read, if the operator named one; else the definition does.
     pub revision: Option<String>,
     pub(super) repository: Repository,
 }

@@ -180,11 +180,11 @@ pub struct Entry {
     pub blob: Option<BlobId>,
     /// The evidence of a change, in the worktree.
     pub(super) stamp: Option<Stamp>,
-    /// Where the bytes are, where that is not its path.
+    /// Where the bytes are, if that is not its path.
     pub(super) leads_to: Option<Arc<str>>,
-    /// How git changes its bytes when they are committed, where that is not by the configuration alone.
+    /// How git changes its bytes when they are committed, if that is not by the configuration alone.
     pub(super) conversion: Option<Arc<Conversion>>,
-    /// Which of the other repositories has it, where it is not in this one.
+    /// Which of the other repositories has it, if it is not in this one.
     pub(super) elsewhere: Option<u32>,
 }
 
@@ -299,7 +299,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// The evidence by which a file is known to be unchanged; `None` where the system has none.
+    /// The evidence by which a file is known to be unchanged; `None` if the system has none.
     pub(super) fn of(metadata: &Metadata) -> Option<Self> {
         #[cfg(unix)]
         {

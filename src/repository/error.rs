@@ -277,7 +277,7 @@ fn shown(id: Option<ObjectId>) -> String {
 }
 
 impl Error {
-    /// The way out, where there is one: a sentence without a trailing period, commands in backticks.
+    /// The way out, if there is one: a sentence without a trailing period, commands in backticks.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

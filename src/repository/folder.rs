@@ -9,7 +9,7 @@ use super::{CommitId, Content, Entry, Error, Repository, Selection};
 const MOST: usize = 200;
 
 impl Repository {
-    /// The files of a folder whose names end in `suffix`, by path, at a commit or in the worktree (`None`); empty where
+    /// The files of a folder whose names end in `suffix`, by path, at a commit or in the worktree (`None`); empty if
     /// there is no such folder. Links are left out, and lead nowhere.
     ///
     /// # Errors

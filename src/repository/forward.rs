@@ -4,7 +4,7 @@ use super::{CommitId, Error, Repository, git};
 
 impl Repository {
     /// The full name of the branch that the branch which is checked out is pulled from, at its remote; a branch without
-    /// one is taken to have the same name there. `None` where `HEAD` is detached.
+    /// one is taken to have the same name there. `None` if `HEAD` is detached.
     ///
     /// # Errors
     ///

@@ -93,7 +93,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// A commit cannot be read; [`Error::Shallow`] where the answer would be no but the history was
+    /// A commit cannot be read; [`Error::Shallow`] if the answer would be no but the history was
     /// cut off.
     pub fn is_ancestor(&self, ancestor: CommitId, commit: CommitId) -> Result<bool, Error> {
         if ancestor == commit {
@@ -171,7 +171,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::Diverged`] where `from` is not on the line of `to`, [`Error::Shallow`] where that
+    /// [`Error::Diverged`] if `from` is not on the line of `to`, [`Error::Shallow`] if that
     /// cannot be known.
     pub fn commits_touching(
         &self,

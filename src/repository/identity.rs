@@ -51,7 +51,7 @@ fn plain_url(url: &str) -> String {
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     let host = match host.split_once(':') {
-        // Behind the colon stands a path where there is no scheme, else a port.
+        // Behind the colon stands a path if there is no scheme, else a port.
         Some((host, first)) if !has_scheme => format!("{}/{first}", host.to_ascii_lowercase()),
         _ => host.to_ascii_lowercase(),
     };

@@ -89,7 +89,7 @@ impl Layout {
         Ok((layout, handle))
     }
 
-    /// The layout of a bare repository, where the git program takes it for one: its rules for owners and for such
+    /// The layout of a bare repository, if the git program takes it for one: its rules for owners and for such
     /// repositories (`safe.directory`, `safe.bareRepository`) hold.
     fn bare(
         start: &Path,

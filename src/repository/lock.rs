@@ -2,7 +2,7 @@
 //!
 //! The lock is a commit without parents, with a nonce, so that no two are alike. Its tree holds its
 //! holder and run, and carries the run's plan, so that another clone can see which steps
-//! may have begun. Where there is a remote, it is taken by a push that only succeeds where the remote
+//! may have begun. If there is a remote, it is taken by a push that only succeeds if the remote
 //! has none: the remote decides, and `<prefix>/<site>/lock` here is a cache of its ref, which holds
 //! the last lock of this clone. Whatever an earlier process left in it is replaced. Without a
 //! remote the ref here is the lock.
@@ -49,7 +49,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::Locked`] where it is held. [`Error::Unreachable`] where the remote could not be asked:
+    /// [`Error::Locked`] if it is held. [`Error::Unreachable`] if the remote could not be asked:
     /// should the lock have arrived there all the same, it names this run, which can release it.
     pub fn acquire_lock(
         &self,
@@ -90,7 +90,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::RefMoved`] where the lock has moved since: it is not this process's (any more).
+    /// [`Error::RefMoved`] if the lock has moved since: it is not this process's (any more).
     pub fn move_lock(
         &self,
         seen: CommitId,
@@ -113,7 +113,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::RefMoved`] where the lock has moved since.
+    /// [`Error::RefMoved`] if the lock has moved since.
     pub fn release_lock(
         &self,
         site: &str,
@@ -131,7 +131,7 @@ impl Repository {
         }
     }
 
-    /// Forgets what this clone has of the lock of a site, where it is that one.
+    /// Forgets what this clone has of the lock of a site, if it is that one.
     ///
     /// # Errors
     ///

@@ -57,7 +57,7 @@ impl LockDraft {
         })
     }
 
-    /// Tries to lock `target`; `Ok(None)` where another process has it locked.
+    /// Tries to lock `target`; `Ok(None)` if another process has it locked.
     pub(super) fn take(&mut self, target: &Path) -> io::Result<Option<LockFile>> {
         let path = with_ending(target, ".lock");
         let file = match fs::hard_link(&self.path, &path) {
@@ -115,7 +115,7 @@ pub(super) fn path_of(target: &Path) -> PathBuf {
     with_ending(target, ".lock")
 }
 
-/// Takes the lock file of `target` away where the process that made it is gone.
+/// Takes the lock file of `target` away if the process that made it is gone.
 ///
 /// Of several that find it so, one has the system's lock and removes it; the others then find another
 /// file under the name, or none.

@@ -19,17 +19,17 @@ pub struct Holder {
     pub since: String,
     /// The name of the machine.
     pub host: String,
-    /// Changes with every boot; `None` where the system has no such thing.
+    /// Changes with every boot; `None` if the system has no such thing.
     pub boot_id: Option<String>,
-    /// The space in which `pid` is counted; `None` where the system has no such thing.
+    /// The space in which `pid` is counted; `None` if the system has no such thing.
     pub pid_namespace: Option<String>,
-    /// The space in which `process_start` is counted; `None` where the system has no such thing, or an earlier
+    /// The space in which `process_start` is counted; `None` if the system has no such thing, or an earlier
     /// version took the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_namespace: Option<String>,
     /// The process.
     pub pid: u32,
-    /// When the process started, in the system's own units; `None` where that is not known.
+    /// When the process started, in the system's own units; `None` if that is not known.
     pub process_start: Option<u64>,
     /// Set where the run has ended and the remote refuses its records: they are in the holder's clone only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -93,7 +93,7 @@ impl Holder {
             && self.is_near(me)
             && match process(self.pid) {
                 Process::Gone => true,
-                // The same process has started at another time where another clock is shown.
+                // The same process has started at another time if another clock is shown.
                 Process::Started(_) if self.time_namespace != me.time_namespace => false,
                 Process::Started(at) => self.process_start.is_some_and(|start| start != at),
                 Process::Unknown => false,
@@ -121,12 +121,12 @@ fn namespace(kind: &str) -> Option<String> {
     Some(target.to_string_lossy().into_owned())
 }
 
-/// The name of this machine; `None` where the system does not say it.
+/// The name of this machine; `None` if the system does not say it.
 pub(super) fn host() -> Option<String> {
     line("/proc/sys/kernel/hostname").or_else(|| line("/etc/hostname"))
 }
 
-/// An id that changes with every boot; `None` where the system has none.
+/// An id that changes with every boot; `None` if the system has none.
 pub(super) fn boot_id() -> Option<String> {
     line("/proc/sys/kernel/random/boot_id")
 }

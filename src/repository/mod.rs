@@ -121,7 +121,7 @@ impl Repository {
         Self::found(start, &|_| None)
     }
 
-    /// The repository that holds a folder, where the git program gets these variables and no others; they may depend
+    /// The repository that holds a folder, if the git program gets these variables and no others; they may depend
     /// on the top of its worktree.
     ///
     /// # Errors
@@ -254,7 +254,7 @@ impl Repository {
         })
     }
 
-    /// The branch that is checked out, without `refs/heads/`; `None` where `HEAD` is detached.
+    /// The branch that is checked out, without `refs/heads/`; `None` if `HEAD` is detached.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ impl Repository {
         })
     }
 
-    /// The upstream of the branch that is checked out, such as `origin/main`, where it does not hold a commit.
+    /// The upstream of the branch that is checked out, such as `origin/main`, if it does not hold a commit.
     ///
     /// # Errors
     ///
@@ -347,7 +347,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::BadRef`] where the configured prefix cannot be the beginning of a ref.
+    /// [`Error::BadRef`] if the configured prefix cannot be the beginning of a ref.
     pub fn ref_prefix(&self) -> Result<String, Error> {
         let Some(prefix) = self.config("trueup.refPrefix")? else {
             return Ok("refs/trueup".to_owned());
@@ -368,7 +368,7 @@ impl Repository {
     }
 
     /// The branches at a remote below which the records of sites are: `trueup.stateBranch`, without `refs/heads/`;
-    /// `None` where it is not set.
+    /// `None` if it is not set.
     ///
     /// # Errors
     ///
@@ -377,9 +377,9 @@ impl Repository {
         self.config("trueup.stateBranch")
     }
 
-    /// The remote that is worked with where none is named.
+    /// The remote that is worked with if none is named.
     ///
-    /// The one that the current branch tracks, else the only one there is, else `origin` where that
+    /// The one that the current branch tracks, else the only one there is, else `origin` if that
     /// is configured (as git itself chooses): a pipeline's checkout is on no branch.
     ///
     /// # Errors
@@ -451,7 +451,7 @@ impl Repository {
         lock(&self.idle).clear();
     }
 
-    /// The remote that promised the objects which this clone was made without, where it is a partial one.
+    /// The remote that promised the objects which this clone was made without, if it is a partial one.
     fn promisor(&self) -> Option<String> {
         let configuration = self.configuration();
         let mut remotes = self.remotes().unwrap_or_default().into_iter();

@@ -215,7 +215,7 @@ fn unique() -> String {
     format!("{}-{number}", std::process::id())
 }
 
-/// Syncs the names in a folder to the disk, where the system can.
+/// Syncs the names in a folder to the disk, if the system can.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), Error> {
     if cfg!(unix) {
         File::open(folder)
@@ -241,7 +241,7 @@ mod tests {
     /// Writes again and again while another process removes temporary files.
     fn while_sweeping(sweep: impl Fn() + Sync, times: usize, mut write: impl FnMut(usize)) {
         let is_over = AtomicBool::new(false);
-        /// Ends the sweeping, also where a write fails.
+        /// Ends the sweeping, also if a write fails.
         struct Over<'a>(&'a AtomicBool);
         impl Drop for Over<'_> {
             fn drop(&mut self) {

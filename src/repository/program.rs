@@ -92,7 +92,7 @@ fn begins_message(line: &str) -> bool {
 
 /// How a program ended.
 pub(super) struct Ended {
-    /// Whether it succeeded; `None` where its time was up.
+    /// Whether it succeeded; `None` if its time was up.
     pub(super) success: Option<bool>,
     took: Duration,
     pub(super) stdout: String,
@@ -187,7 +187,7 @@ impl Repository {
         run_prepared(&self.environment, command, (timeout, left), &[])
     }
 
-    /// Runs a program that is to fail where it would ask for a passphrase: on no terminal, and in no window.
+    /// Runs a program that is to fail if it would ask for a passphrase: on no terminal, and in no window.
     pub(super) fn run_silent_child(
         &self,
         mut command: Command,
@@ -326,7 +326,7 @@ fn run_prepared(
     })
 }
 
-/// Whether the child succeeded; `None` where its time was up, and it is gone with all that it started.
+/// Whether the child succeeded; `None` if its time was up, and it is gone with all that it started.
 fn wait(
     child: &mut Child,
     timeout: ProgramTimeout,
@@ -345,7 +345,7 @@ fn wait(
     in_order.map(|_| None)
 }
 
-/// Whether the child succeeded; `None` where it still runs after this time.
+/// Whether the child succeeded; `None` if it still runs after this time.
 fn ended_within(child: &mut Child, limit: Duration) -> std::io::Result<Option<bool>> {
     let begun = Instant::now();
     let mut pause = Duration::from_millis(1);
@@ -365,7 +365,7 @@ fn ended_within(child: &mut Child, limit: Duration) -> std::io::Result<Option<bo
 /// A child and all that it started.
 #[cfg(unix)]
 struct Family {
-    /// The child's own group, where it has one.
+    /// The child's own group, if it has one.
     group: Option<rustix::process::Pid>,
     /// Where it has none, because it must be able to ask on the terminal: each process.
     members: Vec<rustix::process::Pid>,
@@ -416,7 +416,7 @@ impl Family {
     }
 }
 
-/// The processes that a process has started, where the system tells.
+/// The processes that a process has started, if the system tells.
 #[cfg(unix)]
 fn children(parent: rustix::process::Pid) -> Vec<rustix::process::Pid> {
     let id = parent.as_raw_nonzero();

@@ -24,7 +24,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::Shallow`] where the history was cut off within the range; a commit or tree cannot be read.
+    /// [`Error::Shallow`] if the history was cut off within the range; a commit or tree cannot be read.
     pub fn touched_between(&self, from: CommitId, to: CommitId) -> Result<Vec<TouchedFile>, Error> {
         let ends = self.shallow_ends();
         let mut touched: BTreeMap<String, (bool, CommitId)> = BTreeMap::new();

@@ -102,7 +102,7 @@ impl Repository {
         replace_file(&self.unlinked(path)?, write)
     }
 
-    /// Writes a file that an operator names as a whole, where it replaces nothing that is the repository's
+    /// Writes a file that an operator names as a whole, if it replaces nothing that is the repository's
     /// ([`Self::refuse_output`]).
     ///
     /// # Errors
@@ -185,7 +185,7 @@ fn is_output(path: &Path) -> bool {
     matches!(read, Ok(0)) || matches!((read, first), (Ok(1), [b'{']))
 }
 
-/// Writes a file as a whole: one that is there stays as it was until all is written, also where the disk is full.
+/// Writes a file as a whole: one that is there stays as it was until all is written, also if the disk is full.
 ///
 /// # Errors
 ///

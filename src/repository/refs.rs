@@ -30,7 +30,7 @@ const PACKED: &str = "packed-refs";
 const DRAFTS: &str = "trueup/.locks";
 
 impl Repository {
-    /// The value of a ref; `None` where it does not exist.
+    /// The value of a ref; `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::RefMoved`] where it has another value by now: then nothing was changed.
-    /// [`Error::RefLocked`] where another process keeps it locked.
+    /// [`Error::RefMoved`] if it has another value by now: then nothing was changed.
+    /// [`Error::RefLocked`] if another process keeps it locked.
     pub fn update_ref(
         &self,
         name: &str,
@@ -109,7 +109,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::RefMoved`] where it has another value by now, or is gone: nothing was changed.
+    /// [`Error::RefMoved`] if it has another value by now, or is gone: nothing was changed.
     pub fn delete_ref(&self, name: &str, expected: ObjectId) -> Result<(), Error> {
         self.delete_refs(&[(name, expected)])
     }
@@ -119,7 +119,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::RefMoved`] where one has another value by now, or is gone: nothing of its part was changed.
+    /// [`Error::RefMoved`] if one has another value by now, or is gone: nothing of its part was changed.
     pub fn delete_refs(&self, refs: &[(&str, ObjectId)]) -> Result<(), Error> {
         refs.chunks(DELETED_AT_ONCE)
             .try_for_each(|part| self.delete_together(part))
@@ -297,7 +297,7 @@ fn replace(lock: &LockFile, name: &str, path: &Path, bytes: &[u8]) -> Result<(),
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// The packed refs without some of them; `None` where none is among them. A line is `ID NAME`; what
+/// The packed refs without some of them; `None` if none is among them. A line is `ID NAME`; what
 /// a tag points to follows it as `^ID`.
 fn packed_without(path: &Path, names: &BTreeSet<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
     let packed = match fs::read(path) {

@@ -109,7 +109,7 @@ pub struct RefUpdate {
 pub enum PushOutcome {
     /// All refs have their new values there.
     Published,
-    /// A ref has neither its old nor its new value: another process was faster. Where the remote takes
+    /// A ref has neither its old nor its new value: another process was faster. If the remote takes
     /// pushes as a whole, nothing was changed there.
     LostRace {
         /// The ref.
@@ -126,7 +126,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownRemote`] where it is not configured, or would be taken for a flag.
+    /// [`Error::UnknownRemote`] if it is not configured, or would be taken for a flag.
     pub fn remote(&self, name: &str, timeout: ProgramTimeout) -> Result<Remote<'_>, Error> {
         if name.starts_with('-') || !self.remotes()?.iter().any(|known| known == name) {
             return Err(Error::UnknownRemote {
@@ -206,7 +206,7 @@ impl Remote<'_> {
         self.repository
     }
 
-    /// The remote that promised what a partial clone was made without, and how long it may take; `None` where nothing
+    /// The remote that promised what a partial clone was made without, and how long it may take; `None` if nothing
     /// was left out.
     pub(super) fn promisor(&self) -> Option<(String, ProgramTimeout)> {
         let Way::Program(timeout) = self.way else {
@@ -314,11 +314,11 @@ impl Remote<'_> {
         Ok(())
     }
 
-    /// Fetches a commit with its history, where it is not here yet.
+    /// Fetches a commit with its history, if it is not here yet.
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] where the remote answers and does not have it any more; [`Error::Unreachable`].
+    /// [`Error::Gone`] if the remote answers and does not have it any more; [`Error::Unreachable`].
     pub fn fetch_commit(&self, commit: CommitId) -> Result<(), Error> {
         if self.repository.has(commit.0)? {
             return self.complete(commit, Wanted::Documents);
@@ -440,12 +440,12 @@ impl Remote<'_> {
         }
     }
 
-    /// Publishes refs, all or none where the remote can do that, else one after the other in the order
+    /// Publishes refs, all or none if the remote can do that, else one after the other in the order
     /// given. Safe to repeat: what has arrived before counts as published.
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] where the remote does not take a ref, [`Error::Unreachable`] where it cannot
+    /// [`Error::Refused`] if the remote does not take a ref, [`Error::Unreachable`] if it cannot
     /// be asked: then it is not known what arrived.
     pub fn push(&self, updates: &[RefUpdate]) -> Result<PushOutcome, Error> {
         if updates.is_empty() {
@@ -501,7 +501,7 @@ impl Remote<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] where the remote takes no push, with what git said.
+    /// [`Error::Refused`] if the remote takes no push, with what git said.
     pub fn would_accept(&self, name: &str) -> Result<(), Error> {
         self.begin();
         let spec = format!("HEAD:{name}");

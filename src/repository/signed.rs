@@ -40,7 +40,7 @@ pub(super) fn header(signature: &str) -> String {
 }
 
 impl Repository {
-    /// A commit as it was signed; `None` where it has no signature, or is no text.
+    /// A commit as it was signed; `None` if it has no signature, or is no text.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Repository {
         self.sign_asking(key, NAMESPACE, text, Asks::Nothing)
     }
 
-    /// The key that `gpg.ssh.defaultKeyCommand` names, where no other one is. It is run only where it is in the
+    /// The key that `gpg.ssh.defaultKeyCommand` names, if no other one is. It is run only where it is in the
     /// configuration of the user or the system, and not in that of the repository.
     fn default_key(&self) -> Result<Option<SigningKey>, Error> {
         if self.config("gpg.format")?.as_deref() != Some("ssh") {

@@ -3,7 +3,7 @@
 //! folder, and as little a part of the repository as one that is.
 //!
 //! Their files are those of `HEAD`, whatever is or is not in the worktree: then the worktree is clean if git calls it
-//! clean. The index has a bit for each; most have none, which a glance at its entries shows. Where there are some, or the
+//! clean. The index has a bit for each; most have none, which a glance at its entries shows. If there are some, or the
 //! index is in a form that is not read here, git lists them.
 
 use std::path::Path;
@@ -172,7 +172,7 @@ impl Repository {
     }
 }
 
-/// Whether no entry of an index has one of the bits, or is a submodule; `None` where it is in a form that is not read here.
+/// Whether no entry of an index has one of the bits, or is a submodule; `None` if it is in a form that is not read here.
 fn has_no_flags(index: &[u8]) -> Option<bool> {
     const FIXED: usize = 62;
     let word = |at: usize| -> Option<u32> {

@@ -23,7 +23,7 @@ const END: &str = "-----END SSH SIGNATURE-----";
 
 /// How long a signature may take: a key may have to be touched, or its passphrase typed.
 const SIGNING: Duration = Duration::from_secs(120);
-/// How long it may take where nothing is asked. The thread that signs renews the lock of its run, too.
+/// How long it may take if nothing is asked. The thread that signs renews the lock of its run, too.
 const SIGNING_AT_ONCE: Duration = Duration::from_secs(15);
 const VERIFYING: Duration = Duration::from_secs(30);
 
@@ -126,7 +126,7 @@ impl SigningKey {
         })
     }
 
-    /// Its public key; `None` where no file has it.
+    /// Its public key; `None` if no file has it.
     #[must_use]
     pub fn public(&self) -> Option<PublicKey> {
         let path = match self {
@@ -148,7 +148,7 @@ impl SigningKey {
 /// The answers that a signature may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asks {
-    /// A person, where there is a terminal.
+    /// A person, if there is a terminal.
     APerson,
     /// Where a passphrase is asked for, there is no signature.
     Nothing,
@@ -168,7 +168,7 @@ pub struct Signed<'a> {
 }
 
 impl Repository {
-    /// The key that git signs with (`user.signingkey`), where it signs by SSH keys (`gpg.format`).
+    /// The key that git signs with (`user.signingkey`), if it signs by SSH keys (`gpg.format`).
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl Moment {
 }
 
 impl Repository {
-    /// The ids of the bytes of files of the worktree, where they are known without reading them: for
+    /// The ids of the bytes of files of the worktree, if they are known without reading them: for
     /// each of the entries, which are sorted by path.
     #[must_use]
     pub fn known(&self, entries: &[Entry]) -> Vec<Option<BlobId>> {

@@ -64,11 +64,11 @@ impl NewTag {
 pub struct Tag {
     /// Its name below `refs/tags/`.
     pub name: String,
-    /// The id of the tag object (of the commit, where the tag is not annotated).
+    /// The id of the tag object (of the commit, if the tag is not annotated).
     pub id: ObjectId,
     /// The commit that it marks.
     pub target: CommitId,
-    /// Its words; empty where the tag is not annotated.
+    /// Its words; empty if the tag is not annotated.
     pub message: String,
 }
 
@@ -77,7 +77,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::RefMoved`] where there is another tag with that name.
+    /// [`Error::RefMoved`] if there is another tag with that name.
     pub fn create_tag(&self, tag: &NewTag) -> Result<ObjectId, Error> {
         let mut objects = NewObjects::default();
         let id = objects.add(git2::ObjectType::Tag, tag.bytes())?;

@@ -84,7 +84,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] where it has more than `limit` bytes (found out before it is read), or it
+    /// [`Error::TooLarge`] if it has more than `limit` bytes (found out before it is read), or it
     /// cannot be read.
     pub fn read(&self, entry: &Entry, limit: u64) -> Result<Content, Error> {
         let too_large = |size| Error::TooLarge {

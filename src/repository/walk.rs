@@ -37,7 +37,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// The node at a path, and the id of its bytes where that is known.
+/// The node at a path, and the id of its bytes if that is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) kind: Kind,

@@ -76,7 +76,7 @@ impl Repository {
         self.with(|handle| work(&self.revision_folders(handle, revision)?))
     }
 
-    /// The names of the folders in a folder of the worktree; none where it is no folder.
+    /// The names of the folders in a folder of the worktree; none if it is no folder.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl Repository {
         }
         let path = Path::new(path);
         self.with(|handle| {
-            // The index is read whole, which takes a while where there are many files.
+            // The index is read whole, which takes a while if there are many files.
             let head = handle.head().and_then(|head| head.peel_to_tree());
             let entry = head.and_then(|tree| tree.get_path(path));
             if entry.is_ok_and(|entry| entry.kind() == Some(git2::ObjectType::Blob)) {

@@ -22,7 +22,7 @@ pub const MOST_BYTES: u64 = 16 << 20;
 /// The longest text in it, in bytes.
 const MOST_TEXT: usize = 2_000;
 /// The longest reservation, in days. A spare part takes a week or two to arrive; what lasts longer is the state of a machine and
-/// belongs into the documents, where it is reviewed, and a reservation that its author forgot is to end by itself.
+/// belongs into the documents, if it is reviewed, and a reservation that its author forgot is to end by itself.
 pub const MOST_DAYS: i64 = 14;
 
 /// A machine that a person works on.

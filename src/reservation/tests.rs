@@ -1,4 +1,4 @@
-//! Files of reservations: read back as written, and refused in a sentence where they are none.
+//! Files of reservations: read back as written, and refused in a sentence if they are none.
 
 use super::*;
 

@@ -81,7 +81,7 @@ pub struct SiteProgress {
     pub result: SiteResult,
     /// The commit that it got, or is to get.
     pub revision: Arc<str>,
-    /// Its run, where one was begun.
+    /// Its run, if one was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunId>,
     /// Why it is so.
@@ -188,10 +188,10 @@ pub struct RolloutState {
     pub phase: usize,
     /// When it was begun.
     pub begun: Instant,
-    /// The pause, where it is paused.
+    /// The pause, if it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Decree>,
-    /// The end, where it was aborted.
+    /// The end, if it was aborted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aborted: Option<Decree>,
     /// The sites of which something is known.

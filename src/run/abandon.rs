@@ -39,9 +39,9 @@ pub struct Aborted {
     pub found_serviced: Vec<NodeName>,
     /// Machines that owe the soak of the run, sorted: the next update or redeploy has it first.
     pub owes_soak: Vec<NodeName>,
-    /// The tag, where it could have changed something.
+    /// The tag, if it could have changed something.
     pub tag: Option<Arc<str>>,
-    /// Why its end is not signed, where it should be.
+    /// Why its end is not signed, if it should be.
     pub unsigned: Option<String>,
 }
 
@@ -301,7 +301,7 @@ fn counts_of<'n>(nodes: impl Iterator<Item = &'n NodeRecord>) -> Counts {
     counts
 }
 
-/// The events that the records of a run lack, packed, where there are any; and how long it was carried out, as far as events
+/// The events that the records of a run lack, packed, if there are any; and how long it was carried out, as far as events
 /// tell, in milliseconds.
 fn late_events(
     (store, state): (&Store<'_>, &State),

@@ -10,7 +10,7 @@ use super::site_repository::Records;
 use super::take_over::{TakeOver, take_over};
 use crate::design::RunId;
 
-/// Aborts an interrupted run: it is tagged as failed where it could have changed something, and what
+/// Aborts an interrupted run: it is tagged as failed if it could have changed something, and what
 /// it left half-done is said.
 ///
 /// # Errors

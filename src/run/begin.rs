@@ -91,13 +91,13 @@ pub struct Outlook {
     pub set_aside: Option<SetAside>,
 }
 
-/// Looks whether another run is in the way, before anything is planned; [`begin`] looks again. Where the
+/// Looks whether another run is in the way, before anything is planned; [`begin`] looks again. If the
 /// last one ended and was killed before its end was published, that is done now: it may be that nothing is
 /// left to begin a run for.
 ///
 /// # Errors
 ///
-/// [`Error::Offline`]; [`Error::LockHeld`] where a process may still run; [`Error::Unfinished`];
+/// [`Error::Offline`]; [`Error::LockHeld`] if a process may still run; [`Error::Unfinished`];
 /// [`Error::Unpublished`]; the lock or the records cannot be read, or the tag not be made.
 pub fn look_out(process: Process<'_>) -> Result<Outlook, Error> {
     let site = process.site;
@@ -138,7 +138,7 @@ pub fn look_out(process: Process<'_>) -> Result<Outlook, Error> {
     })
 }
 
-/// Takes the lock; also where a dead process of this machine left it.
+/// Takes the lock; also if a dead process of this machine left it.
 fn acquire(
     process: Process<'_>,
     proposal: &Proposal<'_>,
@@ -220,7 +220,7 @@ impl<'a> Beginning<'a> {
         }
     }
 
-    /// The id of the run. The one in the lock was made before the newest records were read: where these have a
+    /// The id of the run. The one in the lock was made before the newest records were read: if these have a
     /// newer one, the lock is taken again under the next id.
     fn run_id(&mut self, state: &State) -> Result<RunId, Error> {
         let run = RunId::from(self.held.holder.run.as_str());

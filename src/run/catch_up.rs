@@ -89,12 +89,12 @@ fn left_over(process: Process<'_>) -> Result<Option<LeftOver>, Error> {
 }
 
 /// Publishes the end of a run that an earlier process of this clone could not publish, or was killed before
-/// it did: before anything else is done with the remote. Gives that run, where there was one. Costs nothing
-/// where there was no such run.
+/// it did: before anything else is done with the remote. Gives that run, if there was one. Costs nothing
+/// if there was no such run.
 ///
 /// # Errors
 ///
-/// [`Error::Unpublished`] where the remote still does not take it; the remote cannot be reached.
+/// [`Error::Unpublished`] if the remote still does not take it; the remote cannot be reached.
 pub fn catch_up(process: Process<'_>) -> Result<Option<CaughtUp>, Error> {
     let site = process.site;
     let Some(left) = left_over(process)? else {

@@ -48,7 +48,7 @@ impl Durations {
         Ok(bytes.map_or_else(Self::default, |bytes| Self::parsed(&bytes)))
     }
 
-    /// The values of a kind of step on machines of a hardware profile, where there are enough of them.
+    /// The values of a kind of step on machines of a hardware profile, if there are enough of them.
     #[must_use]
     pub fn of(&self, kind: StepKind, hardware_profile: &str) -> Option<&[u64]> {
         let values = self.values.get(&(kind, Arc::from(hardware_profile)))?;

@@ -83,7 +83,7 @@ impl<'a> PlanEffects<'a> {
         self.steps.get(step).copied()
     }
 
-    /// Takes the end of a step into the records. `design`: the digests of the design to be reached, `None` where the node left
+    /// Takes the end of a step into the records. `design`: the digests of the design to be reached, `None` if the node left
     /// it; `now`: seconds since 1970. Gives the old name of a node that was renamed.
     pub(super) fn apply(
         &self,

@@ -88,7 +88,7 @@ pub struct NodeResult {
     pub node: NodeName,
     /// How it stands.
     pub standing: Standing,
-    /// The step that failed, where one did.
+    /// The step that failed, if one did.
     pub failed_step: Option<Arc<str>>,
     /// Why.
     pub message: Option<Arc<str>>,
@@ -259,10 +259,10 @@ pub struct RunReport {
     /// Drains that ended with pods on their nodes, as `--on-drain-timeout continue` allows, by node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undrained: Vec<Undrained>,
-    /// How many machines of the site are not known to be as designed, where it made a tag.
+    /// How many machines of the site are not known to be as designed, if it made a tag.
     #[serde(default, skip_serializing_if = "Unproven::is_none")]
     pub unproven: Unproven,
-    /// The tag, where one was made.
+    /// The tag, if one was made.
     pub tag: Option<Arc<str>>,
     /// Why it was halted, where too many nodes failed: nothing more was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -81,7 +81,7 @@ pub enum Error {
     Blocked {
         /// Each reason with its nodes, and the flag that allows them.
         blocked: Vec<String>,
-        /// The kind of refusal: a rule, where any of them is one.
+        /// The kind of refusal: a rule, if any of them is one.
         cause: Cause,
         /// Whether a flag allows any of them.
         has_flag: bool,
@@ -354,7 +354,7 @@ impl Error {
         )
     }
 
-    /// The way out, where there is one: a sentence without a trailing period, commands in backticks.
+    /// The way out, if there is one: a sentence without a trailing period, commands in backticks.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -17,7 +17,7 @@ pub struct RunEvent {
     pub time: Arc<str>,
     /// Since the run began, in milliseconds.
     pub elapsed_ms: u64,
-    /// The expected time from here to the end, in milliseconds, where it was just estimated: until it is estimated again,
+    /// The expected time from here to the end, in milliseconds, if it was just estimated: until it is estimated again,
     /// it counts down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remaining_ms: Option<u64>,

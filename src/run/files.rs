@@ -1,7 +1,7 @@
 //! The directory of a run: its journal, and which plan this clone began it with.
 //!
 //! `<git-common-dir>/trueup/<site>/<run>/`. The first entry of the journal is its id, which the records name
-//! as that of their newest writer: where they name another, the run was resumed elsewhere and the
+//! as that of their newest writer: if they name another, the run was resumed elsewhere and the
 //! journal is not the newest. `plan` is the digest of the plan that this clone began the run with.
 
 use std::fs::{self, File};
@@ -130,7 +130,7 @@ impl RunFiles {
         Ok(Journal::replace(&self.directory, &all)?)
     }
 
-    /// Reads the journal, where there is one. One that is damaged is kept beside the new one, and what of it
+    /// Reads the journal, if there is one. One that is damaged is kept beside the new one, and what of it
     /// can be read counts.
     pub(super) fn read(&self) -> Result<Option<FoundJournal>, Error> {
         if !Journal::is_in(&self.directory) {

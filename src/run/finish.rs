@@ -23,12 +23,12 @@ impl Session<'_> {
     /// Writes the end of the run: report, records and outcome, then the tag, then all of it to the remote
     /// together with the release of the lock ([`Session::publication`] holds the result of that).
     ///
-    /// An interrupted run gets no tag; its lock is released where the remote shows that it was
+    /// An interrupted run gets no tag; its lock is released if the remote shows that it was
     /// interrupted, else it stays.
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] where another run has taken the lock; [`Error::Unrecorded`] where the run would have
+    /// [`Error::Fenced`] if another run has taken the lock; [`Error::Unrecorded`] if the run would have
     /// succeeded and a node has no record; the records or the tag cannot be written.
     pub fn finish(&self, finished: &Finished) -> Result<RunReport, Error> {
         if self.lease.is_lost() {

@@ -13,7 +13,7 @@ use crate::plan::IntermediateCommit;
 use crate::record::SiteState;
 use crate::repository::{self, CommitId, CommitSummary, Repository, Selection};
 
-/// Commits whose files are compared with those that were applied, where the applied commit is on another line. Each takes
+/// Commits whose files are compared with those that were applied, if the applied commit is on another line. Each takes
 /// a walk over the files of the site.
 const MOST_COMPARED: usize = 50;
 
@@ -41,7 +41,7 @@ pub enum History {
 }
 
 impl History {
-    /// The refusal that it means, where it is one.
+    /// The refusal that it means, if it is one.
     pub(super) fn refusal(self) -> Option<Error> {
         match self {
             Self::None => None,
@@ -57,7 +57,7 @@ impl History {
 }
 
 /// Finds the commits on the first-parent line between the last site action (of either result) and
-/// `target`, both left out, that touch the selected files. Where no action was ever tagged, commits are
+/// `target`, both left out, that touch the selected files. If no action was ever tagged, commits are
 /// counted from the first one on.
 ///
 /// A rollback that undoes nothing of this site is [`History::None`].
@@ -112,7 +112,7 @@ pub fn intermediate_commits(
 }
 
 /// Finds the commits since the last success that touch the selected files, `target` among them; the newest first.
-/// Where nothing succeeded before, or elsewhere than on the line of `target`, there are none.
+/// If nothing succeeded before, or elsewhere than on the line of `target`, there are none.
 ///
 /// # Errors
 ///

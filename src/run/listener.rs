@@ -16,7 +16,7 @@ pub trait RunListener {
     /// A step noted something for itself, and continues when `go_on` is sent. A note that others have to find before
     /// that is published first, elsewhere: this does not wait for it.
     fn noted(&mut self, _step: &StepId, _text: &Arc<str>, go_on: oneshot::Sender<()>) {
-        // The receiver is gone where the step's time was up.
+        // The receiver is gone if the step's time was up.
         let _ = go_on.send(());
     }
 

@@ -29,8 +29,8 @@ pub struct Migration {
 ///
 /// # Errors
 ///
-/// [`Error::NotShared`] where there is no remote to publish to; [`Error::LockHeld`];
-/// [`Error::Unpublished`]; [`Error::Moving`] where a ref moved meanwhile; those of
+/// [`Error::NotShared`] if there is no remote to publish to; [`Error::LockHeld`];
+/// [`Error::Unpublished`]; [`Error::Moving`] if a ref moved meanwhile; those of
 /// [`Store::relocation`](record::Store::relocation); the remote refuses it.
 pub fn migrate(process: Process<'_>, how: Move) -> Result<Migration, Error> {
     let site = process.site;
@@ -84,7 +84,7 @@ fn relocate(process: Process<'_>, remote: &Remote<'_>, how: Move) -> Result<Migr
     }
 }
 
-/// Publishes the end of a run that this clone could not publish, where the records are still.
+/// Publishes the end of a run that this clone could not publish, if the records are still.
 fn publish_ended(process: Process<'_>, source: &SiteRepository<'_>) -> Result<(), Error> {
     let process = Process::new(source, process.actor, process.time);
     match catch_up(process) {

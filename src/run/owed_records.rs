@@ -83,7 +83,7 @@ pub(super) fn settle_owed(
     published
 }
 
-/// [`publish_owed`] for a process that holds the lock of its own run, which continues where that fails.
+/// [`publish_owed`] for a process that holds the lock of its own run, which continues if that fails.
 pub(super) fn publish_owed_beside(process: Process<'_>, store: &Store<'_>, records: &mut Records) {
     let published = publish_owed(process.site, store, records, &process.signature());
     if let Err(error) = published {
@@ -96,7 +96,7 @@ pub(super) fn publish_owed_beside(process: Process<'_>, store: &Store<'_>, recor
 ///
 /// # Errors
 ///
-/// [`Error::Unpublished`] where the remote refuses the records; it cannot be reached.
+/// [`Error::Unpublished`] if the remote refuses the records; it cannot be reached.
 pub(super) fn publish_owed(
     site: &SiteRepository<'_>,
     store: &Store<'_>,

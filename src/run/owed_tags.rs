@@ -9,7 +9,7 @@ use crate::diagnostic::chain;
 use crate::record::{Checkpoint, RunRecord, State, Store};
 use crate::repository::Signature;
 
-/// Makes the tag of the last site action, and publishes it, where a process was killed before it did; gives
+/// Makes the tag of the last site action, and publishes it, if a process was killed before it did; gives
 /// the run that it is about.
 pub(super) fn repair_tag(
     site: &SiteRepository<'_>,
@@ -95,7 +95,7 @@ pub(super) fn write_settled(
     Ok(state)
 }
 
-/// Publishes that tags that were owed are there, under the lock. Where another process takes the lock first, its run
+/// Publishes that tags that were owed are there, under the lock. If another process takes the lock first, its run
 /// reports it.
 pub(super) fn note_settled(
     process: Process<'_>,

@@ -96,7 +96,7 @@ impl<'a> Process<'a> {
         self.take_as(seen, self.holder(run), plan.as_bytes())
     }
 
-    /// Takes the lock where it is free, or where a dead process of this machine left it and `may_take_over` does not
+    /// Takes the lock if it is free, or where a dead process of this machine left it and `may_take_over` does not
     /// refuse that.
     pub(super) fn acquire(
         &self,
@@ -135,11 +135,11 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Takes a lock that another process left, where it is still as it was observed.
+    /// Takes a lock that another process left, if it is still as it was observed.
     ///
     /// # Errors
     ///
-    /// [`Error::LockHeld`] where another process was faster; [`Error::is_lost_race`] where it is free by now.
+    /// [`Error::LockHeld`] if another process was faster; [`Error::is_lost_race`] if it is free by now.
     pub(super) fn take_left(
         &self,
         seen: Option<CommitId>,

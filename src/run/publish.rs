@@ -45,11 +45,11 @@ pub(super) struct End<'a> {
 
 impl SiteRepository<'_> {
     /// Publishes the end of a run: state, tag and the release of the lock, all or none of them; without the
-    /// tag where the remote refuses that. Gives the state as it is then.
+    /// tag if the remote refuses that. Gives the state as it is then.
     ///
     /// # Errors
     ///
-    /// [`Error::Fenced`] where the lock or the records are another process's by now; the repository cannot
+    /// [`Error::Fenced`] if the lock or the records are another process's by now; the repository cannot
     /// be written.
     pub(super) fn publish_end(
         &self,

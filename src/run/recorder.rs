@@ -63,7 +63,7 @@ impl RunListener for Recorder<'_> {
             let git = &self.holder.lease().git;
             git.when_published(self.holder, go_on);
         } else {
-            // The receiver is gone where the step's time was up.
+            // The receiver is gone if the step's time was up.
             let _ = go_on.send(());
         }
     }

@@ -44,7 +44,7 @@ pub(super) struct LiveRecords<'a> {
     pub(super) earlier_ms: u64,
     /// How long steps took in this process.
     pub(super) timed: Durations,
-    /// Steps that an earlier process of the run began, or may have begun where there is no list of them: how long they
+    /// Steps that an earlier process of the run began, or may have begun if there is no list of them: how long they
     /// took is not known.
     pub(super) begun_before: Option<FxHashSet<StepId>>,
     /// Pods that drains have left on their nodes, by the drains.

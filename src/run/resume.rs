@@ -1,7 +1,7 @@
 //! Resumes an interrupted run.
 //!
 //! A resumed run keeps its plan and its commit. What it knows is the journal of this clone, and what
-//! the checkpoints in the records hold. Where the records name another journal, the run was resumed
+//! the checkpoints in the records hold. If the records name another journal, the run was resumed
 //! elsewhere, and where the journal is damaged it has forgotten something: then the journal begins anew, and
 //! from then on every step that has no end in it counts as possibly begun, however often the run is resumed
 //! here.
@@ -37,13 +37,13 @@ pub struct Resumption {
     pub take_over: TakeOver,
 }
 
-/// Resumes an interrupted run: takes its lock (at once where its process is gone from this
+/// Resumes an interrupted run: takes its lock (at once if its process is gone from this
 /// machine), and gathers what it had done. `plan` is [`Interrupted::plan`], read; `nodes` are the designs of
 /// its commit.
 ///
 /// # Errors
 ///
-/// [`Error::NotSigned`], [`Error::Untrusted`]; [`Error::LockHeld`] where its process may still run, or another run has the lock; [`Error::Ended`]
+/// [`Error::NotSigned`], [`Error::Untrusted`]; [`Error::LockHeld`] if its process may still run, or another run has the lock; [`Error::Ended`]
 /// where it has ended meanwhile; the journal, the records or the remote cannot be read or written.
 pub fn resume<'a>(
     process: Process<'a>,

@@ -73,7 +73,7 @@ pub struct Session<'a> {
     pub(super) published: Mutex<Published>,
     /// Held while a checkpoint is written.
     pub(super) writing: Mutex<()>,
-    /// Why the newest records are not signed, where they should be.
+    /// Why the newest records are not signed, if they should be.
     pub(super) unsigned: Mutex<Option<String>>,
     /// How far the end is published; `None` before the end.
     pub(super) publication: Mutex<Option<Publication>>,
@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
         *lock(&self.renewed) = digests;
     }
 
-    /// The durations of steps in past runs; none where they cannot be read.
+    /// The durations of steps in past runs; none if they cannot be read.
     #[must_use]
     pub fn durations(&self) -> Durations {
         let state = lock(&self.records).state.clone();

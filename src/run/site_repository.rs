@@ -108,7 +108,7 @@ impl<'a> SiteRepository<'a> {
         }
     }
 
-    /// The remote that has the lock; an error where it must not be asked.
+    /// The remote that has the lock; an error if it must not be asked.
     pub(super) fn remote(&self) -> Result<Option<&Remote<'a>>, Error> {
         match &self.connection {
             Connection::Alone => Ok(None),
@@ -158,7 +158,7 @@ impl<'a> SiteRepository<'a> {
         matches!(self.connection, Connection::Offline)
     }
 
-    /// The lock as it counts: the remote's where there is one.
+    /// The lock as it counts: the remote's if there is one.
     pub(super) fn lock(&self) -> Result<Option<Lock>, Error> {
         match self.remote()? {
             Some(remote) => self

@@ -23,7 +23,7 @@ pub struct StopHandle(Arc<watch::Sender<Urgency>>);
 #[derive(Clone, Debug)]
 pub struct Stop {
     receiver: watch::Receiver<Urgency>,
-    /// Keeps the channel open where no handle is kept.
+    /// Keeps the channel open if no handle is kept.
     handle: StopHandle,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct TagFacts {
     pub(super) is_no_op: bool,
 }
 
-/// The name of the tag that a run makes, below `refs/tags/`; `None` where it makes none.
+/// The name of the tag that a run makes, below `refs/tags/`; `None` if it makes none.
 pub(super) fn name(run: &RunRecord, before: &SiteState, facts: TagFacts) -> Option<String> {
     if &*run.action != SITE_ACTION {
         return None;

@@ -75,7 +75,7 @@ pub(super) fn take_over(
 ///
 /// # Errors
 ///
-/// [`Error::Ended`] where it has ended.
+/// [`Error::Ended`] if it has ended.
 fn outcome_now(process: Process<'_>, run: &RunId) -> Result<Outcome, Error> {
     let store = process.site.store()?;
     let state = process.site.records(&store)?.state;
@@ -110,7 +110,7 @@ fn lease_of_missing(
 }
 
 /// Waits until a lock has not moved for so long that its holder has stopped, whatever became of it; `None`
-/// where it was released meanwhile. Judged by this clock alone: the holder's may be wrong.
+/// if it was released meanwhile. Judged by this clock alone: the holder's may be wrong.
 fn wait_until_dead(process: Process<'_>, left: Lock) -> Result<Option<Lock>, Error> {
     let (site, time) = (process.site, process.time);
     time.explain("for 10 min, in which the lock must not move: then its holder counts as dead");
@@ -142,7 +142,7 @@ fn pause(process: Process<'_>, wait: Duration) -> Result<(), Error> {
 pub enum Unlock {
     /// Only where its process is certainly gone.
     Dead,
-    /// Also where it has not moved for ten minutes, which is waited for.
+    /// Also if it has not moved for ten minutes, which is waited for.
     Unmoved,
     /// Whatever its process does.
     Forced,
@@ -152,7 +152,7 @@ pub enum Unlock {
 ///
 /// # Errors
 ///
-/// [`Error::NotLocked`]; [`Error::LockHeld`] where another run has it, or its process may still run;
+/// [`Error::NotLocked`]; [`Error::LockHeld`] if another run has it, or its process may still run;
 /// [`Error::EndedElsewhere`].
 pub fn unlock(process: Process<'_>, run: &RunId, how: Unlock) -> Result<(), Error> {
     let site = process.site;

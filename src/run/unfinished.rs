@@ -29,8 +29,8 @@ pub fn refuse_held(site: &SiteRepository<'_>) -> Result<(), Error> {
     held.map_or(Ok(()), |lock| Err(site.held(lock)))
 }
 
-/// The run of a site that has not ended, where there is one. The records are taken as they are here, so they have been
-/// followed before; the lock is read where it counts, but with `--offline` here.
+/// The run of a site that has not ended, if there is one. The records are taken as they are here, so they have been
+/// followed before; the lock is read if it counts, but with `--offline` here.
 ///
 /// # Errors
 ///

@@ -9,11 +9,11 @@ use crate::design::RunId;
 use crate::record::Checkpoint;
 use crate::repository::PushOutcome;
 
-/// Signs the newest records under the lock, and publishes that; gives the newest run in them, where there is one.
+/// Signs the newest records under the lock, and publishes that; gives the newest run in them, if there is one.
 ///
 /// # Errors
 ///
-/// [`Error::NotSigned`], also where there is no key; [`Error::Untrusted`] where it is not that of an allowed signer;
+/// [`Error::NotSigned`], also if there is no key; [`Error::Untrusted`] if it is not that of an allowed signer;
 /// [`Error::LockHeld`]; the records or the remote cannot be read or written.
 pub fn vouch(process: Process<'_>) -> Result<Option<RunId>, Error> {
     let site = process.site;

@@ -30,7 +30,7 @@ pub struct WaysOut {
     pub not_started: Vec<NodeName>,
     /// Whether a process that was killed in another clone may have begun more than it has published.
     pub may_be_begun: bool,
-    /// How long the rest of its plan takes, in seconds, where that was estimated.
+    /// How long the rest of its plan takes, in seconds, if that was estimated.
     pub resumed: Option<u64>,
     /// How long its nodes that are not complete take from their beginning.
     pub anew: Option<u64>,
@@ -72,7 +72,7 @@ pub fn needs_plan_digest(site: &SiteRepository<'_>, noted: Option<&Digest>) -> R
 
 impl WaysOut {
     /// The ways out that a run has now: one that was interrupted, or that workers carry out; `None` for one that has ended
-    /// or whose process is at work, where that is not known since the remote that has its lock was not asked, and where the
+    /// or whose process is at work, if that is not known since the remote that has its lock was not asked, and where the
     /// records have no plan of it that can be read.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl WaysOut {
         Ok(found.filter(is_open))
     }
 
-    /// The ways out of a run; `None` where the records have no plan of it that can be read.
+    /// The ways out of a run; `None` if the records have no plan of it that can be read.
     ///
     /// # Errors
     ///

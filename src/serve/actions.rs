@@ -54,12 +54,12 @@ pub(super) struct NodesTask {
     /// Times of drains were given, which may contradict each other or the documents.
     pub(super) gives_times: bool,
     pub(super) allow_intermediate_commits: bool,
-    /// The rest is carried out where a node is blocked.
+    /// The rest is carried out if a node is blocked.
     pub(super) skip_blocked: bool,
-    /// Nothing is carried out: it succeeds where there is nothing to do.
+    /// Nothing is carried out: it succeeds if there is nothing to do.
     pub(super) only_tests: bool,
     pub(super) design: DesignRef,
-    /// The commit of the design, where it is known already.
+    /// The commit of the design, if it is known already.
     pub(super) revision: Option<Arc<str>>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct PlanTask {
 }
 
 impl Task {
-    /// The node, where it is one.
+    /// The node, if it is one.
     fn node(&self) -> Option<&str> {
         match self {
             Self::Nodes(task) if task.nodes.len() == 1 => task.nodes.first().map(|node| &**node),

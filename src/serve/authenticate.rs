@@ -1,7 +1,7 @@
 //! The caller of a request: who it is by whichever proof it brings, and its rights.
 //!
 //! A caller that brings a token is judged by it alone: a token that is wrong, or that no service here could validate,
-//! is a refusal, also where the connection would prove its caller.
+//! is a refusal, also if the connection would prove its caller.
 
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     host.is_some_and(|host| is_loopback(host.host()))
 }
 
-/// The token of Keystone's that a request brings, which was validated where its caller is known.
+/// The token of Keystone's that a request brings, which was validated if its caller is known.
 pub(super) fn token_of(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     one(headers, TOKEN)
 }

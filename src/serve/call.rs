@@ -34,7 +34,7 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 pub(super) struct RequestIds {
     /// The service's.
     pub(super) id: Arc<str>,
-    /// The caller's, where it is a UUID.
+    /// The caller's, if it is a UUID.
     pub(super) marker: Option<Arc<str>>,
 }
 
@@ -139,7 +139,7 @@ impl<E: From<Refusal> + From<BadParameter> + From<Failure>> Call<E> {
         }
     }
 
-    /// Its body, which is refused where it is marked as anything but JSON.
+    /// Its body, which is refused if it is marked as anything but JSON.
     pub(super) async fn json_body(&mut self) -> Result<Vec<u8>, Refusal> {
         let body = self.body().await?;
         let kind = self.headers().get(CONTENT_TYPE);

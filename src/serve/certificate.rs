@@ -25,7 +25,7 @@ pub(super) fn names(certificate: &CertificateDer<'_>) -> Names {
     Names(dns.chain(uris).collect())
 }
 
-/// TLS with a certificate of the server's own; callers with a certificate are verified where there is a CA for them.
+/// TLS with a certificate of the server's own; callers with a certificate are verified if there is a CA for them.
 ///
 /// # Errors
 ///

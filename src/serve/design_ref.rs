@@ -80,7 +80,7 @@ impl DesignRef {
         &self.revision
     }
 
-    /// The design that is checked out, where it agrees with documents of Deckhand.
+    /// The design that is checked out, if it agrees with documents of Deckhand.
     pub(super) fn agreeing(rendered: RenderedDesign) -> Self {
         Self {
             rendered: Some(Arc::new(rendered)),

@@ -19,7 +19,7 @@ const FRESH: Duration = Duration::from_secs(3);
 /// How old the records are at most that answer a question while newer ones are fetched.
 const STALE: Duration = Duration::from_secs(5);
 
-/// How long questions wait for one answer of the remote where the records are older: those that come later do not wait for one that
+/// How long questions wait for one answer of the remote if the records are older: those that come later do not wait for one that
 /// does not answer.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -40,7 +40,7 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    /// Follows the records of the remote, where that was not done lately. A question about a run waits until records and lock are
+    /// Follows the records of the remote, if that was not done lately. A question about a run waits until records and lock are
     /// known together (`is_of_run`): a run that began or ended between both would seem interrupted.
     pub(super) fn follow(self: &Arc<Self>, host: &Arc<dyn Host>, is_of_run: bool) {
         let mut known = lock(&self.known);
@@ -67,7 +67,7 @@ impl Followed {
     }
 
     fn ask(&self, host: &dyn Host) {
-        // Also where it panics.
+        // Also if it panics.
         let asking = Asking(self);
         match follow_holder(host) {
             Ok(holder) => lock(&self.known).holder = holder,

@@ -38,7 +38,7 @@ impl Form {
         Ok((part, Self::accepted(&accepted.join(","))?))
     }
 
-    /// The form that a caller prefers (RFC 9110); JSON where it takes everything.
+    /// The form that a caller prefers (RFC 9110); JSON if it takes everything.
     fn accepted(accepted: &str) -> Result<Self, Refusal> {
         let mut best: Option<(f32, Self)> = None;
         for range in accepted.split(',').filter(|range| !range.trim().is_empty()) {

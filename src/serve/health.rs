@@ -37,7 +37,7 @@ pub(super) const IMAGES: &str = "/images/";
 const ALIVE: &str = "/healthz";
 const READY: &str = "/readyz";
 
-/// The routes of a process whose state is no secret where it listens.
+/// The routes of a process whose state is no secret if it listens.
 pub fn health(vitals: Arc<dyn Vitals>) -> Router {
     let metrics = vitals.clone();
     probes(vitals).route("/metrics", get(async move || text(metrics.metrics())))

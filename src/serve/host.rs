@@ -58,7 +58,7 @@ pub trait Host: Send + Sync + 'static {
     /// How long running steps are waited for after the first request to stop; `None`: without limit.
     fn stop_grace(&self) -> Option<Duration>;
 
-    /// Resumes the run that was interrupted, where there is one; hears of signals itself, and gives `begins` the way to
+    /// Resumes the run that was interrupted, if there is one; hears of signals itself, and gives `begins` the way to
     /// stop it.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Images for the controllers of a site: the files of a folder, with ranges, for the addresses of the controllers alone.
 //!
 //! Controllers bring no proof of who they are, so that their addresses decide. A file is the one that a document names
-//! where its path is that of the document's address; where the document knows its SHA-256 or its size, another file is
+//! if its path is that of the document's address; if the document knows its SHA-256 or its size, another file is
 //! not given out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -51,7 +51,7 @@ const CHUNK: usize = 1 << 18;
 /// Answers to an address about a file that are remembered as told.
 const TOLD: usize = 10_000;
 
-/// Images that are listed by their names where something is wrong with them.
+/// Images that are listed by their names if something is wrong with them.
 const LISTED: usize = 5;
 
 /// A folder of images.
@@ -141,7 +141,7 @@ impl Released {
     }
 }
 
-/// A path to an open file: where the system has one, it leads to that file and no other.
+/// A path to an open file: if the system has one, it leads to that file and no other.
 fn path_of(opened: &File, file: &Path) -> PathBuf {
     #[cfg(target_os = "linux")]
     {
@@ -209,7 +209,7 @@ impl ImageFolder {
         Router::new().fallback(image).with_state(self)
     }
 
-    /// The images that the committed documents name now. Where those cannot be read, the last ones that could hold on.
+    /// The images that the committed documents name now. If those cannot be read, the last ones that could hold on.
     fn named(&self) -> Result<Arc<NamedImages>, Failure> {
         let mut named = lock(&self.named);
         if let Some(named) = &*named
@@ -333,7 +333,7 @@ impl ImageFolder {
         Ok(lines)
     }
 
-    /// The file at a path, where it may be given out: a document names it, and means this one.
+    /// The file at a path, if it may be given out: a document names it, and means this one.
     fn file(&self, path: &Path, named: &NamedImages) -> Result<Released, Withheld> {
         let entries = named.by_path.get(path).ok_or(Withheld::NotFound)?;
         let file = self.root.join(path);
@@ -551,7 +551,7 @@ fn is_range_of(request: &Request, length: u64) -> bool {
     unit == "bytes" && is_within && !range.contains(',') && *request.method() == Method::GET
 }
 
-/// The bytes of a file, for as long as it is the one that was released: where it is changed meanwhile, the answer breaks off.
+/// The bytes of a file, for as long as it is the one that was released: if it is changed meanwhile, the answer breaks off.
 fn unchanged(
     body: ServeFileSystemResponseBody,
     released: Released,

@@ -74,7 +74,7 @@ pub(super) enum Peer {
     Tcp {
         /// The other end.
         address: SocketAddr,
-        /// The names of its certificate, where it has one that was verified.
+        /// The names of its certificate, if it has one that was verified.
         certificate: Option<Arc<Names>>,
     },
 }

@@ -308,7 +308,7 @@ async fn etcd_health(call: Call) -> Result<Response, Refusal> {
     Ok(of_status(&status))
 }
 
-/// The status where no cluster could be asked.
+/// The status if no cluster could be asked.
 fn no_health(failure: &Failure) -> Status {
     let mut status = refused(Action::CheckEtcd, failure);
     if status.reason == FailureReason::DisassociateStepFailure.into() {

@@ -40,7 +40,7 @@ impl Waiting {
         })
     }
 
-    /// Takes a connection in; the oldest of its address is closed where there are too many.
+    /// Takes a connection in; the oldest of its address is closed if there are too many.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Ticket {
         let address = network(address);
         let closed = Arc::new(Notify::new());

@@ -150,7 +150,7 @@ struct Leaf<'a> {
     warnings: u32,
 }
 
-/// For each file of a site, what is in it where nothing depends on that.
+/// For each file of a site, what is in it if nothing depends on that.
 fn leaves<'a>(
     site: &'a Site,
     loaded: &'a [Arc<LoadedFile>],

@@ -62,7 +62,7 @@ pub(super) struct Made {
     pub(super) found: FxHashSet<Finding>,
 }
 
-/// Makes units of files, among the others; `None` where anything is wrong.
+/// Makes units of files, among the others; `None` if anything is wrong.
 pub(super) fn units(
     files: &mut Files<'_>,
     wanted: &Wanted<'_>,
@@ -192,7 +192,7 @@ impl Rest<'_> {
         Some(chunk)
     }
 
-    /// The designs of the machines of a file, where nothing depends on any of them.
+    /// The designs of the machines of a file, if nothing depends on any of them.
     fn designs(
         &self,
         content: &LoadedFile,
@@ -207,7 +207,7 @@ impl Rest<'_> {
         designs.collect()
     }
 
-    /// A design without what only explains it. Inventories are shared: no part of them is hidden where the same digest
+    /// A design without what only explains it. Inventories are shared: no part of them is hidden if the same digest
     /// is the same inventory.
     fn unexplained(&self, node: &NodeDesign) -> NodeDesign {
         let mut node = NodeDesign {

@@ -58,7 +58,7 @@ impl Common {
         self.sources.get(&source) == Some(&true)
     }
 
-    /// Shares what is in a file, where it is in a folder that several sites have.
+    /// Shares what is in a file, if it is in a folder that several sites have.
     pub(super) fn share(&mut self, path: &str, content: &LoadedFile) {
         let Some(first) = content.documents.first() else {
             return;

@@ -2,7 +2,7 @@
 //!
 //! Pegleg: `global/`, `type/<type>/`, `site/<site>/` in one folder, each site with its
 //! `site-definition.yaml`. Flat: a folder that holds `site-definition.yaml`. Looked for from the
-//! current folder upward; where nothing is found, in the whole repository.
+//! current folder upward; if nothing is found, in the whole repository.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,7 +117,7 @@ fn parent(folder: &str) -> Option<&str> {
     Some(folder.rsplit_once('/').map_or("", |(parent, _)| parent))
 }
 
-/// The folder that holds `site/`, where a path is a site's folder in Pegleg's layout.
+/// The folder that holds `site/`, if a path is a site's folder in Pegleg's layout.
 fn pegleg_base(folder: &str) -> Option<&str> {
     let sites = parent(folder)?;
     let name = sites.rsplit_once('/').map_or(sites, |(_, name)| name);
@@ -129,7 +129,7 @@ fn types_below(base: &str) -> String {
     join(base, "type")
 }
 
-/// The folder of the types of a site; `None` where it is flat.
+/// The folder of the types of a site; `None` if it is flat.
 pub(super) fn types_of(location: &Location) -> Option<String> {
     pegleg_base(parent(&location.definition)?).map(types_below)
 }

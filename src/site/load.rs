@@ -3,7 +3,7 @@
 //! There is one way, for all callers. The files are listed and told apart: those of machines that nothing depends
 //! on need not all be read again and held in memory; they become [`Units`], which have the designs of their machines and
 //! nothing else ([`super::units`]). All other files are parsed, rendered, typed and checked, and their machines
-//! join those of the units. Where a reader needs to be told why a machine is what it is, [`Loader::explain`]
+//! join those of the units. If a reader needs to be told why a machine is what it is, [`Loader::explain`]
 //! takes the files of that machine in too. A site without units is the same with more to do: that is how a small
 //! one is loaded, one whose documents are wanted, and one with which anything is wrong.
 
@@ -237,7 +237,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// Loads a site again with all of its documents; `None` where it has them.
+    /// Loads a site again with all of its documents; `None` if it has them.
     ///
     /// # Errors
     ///
@@ -321,7 +321,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// Remembers the ids of the files of the worktree, where many were not known.
+    /// Remembers the ids of the files of the worktree, if many were not known.
     fn remember(&self, moment: Moment, at: At, listing: &Listing, site: &Site) {
         let (entries, ids) = (&listing.tree.entries, &listing.ids);
         let unknown = ids.iter().filter(|id| id.is_none()).count();
@@ -341,7 +341,7 @@ impl<'a> Loader<'a> {
         Ok(stages.into_site(wanted))
     }
 
-    /// Takes the files that are no units through every stage, and puts both together; `None` where they do not fit
+    /// Takes the files that are no units through every stage, and puts both together; `None` if they do not fit
     /// together, or anything is wrong, so that all files have to be taken.
     fn join(
         &mut self,

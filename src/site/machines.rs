@@ -20,7 +20,7 @@ use crate::design::{
 use crate::diagnostic::{Mark, SourceId};
 use crate::document::{DocumentId, Field, Key, KeyKind, Map, Node, Value, digest};
 
-/// A number for each section, where it has one.
+/// A number for each section, if it has one.
 type PerSection = [Option<u32>; Section::ALL.len()];
 
 /// About so many bytes a row has: memory for all rows that is allocated once is not copied when they grow.
@@ -277,7 +277,7 @@ impl<'a> Collected<'a> {
         }
     }
 
-    /// Adds a machine; `None` where it cannot be kept.
+    /// Adds a machine; `None` if it cannot be kept.
     fn add_one(&mut self, node: &'a NodeDesign) -> Option<()> {
         // Fields beside the sections are made of these.
         let is_hidden = |section: &Section| {
@@ -388,7 +388,7 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// The common values of machines, made where they are asked for first.
+/// The common values of machines, made if they are asked for first.
 struct Made<T>(Vec<Option<T>>);
 
 impl<T: Clone> Made<T> {
@@ -517,7 +517,7 @@ impl<'a> Machines<'a> {
 }
 
 impl Restored<'_, '_> {
-    /// The design of a machine; `None` where something of it is missing.
+    /// The design of a machine; `None` if something of it is missing.
     pub(super) fn design(&mut self, at: usize, mark: Mark) -> Option<Arc<NodeDesign>> {
         let machines = self.machines;
         let row: Row<'_> = postcard::from_bytes(machines.bytes(at)?).ok()?;

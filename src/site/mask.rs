@@ -2,7 +2,7 @@
 //!
 //! A rule names the value that it checks (`there is no network …`), and that value may have been
 //! substituted from an encrypted document. Each rule could take care of that, and one day one would not;
-//! so what leaves the loader is gone through once, where there is anything to go through.
+//! so what leaves the loader is gone through once, if there is anything to go through.
 
 use std::collections::BTreeSet;
 

@@ -52,7 +52,7 @@ pub enum At {
 }
 
 impl At {
-    /// It, or the commit that `HEAD` names of a repository that has no worktree: where its sites are is looked for there.
+    /// It, or the commit that `HEAD` names of a repository that has no worktree: if its sites are is looked for there.
     fn or_head(self, repository: &Repository) -> Result<Self, Error> {
         match (self, repository.is_bare()) {
             (Self::Worktree, true) => match repository.head()? {
@@ -177,7 +177,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The way out, where there is one.
+    /// The way out, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

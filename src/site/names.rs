@@ -37,7 +37,7 @@ struct CachedNames {
 }
 
 impl Names {
-    /// The names of a site. Where its documents have errors, these are the names of its machines only: what else is a
+    /// The names of a site. If its documents have errors, these are the names of its machines only: what else is a
     /// name may be a secret by mistake.
     #[must_use]
     pub fn of(site: &Site) -> Self {

@@ -1,6 +1,6 @@
 //! A sandbox: a clone in which every backend is the simulator, whatever its documents name, at every revision.
 //!
-//! Its mark is twofold: a folder beside git's data, which holds the settings of each site, and a setting of git. Where only
+//! Its mark is twofold: a folder beside git's data, which holds the settings of each site, and a setting of git. If only
 //! the setting is left, nothing is loaded, so that no sandbox becomes a clone that reaches machines by the loss of a file.
 
 use std::fmt::Display;

@@ -68,7 +68,7 @@ struct Sorted {
 }
 
 impl<'k> Units<'k> {
-    /// Tells the files of a site apart; `None` where one cannot be used, or the units cannot be made.
+    /// Tells the files of a site apart; `None` if one cannot be used, or the units cannot be made.
     pub(super) fn find(
         files: &mut Files<'_>,
         wanted: &Wanted<'_>,
@@ -177,7 +177,7 @@ impl<'k> Units<'k> {
         self.list.iter().map(|unit| unit.warnings as usize).sum()
     }
 
-    /// The designs of all units; `loaded` are the machines of the other files. `None` where one cannot be made.
+    /// The designs of all units; `loaded` are the machines of the other files. `None` if one cannot be made.
     pub(super) fn designs(&self, loaded: &Nodes) -> Option<Vec<Arc<NodeDesign>>> {
         let lender = |row: &usize| {
             let node = loaded.get(self.cached?.machines.name(*row)?)?;
@@ -212,7 +212,7 @@ impl<'k> Units<'k> {
         Some(designs)
     }
 
-    /// All files of a site: those of the units, and the others, which were loaded; `None` where these are not those
+    /// All files of a site: those of the units, and the others, which were loaded; `None` if these are not those
     /// that were listed.
     pub(super) fn files(&self, entries: &[Entry], loaded: &[SiteFile]) -> Option<Vec<SiteFile>> {
         let mut units = self.list.iter().peekable();
@@ -338,7 +338,7 @@ impl Sorted {
     }
 }
 
-/// A file that can be used, and its text where it seems to hold machines only.
+/// A file that can be used, and its text if it seems to hold machines only.
 type Read = Option<(SiteFile, Option<Arc<str>>)>;
 
 /// Reads files.

@@ -20,7 +20,7 @@ pub(super) struct Wanted<'a> {
 /// The files of a site at a revision.
 pub(super) struct Listing {
     pub(super) tree: Arc<Tree>,
-    /// The ids of their bytes, where they are known without reading them.
+    /// The ids of their bytes, if they are known without reading them.
     pub(super) ids: Vec<Option<BlobId>>,
 }
 

@@ -21,7 +21,7 @@ pub struct Cleaning {
 }
 
 impl Cleaning {
-    /// The steps that a backend is told to run; none where it chooses them itself.
+    /// The steps that a backend is told to run; none if it chooses them itself.
     #[must_use]
     pub fn to_run(&self) -> &[CleanStep] {
         match self.foreign {
@@ -48,7 +48,7 @@ pub struct CleanStep {
     /// Its arguments, as compact JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Arc<str>>,
-    /// The priority that gave it its place, where one did.
+    /// The priority that gave it its place, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u32>,
     /// Whether it erases data.

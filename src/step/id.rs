@@ -10,7 +10,7 @@ use crate::design::{GroupName, NodeName};
 
 /// The readable, stable name of a step, such as `deploy/compute-1/n04`.
 ///
-/// The kind, then the group where there is one, then the node or wave.
+/// The kind, then the group if there is one, then the node or wave.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepId {
     /// The kind.
@@ -19,7 +19,7 @@ pub struct StepId {
     pub group: Option<GroupName>,
     /// The node it is about.
     pub node: Option<NodeName>,
-    /// The wave, for [`StepKind::StartWave`] and [`StepKind::Soak`], and for [`StepKind::GatePrepared`] where a group has
+    /// The wave, for [`StepKind::StartWave`] and [`StepKind::Soak`], and for [`StepKind::GatePrepared`] if a group has
     /// more than one.
     pub wave: Option<u32>,
 }

@@ -38,7 +38,7 @@ impl LeftPods {
         format!("{NOTE}{json}")
     }
 
-    /// Reads a note; `None` where it is about something else.
+    /// Reads a note; `None` if it is about something else.
     #[must_use]
     pub fn of_note(note: &str) -> Option<Self> {
         serde_json::from_str(note.strip_prefix(NOTE)?).ok()

@@ -81,11 +81,11 @@ pub struct Step {
     pub id: StepId,
     /// Longest time that it may take, in seconds; 0: no bound of its own.
     pub timeout: u64,
-    /// How much harm it can do to this node: that of its kind, less where there is nothing to lose.
+    /// How much harm it can do to this node: that of its kind, less if there is nothing to lose.
     pub effect: Effect,
     /// Runs only if no earlier group has sent the node already: the node is in more than one group.
     pub standby: bool,
-    /// Additional parameters; shared empty value where it has none.
+    /// Additional parameters; shared empty value if it has none.
     pub parameters: Option<Arc<Parameters>>,
     /// Its dependencies, sorted.
     pub needs: Vec<Need>,

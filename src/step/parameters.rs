@@ -95,7 +95,7 @@ pub struct Parameters {
     /// The provisioner deletes the machine when it is torn down.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forget: bool,
-    /// The steps to run, in order: for clean, where none are named what moves the machine chooses its
+    /// The steps to run, in order: for clean, if none are named what moves the machine chooses its
     /// automated ones; for destroy, prepare and provide on the way to available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clean_steps: Vec<CleanStep>,

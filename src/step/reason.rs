@@ -58,7 +58,7 @@ impl FailureReason {
         Arc::from(format!("{self}: {text}"))
     }
 
-    /// The reason of a step that failed with a message; `None` where it gives none.
+    /// The reason of a step that failed with a message; `None` if it gives none.
     #[must_use]
     pub fn of_message(message: &str) -> Option<Self> {
         let (word, _) = message.split_once(':')?;

@@ -81,7 +81,7 @@ impl Export {
         Ok(Self { provider, tally })
     }
 
-    /// Sends what waits, for at most `limit`, and ends; the losses, where there are any that were not told.
+    /// Sends what waits, for at most `limit`, and ends; the losses, if there are any that were not told.
     #[must_use]
     pub fn end(self, limit: Duration) -> Option<Losses> {
         // Whether it did so in time is what the tally tells.

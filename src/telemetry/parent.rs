@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(trace(GOOD, Some("a=b")), state);
         let later = format!("cc{}-more", &GOOD[2..]);
         assert_eq!(trace(&later, None), Some((id.clone(), String::new())));
-        // The parent counts without the state of other vendors where that is too long or broken.
+        // The parent counts without the state of other vendors if that is too long or broken.
         let long = format!("a={}", "b".repeat(600));
         for state in [&long, "no pair", "=", "a=\u{1}"] {
             let found = trace(GOOD, Some(state));

@@ -38,7 +38,7 @@ pub struct AbortRequest<'a> {
     pub checkout: &'a Checkout<'a>,
     /// The run.
     pub run: &'a RunId,
-    /// Take its lock where it is of another machine and has not moved for ten minutes.
+    /// Take its lock if it is of another machine and has not moved for ten minutes.
     pub take_over_dead: bool,
 }
 
@@ -127,7 +127,7 @@ impl<'a> SiteOfRun<'a> {
         equipped.as_ref()
     }
 
-    /// How steps that had begun, or may have, ended, as the machines show. Where none can be asked, that is told, and of none
+    /// How steps that had begun, or may have, ended, as the machines show. If none can be asked, that is told, and of none
     /// is known.
     fn look(&self, open: &OpenSteps) -> BTreeMap<StepId, Seen> {
         match self.equipped() {
@@ -144,7 +144,7 @@ impl<'a> SiteOfRun<'a> {
         }
     }
 
-    /// Leaves nodes to others that the run has drained and that stay cordoned. Where the site cannot be reached, nothing is told
+    /// Leaves nodes to others that the run has drained and that stay cordoned. If the site cannot be reached, nothing is told
     /// beside what their looks told: conditions and leases hold nothing for long.
     fn leave_cordoned(&self, nodes: &[NodeName]) {
         let Ok(equipped) = self.equipped() else {
@@ -165,7 +165,7 @@ impl<'a> SiteOfRun<'a> {
 }
 
 impl AbortRequest<'_> {
-    /// Tells the destinations that the run's documents name that it was aborted, where they are trusted.
+    /// Tells the destinations that the run's documents name that it was aborted, if they are trusted.
     fn notify(&self, process: Process<'_>, found: &Interrupted, guards: &Guards) {
         if !Notifier::is_named(guards) {
             return;
@@ -287,8 +287,8 @@ impl ProbedMachine {
 async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine {
     let mut look = ProbedMachine::default();
     let is_of_machine = |order: &&Order| order.step.id.kind.facts().changes_machine();
-    // One is only asked for where the one before is done: of a machine that still runs what was built before, no probe could
-    // tell that from what would have been built. Where it had not begun, none behind it had.
+    // One is only asked for if the one before is done: of a machine that still runs what was built before, no probe could
+    // tell that from what would have been built. If it had not begun, none behind it had.
     let mut is_untouched = false;
     for order in orders.iter().filter(is_of_machine) {
         let id = &order.step.id;

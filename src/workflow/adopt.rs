@@ -36,7 +36,7 @@ pub struct AdoptionSite {
     pub inventory: Inventory,
 }
 
-/// Lists what a site has. Its backends are those that its documents in the worktree name, where they are trusted; the seeds
+/// Lists what a site has. Its backends are those that its documents in the worktree name, if they are trusted; the seeds
 /// are named by the operator.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ const LARGEST: usize = 16 << 20;
 /// Shipyard has Deckhand render the documents before it answers.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How often a request is sent where its failure can pass.
+/// How often a request is sent if its failure can pass.
 const ATTEMPTS: u32 = 3;
 
 /// A Shipyard, and what it is asked with.
@@ -137,7 +137,7 @@ impl Asked {
         })
     }
 
-    /// The rendered documents, with their secrets where the token may read them: they tell which values are to be left out.
+    /// The rendered documents, with their secrets if the token may read them: they tell which values are to be left out.
     async fn documents(&self) -> Result<(String, bool), Failure> {
         let version = "renderedconfigdocs?version=successful_site_action";
         let with_secrets = format!("{version}&cleartext-secrets=true");

@@ -60,7 +60,7 @@ pub fn runtime(guards: &Guards) -> Result<tokio::runtime::Runtime, Failure> {
         .map_err(|error| Failure::error(format!("the runtime could not be started: {error}")))
 }
 
-/// Chooses the backends of a site. Where its documents are at fault, all of them are loaded to say where.
+/// Chooses the backends of a site. If its documents are at fault, all of them are loaded to say where.
 ///
 /// # Errors
 ///

@@ -50,7 +50,7 @@ impl Execution<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::WindowClosed`] where it has to be in a maintenance window and none is open.
+    /// [`Error::WindowClosed`] if it has to be in a maintenance window and none is open.
     pub(super) fn time_left(&self, time: &dyn Timekeeper) -> Result<Option<Duration>, Error> {
         match self.limits.outside_windows {
             true => Ok(None),

@@ -80,7 +80,7 @@ impl ProtectedGuards {
 }
 
 impl<'a> Checkout<'a> {
-    /// Finds the site that is meant in the worktree: `from` is a folder in the repository, `site` a name, where one was
+    /// Finds the site that is meant in the worktree: `from` is a folder in the repository, `site` a name, if one was
     /// given, and `backends_from` the revision from which the operator takes the guards of the site.
     ///
     /// # Errors
@@ -143,7 +143,7 @@ impl<'a> Checkout<'a> {
         Ok(Loader::new(self.repository).silencing_by(guards))
     }
 
-    /// The documents of a site that was loaded: those of the protected revision guard it, where the operator names one.
+    /// The documents of a site that was loaded: those of the protected revision guard it, if the operator names one.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl<'a> Checkout<'a> {
         Ok(Guarded::under_one(&self.documented(site)?))
     }
 
-    /// The guards at the revision that `--backends-from` names; `None` where it was not given.
+    /// The guards at the revision that `--backends-from` names; `None` if it was not given.
     ///
     /// # Errors
     ///
@@ -403,7 +403,7 @@ impl<'a> Checkout<'a> {
     }
 }
 
-/// The commit that a record names, fetched where this clone does not have it; `None` where its history was rewritten, and
+/// The commit that a record names, fetched if this clone does not have it; `None` if its history was rewritten, and
 /// it no longer exists.
 ///
 /// # Errors
@@ -429,7 +429,7 @@ pub fn if_recorded(
     Ok(Some(repository.resolve(revision)?))
 }
 
-/// The commit that a record names, fetched where this clone does not have it.
+/// The commit that a record names, fetched if this clone does not have it.
 ///
 /// # Errors
 ///

@@ -32,7 +32,7 @@ pub(super) fn share_digests(records: &mut BTreeMap<NodeName, NodeRecord>, design
     }
 }
 
-/// Whether the design of a node, where it has one, is not what its record says.
+/// Whether the design of a node, if it has one, is not what its record says.
 pub(super) fn differs(record: &NodeRecord, node: Option<&NodeDesign>) -> bool {
     node.is_none_or(|node| {
         record.digest_version != DIGEST_VERSION || record.digests != node.digests

@@ -1,5 +1,5 @@
 //! The operator's consent to a plan from a file or from the records: its allowances are requests, and
-//! count where they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
+//! count if they are repeated on the command line, pinned by the plan's effect, or confirmed on a terminal.
 
 use std::collections::BTreeSet;
 
@@ -177,7 +177,7 @@ impl Consent<'_> {
             .hint("plan again, review it, and apply that"))
     }
 
-    /// The plan with what was given on the command line, where that is all that it takes; otherwise with all that was
+    /// The plan with what was given on the command line, if that is all that it takes; otherwise with all that was
     /// asked for, and the flags about which the operator is to be asked.
     pub(super) fn agreed(
         &self,
@@ -316,7 +316,7 @@ pub fn admitted(
     })
 }
 
-/// Checks that a plan names the ticket of its work, where the policy asks for it.
+/// Checks that a plan names the ticket of its work, if the policy asks for it.
 fn names_ticket(plan: &Plan, origin: Origin) -> Result<(), Failure> {
     if !plan.is_refused_for_ticket() {
         return Ok(());

@@ -90,7 +90,7 @@ pub struct Known<'a> {
     pub records: Option<&'a BTreeMap<NodeName, NodeRecord>>,
     /// The machines that persons work on.
     pub reservations: Option<&'a Reservations>,
-    /// The observed state, where the plan was made of one.
+    /// The observed state, if the plan was made of one.
     pub observations: Option<&'a Observations>,
     /// The reasons against a saved plan by now: nothing but a new plan helps.
     pub outdated: Vec<String>,
@@ -256,7 +256,7 @@ impl Explainer<'_> {
         explained
     }
 
-    /// The usual duration of a step, where enough are recorded for its kind and hardware profile.
+    /// The usual duration of a step, if enough are recorded for its kind and hardware profile.
     fn timing(&self, step: &StepExplanation) -> Option<StepTiming> {
         let profile = match &step.step.node {
             Some(node) => self.known.profiles.get(node).map_or("", |profile| profile),
@@ -297,12 +297,12 @@ impl Explainer<'_> {
         blocked.take(MOST).collect()
     }
 
-    /// The reservation of a node, where a person works on it.
+    /// The reservation of a node, if a person works on it.
     fn reservation(&self, node: &str) -> Option<&Reservation> {
         self.known.reservations?.of(node)
     }
 
-    /// Why the machine of a node could not be observed, where that was tried.
+    /// Why the machine of a node could not be observed, if that was tried.
     fn unobserved(&self, node: &str) -> Option<Arc<str>> {
         let seen = self.known.observations?.node(node)?;
         seen.unobserved().cloned()

@@ -107,7 +107,7 @@ impl ExplainedRun {
     }
 }
 
-/// The hardware profiles of nodes by the documents that are checked out; none where these cannot be loaded: without them
+/// The hardware profiles of nodes by the documents that are checked out; none if these cannot be loaded: without them
 /// nothing is known of usual durations, and all else stays.
 fn profiles(checkout: &Checkout<'_>) -> BTreeMap<NodeName, Arc<str>> {
     let load = || {

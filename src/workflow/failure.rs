@@ -39,7 +39,7 @@ pub enum FailureKind {
 pub struct Failure {
     /// Which exit code.
     pub kind: FailureKind,
-    /// The message, one sentence; empty where it was shown already.
+    /// The message, one sentence; empty if it was shown already.
     pub message: String,
     /// The details, a line each.
     pub details: Vec<String>,
@@ -63,7 +63,7 @@ impl Failure {
         Self::new(FailureKind::Error, message)
     }
 
-    /// The message; of documents whose errors were shown already, where they are shown again.
+    /// The message; of documents whose errors were shown already, if they are shown again.
     #[must_use]
     pub fn words(&self) -> &str {
         match self.message.as_str() {
@@ -96,7 +96,7 @@ impl Failure {
         self
     }
 
-    /// Adds a hint, where there is one.
+    /// Adds a hint, if there is one.
     #[must_use]
     pub fn hint_if(mut self, hint: Option<String>) -> Self {
         self.hints.extend(hint);
@@ -110,7 +110,7 @@ impl Failure {
         self
     }
 
-    /// The reason by the words of airship-node-teardown; `action`: `None` where the request names no action.
+    /// The reason by the words of airship-node-teardown; `action`: `None` if the request names no action.
     #[must_use]
     pub fn reason(&self, action: Option<Action>) -> FailureReason {
         match self.kind {

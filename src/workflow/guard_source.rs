@@ -33,11 +33,11 @@ pub(super) struct GuardSource {
 pub(super) struct GuardSources {
     /// HEAD, the worktree, or the protected revision.
     pub(super) newest: GuardSource,
-    /// The revision that the machines of an action are built of, where it is another than HEAD: no guard of it holds.
+    /// The revision that the machines of an action are built of, if it is another than HEAD: no guard of it holds.
     pub(super) built: Option<GuardSource>,
-    /// The commit of the plan, where it is another than HEAD.
+    /// The commit of the plan, if it is another than HEAD.
     pub(super) planned: Option<GuardSource>,
-    /// The commit whose guards are in force, where it has other files than the newest.
+    /// The commit whose guards are in force, if it has other files than the newest.
     pub(super) in_force: Option<GuardSource>,
 }
 

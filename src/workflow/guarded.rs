@@ -177,7 +177,7 @@ impl GuardScope<'_> {
         }
     }
 
-    /// The commit whose guards are in force, where its files are others than those of the newest revision.
+    /// The commit whose guards are in force, if its files are others than those of the newest revision.
     fn in_force(
         &self,
         loader: &mut Loader<'_>,
@@ -231,7 +231,7 @@ impl GuardScope<'_> {
         }
     }
 
-    /// The failure where the guards that are in force cannot be read.
+    /// The failure if the guards that are in force cannot be read.
     fn unreadable(&self, action: &SiteAction, failure: Failure) -> Failure {
         let revision = short_id(&action.revision);
         let text = format!(

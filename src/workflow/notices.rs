@@ -219,7 +219,7 @@ fn reason_of_error(error: &Error) -> StopReason {
     }
 }
 
-/// Tells that a plan is not applied for want of approvals, where that is why.
+/// Tells that a plan is not applied for want of approvals, if that is why.
 pub(super) fn not_approved(
     planned: &Planned,
     approving: Approving<'_>,

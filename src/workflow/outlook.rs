@@ -47,6 +47,6 @@ fn estimate(plan: &Plan, site: &Guarded, durations: &Durations) -> Option<Estima
         return None;
     }
     let expected = expected_of(plan, site, durations);
-    // Steps that are no graph are an error where they are carried out.
+    // Steps that are no graph are an error if they are carried out.
     apply::estimate(plan, &expected, &plan::digest(plan)).unwrap_or_default()
 }

@@ -84,7 +84,7 @@ pub struct PlanRequest {
 }
 
 impl PlanRequest {
-    /// The options of the plan under the policy of its site, as of the day there at a time, where no other day was given.
+    /// The options of the plan under the policy of its site, as of the day there at a time, if no other day was given.
     fn options(&self, policy: &Policy, seconds: i64) -> Options {
         let mut options = match &self.allowed {
             None => self.options.clone(),
@@ -111,7 +111,7 @@ pub struct Planned {
     pub records: BTreeMap<NodeName, NodeRecord>,
     /// The machines that persons work on.
     pub reservations: Reservations,
-    /// The observed state, where it was observed.
+    /// The observed state, if it was observed.
     pub observations: Option<Observations>,
     /// The designs of the nodes as they were applied last, of those that have left the design or
     /// differ from it.
@@ -126,7 +126,7 @@ pub struct Planned {
     pub(super) renewed: BTreeMap<NodeName, Digests>,
     /// The flags that the blocked change needs of the node for which that was asked.
     pub unblocking: Option<Unblocking>,
-    /// The last parts of the plan, where it is to have a forecast.
+    /// The last parts of the plan, if it is to have a forecast.
     outlook: Option<Outlook>,
     /// The revisions that nodes were applied at which differ from the design.
     old: BTreeMap<Arc<str>, Site>,
@@ -682,7 +682,7 @@ impl<'a> Planner<'a> {
         Ok(sites)
     }
 
-    /// The target of the plan; where it is the worktree, that is the commit that is checked out where nothing differs.
+    /// The target of the plan; if it is the worktree, that is the commit that is checked out if nothing differs.
     fn target(&self, site: &Site, head: Option<&Head>) -> Result<Target, Failure> {
         let files = site.files.iter();
         let (revision, dirty): (Option<CommitId>, Vec<Arc<str>>) = match (self.at, head) {
@@ -760,7 +760,7 @@ fn base(state: &SiteState) -> Option<Base> {
 /// The commit that is checked out.
 struct Head {
     commit: CommitId,
-    /// The digest of the site's files in it, where they are compared.
+    /// The digest of the site's files in it, if they are compared.
     digest: Option<Arc<str>>,
 }
 
@@ -773,7 +773,7 @@ pub fn commit_of(at: At) -> Option<CommitId> {
     }
 }
 
-/// Asks backends for what a plan goes by; `pods_of`: the nodes whose pods are wanted, where those are not all.
+/// Asks backends for what a plan goes by; `pods_of`: the nodes whose pods are wanted, if those are not all.
 async fn observe_nodes(
     backends: &Backends,
     nodes: &[Arc<NodeDesign>],

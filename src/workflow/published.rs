@@ -5,7 +5,7 @@ use crate::design::RunId;
 use crate::record::Outcome;
 use crate::run::Publication;
 
-/// The hint where the remote refuses a tag.
+/// The hint if the remote refuses a tag.
 pub const RETRY_TAG: &str = "the next `trueup apply` retries, once its rules take the tag";
 
 /// The failure of a run whose end is not published, or that succeeded while the remote still refuses the tag of an earlier

@@ -32,7 +32,7 @@ pub struct Rechecked {
     relies_on: Vec<Precondition>,
     /// Steps that are not begun, by their positions, and why.
     pub refused: BTreeMap<usize, Arc<str>>,
-    /// How long steps may take, by their positions, where a plan made now gives them another time.
+    /// How long steps may take, by their positions, if a plan made now gives them another time.
     timeouts: BTreeMap<usize, u64>,
 }
 
@@ -186,7 +186,7 @@ fn judged_otherwise(plan: &Plan, planned: &Planned) -> Vec<Difference> {
     differs.collect()
 }
 
-/// How long steps may take, where a plan made now gives the same step, or else its kind, another time.
+/// How long steps may take, if a plan made now gives the same step, or else its kind, another time.
 fn timeouts(plan: &Plan, now: &Plan) -> BTreeMap<usize, u64> {
     let mut of_step: FxHashMap<(StepKind, Option<&NodeName>), u64> = FxHashMap::default();
     let mut of_kind: FxHashMap<StepKind, u64> = FxHashMap::default();
@@ -295,7 +295,7 @@ fn is_held(change: &Change) -> bool {
     change.shown_only || never || is_there
 }
 
-/// Whether a plan made now has the same step on a node all the same, where it does less to that node.
+/// Whether a plan made now has the same step on a node all the same, if it does less to that node.
 fn is_covered(
     kind: StepKind,
     node: &NodeName,

@@ -2,7 +2,7 @@
 //!
 //! Such documents guard nothing and plan nothing: they are not in git, anyone who writes to Deckhand writes them, and a
 //! run could not be resumed from them. What they say of nodes and etcd clusters is the caller's precondition: the action is
-//! planned from the committed design, and refused where the two differ in what it is about.
+//! planned from the committed design, and refused if the two differ in what it is about.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -16,7 +16,7 @@ use crate::run::{self, Connection, SiteRepository};
 
 /// The file in the tree of the ref.
 const FILE: &str = "reservations.json";
-/// How often they are written anew where another caller has moved the ref.
+/// How often they are written anew if another caller has moved the ref.
 const TRIES: usize = 20;
 
 /// The ref of the reservations of a site.
@@ -110,7 +110,7 @@ impl<'a> ReservationRef<'a> {
         })
     }
 
-    /// Changes the reservations by compare-and-swap; `change` gives the message of the commit, or none where nothing changes.
+    /// Changes the reservations by compare-and-swap; `change` gives the message of the commit, or none if nothing changes.
     fn change(
         &self,
         client: &dyn Client,
@@ -246,7 +246,7 @@ impl<'a> ReservationSite<'a> {
         })
     }
 
-    /// Releases nodes, by whomever they are reserved; each with its reservation, where it had one.
+    /// Releases nodes, by whomever they are reserved; each with its reservation, if it had one.
     ///
     /// # Errors
     ///
@@ -306,7 +306,7 @@ fn at_work(unfinished: &UnfinishedRun, node: &NodeName, plan: &Plan) -> Failure 
     refused(unfinished, message)
 }
 
-/// The failure where the machines of a run are not known: any of them may be its.
+/// The failure if the machines of a run are not known: any of them may be its.
 fn unknown(unfinished: &UnfinishedRun, why: &str) -> Failure {
     let run = &unfinished.run;
     let message = format!(

@@ -13,7 +13,7 @@ const LARGEST: u64 = 1 << 20;
 /// Rules that judge together: those of one folder at one revision.
 pub(super) struct RuleSet {
     pub(super) files: Vec<RuleFile>,
-    /// The revision, where it is only that whose guards are in force.
+    /// The revision, if it is only that whose guards are in force.
     pub(super) from: Option<Arc<str>>,
 }
 

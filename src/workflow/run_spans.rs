@@ -25,7 +25,7 @@ pub(super) struct RunSpans {
 }
 
 impl RunSpans {
-    /// The spans of a run that begins; `None` where nothing is recorded.
+    /// The spans of a run that begins; `None` if nothing is recorded.
     pub(super) fn begin() -> Option<Self> {
         let parent = Context::current();
         let is_recorded = parent.span().is_recording();

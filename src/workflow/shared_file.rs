@@ -1,4 +1,4 @@
-//! A file that all callers share: the tree of a ref below the prefix, at the remote where there is one, moved by
+//! A file that all callers share: the tree of a ref below the prefix, at the remote if there is one, moved by
 //! compare-and-swap. The state of a rollout and the reservations of a site are such files.
 
 use std::collections::BTreeMap;

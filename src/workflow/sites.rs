@@ -29,7 +29,7 @@ pub struct SiteOfMany<'a> {
     pub definition: Arc<str>,
     /// The site; or why it cannot be loaded.
     pub checkout: Result<Checkout<'a>, Failure>,
-    /// Why it is affected, where that was asked for.
+    /// Why it is affected, if that was asked for.
     pub touched: Option<Touched>,
 }
 
@@ -101,7 +101,7 @@ pub fn sites<'a>(
 /// Commits of this repository, or of another one.
 struct Range<'a> {
     repository: &'a Repository,
-    /// The other repository, where it is not this one.
+    /// The other repository, if it is not this one.
     name: Option<String>,
     from: CommitId,
     to: CommitId,

@@ -4,7 +4,7 @@ use super::{Client, Failure, FailureKind};
 use crate::diagnostic::counted;
 use crate::site::{Depth, Loader, Site};
 
-/// Refuses a site whose documents have errors, which are shown; tells of warnings where it was checked.
+/// Refuses a site whose documents have errors, which are shown; tells of warnings if it was checked.
 ///
 /// # Errors
 ///

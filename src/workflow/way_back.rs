@@ -28,7 +28,7 @@ const LARGEST: u64 = 64 << 20;
 pub struct PastRevision {
     /// Its commit.
     pub commit: CommitId,
-    /// The run that is meant, where a run or a tag of one is named: what came after it counts as later.
+    /// The run that is meant, if a run or a tag of one is named: what came after it counts as later.
     run: Option<RunId>,
 }
 
@@ -319,7 +319,7 @@ pub fn commit_way_back(
     Ok(Some((commit, paths)))
 }
 
-/// The commit that the way back would be, which nothing leads to; `HEAD`, where it would change no file.
+/// The commit that the way back would be, which nothing leads to; `HEAD`, if it would change no file.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@ use crate::run::Timekeeper;
 ///
 /// # Errors
 ///
-/// [`Error::WindowClosed`] where no window is open.
+/// [`Error::WindowClosed`] if no window is open.
 pub fn time_left(
     time: &dyn Timekeeper,
     guards: &Guards,

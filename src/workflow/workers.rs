@@ -196,7 +196,7 @@ fn drive_part(
     Ok(summary)
 }
 
-/// The durations of steps in past runs; none where they cannot be read.
+/// The durations of steps in past runs; none if they cannot be read.
 fn durations(site: &SiteRepository<'_>) -> Result<Durations, Error> {
     let store = Store::open(site.repository, &site.name)?;
     let state = store.read()?;
@@ -280,7 +280,7 @@ pub fn end_run<'a>(
 }
 
 /// Checks that the plan of a run in the records is the one that the run began with: by its digest, which this clone noted or the
-/// caller knows. Every account with push rights can write the records; where the site takes signed runs only, the
+/// caller knows. Every account with push rights can write the records; if the site takes signed runs only, the
 /// signature vouches for them.
 ///
 /// # Errors
@@ -317,7 +317,7 @@ pub fn vouched(
     }
 }
 
-/// The commit of a run, fetched where this clone is older.
+/// The commit of a run, fetched if this clone is older.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The world into the documents: where a machine is right and its document wrong, its value is written where the field
+//! The world into the documents: if a machine is right and its document wrong, its value is written if the field
 //! comes from.
 //!
 //! A value is replaced in its place if all machines that have it from there want the same one, else the machine gets a field

@@ -104,7 +104,7 @@ impl Crate {
         found
     }
 
-    /// A path from the root of the crate; `None` where it leads to another crate.
+    /// A path from the root of the crate; `None` if it leads to another crate.
     fn absolute(&self, module: &Names, path: &[String]) -> Option<Names> {
         let up = path.iter().take_while(|name| *name == "super").count();
         let first = path.first()?.as_str();
@@ -123,7 +123,7 @@ impl Crate {
         Some([base, &path[up..]].concat())
     }
 
-    /// The file in which what a path names stands; `None` where that is a module itself.
+    /// The file in which what a path names stands; `None` if that is a module itself.
     fn place(&self, path: &[String], hops: usize) -> Option<&String> {
         if self.files.contains_key(path) || hops > 20 {
             return None;

@@ -8,7 +8,7 @@ use super::accepted::example;
 use super::dice::Dice;
 use super::fixture::{Ended, Fixture};
 
-/// Sites that are adopted where no number is given.
+/// Sites that are adopted if no number is given.
 const SEEDS: u64 = 4;
 
 /// The documents of a random simulated site, and the labels of each machine.
@@ -56,7 +56,7 @@ fn drawn(dice: &mut Dice) -> (String, BTreeMap<String, BTreeMap<String, String>>
     (text, labels)
 }
 
-/// A repository that knows nothing of the site that runs, but where its machines are simulated.
+/// A repository that knows nothing of the site that runs, but if its machines are simulated.
 pub(crate) fn next_to(running: &Fixture) -> Fixture {
     let fresh = Fixture::empty(running.site());
     let state = fresh.simulated_site();

@@ -39,7 +39,7 @@ fn planned() -> Fixture {
     fixture
 }
 
-/// The constants of a DAG, and the modules that it takes names from; `None` where there is no Python.
+/// The constants of a DAG, and the modules that it takes names from; `None` if there is no Python.
 fn constants(source: &str) -> Option<(BTreeMap<String, Value>, Vec<String>)> {
     let folder = folder();
     let path = folder.path().join("dag.py");

@@ -1,5 +1,5 @@
 //! `trueup trust`, and what is not contacted, run or read before it: a stand-in for a controller listens,
-//! programs leave a trace where they run.
+//! programs leave a trace if they run.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -142,7 +142,7 @@ fn a_site_with_mistakes_goes_nowhere_and_a_sound_one_is_valid() {
         .run(&["validate", "--rev", "no-such-revision"])
         .with(1)
         .saying("no-such-revision");
-    // What is committed counts where it is asked for, and the worktree otherwise.
+    // What is committed counts if it is asked for, and the worktree otherwise.
     sound.checkout.write("nodes/extra.yaml", "a: [\n");
     sound.run(&["validate"]).with(1);
     sound.run(&["validate", "--rev", "committed"]).with(0);

@@ -68,7 +68,7 @@ pub(crate) fn redeploy_of_a_member() -> Story {
     }
 }
 
-/// Whether processes can be watched here; said loudly where they cannot.
+/// Whether processes can be watched here; said loudly if they cannot.
 fn strace_works() -> bool {
     let mut command = Command::new("strace");
     command.args(["--seccomp-bpf", "-f", "-e", "trace=write", "true"]);

@@ -1,4 +1,4 @@
-//! Folders of tests. Nothing in them has to survive, so that they are in memory where there is room: some file systems
+//! Folders of tests. Nothing in them has to survive, so that they are in memory if there is room: some file systems
 //! look through all that was removed of late for each new file.
 
 use std::path::Path;

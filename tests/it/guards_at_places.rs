@@ -1,4 +1,4 @@
-//! The guards that hold now hold wherever work goes on: where a run is resumed, where a part of one is carried out, and where a
+//! The guards that hold now hold wherever work goes on: if a run is resumed, if a part of one is carried out, and where a
 //! service acts. The rows are those of `guards_of_now`, at these places.
 
 use super::accepted::example;

@@ -194,7 +194,7 @@ fn an_action_on_a_node_takes_no_machine_with_a_tag_rack_or_group_of_that_name() 
     assert_eq!(fixture.effects("destroyed"), 1);
 }
 
-/// A guard, its policy where it is strict and where it is not, and the actions that it holds for.
+/// A guard, its policy if it is strict and where it is not, and the actions that it holds for.
 struct Row {
     strict: &'static str,
     loose: &'static str,

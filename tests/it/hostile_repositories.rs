@@ -2,7 +2,7 @@
 //! pull request: no program but git is run, nothing is connected to, and no file is opened that is none of the
 //! checkout's, git's, the operator's or the system's.
 //!
-//! The commands run under limits of the kernel for processor time and memory, and, where there is `strace`
+//! The commands run under limits of the kernel for processor time and memory, and, if there is `strace`
 //! that may watch processes, under an allow-list of what they open.
 
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ fn harmless(text: &str) {
     }
 }
 
-/// Runs a command under the limits, and under `strace` where that works: what it did then.
+/// Runs a command under the limits, and under `strace` if that works: what it did then.
 fn run(fixture: &Fixture, arguments: &[&str]) -> (Ended, Option<String>) {
     let program = fixture.command(arguments);
     let trace = fixture.checkout.outside().join("trace");
@@ -148,7 +148,7 @@ fn run(fixture: &Fixture, arguments: &[&str]) -> (Ended, Option<String>) {
     )
 }
 
-/// Whether processes can be watched here; said loudly where they cannot.
+/// Whether processes can be watched here; said loudly if they cannot.
 fn strace_works() -> bool {
     let mut command = Command::new("strace");
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());

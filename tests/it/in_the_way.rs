@@ -396,7 +396,7 @@ fn a_service_lifts_its_own_cordon_after_an_abort_and_leaves_that_of_an_operator(
     dies_in("service", &site, "edge-2");
     site.run(&["abort", &run_of(&site)]).with(0);
     assert!(cluster(1), "its service was interrupted");
-    // Also where nothing is to be set any more.
+    // Also if nothing is to be set any more.
     std::fs::remove_file(site.checkout.path().join("hardware.yaml")).unwrap();
     site.checkout.commit("Enforce nothing");
     site.run(&["apply", "--yes"]).with(0);

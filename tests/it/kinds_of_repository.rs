@@ -295,7 +295,7 @@ fn records_at_two_places_are_refused_wherever_they_are_looked_for() {
         .into();
     holds(&other, "another prefix", &refused);
     holds(&other, "another prefix", &[("validate", 0, "")]);
-    // The same the other way round, where the usual place has none.
+    // The same the other way round, if the usual place has none.
     let git = |arguments: &[&str]| world.origin.git(arguments);
     git(&[
         "update-ref",

@@ -431,7 +431,7 @@ fn a_site_is_affected_by_the_files_that_its_links_lead_to() {
         fixture.checkout.commit(path);
         assert_eq!(affected(&fixture, "HEAD~1..HEAD"), [site], "{path}");
     }
-    // Also where the file is gone.
+    // Also if the file is gone.
     std::fs::remove_file(fixture.checkout.path().join("common/file.yaml")).unwrap();
     fixture.checkout.commit("Gone");
     assert_eq!(affected(&fixture, "HEAD~1..HEAD"), ["site-0000"]);

@@ -2,7 +2,7 @@
 //!
 //! A block ```` ```console ```` is a session: each line that begins with `$ ` is run by the shell, in a site that
 //! `trueup init` wrote (or in an empty folder where the page runs `trueup init` itself), one page after its own beginning. A
-//! comment `# exits N` says which exit code is expected where it is not 0. `$ cargo …` is not run: those
+//! comment `# exits N` says which exit code is expected if it is not 0. `$ cargo …` is not run: those
 //! lines are the quick start, which is exactly two commands.
 
 use std::collections::BTreeSet;

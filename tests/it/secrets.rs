@@ -25,7 +25,7 @@ const WITHOUT_A_SITE: [&str; 6] = ["init", "demo", "schemas", "actions", "comple
 thread_local! {
     /// Takes the spans of the commands of a test that has one.
     static COLLECTOR: RefCell<Option<Collector>> = const { RefCell::new(None) };
-    /// The commands that were run by this test, each with its format where one was asked for.
+    /// The commands that were run by this test, each with its format if one was asked for.
     static RAN: RefCell<BTreeSet<(String, Option<String>)>> = const { RefCell::new(BTreeSet::new()) };
 }
 
@@ -396,7 +396,7 @@ fn read_in_every_way(fixture: &Fixture) {
 /// All files that trueup wrote, and every object of the records and tags. Returns the number of records' files.
 fn look_at_what_was_left(fixture: &Fixture) -> usize {
     let is_design = |path: &Path| path == fixture.checkout.path();
-    // Of the checkout only its own folder: the rest is the design, where the secrets are.
+    // Of the checkout only its own folder: the rest is the design, if the secrets are.
     for path in files_below(fixture.checkout.path().join(".git/trueup"), &|_| false)
         .into_iter()
         .chain(files_below(
@@ -416,7 +416,7 @@ fn look_at_what_was_left(fixture: &Fixture) -> usize {
     let mut blobs = 0;
     for name in refs.lines() {
         if name.starts_with("refs/tags/") {
-            // The tag itself: what it points at is the design, where the secrets are.
+            // The tag itself: what it points at is the design, if the secrets are.
             unseen(name, &fixture.checkout.git(&["cat-file", "tag", name]));
             continue;
         }
@@ -432,7 +432,7 @@ fn look_at_what_was_left(fixture: &Fixture) -> usize {
     blobs
 }
 
-/// The content of a blob, taken apart where it is compressed.
+/// The content of a blob, taken apart if it is compressed.
 fn content(folder: &Path, id: &str) -> String {
     let output = std::process::Command::new("git")
         .args(["cat-file", "blob", id])
@@ -442,7 +442,7 @@ fn content(folder: &Path, id: &str) -> String {
     plain(output.stdout)
 }
 
-/// Bytes as text, taken apart where they are compressed.
+/// Bytes as text, taken apart if they are compressed.
 fn plain(bytes: Vec<u8>) -> String {
     let mut plain = Vec::new();
     let decoded = flate2::read::ZlibDecoder::new(&*bytes).read_to_end(&mut plain);

@@ -6,7 +6,7 @@ use super::skipped::skipped;
 
 use crate::folder::folder;
 
-/// A file or folder of the shared data, or `None`, said loudly, where there is none.
+/// A file or folder of the shared data, or `None`, said loudly, if there is none.
 pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     let found = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")).join(path);
     if found.exists() {

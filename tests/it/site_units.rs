@@ -73,7 +73,7 @@ fn load(checkout: &Checkout, at: At, settings: Settings) -> Site {
     loader.load(&location(&repository), at, settings).unwrap()
 }
 
-/// The site in the worktree, with units where there can be any.
+/// The site in the worktree, with units if there can be any.
 fn units(checkout: &Checkout) -> Site {
     load(checkout, At::Worktree, SETTINGS)
 }

@@ -14,7 +14,7 @@ struct Asked {
     shown: String,
 }
 
-/// Whether a terminal can be had; said loudly where it cannot.
+/// Whether a terminal can be had; said loudly if it cannot.
 fn has_terminals() -> bool {
     let mut command = Command::new("script");
     command.args(["--quiet", "--return", "--command", "true", "/dev/null"]);
@@ -264,7 +264,7 @@ fn a_manual_page_is_opened_in_man() {
         "{}",
         opened.shown
     );
-    // Where there is no such program, the text of the page is printed.
+    // If there is no such program, the text of the page is printed.
     let printed = shown("#!/bin/sh\nexit 127\n");
     assert!(printed.shown.contains("Usage:"), "{}", printed.shown);
 }

@@ -72,7 +72,7 @@ fn own_masks(page: &str) -> Vec<(Regex, &str)> {
         .collect()
 }
 
-/// All that a command prints, masked, with its exit code where that is not 0.
+/// All that a command prints, masked, with its exit code if that is not 0.
 fn printed(shell: &mut Shell, masks: &mut Numbered, command: &str) -> String {
     let (code, text) = shell.run(&masks.unmask(command));
     let text = text.replace(shell.outside().to_str().unwrap(), "DIR");

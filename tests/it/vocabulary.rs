@@ -13,6 +13,7 @@ use super::source_files::{root, source_files};
 
 /// Phrases as regular expressions, and the words to use instead.
 const PHRASES: &[(&str, &str)] = &[
+    ("where there is", "if there is"),
     (
         "(nobody|somebody|anybody|everybody|whoever)('s)?",
         "the program, process, client or operator that is meant",
@@ -107,7 +108,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// A line of a text, with the beginning of the next where that continues it.
+/// A line of a text, with the beginning of the next if that continues it.
 struct Line {
     place: String,
     text: String,

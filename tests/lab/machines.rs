@@ -15,7 +15,7 @@ use crate::web;
 
 /// The unprivileged account that machines run as.
 const NOBODY: u32 = 65534;
-/// The place on a disk behind every image, where the guests count.
+/// The place on a disk behind every image, if the guests count.
 const COUNTS: u64 = 64 << 20;
 /// How long anything may take to come about.
 const TIME: Duration = Duration::from_secs(180);
@@ -41,7 +41,7 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// Starts a lab of so many machines, all off and with empty disks; `None`, told as skipped, where it cannot be had.
+    /// Starts a lab of so many machines, all off and with empty disks; `None`, told as skipped, if it cannot be had.
     pub(crate) fn start(count: usize, images: &[&str]) -> Option<Self> {
         let packages = Packages::find()?;
         let folder = TempDir::new().unwrap();

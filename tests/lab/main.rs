@@ -2,7 +2,7 @@
 //! driver, which nobody here wrote.
 //!
 //! Stand-ins prove requests; these prove what is on the disks. Every request of the program passes a gate
-//! ([`gate`]), which counts it and can kill the program at it. What the lab needs is in Debian and on PyPI; where it cannot be had, the tests
+//! ([`gate`]), which counts it and can kill the program at it. What the lab needs is in Debian and on PyPI; if it cannot be had, the tests
 //! are told as skipped. `TRUEUP_TEST_LAB=all` has the endings that an everyday run leaves out.
 
 #[cfg(test)]

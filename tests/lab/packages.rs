@@ -30,7 +30,7 @@ pub(crate) struct Packages {
 }
 
 impl Packages {
-    /// All that is needed; `None`, told as skipped, where it cannot be had.
+    /// All that is needed; `None`, told as skipped, if it cannot be had.
     pub(crate) fn find() -> Option<Self> {
         match Self::install() {
             Ok(found) => Some(found),

@@ -59,7 +59,7 @@ impl Listener for Heard {
 }
 
 impl Real {
-    /// Three members over TLS, all healthy; `None` where there is no etcd.
+    /// Three members over TLS, all healthy; `None` if there is no etcd.
     pub(crate) fn three() -> Option<Self> {
         Self::start(3, "tls")
     }
@@ -679,7 +679,7 @@ fn who_is_not_trusted_and_who_speaks_no_etcd_are_told_apart() {
 }
 
 impl Real {
-    /// A site whose document names this cluster; `swapped`: each URL where the other should be.
+    /// A site whose document names this cluster; `swapped`: each URL if the other should be.
     pub(crate) fn site(&self, swapped: bool) -> Site {
         let mut cluster = self.cluster();
         for member in cluster.members.iter_mut().filter(|_| swapped) {

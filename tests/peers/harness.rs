@@ -69,7 +69,7 @@ pub(crate) fn skip(why: &str) {
     skipped(why);
 }
 
-/// A file or folder beside the repository; `None`, said loudly, where it is not there.
+/// A file or folder beside the repository; `None`, said loudly, if it is not there.
 pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     let found = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../shared")).join(path);
     if found.exists() {
@@ -88,7 +88,7 @@ pub(crate) fn turn(script: &str) -> File {
     file
 }
 
-/// A folder with modules of npm, which are got once; `None`, said loudly, where they cannot be had.
+/// A folder with modules of npm, which are got once; `None`, said loudly, if they cannot be had.
 pub(crate) fn modules(name: &str, packages: &[&str]) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
@@ -123,8 +123,8 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Runs the script `peers/SCRIPT FOLDER ARGUMENT…`, which starts a counterpart and prints where it
-    /// answers; `None`, said loudly, where there is no such script or it fails.
+    /// Runs the script `peers/SCRIPT FOLDER ARGUMENT…`, which starts a counterpart and prints if it
+    /// answers; `None`, said loudly, if there is no such script or it fails.
     pub(crate) fn start(
         script: &str,
         arguments: impl FnOnce(&Ports) -> Vec<String>,
@@ -196,7 +196,7 @@ impl Peer {
     }
 
     /// Starts a program that runs until it is killed; its output is `FOLDER/log`. `None`, said loudly,
-    /// where there is no such program.
+    /// if there is no such program.
     pub(crate) fn program(command: impl FnOnce(&Path, &Ports) -> Command) -> Option<Self> {
         let mut peer = Self::empty();
         let mut command = command(peer.folder(), &peer.ports);

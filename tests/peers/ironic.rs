@@ -51,7 +51,7 @@ impl Listener for RecordingListener {
 }
 
 impl Lab {
-    /// Starts one whose operations take `delay` seconds; `None`, said loudly, where there is none.
+    /// Starts one whose operations take `delay` seconds; `None`, said loudly, if there is none.
     pub(crate) fn start(delay: &str) -> Option<Self> {
         Self::start_with(delay, &[])
     }

@@ -1,7 +1,7 @@
 //! Ironic that wants an account, behind TLS.
 //!
 //! Ironic checks the account itself (`http_basic`). It is put behind a server of the test's own that
-//! speaks TLS, as it is behind a proxy where it is in use.
+//! speaks TLS, as it is behind a proxy if it is in use.
 
 use std::process::Command;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Tests against real counterparts on loopback, one binary for all, one module a counterpart.
 //!
 //! Each test starts its own counterpart in a temporary folder on free ports and stops it when it ends.
-//! Where one cannot be started the test is told as skipped and passes; with `TRUEUP_TEST_PEERS=required`
+//! If one cannot be started the test is told as skipped and passes; with `TRUEUP_TEST_PEERS=required`
 //! in the environment it fails instead.
 
 #[cfg(test)]

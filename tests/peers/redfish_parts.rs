@@ -106,7 +106,7 @@ impl Workers {
         self.clones[clone].start(&self.words(part), &[], Stdio::inherit())
     }
 
-    /// Carries a part on to its end; where the progress of a machine is unknown, a person has found its new system, or
+    /// Carries a part on to its end; if the progress of a machine is unknown, a person has found its new system, or
     /// that it was never reset.
     fn carry_on(&self, clone: usize, part: &str, peer: &Peer) {
         let ended = self.clones[clone].trueup(&self.words(part), &[]);

@@ -32,7 +32,7 @@ print(json.dumps({
 }))
 "#;
 
-/// The Python of an environment that holds the parsers; `None`, said loudly, where it cannot be had.
+/// The Python of an environment that holds the parsers; `None`, said loudly, if it cannot be had.
 fn python() -> Option<PathBuf> {
     let script = shared("peers/python-env.sh")?;
     let _turn = turn("python-reports");

@@ -61,7 +61,7 @@ warn contains message if {
 warn_half if count(torn_down) * 2 > count(input.changes)
 "#;
 
-/// The Python of an environment that holds the other engine; `None`, said loudly, where it cannot be had.
+/// The Python of an environment that holds the other engine; `None`, said loudly, if it cannot be had.
 fn python() -> Option<PathBuf> {
     let script = shared("peers/python-env.sh")?;
     let _turn = turn("python-rego");

@@ -23,7 +23,7 @@ use crate::serve::keystone::deployed;
 /// The collector of PyPI.
 const ROTEL: &str = "rotel==0.0.1a15";
 
-/// The program of the collector; `None`, said loudly, where it cannot be had.
+/// The program of the collector; `None`, said loudly, if it cannot be had.
 fn rotel() -> Option<PathBuf> {
     let script = shared("peers/python-env.sh")?;
     let _turn = turn("python-rotel");
@@ -127,7 +127,7 @@ fn a_real_collector_takes_the_trace_of_an_apply_and_of_the_service() {
     assert_eq!(span.attribute("http.response.status_code"), "200");
 }
 
-/// Checks metrics as Prometheus's own tool does; says loudly where it is not there.
+/// Checks metrics as Prometheus's own tool does; says loudly if it is not there.
 pub(crate) fn check(metrics: &str) {
     let mut command = Command::new("promtool");
     command.args(["check", "metrics"]).stdin(Stdio::piped());

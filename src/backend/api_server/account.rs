@@ -38,7 +38,7 @@ struct Status {
     client_key_data: Option<String>,
 }
 
-/// When the client certificate of a user has expired; `None` where it counts, or there is none.
+/// When the client certificate of a user has expired; `None` if it counts, or there is none.
 pub(super) fn expired(user: &AuthInfo, now: Timestamp) -> Option<Timestamp> {
     let written = user.client_certificate_data.as_ref()?;
     let pem = BASE64.decode(written.as_bytes()).ok()?;

@@ -111,7 +111,7 @@ impl ApiError {
         self.code() == Some(409)
     }
 
-    /// The code of the answer, where there was one.
+    /// The code of the answer, if there was one.
     #[must_use]
     pub fn code(&self) -> Option<u16> {
         match self {
@@ -279,7 +279,7 @@ impl Server {
         found(answer).map(|answer| answer.is_some())
     }
 
-    /// Lists a collection page by page, into a collector that is made anew where the server forgot the
+    /// Lists a collection page by page, into a collector that is made anew if the server forgot the
     /// list in its middle (410). Gives the collector and the version at which the list was taken.
     pub(in crate::backend) async fn list<T: DeserializeOwned, C>(
         &self,

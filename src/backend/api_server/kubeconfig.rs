@@ -32,7 +32,7 @@ const AUTHORITY: &str = "certificate-authority";
 pub(super) enum FoundConfig {
     /// A kubeconfig.
     Config(Box<Kubeconfig>),
-    /// None: the account of the pod that trueup runs in, where it runs in one.
+    /// None: the account of the pod that trueup runs in, if it runs in one.
     Pod,
 }
 

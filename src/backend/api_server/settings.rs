@@ -1,6 +1,6 @@
 //! How a cluster is reached, as `clusters` of the site's `trueup/Backends/v1` says.
 //!
-//! The schema has checked the form already where a site was validated. A kubeconfig is referred to:
+//! The schema has checked the form already if a site was validated. A kubeconfig is referred to:
 //! `file` is its path, what `env` or `exec` gives is its content; without a reference it is looked for
 //! where kubectl looks (`KUBECONFIG`, `~/.kube/config`), and then in the pod that trueup runs in.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::design::{Guards, Reference};
 
-/// The image of the pod that shuts a kubelet down, where the document names none: it has to have
+/// The image of the pod that shuts a kubelet down, if the document names none: it has to have
 /// `nsenter` and `sleep`.
 const SHUTDOWN_IMAGE: &str = "busybox:1.36";
 
@@ -28,7 +28,7 @@ pub(in crate::backend) struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings of a cluster; `None` where the document names no such cluster, or a simulated one.
+    /// Reads the settings of a cluster; `None` if the document names no such cluster, or a simulated one.
     pub(in crate::backend) fn read(guards: &Guards, name: &str) -> Option<Self> {
         let clusters = guards.backends.data.as_ref()?.get("clusters")?;
         let written = clusters.get(name)?;

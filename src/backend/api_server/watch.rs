@@ -87,7 +87,7 @@ impl<T: DeserializeOwned> Watch<T> {
         }
     }
 
-    /// The next event; `None` where the stream has ended in whatever way. Nothing is lost when it is not
+    /// The next event; `None` if the stream has ended in whatever way. Nothing is lost when it is not
     /// waited for to the end.
     pub(in crate::backend) async fn next(&mut self) -> Option<Event<T>> {
         loop {

@@ -21,7 +21,7 @@ use etcd::Etcd;
 pub(super) use kubernetes::{NODES, Readiness};
 use named::is_simulated;
 
-/// Opens the cluster of a site; `None` where it has none.
+/// Opens the cluster of a site; `None` if it has none.
 ///
 /// # Errors
 ///
@@ -43,12 +43,12 @@ pub fn choose(
     })
 }
 
-/// The connection to the cluster whose nodes the machines are; `None` where the site names none, or a simulated one.
+/// The connection to the cluster whose nodes the machines are; `None` if the site names none, or a simulated one.
 pub(super) fn connection(guards: &Guards, context: &BackendContext) -> Option<Connection> {
     kubernetes::connection(guards, context)
 }
 
-/// Opens the etcd clusters of a site alone; `None` where it has none.
+/// Opens the etcd clusters of a site alone; `None` if it has none.
 ///
 /// # Errors
 ///

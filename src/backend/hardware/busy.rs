@@ -27,7 +27,7 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
-    /// The status of the answer, where there was one.
+    /// The status of the answer, if there was one.
     pub(super) fn status(&self) -> Option<u16> {
         match self {
             Self::Http(failure) => failure.status().map(|status| status.as_u16()),
@@ -59,7 +59,7 @@ impl From<RequestError> for ActError {
 }
 
 /// How long a request is retried while a provisioner is busy: as long as it works on other machines, since it
-/// bounds how many it works on at once, and not much longer where it works on none.
+/// bounds how many it works on at once, and not much longer if it works on none.
 pub(super) struct RetryBudget {
     /// The end of the step's own time.
     end: Option<Instant>,

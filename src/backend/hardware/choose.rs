@@ -28,7 +28,7 @@ use crate::observed::{
 };
 use crate::step::StepKind;
 
-/// How time passes for the backends of a design; [`Clock::Real`] where its settings cannot be read,
+/// How time passes for the backends of a design; [`Clock::Real`] if its settings cannot be read,
 /// which [`choose`] reports.
 #[must_use]
 pub fn clock(guards: &Guards) -> Clock {
@@ -55,7 +55,7 @@ pub fn clock(guards: &Guards) -> Clock {
     if some { Clock::Virtual } else { Clock::Real }
 }
 
-/// How long a kind of step takes by the documents: only simulators declare that, and it counts where all machines and
+/// How long a kind of step takes by the documents: only simulators declare that, and it counts if all machines and
 /// clusters of the site are simulated.
 #[must_use]
 pub fn declared_duration(guards: &Guards, kind: StepKind) -> Option<Duration> {

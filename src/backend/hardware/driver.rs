@@ -81,7 +81,7 @@ pub(super) trait Driver: Send + Sync {
         std::future::ready(())
     }
 
-    /// The power of a machine as its controller reports it now, where an observation is not ([`Hardware::controller_power`]).
+    /// The power of a machine as its controller reports it now, if an observation is not ([`Hardware::controller_power`]).
     fn read_controller(
         &self,
         _node: &NodeDesign,
@@ -113,7 +113,7 @@ pub(super) trait StepTarget: Send + Sync {
     /// Does a step.
     fn act(&self, order: &Order, node: &NodeDesign) -> impl Future<Output = Result<()>> + Send;
 
-    /// The last entries of the event log of its controller since a time ago, a line each; none where it has none.
+    /// The last entries of the event log of its controller since a time ago, a line each; none if it has none.
     fn logged_since(&self, _elapsed: Duration) -> impl Future<Output = Vec<String>> + Send {
         std::future::ready(Vec::new())
     }
@@ -148,7 +148,7 @@ pub(super) async fn carry_out(
     done
 }
 
-/// The message of a failure with entries of the event log of the controller, where there are any.
+/// The message of a failure with entries of the event log of the controller, if there are any.
 pub(super) fn with_log(text: Arc<str>, logged: &[impl AsRef<str>]) -> Arc<str> {
     if logged.is_empty() {
         return text;

@@ -81,7 +81,7 @@ impl<T> Followed<T> {
         self.inner().objects.keys().cloned().collect()
     }
 
-    /// Whether anyone waits; where not, the task that asks has to end.
+    /// Whether anyone waits; if not, the task that asks has to end.
     pub(super) fn goes_on(&self) -> bool {
         let mut inner = self.inner();
         inner.is_running &= !inner.objects.is_empty();

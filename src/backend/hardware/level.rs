@@ -157,7 +157,7 @@ where
     }
 }
 
-/// Brings something to a level: reads it, asks for it where it is not as wanted, and waits until it is
+/// Brings something to a level: reads it, asks for it if it is not as wanted, and waits until it is
 /// observed. An answer that was lost counts as asked; a refusal counts only while the level is not reached.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ pub(super) fn designed_password(node: &NodeDesign) -> Option<Secret> {
     (!text.is_empty()).then(|| Secret::new(text.to_owned()))
 }
 
-/// The MAC address from which the machine boots, where its design has one.
+/// The MAC address from which the machine boots, if its design has one.
 pub(super) fn boot_address(node: &NodeDesign) -> Option<Arc<str>> {
     let text = field(node, Section::Inventory, &["metadata", "boot_mac"])?.as_str()?;
     Some(Arc::from(
@@ -53,7 +53,7 @@ pub(super) enum RootDevice {
 }
 
 /// By what the disk of the operating system is found: the one labelled `bootdrive`, by its address on the
-/// bus where it is an alias of the hardware profile, else by its name. `None`: there is no such disk, or no
+/// bus if it is an alias of the hardware profile, else by its name. `None`: there is no such disk, or no
 /// provisioner has a hint for an address on its bus.
 pub(super) fn root_device(node: &NodeDesign) -> Option<RootDevice> {
     let devices = field(node, Section::Storage, &["storage", "physical_devices"])?;
@@ -103,7 +103,7 @@ pub(super) fn cloud_config(node: &NodeDesign) -> String {
     format!("#cloud-config\n{config}")
 }
 
-/// A file as cloud-init writes it; `None` where it has to be fetched or made from a template first.
+/// A file as cloud-init writes it; `None` if it has to be fetched or made from a template first.
 fn file(asset: &Node) -> Option<Value> {
     let text = |key: &str| asset.get(key).and_then(Node::as_str);
     let (path, data) = (text("path")?, text("data")?);

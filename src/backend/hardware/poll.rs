@@ -25,7 +25,7 @@ pub(super) trait Listed: Clone + Send + Sync + 'static {
     /// Its id.
     fn id(&self) -> &Arc<str>;
 
-    /// Its name, where it has one.
+    /// Its name, if it has one.
     fn name(&self) -> Option<&Arc<str>>;
 
     /// The running operation, in words that differ when it has moved.
@@ -40,7 +40,7 @@ pub(super) trait Lister: Send + Sync + 'static {
     /// Its objects.
     type Item: Listed;
 
-    /// All objects; `wanted`: the only ids that matter, where others can be left out.
+    /// All objects; `wanted`: the only ids that matter, if others can be left out.
     fn list(
         &self,
         wanted: Option<&[Arc<str>]>,
@@ -94,7 +94,7 @@ impl<T: Listed> Round<T> {
         Ok(listed.collect())
     }
 
-    /// The object of this name or id, where it was listed.
+    /// The object of this name or id, if it was listed.
     pub(super) fn find(&self, name: &str) -> Option<&T> {
         let objects = self.objects.as_ref().ok()?;
         let id = self.names.get(name).map_or(name, |id| id);

@@ -1,7 +1,7 @@
 //! The common part of drivers of provisioners: systems that keep an object of their own for each machine,
 //! found by a name, and drive the machine by themselves.
 //!
-//! An object is looked for by its name, and is that of the machine that the document means where the
+//! An object is looked for by its name, and is that of the machine that the document means if the
 //! record names the same one. A change is asked for only where trueup's own table has it ([`Task::gate`]):
 //! provisioners take what they should refuse.
 
@@ -32,7 +32,7 @@ pub(super) trait Provisioner: Send + Sync + Sized {
     /// The design of its machines.
     fn roster(&self) -> &Roster;
 
-    /// The object of a task, where there is one.
+    /// The object of a task, if there is one.
     fn find(
         &self,
         task: &Task<'_, Self>,
@@ -45,7 +45,7 @@ pub(super) trait Provisioner: Send + Sync + Sized {
         object: &Self::Object,
     ) -> impl Future<Output = Result<(Identity, Proof)>> + Send;
 
-    /// The error where there is no object with a name.
+    /// The error if there is no object with a name.
     fn not_found(&self, name: &str) -> String;
 }
 
@@ -243,7 +243,7 @@ impl<'a, P: Provisioner> Task<'a, P> {
         self.deadline().is_some_and(|end| Instant::now() >= end)
     }
 
-    /// The object as it is now, where there is one.
+    /// The object as it is now, if there is one.
     ///
     /// # Errors
     ///
@@ -278,7 +278,7 @@ impl<'a, P: Provisioner> Task<'a, P> {
         found.ok_or_else(|| self.permanent(self.backend.not_found(&self.name)))
     }
 
-    /// Observes what distinguishes the machine; `designed`: what the document names of it. `None` where
+    /// Observes what distinguishes the machine; `designed`: what the document names of it. `None` if
     /// there is no object, and the step makes none.
     pub(super) async fn evidence(&self, designed: &Identity) -> Result<Option<Evidence>> {
         let (identity, proof) = match self.look().await? {

@@ -1,6 +1,6 @@
 //! Keeps credentials of controllers inside the address ranges of a site.
 //!
-//! The address of a controller stands in documents that any pull request may change. Where the trusted Backends
+//! The address of a controller stands in documents that any pull request may change. If the trusted Backends
 //! document lists ranges (`hardware.<kind>.networks`), a controller outside them is not contacted; where
 //! it lists none, only addresses of the designs that were applied last are. What is not contacted is
 //! unknown, with the reason and the line to add, and everything else continues.
@@ -99,7 +99,7 @@ impl Ranged {
         Ok(listed.collect())
     }
 
-    /// Why a node's controller is not contacted; `None` where it is.
+    /// Why a node's controller is not contacted; `None` if it is.
     fn refusal(&self, node: &NodeDesign) -> Option<String> {
         let address = controller_address(node, self.kind)?;
         let parsed = address.parse::<IpAddr>().map(|each| each.to_canonical());

@@ -1,5 +1,5 @@
 //! The service of a machine, whatever API changes its values: which of them are not as they should be, how often they are
-//! tried, and the failure where a second reading does not show them.
+//! tried, and the failure if a second reading does not show them.
 
 use std::sync::Arc;
 

@@ -81,7 +81,7 @@ impl Terms {
         self.by_name.get(name).and_then(|terms| terms.kind)
     }
 
-    /// Whether a text is a truth in Python's words, where no type says more.
+    /// Whether a text is a truth in Python's words, if no type says more.
     fn is_python_truth(&self, text: &str) -> bool {
         self.is_provisioner && matches!(text, "True" | "False")
     }
@@ -227,7 +227,7 @@ fn is_password(kind: Option<&Value>) -> bool {
 }
 
 /// The value of an attribute as it is to be set, or why it cannot be: by the attributes of the BIOS, and the terms of their
-/// registry where those were read.
+/// registry if those were read.
 pub(super) fn value_of(
     attributes: Option<&Map<String, Value>>,
     terms: Option<&Terms>,

@@ -23,7 +23,7 @@ pub(super) struct Account {
     pub(super) password: Reference,
 }
 
-/// Settings as they are written, or the defaults where nothing is written.
+/// Settings as they are written, or the defaults if nothing is written.
 ///
 /// # Errors
 ///
@@ -38,7 +38,7 @@ pub(super) fn or_default<'de, T: Default + Deserialize<'de>>(
     }
 }
 
-/// A time in seconds, or what counts where nothing is written; `what` and `longest`: what it is, and its
+/// A time in seconds, or what counts if nothing is written; `what` and `longest`: what it is, and its
 /// bound.
 ///
 /// # Errors

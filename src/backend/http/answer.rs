@@ -56,7 +56,7 @@ impl Answer {
         self.status
     }
 
-    /// A header, where it is there and text.
+    /// A header, if it is there and text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()

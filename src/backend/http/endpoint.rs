@@ -1,7 +1,7 @@
 //! Where a service is: scheme, host, port and the path below which it answers.
 //!
 //! A link in an answer (locations of tasks) is resolved against its endpoint and stays on
-//! it: credentials never go where an answer points to.
+//! it: credentials never go if an answer points to.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ pub fn is_loopback(host: &str) -> bool {
     }
 }
 
-/// Host and port of an address, the port also where it is the scheme's own.
+/// Host and port of an address, the port also if it is the scheme's own.
 pub(super) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or("?");
     match url.port_or_known_default() {

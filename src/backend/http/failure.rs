@@ -102,13 +102,13 @@ impl Failure {
         self
     }
 
-    /// The status, where there was an answer.
+    /// The status, if there was an answer.
     #[must_use]
     pub fn status(&self) -> Option<StatusCode> {
         self.status
     }
 
-    /// The service's own words alone, where it refused with some.
+    /// The service's own words alone, if it refused with some.
     #[must_use]
     pub fn words(&self) -> Option<&str> {
         self.words.as_deref()

@@ -69,7 +69,7 @@ pub struct HttpLimits {
     pub per_host: usize,
     /// Most requests at once in all.
     pub total: usize,
-    /// The longest wait between two attempts, also where a service asks for more.
+    /// The longest wait between two attempts, also if a service asks for more.
     pub delay: Duration,
 }
 
@@ -132,7 +132,7 @@ impl Client {
         &self.limits
     }
 
-    /// Sends a request, and again as often as it says ([`Request::attempts`]) where that does no harm. An
+    /// Sends a request, and again as often as it says ([`Request::attempts`]) if that does no harm. An
     /// answer that is no success is a [`Failure`] with its status.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub struct OAuthKey {
 }
 
 impl OAuthKey {
-    /// Reads `CONSUMER:TOKEN:SECRET`; `None` where it is not of that form.
+    /// Reads `CONSUMER:TOKEN:SECRET`; `None` if it is not of that form.
     #[must_use]
     pub fn parse(key: &Secret) -> Option<Self> {
         let parts: Vec<&str> = key.reveal().trim().split(':').collect();

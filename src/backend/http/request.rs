@@ -62,7 +62,7 @@ impl Credentials {
 
 /// The error format of a kind of service.
 pub trait Dialect: Send + Sync {
-    /// Its own words in an answer that is no success; `None` where it has none, and then a page's title or
+    /// Its own words in an answer that is no success; `None` if it has none, and then a page's title or
     /// the first words of the body are shown. What it gives is shortened and made printable by the caller.
     fn words(&self, answer: &Answer) -> Option<String>;
 
@@ -92,7 +92,7 @@ impl Dialect for Plain {
     }
 }
 
-/// One request. It is safe to repeat where its method is GET or HEAD, or where it is said to be
+/// One request. It is safe to repeat if its method is GET or HEAD, or where it is said to be
 /// ([`Self::repeatable`]).
 #[derive(Clone)]
 pub struct Request<'a> {
@@ -195,7 +195,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// How often it is sent in all, where a failure can pass; 1 if nothing is said.
+    /// How often it is sent in all, if a failure can pass; 1 if nothing is said.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);

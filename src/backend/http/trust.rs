@@ -30,7 +30,7 @@ use crate::backend::Secret;
 pub struct Trust {
     /// Certificates, as PEM, to be trusted besides the system's.
     pub authorities: Option<Secret>,
-    /// Certificates that are believed by their fingerprints; where there are any, only these are.
+    /// Certificates that are believed by their fingerprints; if there are any, only these are.
     pub fingerprints: Vec<Fingerprint>,
     /// Whether certificates are verified at all.
     pub verify: bool,
@@ -181,7 +181,7 @@ impl Trust {
     }
 }
 
-/// All certificates in a PEM; `None` where it has none or one is broken.
+/// All certificates in a PEM; `None` if it has none or one is broken.
 fn certificates(pem: &Secret) -> Option<Vec<CertificateDer<'static>>> {
     let found: Result<Vec<_>, _> =
         CertificateDer::pem_slice_iter(pem.reveal().as_bytes()).collect();

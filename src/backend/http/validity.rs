@@ -11,7 +11,7 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// When the first certificate of a PEM has expired; `None` where it counts, or cannot be read: then the server judges.
+/// When the first certificate of a PEM has expired; `None` if it counts, or cannot be read: then the server judges.
 pub(in crate::backend) fn expired(pem: &[u8], now: Timestamp) -> Option<Timestamp> {
     let certificate = CertificateDer::pem_slice_iter(pem).next()?.ok()?;
     let end = end_of(&certificate)?;
@@ -67,7 +67,7 @@ fn any(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// The content of the first element, where it is of a kind.
+/// The content of the first element, if it is of a kind.
 fn value(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (bytes.first() == Some(&tag)).then(|| any(bytes))?
 }

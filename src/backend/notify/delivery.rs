@@ -182,7 +182,7 @@ impl<'a> Opened<'a> {
         })
     }
 
-    /// Sends a message, a few times where that can help: its id is the same in each.
+    /// Sends a message, a few times if that can help: its id is the same in each.
     async fn send(&self, notification: &Notification, attempts: u32) -> Result<(), String> {
         let routing_key = self.routing_key.as_ref().map_or("", Secret::reveal);
         let Some(body) = self.destination.shape.body(notification, routing_key) else {

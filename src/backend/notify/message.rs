@@ -113,14 +113,14 @@ pub struct Notification {
     pub id: String,
     /// The moment.
     pub event: Moment,
-    /// Why a person has to act, where one has to.
+    /// Why a person has to act, if one has to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<StopReason>,
     /// When, RFC 3339 in UTC.
     pub time: Arc<str>,
     /// The site.
     pub site: String,
-    /// The run, where one has begun.
+    /// The run, if one has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// The part of a divided run that it is about.

@@ -23,7 +23,7 @@ pub(super) struct Destination {
     pub(super) endpoint: Endpoint,
     /// The path of the address, as it is written.
     pub(super) written: Arc<str>,
-    /// The rest of the address, where it is a secret.
+    /// The rest of the address, if it is a secret.
     pub(super) path: Option<Reference>,
     pub(super) shape: Shape,
     /// The key that signs each message.

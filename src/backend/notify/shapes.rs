@@ -135,7 +135,7 @@ fn teams(notification: &Notification) -> Value {
     })
 }
 
-/// An incident is opened at a stop, acknowledged where the run is resumed, and resolved at the end. A test resolves one
+/// An incident is opened at a stop, acknowledged if the run is resumed, and resolved at the end. A test resolves one
 /// that nothing has opened.
 fn pager_duty(notification: &Notification, routing_key: &str) -> Option<Value> {
     let about = notification.run.as_deref();

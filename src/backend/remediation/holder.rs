@@ -15,11 +15,11 @@ pub struct HostSeen {
     pub needs_remediation: bool,
     /// Whether the host carries our reboot annotation.
     pub reboot_annotation: bool,
-    /// Why it cannot be remediated, where it cannot.
+    /// Why it cannot be remediated, if it cannot.
     pub refused: Option<Arc<str>>,
-    /// Labels, taints and annotations of its nodes, where they are stored outside the notes.
+    /// Labels, taints and annotations of its nodes, if they are stored outside the notes.
     pub backup: Option<Backup>,
-    /// The running attempt, where it is stored outside the notes; 0: none.
+    /// The running attempt, if it is stored outside the notes; 0: none.
     pub attempt: u32,
 }
 

@@ -2,7 +2,7 @@
 //! next, does that one thing, and looks again.
 //!
 //! The notes and the observed state decide alone, so that after a crash anywhere the next process finds
-//! everything. The two annotations are held by the resources of Metal3 where the
+//! everything. The two annotations are held by the resources of Metal3 if the
 //! machine has them ([`Holder`]), else by the notes, which the record keeps; power and node are asked for as
 //! by any other step, each order named after its attempt.
 

@@ -39,7 +39,7 @@ impl<'a> Noted<'a> {
         self.order.reporter.note(note.to_text()).await
     }
 
-    /// The power of the machine, by its controller itself: a node is deleted where that reports it as off.
+    /// The power of the machine, by its controller itself: a node is deleted if that reports it as off.
     async fn power(&self) -> Option<Fact<PowerState>> {
         let node = self.order.node.as_ref()?;
         let reported = self.hardware.controller_power(node).await;

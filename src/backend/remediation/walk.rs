@@ -71,7 +71,7 @@ pub(super) struct Walk<'a> {
     pub(super) seen_off: Option<Instant>,
     /// Two samples, and every one since, were off.
     pub(super) is_off: bool,
-    /// The UIDs of nodes observed Ready, and voting where they are members.
+    /// The UIDs of nodes observed Ready, and voting if they are members.
     pub(super) confirmed: BTreeSet<Arc<str>>,
 }
 
@@ -178,7 +178,7 @@ impl Walk<'_> {
         *task == Task::AwaitReady && sight.node.as_ref().is_some_and(confirmed)
     }
 
-    /// Observes node, host and annotations. Where the power decides, two samples are taken.
+    /// Observes node, host and annotations. If the power decides, two samples are taken.
     async fn look(&mut self) -> Result<Sight, Failure> {
         let mut host = self.patiently(|| self.holder.look()).await?;
         let first = host.powered_on.clone().ok();
@@ -303,7 +303,7 @@ impl Walk<'_> {
         self.done(self.holder.drop_kept()).await
     }
 
-    /// Does something to a node that is back. Where that fails, the machine is not switched off again for it.
+    /// Does something to a node that is back. If that fails, the machine is not switched off again for it.
     async fn on_living(&self, kind: StepKind, parameters: Parameters) -> Result<(), Failure> {
         let bound = Duration::from_secs(self.limits.release);
         let order = part(self.order, kind, self.memory.attempt, bound, parameters);
@@ -355,7 +355,7 @@ impl Walk<'_> {
     async fn done(&self, task: impl Future<Output = Result<(), ActError>>) -> Result<(), Failure> {
         match task.await {
             Ok(()) => Ok(()),
-            // It is observed again, and retried where it was not done.
+            // It is observed again, and retried if it was not done.
             Err(ActError::Passing(reason) | ActError::Ambiguous(reason)) => {
                 self.order.reporter.progress(reason);
                 sleep(AFTER_OUTAGE).await;

@@ -153,7 +153,7 @@ pub(in crate::cli) struct Listening<'a> {
     command: &'a ApplyCommand,
     plan: &'a Plan,
     reporter: Box<dyn Reporter>,
-    /// The action on nodes that it is, where it is one.
+    /// The action on nodes that it is, if it is one.
     action: Option<Action>,
     heard: Heard,
 }

@@ -47,7 +47,7 @@ pub(in crate::cli) struct ApplyCommand {
     /// Do not ask
     #[arg(short, long)]
     yes: bool,
-    /// With a PLAN or --resume: allow what the plan allows, where this is its effect, as `plan` and `show` print it
+    /// With a PLAN or --resume: allow what the plan allows, if this is its effect, as `plan` and `show` print it
     #[arg(long, value_name = "DIGEST")]
     pub(in crate::cli) effect: Option<String>,
     /// Resume the interrupted run
@@ -81,7 +81,7 @@ pub(in crate::cli) struct ApplyCommand {
     /// The plan to apply, as soon as it is known.
     #[arg(skip)]
     asked: OnceCell<Action>,
-    /// How many machines are not known to be as designed, where there was nothing to do.
+    /// How many machines are not known to be as designed, if there was nothing to do.
     #[arg(skip)]
     unproven: Cell<Unproven>,
     /// The workers that carry the plan out; `None`: this process does.
@@ -151,7 +151,7 @@ fn lease_duration(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The status object of a failure before or beside a run. `action`: `None` where the request names no action.
+/// The status object of a failure before or beside a run. `action`: `None` if the request names no action.
 pub(in crate::cli) fn failed(action: Option<Action>, failure: &Failure) -> Status {
     airship::of_refusal(failure.reason(action), &failure.message, &failure.hints)
 }
@@ -198,7 +198,7 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
     apply_new(context, command, &checkout, &site, &request)
 }
 
-/// [`carry`], and the end of what never became a run as Airship's status object, where a script reads it.
+/// [`carry`], and the end of what never became a run as Airship's status object, if a script reads it.
 pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Result<u8, Failure> {
     let result = carry(context, command);
     if let Err(failure) = &result
@@ -211,7 +211,7 @@ pub(in crate::cli) fn run(context: &mut Context, command: &ApplyCommand) -> Resu
     result
 }
 
-/// Resumes the run that was interrupted, where there is one, as `apply --resume` does.
+/// Resumes the run that was interrupted, if there is one, as `apply --resume` does.
 ///
 /// # Errors
 ///
@@ -240,7 +240,7 @@ pub(in crate::cli) fn resume_interrupted(
 
 /// Applies what is committed of a site, as `trueup apply --yes` does with arguments that allow nothing else.
 ///
-/// Returns how many machines are not known to be as designed, where there was nothing to do; the record of a run has its own.
+/// Returns how many machines are not known to be as designed, if there was nothing to do; the record of a run has its own.
 ///
 /// # Errors
 ///
@@ -293,7 +293,7 @@ impl ApplyCommand {
         self.watching.watch
     }
 
-    /// The action that was asked for, also where its flags are wrong; `None` where it is not known.
+    /// The action that was asked for, also if its flags are wrong; `None` if it is not known.
     fn action(&self) -> Option<Action> {
         if let Some(asked) = self.asked.get() {
             return Some(*asked);

@@ -76,7 +76,7 @@ pub(super) fn confirm(
     ask(context, plan)
 }
 
-/// Asks on a terminal for consent to guards that become weaker, where no flag has given it and no approvals have to.
+/// Asks on a terminal for consent to guards that become weaker, if no flag has given it and no approvals have to.
 pub(super) fn loosens(
     context: &Context,
     command: &ApplyCommand,

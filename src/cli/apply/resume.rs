@@ -77,7 +77,7 @@ pub(in crate::cli) fn resume(
     listening.conclude(carried?)
 }
 
-/// Warns of records of a run whose signature is bad. Where the site takes signed runs only, they are refused later.
+/// Warns of records of a run whose signature is bad. If the site takes signed runs only, they are refused later.
 fn warn_of_signature(
     context: &Context,
     checkout: &Checkout<'_>,

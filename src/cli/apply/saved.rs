@@ -16,7 +16,7 @@ use crate::workflow::{
     Checkout, Clearance, Consent, Origin, Planned, admitted, commit_of_saved, listed, saved_plan,
 };
 
-/// Makes a saved plan again, and carries the new one out where it does nothing that the saved one does not show.
+/// Makes a saved plan again, and carries the new one out if it does nothing that the saved one does not show.
 ///
 /// The file is a request and an expectation: none of its steps is ever carried out.
 pub(in crate::cli) fn apply_saved(
@@ -73,7 +73,7 @@ pub(super) fn would_begin(
     consented(&operator, checkout, site, path, &reviewed).map(drop)
 }
 
-/// The plan of a saved request today, where it does nothing that the saved one does not show, and its operator consents.
+/// The plan of a saved request today, if it does nothing that the saved one does not show, and its operator consents.
 fn consented(
     operator: &CommandOperator<'_>,
     checkout: &Checkout<'_>,

@@ -27,7 +27,7 @@ const SKEW: i64 = 30;
 /// Subjects that are named in a finding.
 const NAMED: usize = 5;
 
-/// Checks the site in a repository, and its backends where they are trusted.
+/// Checks the site in a repository, and its backends if they are trusted.
 pub(super) fn check(
     context: &mut Context,
     remote: &RemoteArguments,

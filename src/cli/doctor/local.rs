@@ -12,7 +12,7 @@ use crate::run::Connection;
 /// The first version of git with all that is asked of it.
 const OLDEST_GIT: (u32, u32) = (2, 28);
 
-/// Checks git and the repository, which is returned where it can be used.
+/// Checks git and the repository, which is returned if it can be used.
 pub(super) fn check(
     context: &Context,
     remote: &RemoteArguments,

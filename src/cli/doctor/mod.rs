@@ -19,7 +19,7 @@ use super::planning::RemoteArguments;
 use super::{Failure, FailureKind};
 use crate::report::doctor::{self, CheckState};
 
-/// The exit code is 0 where no check failed, also with warnings, and 1 where one did.
+/// The exit code is 0 if no check failed, also with warnings, and 1 if one did.
 #[derive(Debug, Args)]
 pub(super) struct DoctorCommand {
     /// Output format

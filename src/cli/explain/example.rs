@@ -11,7 +11,7 @@ const MOST_LINES: usize = 12;
 /// The place of any name in a path.
 const ANY_NAME: &str = "NAME";
 
-/// The first place in the example sites where a field is given.
+/// The first place in the example sites if a field is given.
 pub(super) fn of_field(field: &FieldReference) -> Option<FieldExample> {
     let files = init::ALL.iter().flat_map(|example| {
         let files = example.files.iter();

@@ -236,7 +236,7 @@ fn of_run(context: &Context, here: &Here<'_>, run: &RunId) -> Result<Source<'sta
     Ok(Source { plan, basis, known })
 }
 
-/// Explains a thing by a plan that is made now, or, where that has no such step, by the last run.
+/// Explains a thing by a plan that is made now, or, if that has no such step, by the last run.
 fn by_new_plan(
     context: &mut Context,
     command: &ExplainCommand,

@@ -70,7 +70,7 @@ const COMMANDS: [(&str, &[&str]); 6] = [
 const TEMPLATE: &str = "{usage-heading} {usage}\n\n{about-with-newline}\n{before-help}\n{options}\n\n\
                         `trueup COMMAND -h` shows its arguments, `--help` all of it with examples.\n";
 
-/// Leaves out of `-h` what is not of every day, where the command has many flags.
+/// Leaves out of `-h` what is not of every day, if the command has many flags.
 pub(super) fn fold(command: clap::Command) -> clap::Command {
     let flags = command.get_arguments().filter(|each| !each.is_positional());
     // Those that every command takes are added when the command is built.

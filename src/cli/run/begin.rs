@@ -36,7 +36,7 @@ pub(in crate::cli) struct BeginCommand {
     /// Most pushes a minute of all workers together; 0: without limit [default: what the host of the remote asks for: 6 on GitHub, else without limit]
     #[arg(long, value_name = "N", value_parser = number)]
     pushes_per_minute: Option<u64>,
-    /// Allow what the plan allows, where this is its effect, as `plan` and `show` print it
+    /// Allow what the plan allows, if this is its effect, as `plan` and `show` print it
     #[arg(long, value_name = "DIGEST")]
     effect: Option<String>,
     /// Output format
@@ -98,7 +98,7 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     }
 }
 
-/// The output where a run with the name has begun before: nothing is to do, if it is of the same plan and has not ended.
+/// The output if a run with the name has begun before: nothing is to do, if it is of the same plan and has not ended.
 fn has_begun(
     context: &Context,
     command: &BeginCommand,

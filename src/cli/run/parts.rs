@@ -13,7 +13,7 @@ use crate::report;
 use crate::run;
 use crate::workflow::saved_plan;
 
-/// The tasks for which parts are cut, where nothing is given.
+/// The tasks for which parts are cut, if nothing is given.
 const TASKS: usize = 400;
 /// The fewest tasks: the begin of the run, one part, and its end.
 const FEWEST_TASKS: u64 = 3;
@@ -35,7 +35,7 @@ pub(in crate::cli) struct PartsCommand {
 /// The flags by which a plan is cut.
 #[derive(Debug, Clone, Copy, Args)]
 pub(in crate::cli) struct PartsArguments {
-    /// Most tasks, with the begin and the end of the run: parts get as many nodes as that takes. Where the host of the remote
+    /// Most tasks, with the begin and the end of the run: parts get as many nodes as that takes. If the host of the remote
     /// asks for few pushes a minute, there are no more than make pushes for a twentieth of the expected time
     #[arg(long, value_name = "N", default_value_t = TASKS, value_parser = tasks)]
     max_tasks: usize,
@@ -80,7 +80,7 @@ impl PartsArguments {
         asked.or_else(of_remote).unwrap_or_default()
     }
 
-    /// Tells what the pace of the pushes costs, where there is one.
+    /// Tells what the pace of the pushes costs, if there is one.
     pub(in crate::cli) fn tell_cost(context: &Context, parts: &Parts, pushes: u32) {
         if let Some(time) = run::time_of_pushes(parts.parts.len(), pushes) {
             let time = report::plan::rounded(time.as_secs());

@@ -181,7 +181,7 @@ pub(in crate::cli) fn make(
     Ok(())
 }
 
-/// Clones what a sandbox is made of into a new folder, and makes it one; where its machines are from.
+/// Clones what a sandbox is made of into a new folder, and makes it one; if its machines are from.
 fn filled(context: &Context, origin: &Origin<'_>, clone: &Path) -> Result<String, Failure> {
     Repository::clone_apart(origin.repository.root(), clone, origin.commit)?;
     let inside = context.in_folder(clone, Some(origin.site.as_str()));
@@ -274,7 +274,7 @@ fn documents(
     Ok((site.design.nodes.clone(), site.documented_guards))
 }
 
-/// The settings of a sandbox: where the documents have a simulator, its durations and pods, without its faults.
+/// The settings of a sandbox: if the documents have a simulator, its durations and pods, without its faults.
 fn settings_of(guards: &Guards) -> SandboxSettings {
     let fields = |node: Option<&Node>, left_out: &[&str]| -> Map<String, Value> {
         let Some(Value::Object(mut fields)) = node.map(to_json) else {

@@ -149,7 +149,7 @@ pub(in crate::cli) struct Begun {
 }
 
 impl Begun {
-    /// Drops its copy where nothing was changed, else the oldest ones. What cannot be dropped is left.
+    /// Drops its copy if nothing was changed, else the oldest ones. What cannot be dropped is left.
     pub(in crate::cli) fn end(self, context: &Context) {
         let ended = match self.has_changed(context) {
             Ok(false) => std::fs::remove_dir_all(&self.copy).map_err(failed("drop a copy")),

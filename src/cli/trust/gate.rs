@@ -57,8 +57,8 @@ impl TrustGate {
         Ok(store.path().to_owned())
     }
 
-    /// Returns what is new in a reach that is not trusted (nothing, where it only lacks what was trusted);
-    /// `None` where it is trusted.
+    /// Returns what is new in a reach that is not trusted (nothing, if it only lacks what was trusted);
+    /// `None` if it is trusted.
     pub(in crate::cli) fn untrusted(
         &self,
         reach: &Reach,
@@ -113,7 +113,7 @@ impl TrustGate {
         })
     }
 
-    /// Shows what is new and asks; `None` where there is no terminal.
+    /// Shows what is new and asks; `None` if there is no terminal.
     fn ask(&self, reach: &Reach, missing: &[ReachEntry], secrets: &dyn Secrets) -> Option<bool> {
         if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
             return None;

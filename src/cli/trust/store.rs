@@ -88,7 +88,7 @@ impl TrustStore {
         &self.path
     }
 
-    /// Everything that is trusted; nothing where there is no file.
+    /// Everything that is trusted; nothing if there is no file.
     ///
     /// # Errors
     ///

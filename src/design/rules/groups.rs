@@ -192,7 +192,7 @@ fn check_coverage(data: &Node, site: &Documented, findings: &mut Findings) {
     }));
 }
 
-/// Warns where a group can never have as many successful nodes as it wants.
+/// Warns if a group can never have as many successful nodes as it wants.
 fn check_minima(groups: &[Node], site: &Documented, findings: &mut Findings) {
     let retires = retiring(site);
     let index = site.index();

@@ -78,7 +78,7 @@ pub(super) fn check(site: &Documented, findings: &mut Findings) {
 /// In the place of a system: whichever of its systems. No system has such a name.
 const WHOLE: &str = "/";
 
-/// A management controller, and one of its systems where it has more than one.
+/// A management controller, and one of its systems if it has more than one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Controller {
     address: Arc<str>,
@@ -171,7 +171,7 @@ pub(crate) fn sharing_controllers<'d>(
     sharing
 }
 
-/// Two nodes on one controller are two systems of it; where a node names none, it has the controller alone.
+/// Two nodes on one controller are two systems of it; if a node names none, it has the controller alone.
 fn check_shared<'d>(
     site: &'d Documented,
     node: &'d NodeDesign,

@@ -12,7 +12,7 @@ use crate::document::{Map, Node};
 /// The longest name or value of a label, and the longest prefix of a name.
 const LONGEST: (usize, usize) = (63, 253);
 
-/// Labels that stop or mislead a kubelet where another actor than it, or the step that is to stop it, sets them.
+/// Labels that stop or mislead a kubelet if another actor than it, or the step that is to stop it, sets them.
 pub(crate) const RESERVED: [&str; 7] = [
     "promenade-decomission",
     "kubernetes.io/hostname",

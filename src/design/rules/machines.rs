@@ -236,7 +236,7 @@ fn is_host(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok() || text.trim_end_matches('.').split('.').all(is_label)
 }
 
-/// The fields of a document that the controller of a machine needs, where its backend reaches one.
+/// The fields of a document that the controller of a machine needs, if its backend reaches one.
 fn check_controller(data: &Node, node: &NodeDesign, site: &Documented, findings: &mut Findings) {
     let oob = node.sections.get(&Section::OutOfBand);
     let Some(oob) = oob.and_then(|section| section.get("oob")) else {

@@ -1,6 +1,6 @@
 //! The rules that a design has to keep, beyond the schemas of its documents.
 //!
-//! Drydock's own rules come with the number that Drydock gives them, where it has one. Every rule is
+//! Drydock's own rules come with the number that Drydock gives them, if it has one. Every rule is
 //! linear in the values that it reads; values that many nodes share are read once.
 //!
 //! | code | what | Drydock |

@@ -61,7 +61,7 @@ impl SchemaCache {
         self.shared.insert(source);
     }
 
-    /// The data of a document, where others may have the same.
+    /// The data of a document, if others may have the same.
     fn shared<'n>(&self, document: &Document, data: &'n Node) -> Option<&'n Arc<Map>> {
         match &data.value {
             Value::Map(map) if self.shared.contains(&document.mark.source) => Some(map),

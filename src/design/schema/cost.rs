@@ -3,9 +3,9 @@
 //! A schema of a few lines whose definitions refer to each other twice stands for one that is written out
 //! over millions, and each of its parts is gone through for each value that it is held against. So a
 //! schema is measured as if every reference were written out, the same way that a validator goes through it:
-//! a definition that nothing refers to costs nothing, one that is referred to twice costs twice. Where a
+//! a definition that nothing refers to costs nothing, one that is referred to twice costs twice. If a
 //! reference comes back to a schema that is being measured, a value below has been reached meanwhile, and
-//! the budget of visits ends what comes of that; where none has, the schema never ends, and is refused.
+//! the budget of visits ends what comes of that; if none has, the schema never ends, and is refused.
 
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
@@ -68,11 +68,11 @@ impl Patterns {
 /// Why a schema is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TooMuch {
-    /// Written out it is larger than is allowed; the reference that makes it so, where it is one.
+    /// Written out it is larger than is allowed; the reference that makes it so, if it is one.
     Parts(Option<String>),
     /// The schema behind a reference begins with itself.
     Endless(String),
-    /// The reference, where it is one, leads deeper than is allowed.
+    /// The reference, if it is one, leads deeper than is allowed.
     Depth(Option<String>),
 }
 

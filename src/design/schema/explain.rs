@@ -238,7 +238,7 @@ pub(super) fn wrong_type(node: &Node, name: &str, types: &[&str]) -> Diagnostic 
     let wants_text = types.contains(&"string");
     match &node.value {
         Value::Null if types == ["list"] => diagnostic.hint("write `[]` for an empty list"),
-        Value::Null if types == ["map"] => diagnostic.hint("write `{}` where there is nothing"),
+        Value::Null if types == ["map"] => diagnostic.hint("write `{}` if there is nothing"),
         Value::Bool(_) | Value::Integer(_) | Value::BigInteger(_) | Value::Float(_)
             if wants_text =>
         {

@@ -1,7 +1,7 @@
 //! One field of a kind of document, as the schemas describe it: the reference that `trueup explain` prints.
 //!
 //! A path leads through maps by name, through maps of names to values by any name, and into the entries of lists by
-//! itself or by `[]`. Where a schema has alternatives, all of them are searched.
+//! itself or by `[]`. If a schema has alternatives, all of them are searched.
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -30,10 +30,10 @@ pub struct FieldReference {
     pub type_name: String,
     /// Whether what it stands in must have it.
     pub required: bool,
-    /// The value where it is absent, as JSON.
+    /// The value if it is absent, as JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<Json>,
-    /// The meaning, with the unit where it has one.
+    /// The meaning, with the unit if it has one.
     pub description: String,
     /// The bounds of a value, in words.
     pub allowed: Vec<String>,
@@ -209,14 +209,14 @@ impl<'s> Place<'s> {
         found
     }
 
-    /// The entries of a list, where it is one.
+    /// The entries of a list, if it is one.
     fn entries(self) -> Option<Self> {
         let mut all = self.all().into_iter();
         all.find_map(|node| node.get("items").filter(|items| items.is_object()))
             .map(|items| self.at(items, false))
     }
 
-    /// The values of a map whose keys are names, where it is one.
+    /// The values of a map whose keys are names, if it is one.
     fn values(self) -> Option<Self> {
         let mut all = self.all().into_iter();
         let values = all.find_map(|node| {

@@ -378,7 +378,7 @@ enum SiteSchema {
     Schema { json: serde_json::Value, parts: u64 },
 }
 
-/// A schema of the site as it will be compiled, and what is wrong with it; none where it allows everything
+/// A schema of the site as it will be compiled, and what is wrong with it; none if it allows everything
 /// or cannot be used.
 fn draft(data: &Node) -> (Option<SiteSchema>, Vec<Diagnostic>) {
     if let Some(name) = plain_type(data) {

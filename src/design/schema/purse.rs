@@ -2,7 +2,7 @@
 //!
 //! Each document has a budget of its own ([`super::instance::Budget`]), which ten thousand documents have ten thousand times. So
 //! the visits that were taken are summed in the order of the documents, against an allowance that grows with the values that were
-//! checked; where the sum is above it, no further document is checked. The cost of a check depends on neither threads nor clocks, and so does the
+//! checked; if the sum is above it, no further document is checked. The cost of a check depends on neither threads nor clocks, and so does the
 //! place where they end: threads that were ahead of it have worked in vain.
 
 use std::sync::Mutex;
@@ -88,7 +88,7 @@ impl Sum {
 /// How far all documents are checked from the first one on.
 #[derive(Default)]
 struct Progress {
-    /// The visits of turns that are done, where one before them is not.
+    /// The visits of turns that are done, if one before them is not.
     ahead: FxHashMap<usize, Vec<Taken>>,
     /// The first turn that is not done.
     next: usize,
@@ -181,7 +181,7 @@ pub(super) fn in_turns(
     checked
 }
 
-/// The error where not all documents were checked: it stands at the schema that took most.
+/// The error if not all documents were checked: it stands at the schema that took most.
 pub(super) fn too_costly(
     documents: &[Input<'_>],
     checked: &[Checked],

@@ -78,7 +78,7 @@ pub(super) fn target<'a>(reference: &str, whole: &'a Json) -> Option<&'a Json> {
     whole.pointer(&pointer)
 }
 
-/// A text of an URI as it is meant; `None` where that is none.
+/// A text of an URI as it is meant; `None` if that is none.
 fn percent_decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));

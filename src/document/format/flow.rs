@@ -13,7 +13,7 @@ pub(super) enum Flow<'t> {
     Map(Vec<(&'t str, Option<Self>)>),
 }
 
-/// The text of a key without its quotes; `None` where it has escapes.
+/// The text of a key without its quotes; `None` if it has escapes.
 pub(super) fn key_name(key: &str) -> Option<&str> {
     let inner = |quote: char| key.strip_prefix(quote)?.strip_suffix(quote);
     match inner('"').or_else(|| inner('\'')) {
@@ -22,21 +22,21 @@ pub(super) fn key_name(key: &str) -> Option<&str> {
     }
 }
 
-/// The place of a key among the names of a map: behind them where it is none of them.
+/// The place of a key among the names of a map: behind them if it is none of them.
 pub(super) fn rank(names: &[Arc<str>], key: &str) -> usize {
     let name = key_name(key);
     let found = names.iter().position(|known| Some(&**known) == name);
     found.unwrap_or(names.len())
 }
 
-/// The length of the quoted text that a text begins with, quotes included; `None` where it does not end in it.
+/// The length of the quoted text that a text begins with, quotes included; `None` if it does not end in it.
 pub(super) fn quoted_length(text: &str) -> Option<usize> {
     let quote = text.chars().next()?;
     let open = quote.len_utf8();
     closing(quote, &text[open..]).map(|length| open + length)
 }
 
-/// The length of the rest of a quoted text at the beginning of a text, its closing quote included; `None` where it does not end
+/// The length of the rest of a quoted text at the beginning of a text, its closing quote included; `None` if it does not end
 /// in it. Lines are read one by one, since an escape ends with its line.
 pub(super) fn closing(quote: char, text: &str) -> Option<usize> {
     let mut rest = text.char_indices().peekable();
@@ -59,7 +59,7 @@ pub(super) fn closing(quote: char, text: &str) -> Option<usize> {
     None
 }
 
-/// Reads a map or a list at the beginning of a text: it and what is behind it. `None` where it is none that is known.
+/// Reads a map or a list at the beginning of a text: it and what is behind it. `None` if it is none that is known.
 pub(super) fn read(text: &str) -> Option<(Flow<'_>, &str)> {
     let rest = text.trim_start();
     if let Some(rest) = rest.strip_prefix('{') {

@@ -2,7 +2,7 @@
 //!
 //! Comments and the texts of scalars stay as they are written. A text is read line by line into a tree of fields
 //! ([`read`]), which is written anew ([`write`]). The reader of documents is asked whether both texts have the same
-//! values; where they have not, or where a text has what the tree has no place for, nothing of it is changed.
+//! values; if they have not, or where a text has what the tree has no place for, nothing of it is changed.
 
 mod flow;
 mod read;
@@ -30,7 +30,7 @@ pub type KeyOrder<'o> = dyn Fn(Option<&str>, &[&str]) -> Vec<Arc<str>> + 'o;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Unformatted {
-    /// The line, from 1 on, where it is one.
+    /// The line, from 1 on, if it is one.
     pub line: Option<usize>,
     /// The reason, as the rest of a sentence about the file.
     pub why: &'static str,
@@ -56,7 +56,7 @@ impl Unformatted {
     }
 }
 
-/// Returns a text of documents in its layout, which is its own where it has it already.
+/// Returns a text of documents in its layout, which is its own if it has it already.
 ///
 /// # Errors
 ///

@@ -212,7 +212,7 @@ fn read_document(lines: Vec<Line<'_>>) -> Result<Part<'_>, Unformatted> {
 /// A key and what is behind its colon.
 type Field<'t> = (&'t str, &'t str);
 
-/// The field that a line begins with; `None` where it is none.
+/// The field that a line begins with; `None` if it is none.
 fn field_of(line: Line<'_>) -> Result<Option<Field<'_>>, Unformatted> {
     let text = line.text.trim_end();
     let refused = |why| Err(Unformatted::at(line.number, why));
@@ -554,7 +554,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Follows brackets through a line: `None` where it has what is not known there, else what is behind the last of them
+/// Follows brackets through a line: `None` if it has what is not known there, else what is behind the last of them
 /// once all are closed.
 fn nested<'t>(text: &'t str, depth: &mut usize) -> Option<Option<&'t str>> {
     let mut rest = text;

@@ -184,7 +184,7 @@ impl<'t> Writer<'_, 't> {
         }
     }
 
-    /// A map or a list as an entry of a list: it begins on the line of the dash where nothing stands above it.
+    /// A map or a list as an entry of a list: it begins on the line of the dash if nothing stands above it.
     fn item(&mut self, block: &Block<'t>, comment: &str, indent: usize) {
         let below = indent + LEVEL;
         let entries = self.sorted(block, true);

@@ -10,7 +10,7 @@
 //!   error, and is in the membership that the others report. A voter that cannot be reached from here is
 //!   not healthy, although it may well run: the count errs on the safe side.
 //! - A live member belongs to the machine whose designed member has its name *and* one of its peer URLs;
-//!   a member that never started has no name, so its peer URL decides. Where the two disagree it is undecidable
+//!   a member that never started has no name, so its peer URL decides. If the two disagree it is undecidable
 //!   which machine loses what, and nothing is removed until the document is corrected.
 //!
 //! A healthy voter may go when, counted without it, the healthy voters are a majority of the voters that
@@ -96,7 +96,7 @@ pub struct EtcdFacts {
     pub healthy: BTreeSet<Arc<str>>,
 }
 
-/// How a cluster stands by the answer that knows most; `None` where no member answers.
+/// How a cluster stands by the answer that knows most; `None` if no member answers.
 #[must_use]
 pub fn standing(cluster: &EtcdCluster, seen: &EtcdSeen) -> Option<EtcdFacts> {
     let view = View::new(cluster, seen, None);
@@ -114,7 +114,7 @@ pub fn standing(cluster: &EtcdCluster, seen: &EtcdSeen) -> Option<EtcdFacts> {
     })
 }
 
-/// Whether a cluster is healthy, the members of a machine left out of the count where one is to be
+/// Whether a cluster is healthy, the members of a machine left out of the count if one is to be
 /// ignored: it is being torn down. A cluster with no other member asks for nothing and is healthy.
 #[must_use]
 pub fn health(cluster: &EtcdCluster, seen: &EtcdSeen, ignoring: Option<&NodeName>) -> Health {
@@ -134,7 +134,7 @@ pub fn health(cluster: &EtcdCluster, seen: &EtcdSeen, ignoring: Option<&NodeName
     }
 }
 
-/// How many more of its healthy voters can fail before the cluster is not healthy any more: 0 where it
+/// How many more of its healthy voters can fail before the cluster is not healthy any more: 0 if it
 /// is not healthy now.
 #[must_use]
 pub fn can_lose(cluster: &EtcdCluster, seen: &EtcdSeen) -> usize {
@@ -146,7 +146,7 @@ pub fn can_lose(cluster: &EtcdCluster, seen: &EtcdSeen) -> usize {
     healthy.saturating_sub(view.wanted())
 }
 
-/// The removals that take a machine out of a cluster: empty where it is no member of it, or not any more.
+/// The removals that take a machine out of a cluster: empty if it is no member of it, or not any more.
 ///
 /// `destroy`: a person chose to lose this cluster with its last machine (`--destroy-etcd`). etcd itself
 /// never lets its only member go, so that there is nothing to remove then.
@@ -334,9 +334,9 @@ pub fn without(seen: &EtcdSeen, removals: &[EtcdRemoval]) -> EtcdSeen {
 /// A member, as it is designed and as it lives.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
-    /// Its design; `None` where the design does not know it.
+    /// Its design; `None` if the design does not know it.
     pub designed: Option<&'a EtcdMember>,
-    /// The member of the live cluster; `None` where it has none.
+    /// The member of the live cluster; `None` if it has none.
     pub live: Option<&'a EtcdMemberSeen>,
     /// Its own answer.
     pub answer: Option<&'a EtcdAnswer>,
@@ -384,7 +384,7 @@ pub fn has_left(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> bool
     members.any(|member| view.has_left(member))
 }
 
-/// The condition that a machine still lacks to be a started voter of a cluster again; `None` where it lacks nothing,
+/// The condition that a machine still lacks to be a started voter of a cluster again; `None` if it lacks nothing,
 /// or is no designed member of it.
 #[must_use]
 pub fn missing(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> Option<String> {
@@ -411,7 +411,7 @@ pub fn missing(cluster: &EtcdCluster, seen: &EtcdSeen, node: &NodeName) -> Optio
 }
 
 /// The reasons why a cluster is unhealthy: its alarms, and the members that are not healthy, those of
-/// a machine left out where one is to be ignored.
+/// a machine left out if one is to be ignored.
 #[must_use]
 pub fn problems(
     cluster: &EtcdCluster,
@@ -434,7 +434,7 @@ pub fn problems(
 }
 
 /// The reason why a designed member is no healthy voter, as the end of a sentence about it
-/// (`does not answer: connection refused`); `None` where nothing does.
+/// (`does not answer: connection refused`); `None` if nothing does.
 #[must_use]
 pub fn problem(cluster: &EtcdCluster, seen: &EtcdSeen, member: &str) -> Option<String> {
     let view = View::new(cluster, seen, None);

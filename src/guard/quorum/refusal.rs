@@ -54,7 +54,7 @@ pub enum Refusal {
         cluster: ClusterName,
         /// The member's id.
         id: Arc<str>,
-        /// Its name; empty where it never started.
+        /// Its name; empty if it never started.
         name: Arc<str>,
         /// Its peer URLs.
         peer_urls: Vec<Arc<str>>,

@@ -152,7 +152,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The live member of a designed one, where it is one.
+    /// The live member of a designed one, if it is one.
     pub(super) fn live(self, member: &EtcdMember) -> Result<Option<&'a EtcdMemberSeen>, Refusal> {
         let members = self.membership().unwrap_or_default();
         let machines = self.identify(members)?;
@@ -212,7 +212,7 @@ impl<'a> View<'a> {
         Ok(())
     }
 
-    /// Each survivor that answers is the member that was meant; so is the member that is to go, where it
+    /// Each survivor that answers is the member that was meant; so is the member that is to go, if it
     /// answers as one of this cluster.
     pub(super) fn asked_for_themselves(self) -> Result<(), Refusal> {
         let members = self.membership().unwrap_or_default();
@@ -283,7 +283,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The name of a member by its id; the id where it has none.
+    /// The name of a member by its id; the id if it has none.
     pub(super) fn name(self, id: &Arc<str>) -> Arc<str> {
         let members = self.membership().unwrap_or_default();
         let live = members.iter().find(|live| live.id == *id);

@@ -86,7 +86,7 @@ struct NodeEffect<'p> {
     steps: Vec<StepEffect<'p>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     disks: &'p [Arc<str>],
-    /// The serials of its disks as compact JSON, where its inventory was observed.
+    /// The serials of its disks as compact JSON, if its inventory was observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     serials: Option<&'p str>,
 }
@@ -182,7 +182,7 @@ pub struct Difference {
 pub enum EffectPart {
     /// Which kinds of steps there are.
     Steps,
-    /// Whether data is destroyed, where the change is the same: a new machine whose disks were not known may turn out empty.
+    /// Whether data is destroyed, if the change is the same: a new machine whose disks were not known may turn out empty.
     Data,
     /// Which members are taken out of their etcd clusters.
     Etcd,
@@ -640,7 +640,7 @@ impl<'p> NodeEffect<'p> {
     }
 }
 
-/// The controller of a machine, where it is not the one that was reviewed.
+/// The controller of a machine, if it is not the one that was reviewed.
 fn controller_adds(now: &OutOfBand, then: &OutOfBand, add: &mut dyn FnMut(String)) {
     let fields = [
         ("kind", &now.kind, &then.kind),

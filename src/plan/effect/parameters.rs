@@ -1,6 +1,6 @@
 //! How the parameters of a step that was reviewed cover those of one that is made now.
 //!
-//! All of them count, and each has to be equal, except where a row of the two tables says otherwise.
+//! All of them count, and each has to be equal, except if a row of the two tables says otherwise.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ enum Relation {
     OrPresent,
     /// Each of its items was reviewed.
     Subset,
-    /// It is no smaller, where both are there.
+    /// It is no smaller, if both are there.
     AtLeast,
 }
 

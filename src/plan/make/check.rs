@@ -64,7 +64,7 @@ pub(super) fn request(
     Ok(())
 }
 
-/// Checks the times of the drains of a plan, where it has any.
+/// Checks the times of the drains of a plan, if it has any.
 pub(super) fn grace_of(guards: &Guards, options: &Options, steps: &[Step]) -> Result<(), Error> {
     match steps.iter().any(|step| step.id.kind == StepKind::Drain) {
         true => grace(guards, options),

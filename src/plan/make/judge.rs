@@ -68,7 +68,7 @@ fn part<'a>(terms: &Terms<'a>, names: &[&'a NodeName]) -> Judged<'a> {
 }
 
 impl<'a> Terms<'a> {
-    /// Whether a node is retired, and so not missed where it is out of service.
+    /// Whether a node is retired, and so not missed if it is out of service.
     pub(super) fn is_retired(&self, name: &NodeName) -> bool {
         self.retired(name).is_retired()
     }
@@ -114,7 +114,7 @@ impl<'a> Terms<'a> {
         names.find_map(|name| reservations.of(name.as_str()))
     }
 
-    /// Judges a node by what the action asks for; `None` where it does not ask for this node.
+    /// Judges a node by what the action asks for; `None` if it does not ask for this node.
     fn asked(&self, subject: Subject<'a>) -> Option<Item<'a>> {
         let name = subject.name;
         if !self.selection.asked.contains(name) {
@@ -136,7 +136,7 @@ impl<'a> Terms<'a> {
         Some(item)
     }
 
-    /// Judges a node by its design; `None` where nothing is to be done.
+    /// Judges a node by its design; `None` if nothing is to be done.
     fn designed(&self, subject: Subject<'a>, notes: &mut Notes<'a>) -> Option<Item<'a>> {
         let name = subject.name;
         notes.about(self.input, &subject, self.retired(name));

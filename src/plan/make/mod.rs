@@ -76,7 +76,7 @@ pub fn make(input: &Input<'_>) -> Result<Plan, Error> {
 /// The terms of a plan: the input, and the nodes that the flags and the request name in it.
 struct Terms<'a> {
     input: &'a Input<'a>,
-    /// With the policy's values where no flag gave one.
+    /// With the policy's values if no flag gave one.
     options: &'a Options,
     /// All groups, in run order.
     groups: &'a [PlannedGroup],
@@ -451,7 +451,7 @@ fn asked_groups(
     groups
 }
 
-/// The options, with the policy's values where no flag gave one, and what they allow by name: a saved plan names each
+/// The options, with the policy's values if no flag gave one, and what they allow by name: a saved plan names each
 /// machine that a group or a rack stood for when it was made.
 fn effective(input: &Input<'_>, machines: Machines<'_>) -> Result<Options, Error> {
     let policy = &input.after.guards().policy;

@@ -117,7 +117,7 @@ enum Fit {
     Joins,
 }
 
-/// Puts neighbours together as long as they have no more nodes than `capacity`. Where no two of them fit, all stay
+/// Puts neighbours together as long as they have no more nodes than `capacity`. If no two of them fit, all stay
 /// apart. `None`: nothing that is put together.
 fn fits(weights: &[Option<usize>], capacity: usize) -> Vec<Fit> {
     let two_fit = weights

@@ -12,7 +12,7 @@ use crate::plan::action::Action;
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepIndex, StepKind};
 
-/// All nodes that were named, in waves where the action has them.
+/// All nodes that were named, in waves if the action has them.
 pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>, action: Action) {
     if action == Action::CheckEtcd && ground.items.is_empty() {
         let kind = StepKind::CheckEtcd;

@@ -151,7 +151,7 @@ struct OpenGroup<'g> {
 }
 
 impl<'g> OpenGroup<'g> {
-    /// Builds the waves one after the other, what is built anew in the first, or before it, where some of that is down and takes
+    /// Builds the waves one after the other, what is built anew in the first, or before it, if some of that is down and takes
     /// places until it is back; the gate of each.
     fn build(
         &mut self,

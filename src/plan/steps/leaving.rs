@@ -141,7 +141,7 @@ pub(super) fn written(
 
 /// Tears a node down: it leaves its clusters, its machine is destroyed, its Kubernetes node is deleted.
 /// `begin`: the steps that the first one waits for. Returns the last step, whose success the next ones need;
-/// `None` where there is nothing to be done.
+/// `None` if there is nothing to be done.
 pub(super) fn tear_down(
     draft: &mut StepList,
     ground: &Ground<'_>,

@@ -190,7 +190,7 @@ impl StepList {
         waves
     }
 
-    /// Adds the soak behind a wave, where the policy has one.
+    /// Adds the soak behind a wave, if the policy has one.
     fn soak(
         &mut self,
         ground: &Ground<'_>,
@@ -219,7 +219,7 @@ impl StepList {
         self.soak_of(ground, id, (&nodes, joined), (opens, ended))
     }
 
-    /// Adds a soak, where the policy has one; `joined`: those of its nodes that have joined their cluster before.
+    /// Adds a soak, if the policy has one; `joined`: those of its nodes that have joined their cluster before.
     fn soak_of(
         &mut self,
         ground: &Ground<'_>,
@@ -272,7 +272,7 @@ impl StepList {
         index
     }
 
-    /// One value for all steps that have the same parameters; `None` where there is nothing to know.
+    /// One value for all steps that have the same parameters; `None` if there is nothing to know.
     fn share(&mut self, parameters: Parameters) -> Option<Arc<Parameters>> {
         if parameters == Parameters::default() {
             return None;

@@ -109,7 +109,7 @@ fn a_record_of_another_version_of_digests_keeps_what_is_on_the_machine() {
     }
     fixture.edit("n", Section::Inventory);
     let accepted = accepts(&fixture.plan()).unwrap();
-    // By the rules of today: the old design's where a redeploy is needed, the new one's elsewhere.
+    // By the rules of today: the old design's if a redeploy is needed, the new one's elsewhere.
     let digest = |section: Section| accepted.digests.get(&section).unwrap().0[0];
     assert_eq!(digest(Section::Network), 1);
     assert_eq!(digest(Section::Inventory), 2);

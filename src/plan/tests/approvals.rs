@@ -27,7 +27,7 @@ fn policy(rules: &[(ApprovalScope, u64, &[&str])]) -> ApprovalPolicy {
     }
 }
 
-/// How many signatures are missing where some people have signed.
+/// How many signatures are missing if some people have signed.
 fn missing(needed: &NeededApproval, by: &[&str]) -> u64 {
     let given = people(by).into_iter().map(|by| GivenApproval {
         by,

@@ -78,7 +78,7 @@ fn of_many_nodes_that_are_alike_those_that_lost_a_label_are_found() {
     }
 }
 
-/// Drift of disks is told with both values where the design has not changed since.
+/// Drift of disks is told with both values if the design has not changed since.
 #[test]
 fn disks_that_drifted_are_named_with_both_values_unless_their_design_was_changed() {
     let reasons = |is_edited: bool| {

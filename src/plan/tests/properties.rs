@@ -176,7 +176,7 @@ fn applied(fixture: &PlanFixture, plan: &Plan) -> PlanFixture {
     done
 }
 
-/// Whether a step waits for another one, however many steps are between them; for its success, where each is waited for
+/// Whether a step waits for another one, however many steps are between them; for its success, if each is waited for
 /// with that.
 fn is_behind(plan: &Plan, step: usize, other: usize, wait: Wait) -> bool {
     let mut open = vec![step];
@@ -261,7 +261,7 @@ proptest! {
         prop_assert!(waves.values().all(|count| *count <= limit));
     }
 
-    /// Only the end of a wave before may be left out, where the limits hold without it: `check-limits` judges that.
+    /// Only the end of a wave before may be left out, if the limits hold without it: `check-limits` judges that.
     #[test]
     fn the_checker_finds_steps_that_wait_for_less(fixture in fixtures()) {
         let (plan, after) = (fixture.plan(), fixture.guarded());

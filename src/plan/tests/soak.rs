@@ -60,7 +60,7 @@ fn what_owes_a_soak_has_it_before_the_next_wave_and_though_nothing_else_is_to_do
     let plan = site.plan();
     assert_eq!(soaks(&plan), "soak/0: a (a); soak/all/1: b ()");
     assert_eq!(needs(&plan, "wave/all/1"), "soak/0 start/all");
-    // Also where the rest is excluded, and where one machine is built again by name.
+    // Also if the rest is excluded, and where one machine is built again by name.
     site.options.excludes = these(&["a"]);
     assert_eq!(soaks(&site.plan()), "soak/0: a (a); soak/all/1: b ()");
     site.options.excludes = BTreeSet::new();

@@ -193,7 +193,7 @@ impl Look {
     }
 }
 
-/// The results of the one task; the violation where it is not safe.
+/// The results of the one task; the violation if it is not safe.
 fn act(state: State, seen: &MachineSeen) -> Result<Vec<State>, String> {
     let task = next(seen, &state.remembered.memory());
     let (mut fixture, mut remembered) = (state.fixture, state.remembered);

@@ -1,4 +1,4 @@
-//! The table row by row: as a person writes it down, and beside the specification's where it is at hand.
+//! The table row by row: as a person writes it down, and beside the specification's if it is at hand.
 
 use std::path::Path;
 

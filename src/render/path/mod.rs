@@ -1,12 +1,12 @@
 //! The path language of layering actions and substitutions.
 //!
-//! It is what Deckhand really uses of JSONPath: `.` or `$` for the whole, keys (`.a.b-c`, quoted where they hold
-//! anything but letters, digits, `_`, `-` and `@`), list items (`[0]`), and, where they meet data that is
+//! It is what Deckhand really uses of JSONPath: `.` or `$` for the whole, keys (`.a.b-c`, quoted if they hold
+//! anything but letters, digits, `_`, `-` and `@`), list items (`[0]`), and, if they meet data that is
 //! there, wildcards (`.*`, `[*]`), slices (`[1:3]`), unions (`a|b`, `a,b`) and one `..`. A path is parsed
 //! once, then reads, writes or removes as often as one likes. Writes copy only the way down to what
 //! they write, so a tree that is shared with other documents never changes for them.
 //!
-//! Differences from Deckhand on purpose: a quoted key may hold dots also where it is created, an index
+//! Differences from Deckhand on purpose: a quoted key may hold dots also if it is created, an index
 //! reads lists only (not the characters of a string), and removal removes what the path names instead of the
 //! first value that is equal to it.
 
@@ -63,7 +63,7 @@ pub enum PathError {
     /// There is nothing.
     #[error("the path is empty")]
     Empty,
-    /// The text ends where a key or an index must follow.
+    /// The text ends if a key or an index must follow.
     #[error("the path ends where a key or an index must follow")]
     Unfinished,
     /// A character that cannot stand where it stands.
@@ -168,7 +168,7 @@ impl Path {
         self
     }
 
-    /// The same path, beginning at the root also where the leading `.` was left out.
+    /// The same path, beginning at the root also if the leading `.` was left out.
     #[must_use]
     pub fn anchored(mut self) -> Self {
         self.anchored = true;

@@ -12,7 +12,7 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// [`PathError`] where the text is not in the path language.
+    /// [`PathError`] if the text is not in the path language.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let trimmed = text.trim();
         if trimmed.is_empty() {
@@ -218,7 +218,7 @@ fn bracket_content(content: &str) -> Result<Segment, PathError> {
     })
 }
 
-/// An integer, `None` where the text is none.
+/// An integer, `None` if the text is none.
 fn integer(text: &str) -> Result<Option<i64>, PathError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -14,12 +14,12 @@ use super::{Path, Segment};
 pub struct Found<'a> {
     /// The value.
     pub node: &'a Node,
-    /// Where the nearest secret above it comes from, where there is one.
+    /// Where the nearest secret above it comes from, if there is one.
     above: Option<&'a SecretOrigin>,
 }
 
 impl Found<'_> {
-    /// The value as one of its own: secret also where only something above it was marked.
+    /// The value as one of its own: secret also if only something above it was marked.
     #[must_use]
     pub fn to_node(&self) -> Node {
         let mut node = self.node.clone();

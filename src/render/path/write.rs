@@ -12,7 +12,7 @@ use crate::document::{Map, Node, Value};
 use super::read::Step;
 use super::{Path, Segment};
 
-/// Why a value cannot be written where a path says.
+/// Why a value cannot be written if a path says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The path does not begin at the root.
@@ -43,7 +43,7 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// [`WriteError`] where there is no such place and it cannot be created; nothing is changed then.
+    /// [`WriteError`] if there is no such place and it cannot be created; nothing is changed then.
     pub fn set(&self, root: &mut Node, value: Node, created: Mark) -> Result<usize, WriteError> {
         if !self.anchored {
             return Err(WriteError::NotAnchored);

@@ -4,7 +4,7 @@
 //! time is linear in the text, so what needs backtracking (look-around, backreferences, `$` in the middle) is
 //! refused by name. A pattern without special characters never becomes a regular expression at all.
 //!
-//! An accepted pattern means the same as in Python, but for one thing: where a pattern prefers to match nothing
+//! An accepted pattern means the same as in Python, but for one thing: if a pattern prefers to match nothing
 //! (`a??`), Python replaces the nothing and then searches at the same place; here it continues at the
 //! next character.
 
@@ -50,7 +50,7 @@ pub(super) enum Effort {
 pub(super) struct Pattern {
     text: Arc<str>,
     engine: Engine,
-    /// Its size, repetitions written out; 0 where it is searched for as it is.
+    /// Its size, repetitions written out; 0 if it is searched for as it is.
     size: u64,
 }
 
@@ -76,7 +76,7 @@ impl Match {
         self.spans.first().copied().flatten().unwrap_or_default()
     }
 
-    /// The text of a group: outer `None` where there is no such group, inner where it took no part.
+    /// The text of a group: outer `None` if there is no such group, inner if it took no part.
     pub(super) fn group<'t>(&self, text: &'t str, number: usize) -> Option<Option<&'t str>> {
         let span = self.spans.get(number)?;
         Some(span.and_then(|(start, end)| text.get(start..end)))
@@ -122,7 +122,7 @@ impl Pattern {
         matches!(self.engine, Engine::Literal)
     }
 
-    /// Its size, repetitions written out; 0 where it is searched for as it is.
+    /// Its size, repetitions written out; 0 if it is searched for as it is.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -151,7 +151,7 @@ impl Pattern {
         }
     }
 
-    /// The text with every match replaced (Python's `re.sub`); `None` where nothing matches.
+    /// The text with every match replaced (Python's `re.sub`); `None` if nothing matches.
     /// Each search may go to the end of the text, whatever it finds, and is paid for with `spend`.
     ///
     /// # Errors

@@ -27,7 +27,7 @@ const CONSTANTS: &str = "# The plan.\n";
 const WORKER_PLACE: &str = "# The worker.\n";
 /// How many characters of the name of a site an id has.
 const LONGEST_SITE: usize = 100;
-/// Where a worker has its checkout, where nothing says otherwise.
+/// Where a worker has its checkout, if nothing says otherwise.
 const CHECKOUT: &str = "/var/lib/trueup/checkout";
 
 /// Where and how many tasks run.
@@ -37,7 +37,7 @@ pub struct AirflowOptions {
     pub workers: usize,
     /// The pool of all parts.
     pub pool: Option<String>,
-    /// The most pushes a minute of all workers together, where it is given.
+    /// The most pushes a minute of all workers together, if it is given.
     pub pushes_per_minute: Option<u64>,
     /// The queues of tasks.
     pub queues: BTreeMap<QueueKey, String>,

@@ -178,7 +178,7 @@ pub fn sarif(out: &mut dyn Write, diagnostics: &Diagnostics, sources: &Sources) 
         *number = index;
     }
     let fingerprints = fingerprints(diagnostics, sources);
-    // Where there are too many, errors are kept before warnings.
+    // If there are too many, errors are kept before warnings.
     let errors = diagnostics.counts().0.min(MOST_RESULTS);
     let (mut errors_left, mut warnings_left) = (errors, MOST_RESULTS - errors);
     let all = diagnostics.iter().zip(&fingerprints);
@@ -295,7 +295,7 @@ fn junit_lines(list: &[&Diagnostic], wanted: Severity, sources: &Sources) -> Str
     text
 }
 
-/// Writes a JUnit report: one test case a file that has problems, failed where one of them is an error;
+/// Writes a JUnit report: one test case a file that has problems, failed if one of them is an error;
 /// one passed case without problems.
 ///
 /// # Errors

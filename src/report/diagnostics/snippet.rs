@@ -124,7 +124,7 @@ impl Window {
                 break;
             }
             piece.clear();
-            // A tab is shown as blanks, so that a pointer below it stands where it should.
+            // A tab is shown as blanks, so that a pointer below it stands if it should.
             if character == '\t' {
                 piece.push_str("    ");
             } else {

@@ -10,7 +10,7 @@ use crate::report::{Palette, Role, Visible, counted};
 /// Warnings of one code that are shown before the others are counted.
 const FEW: usize = 3;
 
-/// Writes every problem with its lines, then the line of counts; nothing where there is no problem. Unless they are to
+/// Writes every problem with its lines, then the line of counts; nothing if there is no problem. Unless they are to
 /// be shown in `full`, of many warnings with one code the first few are shown, and the others counted.
 ///
 /// # Errors

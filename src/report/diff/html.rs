@@ -152,7 +152,7 @@ fn fields(out: &mut dyn Write, fields: &[FieldDiff], sources: &Sources) -> fmt::
     writeln!(out, "</tbody></table></div>")
 }
 
-/// One side of a text, its lines numbered; where the other side has more lines, blank ones keep both abreast.
+/// One side of a text, its lines numbered; if the other side has more lines, blank ones keep both abreast.
 fn text(out: &mut dyn Write, hunks: &[Vec<Line>], side: LineKind) -> fmt::Result {
     let mark = if side == LineKind::Removed {
         "del"

@@ -1,6 +1,6 @@
 //! The differences between two revisions, per document and field, as text and as JSON.
 //!
-//! Values come as the comparison gives them out: short, on one line, and `(secret)` where a side is secret.
+//! Values come as the comparison gives them out: short, on one line, and `(secret)` if a side is secret.
 //! Texts of several lines are compared line by line below their field.
 
 mod html;
@@ -56,7 +56,7 @@ pub(in crate::report) enum Difference {
     Changed,
 }
 
-/// Every document that differs, as text; with the nodes that it reaches, where these are known.
+/// Every document that differs, as text; with the nodes that it reaches, if these are known.
 pub(in crate::report) fn each(
     diff: &DocumentDiff,
     sources: &Sources,
@@ -230,7 +230,7 @@ fn each_hunk(out: &mut dyn Write, hunks: &[Vec<Line>], palette: Palette) -> fmt:
     Ok(())
 }
 
-/// Both sides where they are texts and one of them has several lines; never where one is secret.
+/// Both sides if they are texts and one of them has several lines; never if one is secret.
 fn several_lines(difference: &FieldDiff) -> Option<(&str, &str)> {
     let (before, after) = (difference.before.as_ref()?, difference.after.as_ref()?);
     if before.is_secret() || after.is_secret() {
@@ -308,7 +308,7 @@ struct Field<'a> {
     path: &'a str,
     /// Whether the values are secret, or hold secrets.
     secret: bool,
-    /// Absent where the field was absent; null is a value.
+    /// Absent if the field was absent; null is a value.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]

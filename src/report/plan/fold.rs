@@ -18,7 +18,7 @@ const FEW_STAGES: usize = 10;
 const MOST_STAGES: usize = 30;
 /// Different changes of a group that are all shown.
 const FEW_CHANGES: usize = 10;
-/// Changes of the same fields that are shown where there are more.
+/// Changes of the same fields that are shown if there are more.
 const MOST_OF_A_KIND: usize = 3;
 /// Kinds of changes that are shown of a group.
 const MOST_KINDS: usize = 20;

@@ -12,7 +12,7 @@ const MOST: usize = 4;
 /// Nodes that have a line where not everything is shown.
 const MOST_NODES: usize = 20;
 
-/// One line a node, and one for what is created. Where there are many nodes and not all is asked for, those whose
+/// One line a node, and one for what is created. If there are many nodes and not all is asked for, those whose
 /// drain waits or loses something come first, and the others are counted.
 pub(super) fn lines(plan: &Plan, full: bool) -> Vec<String> {
     let nodes = &plan.forecast.nodes;

@@ -1,4 +1,4 @@
-//! The graph of steps as a picture, in Graphviz's language and in mermaid's: folded by wave where it is large.
+//! The graph of steps as a picture, in Graphviz's language and in mermaid's: folded by wave if it is large.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

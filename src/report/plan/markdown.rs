@@ -37,7 +37,7 @@ const MOST_COMMITS: usize = 10;
 pub struct Comment<'a> {
     /// Most bytes; below 1,024 it is cut hard.
     pub max_bytes: usize,
-    /// The digest of the saved plan, where it was saved.
+    /// The digest of the saved plan, if it was saved.
     pub digest: Option<&'a str>,
 }
 
@@ -115,7 +115,7 @@ fn expected(page: &mut Page, plan: &Plan, reserved: usize) {
     }
 }
 
-/// The rehearsal, where all of it has space.
+/// The rehearsal, if all of it has space.
 fn rehearsed(page: &mut Page, plan: &Plan, reserved: usize) {
     let Some((title, lines)) = rehearsal::lines(plan) else {
         return;
@@ -574,7 +574,7 @@ fn backticks(text: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// The graph, folded by phase, where it is small and there is space for it.
+/// The graph, folded by phase, if it is small and there is space for it.
 fn picture(page: &mut Page, plan: &Plan, foot: usize) {
     if plan.steps.is_empty() || super::graph::phases(&plan.steps).len() > MOST_DRAWN_PHASES {
         return;

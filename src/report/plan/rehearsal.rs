@@ -7,7 +7,7 @@ use crate::plan::{Plan, Rehearsal};
 use crate::report::counted;
 use crate::report::escape::visible;
 
-/// Writes the rehearsal of a plan; nothing where it was not rehearsed.
+/// Writes the rehearsal of a plan; nothing if it was not rehearsed.
 pub fn write(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     let Some((heading, lines)) = lines(plan) else {
         return Ok(());
@@ -19,7 +19,7 @@ pub fn write(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     Ok(())
 }
 
-/// The heading and the lines; `None` where it was not rehearsed.
+/// The heading and the lines; `None` if it was not rehearsed.
 pub(super) fn lines(plan: &Plan) -> Option<(String, Vec<String>)> {
     let rehearsal = plan.rehearsal.as_ref()?;
     let Rehearsal {

@@ -28,7 +28,7 @@ const ORDER: [(ChangeKind, bool); 15] = [
 ];
 
 /// The lines of the summary, without line breaks; the first lists the changes, then the blocked ones
-/// where something is, the last how long it takes where something is done.
+/// if something is, the last how long it takes if something is done.
 #[must_use]
 pub fn summary(plan: &Plan) -> Vec<String> {
     let summary = &plan.summary;
@@ -226,7 +226,7 @@ fn parts(plan: &Plan) -> Vec<String> {
     let summary = &plan.summary;
     let disks = (summary.wiped_disks > 0)
         .then(|| format!("wipes {}", counted(summary.wiped_disks, "disk", "disks")));
-    // The disks belong to the redeploys where nothing else can wipe any.
+    // The disks belong to the redeploys if nothing else can wipe any.
     let only_redeploys = of(&summary.changes, ChangeKind::Redeploy) > 0
         && of(&summary.changes, ChangeKind::Destroy) == 0
         && of(&summary.changes, ChangeKind::Create) == 0;

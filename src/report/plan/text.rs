@@ -14,7 +14,7 @@ use crate::report::{Palette, Role, Visible, counted, unfinished};
 
 /// Nodes that a fold names.
 const MOST_NAMES: usize = 8;
-/// Nodes that a fold names where their data is lost.
+/// Nodes that a fold names if their data is lost.
 const MOST_DESTRUCTIVE_NAMES: usize = 40;
 /// Lines of machines that lose data, each for those that lose the same.
 const MOST_DESTRUCTIVE_LINES: usize = 10;
@@ -464,7 +464,7 @@ fn denied(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the signatures that a plan needs and has; nothing where it needs none.
+/// Writes the signatures that a plan needs and has; nothing if it needs none.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 use crate::plan::{WayBack, WayBackLoss};
 use crate::report::{counted, short_id, some_names};
 
-/// Losses that are listed where not everything is.
+/// Losses that are listed if not everything is.
 pub(super) const MOST: usize = 20;
 
 /// The lines of a way back, with so many losses at most.

@@ -147,7 +147,7 @@ pub(super) fn headline(change: &Change) -> String {
 }
 
 /// The cleaning of a change's machine: its source, then the steps in their order, those that erase
-/// with the disks that they erase. Nothing where it is not cleaned.
+/// with the disks that they erase. Nothing if it is not cleaned.
 pub(super) fn cleaning(change: &Change) -> Vec<String> {
     let Some(cleaning) = &change.cleaning else {
         return Vec::new();
@@ -288,7 +288,7 @@ pub(super) struct HistoryPart<'p> {
     pub(super) commits: &'p [IntermediateCommit],
 }
 
-/// Why it cannot be applied as it stands, as one sentence; `None` where it can.
+/// Why it cannot be applied as it stands, as one sentence; `None` if it can.
 pub(super) fn refusal(plan: &Plan) -> Option<String> {
     let reasons: Vec<String> = plan
         .refusals()
@@ -435,7 +435,7 @@ pub(super) fn conditions(group: &PlannedGroup) -> String {
     format!("{} {:?}", group.critical, criteria(&group.success_criteria))
 }
 
-/// The criteria in words; nothing where nothing is checked.
+/// The criteria in words; nothing if nothing is checked.
 fn criteria(criteria: &SuccessCriteria) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(percent) = criteria.percent_successful_nodes {
@@ -519,7 +519,7 @@ pub(super) struct Covers {
     pub(super) more: usize,
 }
 
-/// The parts that an approval of a plan covers, where it needs any, of so many nodes.
+/// The parts that an approval of a plan covers, if it needs any, of so many nodes.
 pub(super) fn covers(plan: &Plan, most: usize) -> Option<Covers> {
     if plan.approvals.is_empty() || plan.steps.is_empty() {
         return None;

@@ -21,7 +21,7 @@ pub struct CleanStepsRow<'a> {
     pub enabled: Vec<OfferedStep>,
     /// Steps that run only when they are asked for.
     pub switched_off: Vec<OfferedStep>,
-    /// Why no steps are shown, where that is so.
+    /// Why no steps are shown, if that is so.
     pub unknown: Option<String>,
 }
 

@@ -25,7 +25,7 @@ const MOST_OF_A_REASON: usize = 5;
 /// Reasons that have rows.
 const MOST_REASONS: usize = 20;
 
-/// Writes the report; nodes of which all was done are counted, the others are listed, and where there are many,
+/// Writes the report; nodes of which all was done are counted, the others are listed, and if there are many,
 /// those with a reason in common are counted too, unless it is to be `full`.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use crate::run::{Completion, GroupResult, RunReport};
 /// Nodes that are not done which have a line each in Markdown.
 const MOST_NODES: usize = 200;
 
-/// Writes a run as Markdown: its report, or, where it has none, how it stands.
+/// Writes a run as Markdown: its report, or, if it has none, how it stands.
 ///
 /// # Errors
 ///

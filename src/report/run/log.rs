@@ -25,7 +25,7 @@ pub struct RunRow {
 }
 
 /// Writes the runs as they are given: when, what, which revision, how it ended; who approved them and who has signed them,
-/// where any run has approvals or a signature.
+/// if any run has approvals or a signature.
 ///
 /// # Errors
 ///
@@ -168,7 +168,7 @@ fn signed(signature: Option<&RunSignature>) -> Cell {
     }
 }
 
-/// A signature in words, with the part of the palette for it; `None` where there is nothing to say.
+/// A signature in words, with the part of the palette for it; `None` if there is nothing to say.
 pub(in crate::report) fn signature_words(signature: &RunSignature) -> Option<(Role, String)> {
     let by = signature.by.as_deref().unwrap_or("an allowed signer");
     let why = signature.reason.as_deref().unwrap_or("it does not count");
@@ -237,7 +237,7 @@ pub fn requested(request: &Requested) -> String {
     )
 }
 
-/// Writes one run in full: its record, then its report where it has one, every group and node of it where it is to be `full`.
+/// Writes one run in full: its record, then its report if it has one, every group and node of it if it is to be `full`.
 ///
 /// # Errors
 ///

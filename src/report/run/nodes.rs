@@ -22,11 +22,11 @@ pub struct NodeRow<'a> {
     pub design: &'a NodeDesign,
     /// The groups that hold it.
     pub groups: Vec<&'a GroupName>,
-    /// The reason, where it is retired.
+    /// The reason, if it is retired.
     pub retired: Option<&'a str>,
-    /// The reason, where it is in maintenance.
+    /// The reason, if it is in maintenance.
     pub maintenance: Option<&'a str>,
-    /// Its reservation, where a person works on it.
+    /// Its reservation, if a person works on it.
     pub reservation: Option<&'a Reservation>,
 }
 

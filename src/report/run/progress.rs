@@ -165,7 +165,7 @@ impl Drop for Progress {
     }
 }
 
-/// When the run is expected to end, where that was estimated.
+/// When the run is expected to end, if that was estimated.
 type ExpectedEnd = Arc<Mutex<Option<Instant>>>;
 
 /// The time that is left, which counts down until it is estimated anew.

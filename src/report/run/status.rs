@@ -22,13 +22,13 @@ pub struct StatusRow<'a> {
     pub node: &'a NodeName,
     /// Whether the design has it.
     pub designed: bool,
-    /// Its record, where there is one.
+    /// Its record, if there is one.
     pub record: Option<&'a NodeRecord>,
-    /// The observed state of its machine, where it was observed.
+    /// The observed state of its machine, if it was observed.
     pub observed: Option<&'a ObservedNode>,
-    /// The differences, one phrase each; empty where it is as designed.
+    /// The differences, one phrase each; empty if it is as designed.
     pub differs: Vec<Arc<str>>,
-    /// Its reservation, where a person works on it.
+    /// Its reservation, if a person works on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<&'a Reservation>,
     /// Whether the next update has the soak first that its last wave owes.
@@ -259,7 +259,7 @@ struct All<'a> {
     unfinished_run: Option<&'a UnfinishedRun>,
 }
 
-/// Writes the nodes as one JSON object: `format_version`, `nodes`, the `approvals` of the pending plan where it needs any, and,
+/// Writes the nodes as one JSON object: `format_version`, `nodes`, the `approvals` of the pending plan if it needs any, and,
 /// where a run has not ended, `unfinished_run`.
 ///
 /// # Errors

@@ -36,7 +36,7 @@ pub struct ReportedSite {
     pub name: String,
     /// Its `site-definition.yaml`.
     pub definition: Arc<str>,
-    /// Why it is affected, where that was asked for.
+    /// Why it is affected, if that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affected_by: Option<Affected>,
 }

@@ -258,7 +258,7 @@ impl Plans {
         writeln!(out, "\n{}", palette.paint(Role::Strong, self.counts()))
     }
 
-    /// One JSON object: `format_version`, `sites`, each with its `plan` as it is saved where there is one, `failures` and
+    /// One JSON object: `format_version`, `sites`, each with its `plan` as it is saved if there is one, `failures` and
     /// `problems`, each with the `sites` that have them.
     fn json(&self, out: &mut dyn Write, sources: &Sources) -> fmt::Result {
         write!(out, "{{\"format_version\":{FORMAT_VERSION},\"sites\":[")?;

@@ -23,7 +23,7 @@ const ATTEMPTS: usize = 8;
 ///
 /// # Errors
 ///
-/// [`Error::NotOfWorkers`]; [`Error::LockHeld`] where another process ends or aborts the run; those of
+/// [`Error::NotOfWorkers`]; [`Error::LockHeld`] if another process ends or aborts the run; those of
 /// [`abort`](crate::run::abort).
 pub fn abort_run(
     process: Process<'_>,

@@ -51,7 +51,7 @@ pub fn find_named(
 ///
 /// # Errors
 ///
-/// [`Error::Fenced`] where it is another process's by now; the remote cannot be reached: `trueup run begin` with the same name
+/// [`Error::Fenced`] if it is another process's by now; the remote cannot be reached: `trueup run begin` with the same name
 /// does it later.
 pub fn hand_over(session: &Session<'_>) -> Result<(), Error> {
     let process = session.process;
@@ -88,7 +88,7 @@ fn of_workers(process: Process<'_>, run: &RunId) -> Holder {
 ///
 /// # Errors
 ///
-/// [`Error::LockHeld`] where another process or run has it.
+/// [`Error::LockHeld`] if another process or run has it.
 pub fn leave_to_workers(
     process: Process<'_>,
     record: &RunRecord,

@@ -33,7 +33,7 @@ pub enum Ending<'a> {
 ///
 /// # Errors
 ///
-/// [`Error::NotOfWorkers`]; [`Error::LockHeld`] where another process ends or aborts the run; [`Error::Untrusted`]; the records
+/// [`Error::NotOfWorkers`]; [`Error::LockHeld`] if another process ends or aborts the run; [`Error::Untrusted`]; the records
 /// or the remote cannot be read or written.
 pub fn end_run<'a>(
     process: Process<'a>,
@@ -50,7 +50,7 @@ pub fn end_run<'a>(
         let is_over = found.open.is_empty() && is_complete(&found.entries)?;
         Ok((found, is_over))
     };
-    // The lock is not touched while workers are at work: they stop where it moves.
+    // The lock is not touched while workers are at work: they stop if it moves.
     if site
         .lock()?
         .is_some_and(|left| is_of_workers(&left, record))

@@ -70,7 +70,7 @@ pub struct OpenedPart<'a> {
 ///
 /// # Errors
 ///
-/// [`Error::NotOfWorkers`]; [`Error::PartHeld`] where its owner is at work; [`Error::PartLost`] where another worker was faster, or
+/// [`Error::NotOfWorkers`]; [`Error::PartHeld`] if its owner is at work; [`Error::PartLost`] if another worker was faster, or
 /// the run has ended; [`Error::BeingEnded`]; [`Error::NotSigned`], [`Error::Untrusted`]; the remote or the journal cannot be read or written.
 pub fn open_part<'a>(process: Process<'a>, request: &PartRequest<'_>) -> Result<Opened<'a>, Error> {
     let opening = Opening::look(process, request)?;
@@ -368,7 +368,7 @@ struct Own {
 }
 
 impl Own {
-    /// The journal of this clone where it is the newest, else what was published.
+    /// The journal of this clone if it is the newest, else what was published.
     fn gather(
         repository: &crate::repository::Repository,
         files: &RunFiles,

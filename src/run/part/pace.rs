@@ -137,7 +137,7 @@ impl Pace {
         u64::try_from(first + WINDOW - now).unwrap_or_default()
     }
 
-    /// The times that still count, with `now` where it is pushed now.
+    /// The times that still count, with `now` if it is pushed now.
     pub(in crate::run) fn recent(self, now: i64, published: &[i64], is_pushed: bool) -> Vec<i64> {
         let now_too = is_pushed.then_some(now);
         counting(now, published).chain(now_too).collect()

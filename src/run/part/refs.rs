@@ -1,4 +1,4 @@
-//! The refs of the parts of a run, where all workers reach them: at the remote, or in this repository if it has no remote.
+//! The refs of the parts of a run, if all workers reach them: at the remote, or in this repository if it has no remote.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ pub(in crate::run) enum Way<'a> {
 }
 
 impl PartRefs<'_> {
-    /// The folder of the refs where all workers reach them, with a slash at its end.
+    /// The folder of the refs if all workers reach them, with a slash at its end.
     fn folder(&self) -> Result<String, Error> {
         let place = &self.site.place;
         Ok(match self.site.remote()? {
@@ -169,11 +169,11 @@ impl PartRefs<'_> {
         ))
     }
 
-    /// Moves the ref of a part, where it still has the value that was observed.
+    /// Moves the ref of a part, if it still has the value that was observed.
     ///
     /// # Errors
     ///
-    /// [`Error::Repository`] with [`repository::Error::RefMoved`] where it has another one.
+    /// [`Error::Repository`] with [`repository::Error::RefMoved`] if it has another one.
     pub(in crate::run) fn replace(
         &self,
         part: &str,
@@ -183,7 +183,7 @@ impl PartRefs<'_> {
         self.publish(part, seen, new, Way::OutOfTurn).map(drop)
     }
 
-    /// Publishes a part in some way, where its ref still has the value that was observed.
+    /// Publishes a part in some way, if its ref still has the value that was observed.
     ///
     /// # Errors
     ///
@@ -265,7 +265,7 @@ impl PartRefs<'_> {
         }
     }
 
-    /// Gives a part back that was taken and in which nothing was done. Where that fails, the next worker waits longer.
+    /// Gives a part back that was taken and in which nothing was done. If that fails, the next worker waits longer.
     pub(in crate::run) fn give_back(&self, part: &str, own: CommitId, before: Option<CommitId>) {
         let given = match before {
             Some(before) => self.replace(part, Some(own), before),

@@ -48,7 +48,7 @@ pub struct PartSession<'a> {
     /// When the lock was left to the workers, in seconds since 1970.
     pub(super) begun: i64,
     pub(super) pace: Pace,
-    /// Where it meets other workers of this host; `None` where pushes are not counted.
+    /// Where it meets other workers of this host; `None` if pushes are not counted.
     pub(super) shared: Option<SharedPushes>,
     pub(super) parts: Arc<Parts>,
     pub(super) lease: Lease,
@@ -113,7 +113,7 @@ impl PartSession<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::PartLost`] where another worker has it; it could not be published: its journal is here, and the next worker in
+    /// [`Error::PartLost`] if another worker has it; it could not be published: its journal is here, and the next worker in
     /// this clone publishes it.
     pub fn finish(&self, has_ended: bool) -> Result<(), Error> {
         let state = match has_ended {
@@ -239,7 +239,7 @@ impl PartSession<'_> {
             .wait_of_worker(now, &published, self.is_of_one_host())
     }
 
-    /// Whether all workers that have had parts are on this host, where one pushes at a time.
+    /// Whether all workers that have had parts are on this host, if one pushes at a time.
     fn is_of_one_host(&self) -> bool {
         let me = lock(&self.owned).status.holder.clone();
         self.shared.is_some() && lock(&self.others).known.are_all_on_host_of(&me)
@@ -377,7 +377,7 @@ impl PartSession<'_> {
         self.check_place(listed);
     }
 
-    /// Stops where the lock of the run or this part is another's.
+    /// Stops if the lock of the run or this part is another's.
     pub(super) fn check_place(&self, listed: &Listed) {
         let owned = lock(&self.owned);
         let here = listed.parts.get(&self.part).copied();

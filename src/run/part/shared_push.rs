@@ -83,7 +83,7 @@ pub(in crate::run) struct Waiting {
 }
 
 impl SharedPushes {
-    /// The place of a run; `None` where there is no folder that is this account's alone, or the remote is reached in another way.
+    /// The place of a run; `None` if there is no folder that is this account's alone, or the remote is reached in another way.
     pub(super) fn of(site: &SiteRepository<'_>, run: &RunId) -> Option<Self> {
         let remote = site.remote().ok().flatten()?;
         let objects = site.repository.common_dir().join("objects");
@@ -270,7 +270,7 @@ fn folder_of_account() -> Option<PathBuf> {
     }
 }
 
-/// The folder, which is made if it is missing; `None` where others could change it.
+/// The folder, which is made if it is missing; `None` if others could change it.
 #[cfg(unix)]
 fn own_folder(path: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};

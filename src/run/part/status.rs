@@ -178,7 +178,7 @@ pub(in crate::run) struct Progress {
     pub(in crate::run) chunks: Vec<BlobId>,
 }
 
-/// Reads the entries of a part, but for the chunks that are known, and its events where they are wanted.
+/// Reads the entries of a part, but for the chunks that are known, and its events if they are wanted.
 ///
 /// A chunk may be replaced by one with more entries, where the answer to its publication did not come.
 pub(in crate::run) fn progress(

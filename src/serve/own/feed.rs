@@ -268,7 +268,7 @@ impl Feeds {
     }
 
     /// Keeps the feed of a run that is read from the records, as long as it has listeners; the one that was kept meanwhile,
-    /// where there is one.
+    /// if there is one.
     pub(super) fn keep(&self, feed: Feed) -> (Arc<Feed>, bool) {
         let mut followed = lock(&self.followed);
         followed.retain(|_, feed| feed.strong_count() > 0);
@@ -360,7 +360,7 @@ impl Listener {
         }
     }
 
-    /// The events since; with the end, where the run is over.
+    /// The events since; with the end, if the run is over.
     fn piece(&mut self) -> Option<Bytes> {
         let inner = self.feed.lock();
         let (piece, position) = inner.from(self.position);

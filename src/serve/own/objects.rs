@@ -65,9 +65,9 @@ pub(super) struct ActionObject {
     url: String,
     /// `update`, `drain` …
     action: String,
-    /// Its node, where it is an operation on one.
+    /// Its node, if it is an operation on one.
     node: Option<String>,
-    /// Its plan, where it applies one.
+    /// Its plan, if it applies one.
     plan: Option<String>,
     /// `running`, `succeeded`, `failed` or `interrupted`.
     state: String,

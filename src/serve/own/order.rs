@@ -57,7 +57,7 @@ impl Asked {
         })
     }
 
-    /// The site that the caller means, where it names one.
+    /// The site that the caller means, if it names one.
     pub(super) fn site(&self) -> Option<&str> {
         self.order.site.as_deref()
     }

@@ -2,7 +2,7 @@
 //!
 //! They are found again after a restart, by every service of the clone. A plan is a request and an expectation, never a
 //! program, so that an altered file gains nothing: an application makes the plan again and compares its
-//! effect. The oldest go where there are too many, where they are too old, or too large together.
+//! effect. The oldest go if there are too many, if they are too old, or too large together.
 
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};

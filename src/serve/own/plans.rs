@@ -157,8 +157,8 @@ fn plan_text(plan: &Plan, form: Form) -> Result<String, Failure> {
     Ok(out)
 }
 
-/// Applies a plan, as `trueup apply PLAN --effect DIGEST` does: it is made again, and carried out where it does nothing
-/// that the kept one does not show. Answered once the run has begun; the run continues where its caller does not wait.
+/// Applies a plan, as `trueup apply PLAN --effect DIGEST` does: it is made again, and carried out if it does nothing
+/// that the kept one does not show. Answered once the run has begun; the run continues if its caller does not wait.
 #[utoipa::path(post, path = "/api/v1/plans/{id}/apply", tag = "plans",
     params(("id" = String, Path, description = "The id of the plan.")),
     request_body = ApplyOrder,

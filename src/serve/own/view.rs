@@ -61,7 +61,7 @@ pub(in crate::serve) struct NodeStatus {
     pub(in crate::serve) node: String,
     /// Whether the design has it.
     pub(in crate::serve) is_designed: bool,
-    /// How far it has come; absent where nothing was recorded.
+    /// How far it has come; absent if nothing was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<PhaseWord>)]
     pub(in crate::serve) phase: Option<&'static str>,
@@ -71,19 +71,19 @@ pub(in crate::serve) struct NodeStatus {
     /// The run that last did something to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::serve) run: Option<String>,
-    /// The reason, where it is retired.
+    /// The reason, if it is retired.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::serve) retired: Option<String>,
-    /// The reason, where it is in maintenance.
+    /// The reason, if it is in maintenance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::serve) maintenance: Option<String>,
-    /// By whom it is reserved, until when and why, where a person works on it.
+    /// By whom it is reserved, until when and why, if a person works on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::serve) reserved: Option<String>,
     /// The last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::serve) last_error: Option<String>,
-    /// The differences, one phrase each; empty where it is as designed.
+    /// The differences, one phrase each; empty if it is as designed.
     pub(in crate::serve) differs: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ pub(in crate::serve) struct NodeView {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = NodeDetail)]
 pub(in crate::serve) struct NodeDetail {
-    /// Its design; absent where it is recorded and not designed any more.
+    /// Its design; absent if it is recorded and not designed any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::serve) design: Option<NodeView>,
     /// Its state.
@@ -175,7 +175,7 @@ pub(in crate::serve) struct NodeWord(
 #[serde(default, deny_unknown_fields)]
 #[schema(as = PlanRequest)]
 pub(in crate::serve) struct PlanOrder {
-    /// The site, where the caller wants to be sure; it is the one of the service.
+    /// The site, if the caller wants to be sure; it is the one of the service.
     pub(in crate::serve) site: Option<String>,
     /// The action; `update` by default.
     pub(in crate::serve) action: Option<String>,
@@ -213,7 +213,7 @@ pub(in crate::serve) struct PlanOrder {
     /// The machines that may be changed though nothing proves that they are the ones that are meant.
     #[schema(value_type = Vec<NodeWord>, max_items = 10000)]
     pub(in crate::serve) allow_unverified: Vec<String>,
-    /// Carries the rest out where something is blocked.
+    /// Carries the rest out if something is blocked.
     pub(in crate::serve) skip_blocked: bool,
     /// Plans although commits lie between the last site action and the design.
     pub(in crate::serve) allow_intermediate_commits: bool,

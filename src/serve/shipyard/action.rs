@@ -58,7 +58,7 @@ pub(super) struct ActionView {
     pub(super) parameters: Map<String, Value>,
     pub(super) allow_intermediate_commits: bool,
     pub(super) user: Arc<str>,
-    /// The caller's own id of the request, where it had one.
+    /// The caller's own id of the request, if it had one.
     pub(super) marker: Option<Arc<str>>,
     /// The commit.
     pub(super) revision: Option<Arc<str>>,

@@ -37,7 +37,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// Its name; `None` where it was not scheduled yet.
+    /// Its name; `None` if it was not scheduled yet.
     pub(super) const fn as_str(self) -> Option<&'static str> {
         match self {
             Self::None => None,

@@ -25,7 +25,7 @@ pub(super) const FACTS: Facts = Facts {
     record,
 };
 
-/// The record of a machine that was torn down: it is dropped where the machine has left the design, and no node of it is left
+/// The record of a machine that was torn down: it is dropped if the machine has left the design, and no node of it is left
 /// in the cluster.
 fn record(record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     (of.leaves_cluster || of.design.is_some()).then_some(record)

@@ -24,7 +24,7 @@ pub struct Facts {
     pub attempts: u32,
     /// Its executor.
     pub actor: Actor,
-    /// How many seconds it typically takes, for estimates where no run has shown it.
+    /// How many seconds it typically takes, for estimates if no run has shown it.
     pub typical: u64,
     /// Its subject.
     pub subject: KindSubject,
@@ -169,7 +169,7 @@ pub struct RecordContext<'a> {
     pub run: &'a RunId,
     /// The commit that it applies.
     pub revision: &'a Arc<str>,
-    /// The digests of the design to be reached; `None` where the node left it.
+    /// The digests of the design to be reached; `None` if the node left it.
     pub design: Option<&'a Digests>,
     /// Nothing but labels of the node differs, and its change is to relabel it.
     pub only_relabels: bool,
@@ -193,7 +193,7 @@ pub struct RecordContext<'a> {
     pub open: &'a [OpenField],
     /// The values of firmware and settings that the step sets.
     pub settings: &'a [HardwareSetting],
-    /// The time, in seconds since 1970, where the step builds a machine that is to join its clusters.
+    /// The time, in seconds since 1970, if the step builds a machine that is to join its clusters.
     pub joins_after: Option<i64>,
     /// The plan lets pods be scheduled on its node again, once its machine is serviced.
     pub lifts_cordon: bool,
@@ -232,7 +232,7 @@ pub(super) fn unchanged(record: NodeRecord, _: &RecordContext<'_>) -> Option<Nod
     Some(record)
 }
 
-/// The record has the design of now, its firmware included where that was observed to be as designed.
+/// The record has the design of now, its firmware included if that was observed to be as designed.
 pub(super) fn as_designed(mut record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     of.take_digests(&mut record);
     let firmware = of.design.and_then(|design| design.get(&Section::Firmware));

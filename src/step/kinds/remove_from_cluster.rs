@@ -31,7 +31,7 @@ pub(super) const FACTS: Facts = Facts {
     record,
 };
 
-/// A machine that is gone, or was torn down before, leaves no record where it has left the design.
+/// A machine that is gone, or was torn down before, leaves no record if it has left the design.
 fn record(record: NodeRecord, of: &RecordContext<'_>) -> Option<NodeRecord> {
     let is_gone = of.is_gone || record.phase == Phase::NotStarted;
     (!is_gone || of.design.is_some()).then_some(record)

@@ -17,7 +17,7 @@ use crate::workflow::guard_source::{GuardSource, GuardSources};
 /// The rules that a plan is held to.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    /// Those of each revision that has any; the first are those in force, where they have.
+    /// Those of each revision that has any; the first are those in force, if they have.
     pub(super) rules: Vec<Rules>,
     /// The signers that all of these have, or why there are none.
     pub(super) signers: Result<Vec<Signer>, VoidSigners>,
@@ -76,7 +76,7 @@ fn in_all(lists: &[SignerList]) -> Result<Vec<Signer>, VoidSigners> {
 }
 
 impl Gate {
-    /// The rules of some revisions; the signers of the newest are known to be the same where nothing was applied yet.
+    /// The rules of some revisions; the signers of the newest are known to be the same if nothing was applied yet.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ impl Gate {
         })
     }
 
-    /// The allowed signer of a key; `None` where it may not approve.
+    /// The allowed signer of a key; `None` if it may not approve.
     #[must_use]
     pub fn signer(&self, key: &PublicKey) -> Option<&Signer> {
         let signers = self.signers.as_ref().ok()?;

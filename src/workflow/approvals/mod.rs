@@ -65,7 +65,7 @@ pub struct Approving<'a> {
     pub connection: &'a Connection<'a>,
 }
 
-/// The right to begin a run: the approvals that it spends. Only [`Gate::clear`] gives one where a policy asks for any.
+/// The right to begin a run: the approvals that it spends. Only [`Gate::clear`] gives one if a policy asks for any.
 #[derive(Clone, Debug)]
 pub struct Clearance {
     pub(super) approvals: Vec<Approval>,
@@ -126,7 +126,7 @@ impl Assessment {
     }
 }
 
-/// The approval and the end of its time where it counts, else why not.
+/// The approval and the end of its time if it counts, else why not.
 type Verdict<T = (Approval, Arc<str>)> = Result<T, String>;
 
 /// An approval that was found, and the signer whose key it is said to be of.
@@ -317,7 +317,7 @@ impl Gate {
         }
     }
 
-    /// Whether a run can be signed, where it has to be, with a key that counts by the rules in force and by those that it
+    /// Whether a run can be signed, if it has to be, with a key that counts by the rules in force and by those that it
     /// puts in force.
     ///
     /// # Errors
@@ -445,7 +445,7 @@ fn loosens(plan: &Plan) -> Failure {
         .hint_if((!plan.guards.forbid("allow-loosening")).then(|| flag.to_owned()))
 }
 
-/// The failure of a plan that reaches more than the policy lets one commit reach, where no rule has an approval lift that.
+/// The failure of a plan that reaches more than the policy lets one commit reach, if no rule has an approval lift that.
 fn reaches_too_far(plan: &Plan) -> Failure {
     let lines = plan.guards.exceeded.iter().map(ToString::to_string);
     let text = "the plan reaches more than Policy `blast_radius` lets one commit reach:";
@@ -635,7 +635,7 @@ impl Approving<'_> {
         Ok(candidates)
     }
 
-    /// The commits of refs, as the remote has them where there is one.
+    /// The commits of refs, as the remote has them if there is one.
     fn fetched(
         &self,
         effect: &Digest,

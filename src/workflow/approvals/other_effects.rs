@@ -1,7 +1,7 @@
 //! Approvals of other effects: of a plan that does more, which cover one that does less, and of plans that have changed
 //! since.
 //!
-//! The plan that was approved lies beside the approval. That is the plan that was signed where its effect has the digest
+//! The plan that was approved lies beside the approval. That is the plan that was signed if its effect has the digest
 //! that was signed, whatever account has written it there.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ const MOST: usize = 64;
 const NAMED: usize = 3;
 
 impl Judge<'_> {
-    /// The verdict on an approval of a plan: it counts where that plan's effect was approved, or one that covers it.
+    /// The verdict on an approval of a plan: it counts if that plan's effect was approved, or one that covers it.
     pub(super) fn verdict(
         &self,
         candidate: &Candidate<'_>,

@@ -1,4 +1,4 @@
-//! The revision whose Policy and allowed signers count, where that is the one that was applied last.
+//! The revision whose Policy and allowed signers count, if that is the one that was applied last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ pub fn signers_problems(
     found
 }
 
-/// The people and purposes whose keys at a commit count no more at a time, or do not yet; empty where the Policy
+/// The people and purposes whose keys at a commit count no more at a time, or do not yet; empty if the Policy
 /// asks for no signatures.
 #[must_use]
 pub fn signers_out_of_time(

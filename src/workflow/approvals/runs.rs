@@ -48,7 +48,7 @@ impl SigningRules {
         }
     }
 
-    /// The rules that count for the records of a site, where none of its documents is loaded.
+    /// The rules that count for the records of a site, if none of its documents is loaded.
     pub(in crate::workflow) fn for_records(
         checkout: &Checkout<'_>,
         connection: &Connection<'_>,
@@ -364,7 +364,7 @@ impl RunSigner<'_> {
         trusted.contains(&tip)
     }
 
-    /// Why records must not be built on by some rules; where they may, that is not asked again.
+    /// Why records must not be built on by some rules; if they may, that is not asked again.
     fn refused_by(&self, rules: &SigningRules, base: CommitId) -> Result<Option<String>, Failure> {
         if self.is_trusted(base) {
             return Ok(None);

@@ -54,7 +54,7 @@ impl Signer {
         format!("{} {} {}", self.principal, options.join(","), self.key)
     }
 
-    /// The signer where another list has the same key of the same person, under the limits of both.
+    /// The signer if another list has the same key of the same person, under the limits of both.
     #[must_use]
     pub(super) fn also_in(mut self, list: &[Self]) -> Option<Self> {
         let same = |other: &&Self| other.key == self.key && other.principal == self.principal;

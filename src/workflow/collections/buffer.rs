@@ -55,7 +55,7 @@ pub(super) struct Buffer {
 pub(super) type Changes = BTreeMap<String, Option<Vec<u8>>>;
 
 impl Collections<'_> {
-    /// The buffer as it is at the remote, where there is one; `None` where it is empty.
+    /// The buffer as it is at the remote, if there is one; `None` if it is empty.
     pub(super) fn buffer(&self) -> Result<Option<Buffer>, CollectionError> {
         let repository = self.checkout.repository;
         let Some(tip) = self.buffer_tip()?.map(CommitId) else {

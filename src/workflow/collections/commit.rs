@@ -11,7 +11,7 @@ use crate::run::Connection;
 /// How a buffer is committed.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitRequest<'a> {
-    /// Also where its documents have errors.
+    /// Also if its documents have errors.
     pub force: bool,
     /// Not at all: only validated.
     pub dry_run: bool,
@@ -24,7 +24,7 @@ pub struct CommitRequest<'a> {
 pub struct Committed {
     /// The problems of its documents.
     pub problems: Vec<Problem>,
-    /// The commit, where it was made.
+    /// The commit, if it was made.
     pub commit: Option<CommitId>,
 }
 

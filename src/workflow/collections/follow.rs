@@ -16,7 +16,7 @@ pub(super) struct BranchThere {
 }
 
 impl Collections<'_> {
-    /// Moves the checkout to where its branch is at the remote, where that follows it; the guards of the site must be the
+    /// Moves the checkout to where its branch is at the remote, if that follows it; the guards of the site must be the
     /// same there, or come from a protected revision. A checkout that is ahead, or on no branch, stays.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Collections<'_> {
         Ok(self.look()?.0)
     }
 
-    /// The commit that is committed, and the branch at the remote, where there is one.
+    /// The commit that is committed, and the branch at the remote, if there is one.
     fn look(&self) -> Result<(CommitId, Option<BranchThere>), CollectionError> {
         let repository = self.checkout.repository;
         let head = self.checkout.head()?;
@@ -81,7 +81,7 @@ impl Collections<'_> {
         CollectionError::Behind(format!("`{short}` of the remote is at {tip}: {why}"))
     }
 
-    /// The guards that differ between two commits, where none are taken from a protected revision.
+    /// The guards that differ between two commits, if none are taken from a protected revision.
     fn changed_guards(
         &self,
         from: CommitId,

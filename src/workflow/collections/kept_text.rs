@@ -53,7 +53,7 @@ pub(super) fn kept(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// Adds a document, behind a `---` of its own where another one precedes it.
+/// Adds a document, behind a `---` of its own if another one precedes it.
 fn put(text: &mut String, piece: &str) {
     if !text.is_empty() {
         if !text.ends_with('\n') {

@@ -20,7 +20,7 @@ pub(super) struct CollectionFile {
 }
 
 /// The name of the collection of a file: its path in the folder of the site, else in the repository, without its
-/// extension, with dots between folders. `None` where the file is none of a collection.
+/// extension, with dots between folders. `None` if the file is none of a collection.
 fn name_of(folder: &str, location: &Location, path: &str) -> Option<String> {
     if *location.definition == *path || Location::is_left_out(location.is_flat, path) {
         return None;

@@ -10,7 +10,7 @@ use crate::run::{self, Connection, Process, SiteRepository};
 use crate::workflow::reservations::ReservationRef;
 use crate::workflow::{Checkout, Client, Failure, follow};
 
-/// How long a site that another process began counts as begun, where it is not known whether that process is gone.
+/// How long a site that another process began counts as begun, if it is not known whether that process is gone.
 const UNKNOWN_HOLDER: i64 = 600;
 
 /// How a site is.
@@ -32,7 +32,7 @@ pub(super) struct KnownSite {
     pub(super) last: Option<RunRecord>,
     /// Whether that is the last success of the site.
     pub(super) is_success: bool,
-    /// The machines that persons work on, where that success left machines.
+    /// The machines that persons work on, if that success left machines.
     pub(super) reserved: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl Judging<'_> {
         SiteProgress::new(result, self.revision)
     }
 
-    /// A site that got the revision, by a run where there was something to do.
+    /// A site that got the revision, by a run if there was something to do.
     pub(super) fn succeeded(&self, run: Option<&RunRecord>) -> SiteProgress {
         let soak = i64::try_from(self.soak).unwrap_or(i64::MAX);
         SiteProgress {

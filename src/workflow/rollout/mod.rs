@@ -26,7 +26,7 @@ const TRIES: usize = 20;
 /// Applies and plans the sites of a rollout.
 pub trait SiteRunner {
     /// Applies the checked-out revision of a site, as `trueup apply` does: with its lock, guards and approvals. Returns how
-    /// many machines are not known to be as designed, where there was nothing to do.
+    /// many machines are not known to be as designed, if there was nothing to do.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl<'a> RolloutCall<'a> {
         Ok(found)
     }
 
-    /// Does what may be done now, and returns. `revision`: the one to begin, where one was given.
+    /// Does what may be done now, and returns. `revision`: the one to begin, if one was given.
     ///
     /// # Errors
     ///
@@ -413,7 +413,7 @@ impl<'a> RolloutCall<'a> {
         }
     }
 
-    /// Begins a site, where nothing is in its way, and carries its run out.
+    /// Begins a site, if nothing is in its way, and carries its run out.
     fn one(
         &self,
         found: &FoundRollout,

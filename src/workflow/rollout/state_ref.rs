@@ -1,4 +1,4 @@
-//! The ref of a rollout: its state, where all callers reach it, moved by compare-and-swap.
+//! The ref of a rollout: its state, if all callers reach it, moved by compare-and-swap.
 
 use crate::repository::{CommitId, Repository};
 use crate::rollout::{MOST_BYTES, RolloutState};

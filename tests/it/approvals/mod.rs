@@ -77,7 +77,7 @@ impl Team {
         team
     }
 
-    /// The private key of a person, made where there is none yet.
+    /// The private key of a person, made if there is none yet.
     fn key(&self, name: &str) -> PathBuf {
         let path = self.keys.path().join(name);
         if !path.exists() {

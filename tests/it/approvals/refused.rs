@@ -254,7 +254,7 @@ fn the_change_under_review_decides_neither_who_approves_nor_whether() {
         let words = [&REDEPLOY[..], &["--target-revision", "committed"]].concat();
         let plan = team.plan(&words);
         team.site.run(&["apply", &plan]).with(4);
-        // Also where the operator names the protected revision, to which the change does not belong.
+        // Also if the operator names the protected revision, to which the change does not belong.
         let protected = ["--backends-from", "origin/main"];
         team.site
             .run(&[&["apply", &plan], &protected[..]].concat())

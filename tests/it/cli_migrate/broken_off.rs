@@ -68,7 +68,7 @@ fn killed_everywhere(direction: &[&str], is_atomic: bool) {
             break;
         }
         killed += 1;
-        // A clone that looks where the records were: it continues them, or is refused.
+        // A clone that looks if the records were: it continues them, or is refused.
         let old = clone(&first, &origin);
         if is_back {
             look_in_branch(&old);
@@ -103,7 +103,7 @@ fn killed_everywhere(direction: &[&str], is_atomic: bool) {
     assert!(killed >= 6 && went_on >= 2, "{killed} {went_on}");
 }
 
-/// Moves again, and takes what an older clone has written meanwhile where the branch has records already.
+/// Moves again, and takes what an older clone has written meanwhile if the branch has records already.
 fn complete(fixture: &Fixture, direction: &[&str]) {
     let again = fixture.run(direction);
     let text = again.stderr.clone();

@@ -264,7 +264,7 @@ fn there_is_nothing_to_move_without_a_branch_or_a_remote() {
     }
     first.checkout.git(&["remote", "remove", "origin"]);
     first.run(&["migrate"]).with(1).saying("it needs a remote");
-    // A clone alone has its records where they always are.
+    // A clone alone has its records if they always are.
     redeploy(&first, &[]).with(0);
     assert_eq!(runs(&first).len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Honest runs that stop and are resumed in another clone, where their plan is held to one that is made now: none gets
+//! Honest runs that stop and are resumed in another clone, if their plan is held to one that is made now: none gets
 //! stuck, whenever it stopped.
 
 use super::{Fixture, changed, control_plane, pin, remove, save};

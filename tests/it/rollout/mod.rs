@@ -11,7 +11,7 @@ use crate::git::{Checkout, Origin};
 const SITES: [&str; 4] = ["canary", "east", "north", "west"];
 
 impl Ended {
-    /// The same, where it printed some words for people, wherever.
+    /// The same, if it printed some words for people, wherever.
     #[track_caller]
     fn telling(self, words: &str) -> Self {
         let all = format!("{}{}", self.stdout, self.stderr);
@@ -194,7 +194,7 @@ fn the_canary_comes_first_then_the_rest_and_a_second_call_does_nothing() {
         (state, tags)
     );
 
-    // Another revision is another rollout, where it is asked for.
+    // Another revision is another rollout, if it is asked for.
     for site in SITES {
         let path = format!("sites/{site}/profiles.yaml");
         fleet.fixture.edit(&path, "role: worker}", "role: edge}");

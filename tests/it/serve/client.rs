@@ -1,4 +1,4 @@
-//! A service that a test starts, and requests to it, byte by byte where that matters.
+//! A service that a test starts, and requests to it, byte by byte if that matters.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::TcpStream;

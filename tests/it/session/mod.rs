@@ -327,7 +327,7 @@ fn move_lock(site: &SiteRepository<'_>, time: &Hand, other: impl FnOnce(Holder) 
     site.repository.move_lock(seen.id, &new, remote).unwrap();
 }
 
-/// The remote that has the site's lock, where there is one.
+/// The remote that has the site's lock, if there is one.
 fn remote_of<'a>(site: &'a SiteRepository<'_>) -> Option<&'a Remote<'a>> {
     match &site.connection {
         Connection::Shared { remote, .. } => Some(remote),

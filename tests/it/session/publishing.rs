@@ -29,7 +29,7 @@ fn published_site() -> (Origin, Checkout, Job) {
     (origin, ours, job)
 }
 
-/// Lets the origin refuse refs that begin so; none where it is empty.
+/// Lets the origin refuse refs that begin so; none if it is empty.
 #[cfg(unix)]
 fn refuse(origin: &Origin, prefix: &str) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -163,7 +163,7 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
         ours.git(&["rev-parse", &format!("refs/tags/{tag}")]),
         "the same tag, byte for byte"
     );
-    // All clones see that nothing is owed any more, also where no run follows.
+    // All clones see that nothing is owed any more, also if no run follows.
     assert!(state(&there).1.site.tags_owed.is_empty());
     assert!(!refs(&origin).contains("lock"), "{}", refs(&origin));
     look_out(Process::new(&our_site, &actor, &time)).unwrap();

@@ -302,7 +302,7 @@ fn there_and_back(story: &Story) {
     }
 }
 
-/// Pushes are refused at each position: one, a few, all from then on; and the run is looked at again where it
+/// Pushes are refused at each position: one, a few, all from then on; and the run is looked at again if it
 /// was, or somewhere else first.
 fn refused(story: &Story) {
     let whole = story.travels(&Trip::default());

@@ -50,7 +50,7 @@ pub(super) struct Places {
     pub(super) looks: usize,
 }
 
-/// What a process dies with where it has to be unwound.
+/// What a process dies with if it has to be unwound.
 struct Dead;
 
 /// Whether, and when, a process dies.
@@ -300,7 +300,7 @@ impl Hand {
         })
     }
 
-    /// What ran is over; also where it was unwound, and nobody knows how long it ran.
+    /// What ran is over; also if it was unwound, and nobody knows how long it ran.
     fn arrive(&self) {
         let origin = self.time.origin.lock().unwrap().take();
         if let Some(origin) = origin

@@ -87,7 +87,7 @@ struct Stage {
     repository: Repository,
     /// Which of the clones that is.
     clone: usize,
-    /// The remote, where there is one.
+    /// The remote, if there is one.
     hub: Option<Arc<Hub>>,
     clock: Hand,
     /// Every node that was ever in the design.
@@ -198,7 +198,7 @@ impl Stage {
         self.repository = Repository::discover(&self.folder.path().join(CLONES[clone])).unwrap();
     }
 
-    /// Where records, lock and tags count: the remote, where there is one.
+    /// Where records, lock and tags count: the remote, if there is one.
     fn authority(&self) -> &Repository {
         self.hub
             .as_ref()

@@ -159,7 +159,7 @@ impl<'a> Model<'a> {
             .filter_map(|node| self.waves.get(&(&group.name, node)).copied());
         let waves: BTreeSet<u32> = waves.collect();
         let mut waves: Vec<Option<u32>> = waves.into_iter().map(Some).collect();
-        // What is created goes with the first wave, or before it, where some of that takes places until it is back.
+        // What is created goes with the first wave, or before it, if some of that takes places until it is back.
         let gates = self.plan.steps.iter().filter(|step| {
             step.id.kind == StepKind::GatePrepared && step.id.group.as_ref() == Some(&group.name)
         });

@@ -308,7 +308,7 @@ impl Tale {
         panic!("seed {}: it does not come to its end", self.seed);
     }
 
-    /// A plan of what is asked for, where there is anything to do.
+    /// A plan of what is asked for, if there is anything to do.
     fn plan(&self, asked: &Asked) -> Option<Planned> {
         let planned = self.stage.plan(&asked.request, asked.options.clone())?;
         if asked.request.action == Action::Update {

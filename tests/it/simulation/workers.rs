@@ -28,7 +28,7 @@ use super::sites::Text;
 use super::{CLONES, End, Moment, Planned, RunCommand, Stage, actor, allowing_all, chain, request};
 use crate::dice::Dice;
 
-/// Trials where nothing else is asked for.
+/// Trials if nothing else is asked for.
 const TRIALS: u64 = 20;
 /// The name of the run.
 const RUN: &str = "airflow";
@@ -178,7 +178,7 @@ impl Stage {
         self.lived(&undertaker, end)
     }
 
-    /// The life of a process that aborts the run; whether it came to its end. Where it did not, the lock is the workers' again.
+    /// The life of a process that aborts the run; whether it came to its end. If it did not, the lock is the workers' again.
     fn abort_of_workers(&self, death: Option<Death>) -> bool {
         let undertaker = Undertaker::new(death);
         let end = undertaker.attend(&self.clock, || {

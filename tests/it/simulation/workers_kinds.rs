@@ -74,7 +74,7 @@ fn disturbed_workers_carry_every_kind_of_step_out_once() {
         .filter(|kind| !kinds.contains(kind))
         .collect();
     // Of MAAS alone; records alone are changed; what a remediation does in its one step; and what needs the file of a
-    // password, which this site does not have: it is killed at each request where it is tested.
+    // password, which this site does not have: it is killed at each request if it is tested.
     use StepKind::{
         AcceptDifferences, AcceptIdentity, Lock, Rename, RestoreNode, RotateBmcPassword,
         SetOutOfService, UnsetOutOfService,

@@ -1,4 +1,4 @@
-//! Workers of one host where the remote's host counts pushes: they publish their parts in one push, and each for itself where that
+//! Workers of one host if the remote's host counts pushes: they publish their parts in one push, and each for itself if that
 //! cannot be.
 
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ struct Counted {
     site: Site,
     /// The parts that can be carried out at the same time.
     parts: Vec<String>,
-    /// What goes with the boot, where the workers meet.
+    /// What goes with the boot, if the workers meet.
     runtime: TempDir,
 }
 

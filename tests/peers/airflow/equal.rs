@@ -7,7 +7,7 @@ use super::scheduler::Scheduler;
 use super::sites::Text;
 use crate::dice::Dice;
 
-/// Random sites that are compared, and how many where more trials are asked for.
+/// Random sites that are compared, and how many if more trials are asked for.
 const SITES: usize = 2;
 const MORE_SITES: usize = 10;
 /// The run of each DAG.

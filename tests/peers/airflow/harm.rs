@@ -18,9 +18,9 @@ use super::scheduler::Scheduler;
 use super::sites::Text;
 use crate::dice::Dice;
 
-/// Trials where nothing else is asked for.
+/// Trials if nothing else is asked for.
 const TRIALS: u64 = 10;
-/// Trials whose workers sleep past their leases, where more than those are asked for.
+/// Trials whose workers sleep past their leases, if more than those are asked for.
 const DELAYED: u64 = 6;
 /// Trials at the same time.
 const AT_ONCE: usize = 4;

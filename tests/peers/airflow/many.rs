@@ -118,7 +118,7 @@ impl Sites {
             .unwrap();
     }
 
-    /// Plans and exports; `None` where that is refused, or nothing has to be done.
+    /// Plans and exports; `None` if that is refused, or nothing has to be done.
     pub(super) fn plan(
         &self,
         site: &str,

@@ -33,7 +33,7 @@ use super::harness::{shared, skip, turn};
 const AIRFLOW: (&str, &str) = ("airflow", "apache-airflow==3.3.2");
 const RUFF: (&str, &str) = ("ruff", "ruff==0.17.6");
 
-/// The programs of a Python environment; `None`, said loudly, where they cannot be had.
+/// The programs of a Python environment; `None`, said loudly, if they cannot be had.
 fn python((name, package): (&str, &str)) -> Option<PathBuf> {
     let script = shared("peers/python-env.sh")?;
     let _turn = turn(&format!("python-{name}"));

@@ -8,7 +8,7 @@ use super::scheduler::Scheduler;
 
 /// Answers as a run that has begun, and does nothing.
 const STUB: &str = "#!/bin/sh\n[ \"$4\" = begin ] && echo '{\"plan_digest\": \"0\"}'\nexit 0\n";
-/// The most tasks of a DAG where nothing else is asked for.
+/// The most tasks of a DAG if nothing else is asked for.
 const SIZE: &str = "12";
 /// The most seconds that a task may cost, on a machine with other work.
 const MOST: f64 = 10.0;

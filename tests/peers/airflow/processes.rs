@@ -14,7 +14,7 @@ pub(super) struct ProcessEntry {
 }
 
 impl ProcessEntry {
-    /// Reads a process; `None` where it has ended.
+    /// Reads a process; `None` if it has ended.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let stat = std::fs::read_to_string(folder.join("stat")).ok()?;

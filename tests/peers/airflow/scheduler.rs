@@ -145,7 +145,7 @@ impl<'l> Scheduler<'l> {
         }
     }
 
-    /// Asks again where the server does not answer for a while.
+    /// Asks again if the server does not answer for a while.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let mut answer = Err(String::new());
         for _ in 0..20 {
@@ -259,7 +259,7 @@ impl<'l> Scheduler<'l> {
         text
     }
 
-    /// Kills the scheduler, all of its processes where the machine is lost, and starts another.
+    /// Kills the scheduler, all of its processes if the machine is lost, and starts another.
     pub(super) fn kill_scheduler(&self, with_all: bool) {
         let mut programs = self.programs.lock().unwrap();
         let scheduler = programs.get_mut(SCHEDULER).unwrap();

@@ -21,7 +21,7 @@ use super::harness::{modules, skip};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/browser/look.mjs");
 
-/// The modules and the browser; `None`, said loudly, where they cannot be had.
+/// The modules and the browser; `None`, said loudly, if they cannot be had.
 pub(super) fn browser() -> Option<(PathBuf, PathBuf)> {
     let path = std::env::var_os("PATH")?;
     let find = |program: &str| {

@@ -37,7 +37,7 @@ pub(crate) const RUN: &str = "01JB0000000000000000000000";
 pub(crate) struct Fixture {
     peer: Peer,
     port: String,
-    /// Where its servers are, where that is not for its script to find.
+    /// Where its servers are, if that is not for its script to find.
     assets: Option<PathBuf>,
     pub(crate) client: Client,
     pub(crate) backend: Arc<dyn Cluster>,
@@ -129,7 +129,7 @@ pub(crate) fn open(data: &str, secrets: Arc<dyn Secrets>) -> Arc<dyn Cluster> {
 }
 
 impl Fixture {
-    /// Starts a cluster; `None`, said loudly, where that cannot be.
+    /// Starts a cluster; `None`, said loudly, if that cannot be.
     pub(crate) async fn start(data: &str) -> Option<Self> {
         Self::start_of(data, None).await
     }
@@ -477,7 +477,7 @@ impl Fixture {
     }
 }
 
-/// What tells the script where the servers are.
+/// What tells the script if the servers are.
 fn environment(assets: Option<&Path>) -> Vec<(&'static str, &Path)> {
     assets
         .into_iter()

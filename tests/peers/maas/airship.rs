@@ -245,7 +245,7 @@ async fn without_rights_to_secrets_what_is_encrypted_is_named_and_a_refusal_writ
         .stderr;
     assert!(refused.contains("openstack token issue"), "{refused}");
     assert!(!refused.contains("old-token"), "{refused}");
-    // Nor is the token sent where others can read it.
+    // Nor is the token sent if others can read it.
     let mut plain = words;
     let url = plain.iter().position(|word| *word == "--shipyard").unwrap() + 1;
     plain[url] = "http://192.0.2.7:9000/api/v1.0";

@@ -83,7 +83,7 @@ assert [each.hostname for each in client.machines.list()] == ["n2"]
 print("done")
 "##;
 
-/// The Python of an environment that holds the client; `None`, said loudly, where it cannot be had.
+/// The Python of an environment that holds the client; `None`, said loudly, if it cannot be had.
 fn python() -> Option<PathBuf> {
     let script = shared("peers/python-env.sh")?;
     let _turn = turn("python-maas");

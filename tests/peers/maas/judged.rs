@@ -1,4 +1,4 @@
-//! The stand-in beside what the real region answered, where that data is there.
+//! The stand-in beside what the real region answered, if that data is there.
 
 use std::collections::BTreeSet;
 
@@ -424,7 +424,7 @@ fn form(written: &Value) -> Vec<(String, String)> {
     fields
 }
 
-/// Lets what runs end, where the next exchange about the machine shows that it has.
+/// Lets what runs end, if the next exchange about the machine shows that it has.
 fn ended(region: &Region, next: &[Value]) {
     let ids: Vec<String> = region.state().machines.keys().cloned().collect();
     for id in ids {

@@ -1,5 +1,5 @@
 //! The backend against the stand-in, step by step, as a run drives it: probed before what was begun is done again, and
-//! opened anew where its process has died.
+//! opened anew if its process has died.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

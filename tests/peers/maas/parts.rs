@@ -450,7 +450,7 @@ impl Parts {
         if !is_tagged || own.kind == "vlan" {
             return Err(refused("vlan", "it has to be a tagged VLAN"));
         }
-        // The real one breaks where the parent has none.
+        // The real one breaks if the parent has none.
         if own.vlan.map(fabric_of) != Some(fabric_of(vlan)) {
             return Err(refused(
                 "vlan",
@@ -536,7 +536,7 @@ impl Interface {
         self.rise();
     }
 
-    /// Is up without an address, where it has none.
+    /// Is up without an address, if it has none.
     fn rise(&mut self) {
         let on = SUBNETS.iter().find(|each| Some(each.2) == self.vlan);
         if let (true, Some(subnet)) = (self.links.is_empty(), on) {
@@ -570,7 +570,7 @@ impl State {
         if self.asks != "admin" || machine.locked {
             return text(403, "");
         }
-        // Interfaces and file systems also where it is allocated; all else in ready only.
+        // Interfaces and file systems also if it is allocated; all else in ready only.
         let is_made = matches!(
             rest,
             ["blockdevices", _, "partitions"] | ["volume-groups"] | ["volume-group", ..]

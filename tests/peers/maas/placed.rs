@@ -1,4 +1,4 @@
-//! Disks and interfaces of a design in MAAS: made one by one, left alone where they are right, corrected where they
+//! Disks and interfaces of a design in MAAS: made one by one, left alone if they are right, corrected if they
 //! are not.
 
 use trueup::backend::{ActError, Hardware};

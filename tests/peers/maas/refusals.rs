@@ -130,7 +130,7 @@ async fn another_power_action_is_waited_for_and_a_missing_rack_controller_is_nam
         let machine = lab.region.machine("abc001");
         assert_eq!((machine.power, machine.locked), ("off", false));
 
-        // Without one MAAS says 400 where it has no image to commission with.
+        // Without one MAAS says 400 if it has no image to commission with.
         let lab = Lab::one(Region::new(version).with("abc001", "n1", 0), "").await;
         lab.region.state().has_rack = false;
         let why = lab

@@ -79,7 +79,7 @@ pub(super) struct Machine {
     pub(super) before: u8,
     pub(super) message: String,
     pub(super) power: &'static str,
-    /// Its power as it is listed, where that is old; a query renews it.
+    /// Its power as it is listed, if that is old; a query renews it.
     pub(super) listed: Option<&'static str>,
     pub(super) power_type: String,
     pub(super) owner: Option<String>,
@@ -356,7 +356,7 @@ impl State {
         let machine = self.machines.get_mut(id).unwrap();
         let (at, _) = machine.pending.take().unwrap();
         let from = machine.status;
-        // A test ends where the machine was, in rescue too.
+        // A test ends if the machine was, in rescue too.
         let is_known = rules::may_go(from, to) || (from, to) == (21, 16);
         assert!(is_known, "{from} does not go to {to}");
         match (from, to) {

@@ -1,6 +1,6 @@
 //! Which operation the stand-in takes in which status of a machine, as data.
 //!
-//! What the real region answers is known for two thirds of these rows; a test lays them beside each other where that
+//! What the real region answers is known for two thirds of these rows; a test lays them beside each other if that
 //! data is there. The rest follows from the rules of the others.
 
 /// Numbers and names of statuses.
@@ -89,7 +89,7 @@ pub(super) enum Where {
     Locked,
 }
 
-/// One row: an operation, where it is taken, and what is answered elsewhere.
+/// One row: an operation, if it is taken, and what is answered elsewhere.
 pub(super) struct Rule {
     pub(super) operation: &'static str,
     pub(super) taken: Where,

@@ -38,7 +38,7 @@ struct Halting {
 }
 
 impl Halting {
-    /// Counts a request; the halt, where it is that of this request.
+    /// Counts a request; the halt, if it is that of this request.
     fn hear(&mut self, verb: &str, path: &str) -> Option<Halt> {
         if verb == "GET" || !path.starts_with("/apis/metal3.io/") {
             return None;

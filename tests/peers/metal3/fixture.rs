@@ -22,7 +22,7 @@ pub(crate) struct Management {
 }
 
 impl Management {
-    /// Starts one; `None`, said loudly, where that cannot be.
+    /// Starts one; `None`, said loudly, if that cannot be.
     pub(crate) async fn start() -> Option<Self> {
         let definitions = shared("data/metal3/crds")?;
         let assets = mended::assets()?;
@@ -61,7 +61,7 @@ impl Management {
         hosts(self.fixture.client.clone(), NAMESPACE)
     }
 
-    /// A host as it is now; null where there is none.
+    /// A host as it is now; null if there is none.
     pub(crate) async fn host(&self, name: &str) -> Value {
         let host = self.hosts().get_opt(name).await.unwrap();
         host.map_or(Value::Null, |host| serde_json::to_value(host).unwrap())

@@ -205,7 +205,7 @@ impl Lab {
         }
     }
 
-    /// A node now, where there is one.
+    /// A node now, if there is one.
     pub(super) async fn node(&self, name: &str) -> Option<Node> {
         self.management.fixture.nodes().get_opt(name).await.unwrap()
     }

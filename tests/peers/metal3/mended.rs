@@ -35,7 +35,7 @@ const LENGTH: (usize, u64) = (64 + 4 * 56 + 40, 0x11_34f0);
 /// Where the data begins in memory.
 const DATA: usize = 0x6c4_0000;
 
-/// The folder of the servers; `None`, said loudly, where there are none.
+/// The folder of the servers; `None`, said loudly, if there are none.
 pub(super) fn assets() -> Option<PathBuf> {
     let script = shared("peers")?.join("kube-assets.sh");
     let _turn = turn("kube-up.sh");
@@ -68,9 +68,9 @@ pub(super) fn assets() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The mended server; `None` where it is another build.
+/// The mended server; `None` if it is another build.
 fn mend(mut server: Vec<u8>) -> Option<Vec<u8>> {
-    // It keeps the iterator where it kept its frame pointer, and gives it back.
+    // It keeps the iterator if it kept its frame pointer, and gives it back.
     let keeps = b"\x48\x89\x4c\x24\x18\x0f\x1f\x44\x00\x00";
     put(
         &mut server,
@@ -116,7 +116,7 @@ fn mend(mut server: Vec<u8>) -> Option<Vec<u8>> {
     Some(server)
 }
 
-/// Puts bytes in the place of others; `None` where the others are not there.
+/// Puts bytes in the place of others; `None` if the others are not there.
 fn put(server: &mut [u8], address: usize, old: &[u8], new: &[u8]) -> Option<()> {
     let start = address - ORIGIN;
     let place = server.get_mut(start..start + old.len())?;

@@ -516,7 +516,7 @@ fn fails(shared: &mut Shared, name: &str, state: &str, has_secret: bool) -> Opti
     Some(failure.clone())
 }
 
-/// What the operator does about power where nothing else goes on.
+/// What the operator does about power if nothing else goes on.
 fn power(
     behaviour: &Behaviour,
     machine: &mut Machine,

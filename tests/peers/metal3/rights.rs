@@ -136,7 +136,7 @@ async fn the_deployment_fits(lab: &Lab) {
     assert_eq!(account, ACCOUNT);
     let arguments = pod.containers[0].args.clone().unwrap();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    // Where there is no site, that is all that is wrong.
+    // If there is no site, that is all that is wrong.
     let nowhere = Command::new(env!("CARGO_BIN_EXE_trueup"))
         .args(&arguments)
         .current_dir(std::env::temp_dir())

@@ -490,7 +490,7 @@ async fn an_abort_in_another_clone_names_what_stays() {
     }
 }
 
-/// Kills a service at each change that it asks the management cluster for: once where the change does not arrive, once where
+/// Kills a service at each change that it asks the management cluster for: once if the change does not arrive, once where
 /// its answer is lost. What comes between two changes is read again by who follows. `end` ends the run: whether its values
 /// are as designed then.
 async fn killed_at_every_change(end: impl Fn(&Lab) -> bool) {

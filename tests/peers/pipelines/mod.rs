@@ -19,7 +19,7 @@ use super::harness::{modules, shared, skip, turn};
 
 const RECIPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/site-examples/pipelines");
 
-/// The program of a Python environment; `None`, said loudly, where it cannot be had.
+/// The program of a Python environment; `None`, said loudly, if it cannot be had.
 fn python(program: &str) -> Option<PathBuf> {
     let script = shared("peers/python-env.sh")?;
     let _turn = turn("python-pipelines");
@@ -40,7 +40,7 @@ fn python(program: &str) -> Option<PathBuf> {
     }
 }
 
-/// The folder of the modules of npm; `None`, said loudly, where they cannot be had.
+/// The folder of the modules of npm; `None`, said loudly, if they cannot be had.
 fn npm() -> Option<PathBuf> {
     modules(
         "pipelines",
@@ -54,7 +54,7 @@ fn npm() -> Option<PathBuf> {
     )
 }
 
-/// Whether the programs that the recipes use are on the path; `None`, said loudly, where one is missing.
+/// Whether the programs that the recipes use are on the path; `None`, said loudly, if one is missing.
 fn programs(names: &[&str]) -> Option<()> {
     let path = std::env::var_os("PATH")?;
     for name in names {

@@ -54,7 +54,7 @@ assert ask(progress, begun.run).outcome == "succeeded"
 print("all of it")
 "#;
 
-/// The tools; `None`, said loudly, where they cannot be had.
+/// The tools; `None`, said loudly, if they cannot be had.
 fn tools() -> Option<PathBuf> {
     let script = shared("peers/python-env.sh")?;
     let _turn = turn("python-openapi");

@@ -204,7 +204,7 @@ impl Gateway {
             .map_err(|error| CallError::Setup(error.clone()))
     }
 
-    /// One request to one member; where it does not know the user any more, it is asked once more with a new token.
+    /// One request to one member; if it does not know the user any more, it is asked once more with a new token.
     async fn call<T: DeserializeOwned>(
         &self,
         member: &EtcdMember,
@@ -408,7 +408,7 @@ impl Gateway {
     }
 }
 
-/// A credential of the document; `None` where it names none.
+/// A credential of the document; `None` if it names none.
 fn secret(
     credentials: &References,
     secrets: &dyn Secrets,

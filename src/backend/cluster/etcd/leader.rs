@@ -22,7 +22,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 /// How often the new leader is looked for before the next member is tried.
 const LOOKS: u32 = 15;
 
-/// The leader, where all healthy members name the same one.
+/// The leader, if all healthy members name the same one.
 fn leader(seen: &EtcdSeen) -> Option<&Arc<str>> {
     let answers = seen.answers.values().filter_map(Fact::known);
     let mut leaders = answers

@@ -162,7 +162,7 @@ impl Gateway {
         })
     }
 
-    /// The member through which to ask for a removal; `None` where there is nothing left to remove.
+    /// The member through which to ask for a removal; `None` if there is nothing left to remove.
     fn way<'a>(
         &'a self,
         cluster: &EtcdCluster,
@@ -209,7 +209,7 @@ impl Gateway {
         }
     }
 
-    /// Reads back, through the quorum, that a member is gone. Where it was the leader, the others elect one
+    /// Reads back, through the quorum, that a member is gone. If it was the leader, the others elect one
     /// first.
     async fn confirm(
         &self,

@@ -31,7 +31,7 @@ pub(super) fn deadline(order: &Order) -> Option<Instant> {
     (!timeout.is_zero()).then(|| Instant::now() + timeout.saturating_sub(MARGIN))
 }
 
-/// The same as an instant to sleep until, far away where there is no bound.
+/// The same as an instant to sleep until, far away if there is no bound.
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
@@ -117,7 +117,7 @@ fn too_late(order: &Order, lack: &Lack) -> ActError {
     })
 }
 
-/// The condition that a machine's member still lacks; `None` where it votes.
+/// The condition that a machine's member still lacks; `None` if it votes.
 async fn not_voting(gateway: &Gateway, node: &NodeName) -> Option<Lack> {
     let text = missing(&gateway.cluster, &gateway.look().await, node)?;
     Some(Lack {
@@ -126,7 +126,7 @@ async fn not_voting(gateway: &Gateway, node: &NodeName) -> Option<Lack> {
     })
 }
 
-/// The reason why a cluster is unhealthy; `None` where it is healthy.
+/// The reason why a cluster is unhealthy; `None` if it is healthy.
 async fn unhealthy(gateway: &Gateway, node: Option<&NodeName>) -> Option<Lack> {
     let (cluster, seen) = (&gateway.cluster, gateway.look().await);
     let health = health(cluster, &seen, node);

@@ -157,7 +157,7 @@ impl Allowances {
         self.watch.is_some()
     }
 
-    /// The next budget that changes; waits for ever where none is watched. Nothing is lost when it is not
+    /// The next budget that changes; waits for ever if none is watched. Nothing is lost when it is not
     /// waited for to the end.
     pub(super) async fn next(&mut self) -> Option<Changed> {
         let Some(watch) = &mut self.watch else {

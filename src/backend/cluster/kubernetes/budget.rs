@@ -17,7 +17,7 @@ pub(super) enum BudgetVersion {
 }
 
 impl BudgetVersion {
-    /// The collection of the budgets of a namespace or, where it is empty, of all.
+    /// The collection of the budgets of a namespace or, if it is empty, of all.
     pub(super) fn collection(self, namespace: &str) -> String {
         let version = match self {
             Self::V1 => "v1",
@@ -57,7 +57,7 @@ pub(super) struct Exhausted {
 }
 
 impl Exhausted {
-    /// The budget, where it allows no disruption now and can hold a pod at all.
+    /// The budget, if it allows no disruption now and can hold a pod at all.
     pub(super) fn new(budget: Budget, version: BudgetVersion) -> Option<Self> {
         if budget.status.disruptions_allowed > 0 {
             return None;

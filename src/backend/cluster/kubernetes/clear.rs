@@ -21,7 +21,7 @@ use crate::backend::{ActError, Probe};
 /// How long nothing may change before pods count as settled.
 const QUIET: Duration = Duration::from_secs(6);
 
-/// Attempts to take the labels off, where another actor changes the node at the same time.
+/// Attempts to take the labels off, if another actor changes the node at the same time.
 const ATTEMPTS: u32 = 10;
 
 /// Whether the labels are off; whether pods have settled is a matter of time, and waited for again.

@@ -1,4 +1,4 @@
-//! Conditions of a node that tell of maintenance (KEP-5683): set for others, and honoured where others have set them.
+//! Conditions of a node that tell of maintenance (KEP-5683): set for others, and honoured if others have set them.
 //!
 //! They tell, and hold nothing: a server or an account that does not take them is no reason to stop. A node that is made anew
 //! has none.

@@ -50,7 +50,7 @@ impl Group {
     }
 }
 
-/// In which version the server has EndpointSlices; the newer where it has both.
+/// In which version the server has EndpointSlices; the newer if it has both.
 pub(super) async fn slices(server: &Server) -> Result<&'static str, ApiError> {
     let group: Group = server.read("/apis/discovery.k8s.io").await?;
     let versions = ["v1", "v1beta1"].into_iter();
@@ -60,7 +60,7 @@ pub(super) async fn slices(server: &Server) -> Result<&'static str, ApiError> {
     })
 }
 
-/// In which version the server has budgets; the newer where it has both.
+/// In which version the server has budgets; the newer if it has both.
 pub(super) async fn budgets(server: &Server) -> Result<BudgetVersion, ApiError> {
     let group: Group = server.read("/apis/policy").await?;
     let has = |version: &str| group.has(version);

@@ -3,7 +3,7 @@
 //! Pods are listed once and watched from there on, so that a pod that goes is noticed at once and one
 //! that comes later is evicted too; the end is a list that holds none. A budget that refuses is watched,
 //! and its pods are evicted when its status has changed; any other refusal is waited out and asked for
-//! again until the step's time is over: nothing is ever deleted but where a person chose so. Then, while
+//! again until the step's time is over: nothing is ever deleted but if a person chose so. Then, while
 //! the kubelet is still there to detach them, the node's volumes are waited for.
 //!
 //! A server that goes away for a while is waited for; evictions requested before are found when
@@ -37,7 +37,7 @@ use crate::design::NodeName;
 use crate::observed::PodName;
 use crate::step::{FailureReason, LeftPods, OnDrainTimeout, kubelet_silence};
 
-/// Seconds that pods are given to end, where nothing else is said (airship-node-teardown).
+/// Seconds that pods are given to end, if nothing else is said (airship-node-teardown).
 const GRACE: u64 = 1800;
 
 /// The longest time that is kept for deleting what is left.
@@ -268,7 +268,7 @@ impl Drain<'_, '_> {
         !self.left.is_empty() && self.left.values().all(|left| left.going)
     }
 
-    /// Reads the node, where only its kubelet is waited for. A server that does not answer tells nothing of the kubelet.
+    /// Reads the node, if only its kubelet is waited for. A server that does not answer tells nothing of the kubelet.
     async fn watch_kubelet(&mut self) {
         if !self.awaits_kubelet() {
             self.kubelet.silent = None;

@@ -31,7 +31,7 @@ pub(super) enum Answer {
     Budget(Arc<str>),
     /// Something else holds it back for now, such as a webhook; what.
     Held(Arc<str>),
-    /// The server cannot say for now; in how many seconds to ask again, where it said.
+    /// The server cannot say for now; in how many seconds to ask again, if it said.
     Busy(u32),
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn evict(
     }
 }
 
-/// Classifies a refused eviction; `None` where it is an error.
+/// Classifies a refused eviction; `None` if it is an error.
 fn meaning(status: &Status) -> Option<Answer> {
     let details = status.details.as_ref();
     let cause = |reason: &str| details?.causes.iter().find(|cause| cause.reason == reason);
@@ -102,7 +102,7 @@ fn said(message: &str) -> Arc<str> {
 }
 
 /// The budget that a server speaks of (`The disruption budget front needs 2 healthy pods and has 2
-/// currently`), with the numbers where they are there.
+/// currently`), with the numbers if they are there.
 fn budget(message: &str) -> Arc<str> {
     let Some((name, rest)) = message
         .strip_prefix("The disruption budget ")

@@ -1,4 +1,4 @@
-//! Deletes the pods of a node, where no kubelet is left to end them or a person chose so.
+//! Deletes the pods of a node, if no kubelet is left to end them or a person chose so.
 //!
 //! The one way around a budget: a drain after its timeout with `on_timeout: force`, a machine that is
 //! off, or one that is gone for good. A node that is Ready has a kubelet, so that its machine is neither
@@ -21,7 +21,7 @@ use crate::backend::api_server::ApiError;
 use crate::observed::PodName;
 use crate::step::StepKind;
 
-/// The version since which clusters know the taint; it does no harm in those where it is switched off.
+/// The version since which clusters know the taint; it does no harm in those if it is switched off.
 const KNOWS_OUT_OF_SERVICE: (u32, u32) = (1, 24);
 
 /// How long a machine that was switched off may still count as Ready.
@@ -67,7 +67,7 @@ pub(super) async fn silent(step: &NodeStep<'_>) -> Result<(), ActError> {
     }
 }
 
-/// Marks the machine as off for good, where the cluster supports that.
+/// Marks the machine as off for good, if the cluster supports that.
 async fn out_of_service(step: &NodeStep<'_>, node: &Node) -> Result<(), ApiError> {
     let version = discovery::version(&step.server).await?;
     if numbers(&version).is_none_or(|version| version < KNOWS_OUT_OF_SERVICE) {

@@ -102,7 +102,7 @@ impl<'b> Forecast<'b> {
         }
     }
 
-    /// Takes a pod of a node in; passed over where the node is not asked for.
+    /// Takes a pod of a node in; passed over if the node is not asked for.
     pub(super) fn take(&mut self, node: &NodeName, pod: &Pod) {
         let Some(seen) = self.nodes.get_mut(node) else {
             return;

@@ -2,7 +2,7 @@
 //! node maintenance operator and the remediators of medik8s take it.
 //!
 //! It is taken before a node is drained, renewed while steps work on the node, and released when that is over. A cluster without
-//! the namespace has no such maintainers. Where the account may not read or write it, that is told, and the drain runs
+//! the namespace has no such maintainers. If the account may not read or write it, that is told, and the drain runs
 //! without it. A lease counts until its time is over by the clock here, as its other holders reckon.
 
 use std::collections::BTreeMap;

@@ -56,7 +56,7 @@ async fn see(
     if look.named_only {
         return named(server, cluster, pods_of, look).await;
     }
-    // The first call alone: where nothing answers, it is said once and soon.
+    // The first call alone: if nothing answers, it is said once and soon.
     let version = again(|| discovery::version(server)).await?;
     let image = &connection.settings().shutdown_image;
     let steps: BTreeSet<StepKind> = look.rights.steps().collect();
@@ -237,7 +237,7 @@ async fn pods(
     Ok(of_nodes.into_iter().flatten().collect())
 }
 
-/// The budgets that allow no disruption now, in a namespace or, where it is empty, in all.
+/// The budgets that allow no disruption now, in a namespace or, if it is empty, in all.
 pub(super) async fn budgets(server: &Server, namespace: &str) -> Result<Budgets, ApiError> {
     let version = discovery::budgets(server).await?;
     let path = version.collection(namespace);

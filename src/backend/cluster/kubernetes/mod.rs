@@ -92,7 +92,7 @@ pub(super) fn connection(guards: &Guards, context: &BackendContext) -> Option<Co
 }
 
 impl Kubernetes {
-    /// The cluster that the site's Backends document calls `kubernetes`; `None` where it names none, or a
+    /// The cluster that the site's Backends document calls `kubernetes`; `None` if it names none, or a
     /// simulated one. Nothing is asked of it yet.
     pub(in crate::backend) fn open(guards: &Guards, context: &BackendContext) -> Option<Self> {
         Some(Self {

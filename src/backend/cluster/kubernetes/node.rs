@@ -42,7 +42,7 @@ pub(super) async fn probe_uncordon(step: &NodeStep<'_>) -> Result<Probe, ApiErro
     })
 }
 
-/// Lets pods be scheduled to the node again, where it was trueup that forbade it. Its labels and taints
+/// Lets pods be scheduled to the node again, if it was trueup that forbade it. Its labels and taints
 /// are put back before that, by which pods are scheduled.
 pub(super) async fn uncordon(step: &NodeStep<'_>) -> Result<(), ActError> {
     let node = step.present().await?;

@@ -84,7 +84,7 @@ impl<'a> NodeStep<'a> {
         self.order.step.timeout
     }
 
-    /// When the step ends at the latest, by its own word; `None` where it has no limit.
+    /// When the step ends at the latest, by its own word; `None` if it has no limit.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.order.time().map(|time| self.began + time)
     }
@@ -111,14 +111,14 @@ impl<'a> NodeStep<'a> {
         self.server.get(NODES, &self.node).await
     }
 
-    /// The node that is meant; `None` where it is gone, or another has its name.
+    /// The node that is meant; `None` if it is gone, or another has its name.
     pub(super) async fn meant(&self) -> Result<Option<Node>, ApiError> {
         let node = self.look().await?;
         Ok(node.filter(|node| self.means(node)))
     }
 
     /// The node that is meant, or how far a step is without it: nothing is left to be emptied, changed or
-    /// stopped of one that was there and is gone. Where another has its name, acting reports it.
+    /// stopped of one that was there and is gone. If another has its name, acting reports it.
     pub(super) async fn meant_or_gone(&self) -> Result<Result<Node, Probe>, ApiError> {
         Ok(match self.look().await? {
             Some(node) if self.means(&node) => Ok(node),
@@ -208,7 +208,7 @@ pub(super) fn conflict(step: &NodeStep<'_>, why: &str) -> ActError {
     ActError::Permanent(FailureReason::Conflict.message(text))
 }
 
-/// How the error of a kind of step begins, as the specification calls it where it does.
+/// How the error of a kind of step begins, as the specification calls it if it does.
 fn reason(kind: StepKind) -> &'static str {
     if let Some(reason) = kind.facts().failure {
         return reason.as_str();
@@ -252,7 +252,7 @@ impl Outage {
         self.knew_us = true;
     }
 
-    /// Counts an error of the server; an error where it cannot pass, or has not for too long.
+    /// Counts an error of the server; an error if it cannot pass, or has not for too long.
     ///
     /// A server that has just started has not loaded its rights for some seconds: what it allowed before it
     /// will allow again.

@@ -54,7 +54,7 @@ impl Node {
         (ago <= ClusterNode::REMEMBERED).then_some(ago)
     }
 
-    /// The run that cordoned it; `None` where it is not cordoned, or another actor cordoned it.
+    /// The run that cordoned it; `None` if it is not cordoned, or another actor cordoned it.
     ///
     /// The annotation of the run stays where another actor lifts the cordon of trueup: one that is set afterwards is told by the
     /// manager of the field, as far as the server keeps managers.
@@ -210,7 +210,7 @@ pub(super) struct ContainerStatus {
     pub(super) state: ContainerState,
 }
 
-/// Why a container does not run, where it does not.
+/// Why a container does not run, if it does not.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ContainerState {

@@ -2,7 +2,7 @@
 //!
 //! As `kubectl drain --force --ignore-daemonsets --delete-emptydir-data`, which the specification
 //! names: mirrors of static pods and pods of DaemonSets stay, all others are evicted; a pod that has
-//! ended is evicted also where a DaemonSet made it.
+//! ended is evicted also if a DaemonSet made it.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ pub(super) fn controller(pod: &Pod) -> Option<&Owner> {
         .find(|owner| owner.controller)
 }
 
-/// The controller at the top (`Deployment web/front`), or the pod itself where it has none (`Pod web/a`).
+/// The controller at the top (`Deployment web/front`), or the pod itself if it has none (`Pod web/a`).
 ///
 /// Told from the pod alone, without a call for each: a Deployment names its ReplicaSets after itself and
 /// the hash that their pods have as a label, a CronJob its Jobs after itself and the minute.

@@ -17,7 +17,7 @@ pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
     Ok(waits_for.map_or(Probe::UnderWay, |_| Probe::NotBegun))
 }
 
-/// Waits until the node is there, Ready, and not the old one, and puts back what it is owed: the UID of the parameters, where one is
+/// Waits until the node is there, Ready, and not the old one, and puts back what it is owed: the UID of the parameters, if one is
 /// given, is that of the node that went.
 pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     if step.parameters.members_only {

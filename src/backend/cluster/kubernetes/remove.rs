@@ -1,6 +1,6 @@
 //! Takes a node out of the cluster: refused unless nothing of it is left, deleted by its UID.
 //!
-//! A node whose machine is off, or gone for good, may still have pods: where a person chose so,
+//! A node whose machine is off, or gone for good, may still have pods: if a person chose so,
 //! they are deleted first, since no kubelet is left to end them. A node that is Ready has a kubelet, so that
 //! its machine is neither: nothing is forced then.
 

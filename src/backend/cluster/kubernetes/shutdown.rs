@@ -4,9 +4,9 @@
 //! process 1), so that it has to be privileged; it has no rights towards the API server. The label is
 //! `promenade-decomission: enabled`, spelled as the specification spells it.
 //!
-//! A pod is bound to its node by name, and nothing ends it where no kubelet is left: it would stop the
+//! A pod is bound to its node by name, and nothing ends it if no kubelet is left: it would stop the
 //! kubelet of the next node with that name. So it goes as soon as the kubelet is silent, label first, and
-//! the DaemonSet with it where no other node has the label.
+//! the DaemonSet with it if no other node has the label.
 
 use kube::api::{DeleteParams, ListParams, PropagationPolicy};
 use serde::de::IgnoredAny;
@@ -167,7 +167,7 @@ async fn stop(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
     }
 }
 
-/// Applies the DaemonSet where it is missing or differs.
+/// Applies the DaemonSet if it is missing or differs.
 async fn apply(step: &NodeStep<'_>) -> Result<(), ApiError> {
     let (server, image) = (&step.server, &step.shutdown_image);
     if !is_applied(server, image).await? {
@@ -218,7 +218,7 @@ async fn retire_once(step: &NodeStep<'_>) -> Result<usize, ApiError> {
     Ok(left.len())
 }
 
-/// Deletes the DaemonSet where no node has the label. Where that cannot be done it sleeps on, and does
+/// Deletes the DaemonSet if no node has the label. If that cannot be done it sleeps on, and does
 /// no harm.
 async fn drop_daemon_set(step: &NodeStep<'_>) {
     let server = &step.server;

@@ -215,7 +215,7 @@ impl Ipmi {
         self.program.ask(session, request).await
     }
 
-    /// Calls a controller for a value that not every one has; `None` where it has none.
+    /// Calls a controller for a value that not every one has; `None` if it has none.
     async fn ask_if_known(
         &self,
         session: &Session,

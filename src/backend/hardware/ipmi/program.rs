@@ -32,7 +32,7 @@ pub(super) const LANPLUS: &str = "lanplus";
 /// The longest password of IPMI 2.0, and of 1.5, in bytes.
 pub(super) const LONGEST_PASSWORD: (usize, usize) = (20, 16);
 
-/// The error where the program is missing, with how to get it.
+/// The error if the program is missing, with how to get it.
 pub(super) const NOT_FOUND: &str = "the program `ipmitool` was not found in PATH: install it (most systems have a package `ipmitool`)";
 
 /// A controller and who logs in.
@@ -103,7 +103,7 @@ impl Program {
         }
     }
 
-    /// Calls for a value that not every controller has; `None` where it answers that it has none.
+    /// Calls for a value that not every controller has; `None` if it answers that it has none.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Program {
         request: &[&str],
     ) -> Result<Option<String>, ActError> {
         let said = self.call(session, request).await?;
-        // Some of its refusals are printed where its answers are.
+        // Some of its refusals are printed if its answers are.
         let is_unknown = |part: &&str| said.err.contains(part) || said.out.contains(part);
         match said.success {
             true => Ok(Some(said.out)),
@@ -123,7 +123,7 @@ impl Program {
         }
     }
 
-    /// Calls it with the suite that is set, or that the controller took before; where it refuses that, with others: no session
+    /// Calls it with the suite that is set, or that the controller took before; if it refuses that, with others: no session
     /// came about, so that nothing was done. What worked is remembered.
     async fn call(&self, session: &Session, request: &[&str]) -> Result<Said, ActError> {
         if session.cipher_suite.is_some() || session.interface != LANPLUS {

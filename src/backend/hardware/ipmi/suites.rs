@@ -12,16 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::cache::{Cache, Key, Segment};
 use crate::threads::lock;
 
-/// The suites that are tried where the one that the program chose is refused: that of today, and that of all controllers.
+/// The suites that are tried if the one that the program chose is refused: that of today, and that of all controllers.
 pub(super) const TRIED: [u8; 2] = [17, 3];
-/// The suite that the program takes where a controller does not tell which it has.
+/// The suite that the program takes if a controller does not tell which it has.
 const UNTOLD: u8 = 3;
 /// Most controllers that are remembered.
 const MOST: usize = 100_000;
 
 /// Words of the program about the suite that it takes.
 const CHOSEN: &str = "Using best available cipher suite";
-/// Words of the program where a controller does not tell its suites.
+/// Words of the program if a controller does not tell its suites.
 const NOT_TOLD: &str = "Unable to Get Channel Cipher Suites";
 /// Words of a controller that refuses a suite.
 const REFUSED: [&str; 4] = [

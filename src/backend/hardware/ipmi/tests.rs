@@ -501,7 +501,7 @@ async fn a_cipher_suite_that_worked_is_remembered_and_one_that_is_refused_is_lef
             "{found:?}"
         );
     }
-    // One that is not taken any more is left for another; where none is taken, that is the failure.
+    // One that is not taken any more is left for another; if none is taken, that is the failure.
     let machine = Machine::of(&text, false);
     machine.put("suites", "17\n");
     machine.put("best", "17");

@@ -222,7 +222,7 @@ impl Api {
         on.map_err(|why| RequestError::Stays(format!("{}: {why}", self.authority())))
     }
 
-    /// One node, where it is known.
+    /// One node, if it is known.
     pub(super) async fn node(
         &self,
         subject: &str,
@@ -283,7 +283,7 @@ impl Api {
         Ok(found.unwrap_or_default())
     }
 
-    /// A list that a node has in a resource of its own (`bios`, `firmware`); none where it has no such resource.
+    /// A list that a node has in a resource of its own (`bios`, `firmware`); none if it has no such resource.
     pub(super) async fn part(
         &self,
         subject: &str,

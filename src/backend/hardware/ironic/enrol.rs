@@ -149,7 +149,7 @@ pub(super) fn enrolled(
     Value::Object(body)
 }
 
-/// The URLs of what is put on the machine, and of its checksum where that is one.
+/// The URLs of what is put on the machine, and of its checksum if that is one.
 pub(super) fn images(node: &NodeDesign, image: &Image) -> Vec<String> {
     let texts = [Some(&image.source), image.checksum.as_ref()];
     let texts = texts.into_iter().flatten();

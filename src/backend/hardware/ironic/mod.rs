@@ -61,7 +61,7 @@ pub struct Ironic {
 }
 
 impl Ironic {
-    /// Opens the backend; nothing is asked of Ironic yet. `written`: where the document names it.
+    /// Opens the backend; nothing is asked of Ironic yet. `written`: if the document names it.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Ironic {
         (identity, verdict)
     }
 
-    /// The MAC addresses of all ports, by node, by one list; none where nothing depends on them.
+    /// The MAC addresses of all ports, by node, by one list; none if nothing depends on them.
     async fn ports_where_needed<'n>(
         &self,
         nodes: &[Arc<NodeDesign>],

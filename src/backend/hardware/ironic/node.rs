@@ -134,7 +134,7 @@ impl Node {
         }
     }
 
-    /// The last error, where there is one.
+    /// The last error, if there is one.
     pub(super) fn error(&self) -> Option<String> {
         let text = self.last_error.as_deref()?;
         (!text.trim().is_empty()).then(|| plain(text, LONGEST))
@@ -155,7 +155,7 @@ impl Node {
             || self.provision_updated_at != before.provision_updated_at
     }
 
-    /// The reason of its maintenance, where it is in it; a fault of Ironic's own is named.
+    /// The reason of its maintenance, if it is in it; a fault of Ironic's own is named.
     pub(super) fn maintenance(&self) -> Option<Arc<str>> {
         if !self.maintenance {
             return None;
@@ -171,7 +171,7 @@ impl Node {
         })
     }
 
-    /// The reason of its retirement, where it is retired.
+    /// The reason of its retirement, if it is retired.
     pub(super) fn retired(&self) -> Option<Arc<str>> {
         self.retired.then(|| {
             let reason = self.retired_reason.as_deref().unwrap_or_default();
@@ -341,7 +341,7 @@ pub(super) fn identity_of_inventory(inventory: &Value) -> Value {
     })
 }
 
-/// The disks of an inventory, as they are written down; `null` where it has none.
+/// The disks of an inventory, as they are written down; `null` if it has none.
 pub(super) fn disks_of_inventory(inventory: &Value) -> Value {
     let disks = inventory
         .pointer("/inventory/disks")

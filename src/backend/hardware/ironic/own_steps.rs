@@ -32,7 +32,7 @@ impl OwnSteps {
         }
     }
 
-    /// The change that stores the steps that Ironic has run, where they were observed and are not stored
+    /// The change that stores the steps that Ironic has run, if they were observed and are not stored
     /// already.
     pub(super) fn operation(self, node: &Node) -> Option<Value> {
         let steps = self.0?;

@@ -1,7 +1,7 @@
 //! The service of a machine in use: steps of Ironic's firmware and BIOS interfaces, or a runbook of the site, and a second
 //! reading.
 //!
-//! That Ironic calls a service ended is not believed: only values that are read after it count. Where they are not as wanted,
+//! That Ironic calls a service ended is not believed: only values that are read after it count. If they are not as wanted,
 //! all is tried once more, and then the step fails. A service that fails leaves the machine in a state of its own; the step
 //! brings it back to active, and fails. Asked for twice, the same values do no harm; a service that runs is waited for.
 
@@ -18,7 +18,7 @@ use crate::backend::{ActError, Probe};
 use crate::design::HardwareSetting;
 use crate::lifecycle::{PowerState, ProvisionState, Verb};
 
-/// The `fault` that Ironic sets where a step of a service failed and it put the node into maintenance itself.
+/// The `fault` that Ironic sets if a step of a service failed and it put the node into maintenance itself.
 const SERVICE_FAILURE: &str = "service failure";
 
 impl NodeSteps<'_> {

@@ -1,6 +1,6 @@
 //! The settings of the Ironic backend, as `hardware.ironic` of `trueup/Backends/v1` has them.
 //!
-//! The schema has checked the form where a site was validated; what is read here is strict all the
+//! The schema has checked the form if a site was validated; what is read here is strict all the
 //! same. Secrets stay references until a request needs them.
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub struct Enrolment {
     pub driver_info: BTreeMap<Arc<str>, Value>,
     /// How management controllers are reached.
     pub controller: Controller,
-    /// Interfaces by field (`deploy_interface`), where they are not the driver's own choice.
+    /// Interfaces by field (`deploy_interface`), if they are not the driver's own choice.
     pub interfaces: BTreeMap<Arc<str>, Arc<str>>,
     /// The resource class.
     pub resource_class: Option<Arc<str>>,
@@ -81,15 +81,15 @@ pub struct Enrolment {
 /// How management controllers are reached by Ironic.
 #[derive(Clone, Debug, Default)]
 pub struct Controller {
-    /// The account, where the machine's design names none.
+    /// The account, if the machine's design names none.
     pub username: Option<Arc<str>>,
     /// Its password; absent: the one that the machine's design has.
     pub password: Option<Reference>,
     /// `https` or `http`.
     pub scheme: Option<Arc<str>>,
-    /// The port, where it is not the scheme's own.
+    /// The port, if it is not the scheme's own.
     pub port: Option<u16>,
-    /// The path of the system, where a controller has more than one.
+    /// The path of the system, if a controller has more than one.
     pub system: Option<Arc<str>>,
     /// Whether Ironic verifies certificates.
     pub verify: Option<bool>,
@@ -165,7 +165,7 @@ struct WrittenImage {
 }
 
 impl Settings {
-    /// Reads the settings of a backend of the kind `ironic`; `written`: where the document names it.
+    /// Reads the settings of a backend of the kind `ironic`; `written`: if the document names it.
     ///
     /// # Errors
     ///

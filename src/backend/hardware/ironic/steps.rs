@@ -302,7 +302,7 @@ impl<'a> NodeSteps<'a> {
         task.ask(node, Verb::Provide, json!({})).await
     }
 
-    /// Automated cleaning as the site's policy has it, where it has one.
+    /// Automated cleaning as the site's policy has it, if it has one.
     async fn with_policy(&self, node: Node) -> Result<Node> {
         match self.ironic().roster.automated_clean(self.task.node) {
             Some(wanted) if node.automated_clean != Some(wanted) => {
@@ -351,7 +351,7 @@ impl<'a> NodeSteps<'a> {
         self.task.patch(node, None, vec![operation], None).await
     }
 
-    /// How automated cleaning has to be set, where this step has switched it and it is not so yet: as the
+    /// How automated cleaning has to be set, if this step has switched it and it is not so yet: as the
     /// site's policy has it, else as it was.
     fn cleaning_to_restore(&self, node: &Node) -> Option<Option<bool>> {
         let before = *self.switched.get()?;
@@ -592,7 +592,7 @@ impl NodeSteps<'_> {
         self.runs(task.ask(node, Verb::Deploy, body).await?).await
     }
 
-    /// Tears the machine down: wiped once by Ironic's cleaning, then off, then out of Ironic where it has
+    /// Tears the machine down: wiped once by Ironic's cleaning, then off, then out of Ironic if it has
     /// left the design.
     async fn destroy(&self) -> Result<()> {
         let task = &self.task;

@@ -6,7 +6,7 @@
 //! | `firmware.NAME` | the components that its firmware interface lists, since API 1.86 |
 //! | `expect.cpus`, `expect.memory_gib`, `expect.drives`, `expect.nics` | the inventory of the last inspection, since API 1.81 |
 //!
-//! Each costs a request where a document names something of it.
+//! Each costs a request if a document names something of it.
 
 use std::sync::Arc;
 
@@ -157,7 +157,7 @@ impl Ironic {
         observed.compare_hardware(node, &values.seen, values.unread);
     }
 
-    /// The runbook that services a machine, where the settings name one; or why it has none.
+    /// The runbook that services a machine, if the settings name one; or why it has none.
     pub(super) fn runbook_of(&self, node: &NodeDesign) -> Result<Option<Arc<str>>, String> {
         const PROFILE: &str = "{profile}";
         let Some(runbook) = &self.settings.runbook else {

@@ -316,7 +316,7 @@ fn target(verb: Verb) -> &'static str {
     }
 }
 
-/// In which states a verb ends where it succeeds.
+/// In which states a verb ends if it succeeds.
 fn ends(verb: Verb) -> &'static [ProvisionState] {
     match verb {
         Verb::Manage | Verb::Inspect | Verb::Clean => &[ProvisionState::Manageable],

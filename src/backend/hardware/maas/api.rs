@@ -313,7 +313,7 @@ impl Api {
         Ok(known().clone())
     }
 
-    /// One machine, where it is known.
+    /// One machine, if it is known.
     pub(super) async fn machine(&self, id: &Arc<str>) -> Result<Option<Machine>, RequestError> {
         let found = self.machines(Some(std::slice::from_ref(id))).await?;
         Ok(found.into_iter().find(|machine| machine.system_id == *id))
@@ -453,7 +453,7 @@ impl Api {
         Ok(events.events)
     }
 
-    /// Puts a tag on machines or takes it off; the tag is made where it is missing.
+    /// Puts a tag on machines or takes it off; the tag is made if it is missing.
     pub(super) async fn tag(
         &self,
         subject: &str,

@@ -1,4 +1,4 @@
-//! Taking a system off a machine: erased once, switched off, and out of MAAS where it has left the design.
+//! Taking a system off a machine: erased once, switched off, and out of MAAS if it has left the design.
 
 use super::api::{Fields, field};
 use super::event::{Once, Trace};

@@ -68,7 +68,7 @@ impl Once {
         format!("{} is asked for after event ", self.as_str())
     }
 
-    /// The newest event before the request, where one was noted.
+    /// The newest event before the request, if one was noted.
     pub(super) fn noted(self, notes: &[Arc<str>]) -> Option<u64> {
         let prefix = self.prefix();
         notes

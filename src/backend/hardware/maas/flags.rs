@@ -9,7 +9,7 @@ use crate::backend::hardware::driver::Result;
 use crate::lifecycle::{ProvisionState as S, Verb};
 
 impl MachineSteps<'_> {
-    /// Brings a machine under management, commissioned where it is new, and not available.
+    /// Brings a machine under management, commissioned if it is new, and not available.
     pub(super) async fn manage(&self) -> Result<()> {
         let task = &self.task;
         let machine = task.settled(task.known().await?).await?;

@@ -14,9 +14,9 @@ const ROUNDED: u64 = 8 << 20;
 /// How the disks of a machine are laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// The volume group and the logical volume of the root file system, where it is on one.
+    /// The volume group and the logical volume of the root file system, if it is on one.
     pub(super) volume: Option<(Arc<str>, Arc<str>)>,
-    /// Sizes in bytes, where they are given exactly.
+    /// Sizes in bytes, if they are given exactly.
     pub(super) root_size: Option<u64>,
     pub(super) boot_size: Option<u64>,
     /// The disk of the operating system, by its name; `None`: the one that MAAS boots from.

@@ -274,7 +274,7 @@ impl Machine {
         }
     }
 
-    /// MAAS's error, where its status is one.
+    /// MAAS's error, if its status is one.
     pub(super) fn error(&self) -> Option<String> {
         let is_error = matches!(
             self.state(),
@@ -312,7 +312,7 @@ impl Machine {
         Some(row.map_or(UNKNOWN_STATUS, |(_, text)| text))
     }
 
-    /// Names the user who holds it, where that is another one and nothing is deployed on it.
+    /// Names the user who holds it, if that is another one and nothing is deployed on it.
     fn claimed(&self) -> Option<Arc<str>> {
         let owner = self.owner.as_deref().filter(|_| !self.is_ours)?;
         let is_held = self.status == Some(status::ALLOCATED);
@@ -339,7 +339,7 @@ impl Machine {
         self.state() == S::Active && self.owner.is_none()
     }
 
-    /// Why it must not be torn down, where it is locked by another.
+    /// Why it must not be torn down, if it is locked by another.
     fn locked(&self) -> Option<Arc<str>> {
         let is_others = self.locked && !self.is_locked_by_us();
         is_others.then(|| Arc::from("locked in MAAS, and not by trueup: unlock it there first"))
@@ -511,7 +511,7 @@ impl ProvisionedObject for Machine {
     }
 }
 
-/// The power that MAAS reports, where it reports any.
+/// The power that MAAS reports, if it reports any.
 pub(super) fn power_of(reported: &str) -> Option<PowerState> {
     match reported {
         "on" => Some(PowerState::On),

@@ -1,6 +1,6 @@
 //! Machines that MAAS moves: commission, deploy, release with erasure, tags, locks.
 //!
-//! MAAS accepts what it cannot do yet, answers with the state before, deploys where only power was meant, and deletes
+//! MAAS accepts what it cannot do yet, answers with the state before, deploys if only power was meant, and deletes
 //! machines in use; so every request passes trueup's own table of states ([`crate::lifecycle::step`]) first, and what
 //! follows it is polled, by one list for all who wait (`poll`). What must not be repeated leaves a note before it is
 //! asked for, and is found again among the events of its machine (`event`). What MAAS has no field for is a tag (`tag`).
@@ -68,7 +68,7 @@ pub struct Maas {
 }
 
 impl Maas {
-    /// Opens the backend; nothing is asked of MAAS yet. `written`: where the document names it.
+    /// Opens the backend; nothing is asked of MAAS yet. `written`: if the document names it.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Maas {
         (identity, verdict.into_proof())
     }
 
-    /// The machine of a node, where there is one.
+    /// The machine of a node, if there is one.
     async fn machine_of(&self, node: &NodeDesign) -> Result<Option<Machine>, Arc<str>> {
         let name = self.roster.name_of(&node.name);
         // By its recorded id, in a list with all others that are waited for.

@@ -1,6 +1,6 @@
 //! The settings of the MAAS backend, as `hardware.maas` of `trueup/Backends/v1` has them.
 //!
-//! The schema has checked the form where a site was validated; what is read here is strict all the
+//! The schema has checked the form if a site was validated; what is read here is strict all the
 //! same. Secrets stay references until a request needs them.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::document::{Marked, Seconds, from_node};
 
 pub(super) const CODE: &str = "schema-maas";
 
-/// The bound of one request where nothing is written: a region takes long to list a thousand machines.
+/// The bound of one request if nothing is written: a region takes long to list a thousand machines.
 pub(super) const REQUEST: Duration = Duration::from_secs(180);
 
 /// Where MAAS is, with which key, and how machines are created, tested and erased.
@@ -56,7 +56,7 @@ pub struct Creation {
     pub architecture: Arc<str>,
     /// Parameters of the power type, besides address and account of the management controller.
     pub power_parameters: BTreeMap<Arc<str>, Arc<str>>,
-    /// The account, where the machine's design names none.
+    /// The account, if the machine's design names none.
     pub username: Option<Arc<str>>,
     /// Its password, with `{node}` in the place of the node's name; absent: the one that the machine's design has.
     pub password: Option<Reference>,
@@ -66,10 +66,10 @@ pub struct Creation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Erase {
-    /// By the drive's own erasure where it has one, else everything is overwritten.
+    /// By the drive's own erasure if it has one, else everything is overwritten.
     #[default]
     Secure,
-    /// By the drive's own erasure where it has one, else both ends are overwritten.
+    /// By the drive's own erasure if it has one, else both ends are overwritten.
     SecureElseQuick,
     /// Both ends are overwritten.
     Quick,
@@ -130,7 +130,7 @@ struct WrittenController {
 }
 
 impl Settings {
-    /// Reads the settings of a backend of the kind `maas`; `written`: where the document names it.
+    /// Reads the settings of a backend of the kind `maas`; `written`: if the document names it.
     ///
     /// # Errors
     ///

@@ -137,7 +137,7 @@ pub(super) struct Gateways {
     pub(super) ipv6: Gateway,
 }
 
-/// The link whose subnet has the gateway, where one was chosen.
+/// The link whose subnet has the gateway, if one was chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Gateway {

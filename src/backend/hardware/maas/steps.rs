@@ -24,7 +24,7 @@ use crate::step::StepKind;
 pub(super) const LEAVING: &str = "leaves MAAS";
 /// How long power may take to show in MAAS.
 const SETTLING: Duration = Duration::from_secs(5);
-/// The bound of a switch where the step has none.
+/// The bound of a switch if the step has none.
 const SWITCH: Duration = Duration::from_secs(600);
 
 /// The steps on one machine.
@@ -98,7 +98,7 @@ impl<'a> MachineSteps<'a> {
         })
     }
 
-    /// It can be continued from anywhere where it has begun: its notes tell, the tag of its run where another clone had
+    /// It can be continued from anywhere where it has begun: its notes tell, the tag of its run if another clone had
     /// begun it, and a machine that its run has taken is prepared.
     fn probe_prepare(&self, machine: &Machine) -> Probe {
         let order = self.task.order;
@@ -165,7 +165,7 @@ impl<'a> MachineSteps<'a> {
         self.task.kind() != StepKind::Clean || machine.state() == S::Manageable
     }
 
-    /// Whether a deployed machine runs, and is locked where that is wanted.
+    /// Whether a deployed machine runs, and is locked if that is wanted.
     fn is_finished(&self, machine: &Machine) -> bool {
         let is_locked = machine.locked || !self.maas().settings.lock;
         is_locked && machine.power() != Some(PowerState::Off)

@@ -223,7 +223,7 @@ impl Task<'_, Maas> {
         }
     }
 
-    /// The failure of an operation that was accepted, where the machine is what it was.
+    /// The failure of an operation that was accepted, if the machine is what it was.
     async fn unmoved(&self, machine: &Machine, operation: Once, after: u64) -> Result<ActError> {
         let api = &self.backend.api;
         let events = api
@@ -326,7 +326,7 @@ impl Task<'_, Maas> {
     }
 }
 
-/// In which states an operation ends where it succeeds.
+/// In which states an operation ends if it succeeds.
 fn ends(operation: Once) -> &'static [S] {
     match operation {
         Once::Commission | Once::Test => &[S::Available, S::Manageable],

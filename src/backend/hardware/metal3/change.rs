@@ -1,6 +1,6 @@
 //! Changing one host and waiting for what the operator makes of it, as safely as a shared object allows.
 //!
-//! Each change is made for the observed version, and made again where another client was
+//! Each change is made for the observed version, and made again if another client was
 //! faster. A management cluster that goes away is waited for. The operator retries forever what it
 //! fails at; a step does not wait for that beyond a number of failures.
 

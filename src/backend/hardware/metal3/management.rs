@@ -229,7 +229,7 @@ impl Management {
             .await
     }
 
-    /// An object that is called like a host and that the operator keeps beside it; `None` if not found, also where the server does
+    /// An object that is called like a host and that the operator keeps beside it; `None` if not found, also if the server does
     /// not have the resource.
     pub(super) async fn beside<T: DeserializeOwned>(
         &self,

@@ -126,7 +126,7 @@ pub(super) fn user_data(
     Ok(Secret::new(cloud_config(node)))
 }
 
-/// The network data of a machine's system, where the settings have any.
+/// The network data of a machine's system, if the settings have any.
 ///
 /// # Errors
 ///
@@ -246,7 +246,7 @@ impl HostDesign<'_> {
         }))
     }
 
-    /// The change that makes a host what its design says, where nothing is deployed on it.
+    /// The change that makes a host what its design says, if nothing is deployed on it.
     ///
     /// # Errors
     ///

@@ -66,7 +66,7 @@ pub struct Metal3 {
 }
 
 impl Metal3 {
-    /// Opens the backend; nothing is asked of the management cluster yet. `written`: where the document
+    /// Opens the backend; nothing is asked of the management cluster yet. `written`: if the document
     /// names it.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Metal3 {
         (identity, verdict.into_proof())
     }
 
-    /// Adds how the values of a machine stand to its Hardware documents, where it has any.
+    /// Adds how the values of a machine stand to its Hardware documents, if it has any.
     async fn compare(&self, node: &NodeDesign, host: &Host, observed: &mut ObservedNode) {
         let sections = node.hardware_sections();
         let wanted = sections.flat_map(|section| node.hardware(section));

@@ -1,4 +1,4 @@
-//! The two annotations of metal3-remediation, where the resources of a management cluster hold them.
+//! The two annotations of metal3-remediation, if the resources of a management cluster hold them.
 //!
 //! An annotation of its Machine requests remediation, one of its host fences it (power off). The host
 //! also carries the state that another process needs: which attempt runs, and the labels and taints of the node
@@ -25,7 +25,7 @@ use crate::remediation::{Backup, HostState, refusal};
 /// On a Machine: it needs remediation.
 pub const NEEDS_REMEDIATION: &str = "host.metal3.io/external-remediation";
 
-/// The value of [`NEEDS_REMEDIATION`] where trueup asks; only the key counts.
+/// The value of [`NEEDS_REMEDIATION`] if trueup asks; only the key counts.
 const ASKED_BY: &str = "trueup";
 
 /// On a host: it is fenced (powered off) while it is remediated.
@@ -280,7 +280,7 @@ impl Annotations<'_> {
         Ok((Some(metal3_machine), machine))
     }
 
-    /// Sets or takes off annotations of the host, where they are not so already.
+    /// Sets or takes off annotations of the host, if they are not so already.
     async fn annotate(&self, wanted: &[(&str, Option<&str>)]) -> Result<(), ActError> {
         let host = self.host().await?;
         let Some(patch) = missing(&host.metadata.annotations, wanted) else {
@@ -360,7 +360,7 @@ impl Annotations<'_> {
     }
 }
 
-/// The patch that makes annotations what is wanted; `None` where they are.
+/// The patch that makes annotations what is wanted; `None` if they are.
 fn missing(
     annotations: &BTreeMap<Arc<str>, Arc<str>>,
     wanted: &[(&str, Option<&str>)],

@@ -53,7 +53,7 @@ pub struct Metadata {
     /// Tells it from another object of its name.
     #[serde(deserialize_with = "or_empty")]
     pub uid: Arc<str>,
-    /// The observed version; a change that names it is refused where there is a newer one.
+    /// The observed version; a change that names it is refused if there is a newer one.
     #[serde(deserialize_with = "or_empty")]
     pub resource_version: Arc<str>,
     /// Counts the changes of its spec.
@@ -106,10 +106,10 @@ pub struct Owner {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
-    /// Group and version, where the reference has both in one.
+    /// Group and version, if the reference has both in one.
     #[serde(deserialize_with = "or_empty")]
     pub api_version: Arc<str>,
-    /// Group, where the reference has it alone.
+    /// Group, if the reference has it alone.
     #[serde(deserialize_with = "or_empty")]
     pub api_group: Arc<str>,
     /// Kind.
@@ -324,7 +324,7 @@ pub struct MachineSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineStatus {
-    /// Its node, where there is one.
+    /// Its node, if there is one.
     pub node_ref: Option<NodeReference>,
     /// Its phase.
     #[serde(deserialize_with = "or_empty")]

@@ -93,7 +93,7 @@ impl HostSteps<'_> {
         }
     }
 
-    /// Sets back what an ended step has left: all of it where its values are not as designed.
+    /// Sets back what an ended step has left: all of it if its values are not as designed.
     pub(super) async fn take_back(&self) -> Result<Probe> {
         let Some(host) = self.task.look().await? else {
             return Ok(Probe::NotBegun);
@@ -405,7 +405,7 @@ impl HostSteps<'_> {
         Ok(lost)
     }
 
-    /// The rest that may stay of a step of which nothing is noted: what is wanted, where it failed, and the policy of another
+    /// The rest that may stay of a step of which nothing is noted: what is wanted, if it failed, and the policy of another
     /// client.
     async fn lost(
         &self,
@@ -470,7 +470,7 @@ impl HostSteps<'_> {
         self.task.ask(resource, look).await
     }
 
-    /// Changes the spec of an object by what is made of it as it is now, anew where another client changes it meanwhile;
+    /// Changes the spec of an object by what is made of it as it is now, anew if another client changes it meanwhile;
     /// `None`: there is nothing to change. One that is gone has nothing to change.
     async fn change_beside(
         &self,

@@ -22,7 +22,7 @@ pub struct Settings {
     pub cluster: Marked<Arc<str>>,
     /// The namespace of the hosts.
     pub namespace: Arc<str>,
-    /// The account of the management controllers, where the machine's design names none.
+    /// The account of the management controllers, if the machine's design names none.
     pub username: Option<Arc<str>>,
     /// Its password, with `{node}` in the place of the node's name; absent: the one that the design has.
     pub password: Option<Reference>,
@@ -52,7 +52,7 @@ pub struct Controller {
     pub protocol: Option<Arc<str>>,
     /// `https` or `http`.
     pub scheme: Scheme,
-    /// The port, where it is not the scheme's own.
+    /// The port, if it is not the scheme's own.
     pub port: Option<u16>,
     /// The path of the system, with `{node}` in the place of the node's name.
     pub system: Arc<str>,
@@ -139,7 +139,7 @@ struct WrittenCredentials {
 }
 
 impl Settings {
-    /// Reads the settings of a backend of the kind `metal3`; `written`: where the document names it.
+    /// Reads the settings of a backend of the kind `metal3`; `written`: if the document names it.
     ///
     /// # Errors
     ///

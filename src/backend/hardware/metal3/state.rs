@@ -105,7 +105,7 @@ impl Host {
         &*self.status.operational_status == "error"
     }
 
-    /// The operator's error, where it has one.
+    /// The operator's error, if it has one.
     pub(super) fn error(&self) -> Option<String> {
         if !self.has_failed() {
             return None;
@@ -151,7 +151,7 @@ impl Host {
         })
     }
 
-    /// Why the operator leaves it alone, where it does.
+    /// Why the operator leaves it alone, if it does.
     pub(super) fn left_alone(&self) -> Option<String> {
         if let Some(value) = self.annotation(key::PAUSED) {
             return Some(by("paused", key::PAUSED, value));
@@ -162,7 +162,7 @@ impl Host {
         (&*self.status.operational_status == "detached").then(|| "detached".to_owned())
     }
 
-    /// The consumer of the host, where it has one: it is never taken from under it.
+    /// The consumer of the host, if it has one: it is never taken from under it.
     pub(super) fn claimed(&self, site: &str) -> Option<String> {
         let claim = self.spec.consumer_ref.as_ref()?;
         let ObjectReference {
@@ -184,7 +184,7 @@ impl Host {
         ))
     }
 
-    /// The reason for maintenance or exclusive use, where there is one.
+    /// The reason for maintenance or exclusive use, if there is one.
     pub(super) fn maintenance(&self, site: &str) -> Option<Arc<str>> {
         if let Some(reason) = self.annotation(key::MAINTENANCE) {
             return Some(Arc::from(plain(reason, LONGEST)));
@@ -202,7 +202,7 @@ impl Host {
         }
     }
 
-    /// Its power, where it was observed.
+    /// Its power, if it was observed.
     fn power(&self) -> Fact<PowerState> {
         match self.state() {
             S::Enroll | S::Verifying | S::Other => {

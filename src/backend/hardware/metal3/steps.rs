@@ -188,7 +188,7 @@ impl<'a> HostSteps<'a> {
         Ok(host)
     }
 
-    /// Writes the account of the management controller, where one is configured. A host of another
+    /// Writes the account of the management controller, if one is configured. A host of another
     /// author, for which none is given, keeps its own.
     async fn put_account(&self, host: &Host) -> Result<()> {
         let settings = &self.metal3().settings;
@@ -293,7 +293,7 @@ impl<'a> HostSteps<'a> {
         task.change("deploy", host, patch).await
     }
 
-    /// Takes the image off where the operator fails to deploy it: it would try again for ever, and bring the
+    /// Takes the image off if the operator fails to deploy it: it would try again for ever, and bring the
     /// machine up at a time when it is not expected.
     async fn abort_deploy(&self, url: &str) -> Result<()> {
         let task = &self.task;
@@ -498,7 +498,7 @@ impl HostSteps<'_> {
         Ok(())
     }
 
-    /// Takes the system off, switches the machine off, and deletes the host where it has left the design.
+    /// Takes the system off, switches the machine off, and deletes the host if it has left the design.
     async fn destroy(&self) -> Result<()> {
         let task = &self.task;
         let mut waiter = self.metal3().watch.wait_for(&task.name);

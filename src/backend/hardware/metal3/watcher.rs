@@ -52,7 +52,7 @@ pub trait WatchListener: Send + Sync {
     fn lease(&self, held: bool);
     /// Changes the names that are known of a collection; `change` says whether it did.
     fn seen(&self, watched: Watched, change: &mut dyn FnMut(&mut BTreeSet<Arc<str>>) -> bool);
-    /// The cluster could not be asked for a collection, or for the Lease where it is none.
+    /// The cluster could not be asked for a collection, or for the Lease if it is none.
     fn request_failed(&self, watched: Option<Watched>, why: &str);
 }
 
@@ -127,7 +127,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// The watcher of a design's management cluster; `None` where no machine of it is moved by Metal3. Nothing
+    /// The watcher of a design's management cluster; `None` if no machine of it is moved by Metal3. Nothing
     /// is asked yet.
     ///
     /// # Errors

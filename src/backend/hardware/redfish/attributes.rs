@@ -10,7 +10,7 @@ use crate::backend::ActError;
 use crate::backend::hardware::terms::Terms;
 
 impl Machine<'_> {
-    /// The terms of the attributes of its BIOS, where its controller has a registry of them; read once for each registry of
+    /// The terms of the attributes of its BIOS, if its controller has a registry of them; read once for each registry of
     /// a machine.
     pub(super) async fn attribute_terms(
         &self,

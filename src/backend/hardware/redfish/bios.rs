@@ -88,7 +88,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Changes its pending attributes; where it has no such resource, those that it shows.
+    /// Changes its pending attributes; if it has no such resource, those that it shows.
     pub(super) async fn set_bios(
         &self,
         bios: Resource,
@@ -113,7 +113,7 @@ impl Machine<'_> {
     }
 }
 
-/// The settings to apply; `None` where they are written as something else.
+/// The settings to apply; `None` if they are written as something else.
 fn attributes(node: &NodeDesign, arguments: Option<&str>) -> Option<Map<String, Value>> {
     let Some(arguments) = arguments else {
         let written = field(

@@ -1,7 +1,7 @@
 //! From where a machine boots next: the boot override, set, read back, and taken back.
 //!
 //! The source is chosen from the values that the machine offers. A request is no proof: after each, also after one that
-//! failed, the override is read; where it is not as wanted, the next shape is tried, which does no harm to a level.
+//! failed, the override is read; if it is not as wanted, the next shape is tried, which does no harm to a level.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -61,7 +61,7 @@ pub(super) fn targets(from: Source) -> &'static [&'static str] {
     }
 }
 
-/// The boot source that a machine offers for a way to deploy; where it lists none, the first.
+/// The boot source that a machine offers for a way to deploy; if it lists none, the first.
 fn target(system: &Resource, from: Source) -> Option<&'static str> {
     let offered = system.texts(TARGETS);
     let mut wanted = targets(from).iter();
@@ -171,7 +171,7 @@ fn profile_mode(node: &NodeDesign) -> Option<Mode> {
     }
 }
 
-/// The mode in which a system boots; `None` where it does not say.
+/// The mode in which a system boots; `None` if it does not say.
 fn mode_of(system: &Resource) -> Option<&str> {
     system.text("/Boot/BootSourceOverrideMode")
 }
@@ -202,7 +202,7 @@ impl Machine<'_> {
     }
 
     /// Tries whether its controller takes a boot override, before anything is changed that a deploy cannot do without: those of
-    /// its make that took one are believed. Its disk is the source where that is offered, which installs nothing.
+    /// its make that took one are believed. Its disk is the source if that is offered, which installs nothing.
     pub(super) async fn try_boot(
         &self,
         node: &NodeDesign,
@@ -350,7 +350,7 @@ impl Machine<'_> {
         }
     }
 
-    /// How a boot override shows, and the system that shows it: awaited where it was accepted, read once where it was not.
+    /// How a boot override shows, and the system that shows it: awaited if it was accepted, read once where it was not.
     async fn await_override(
         &self,
         target: &str,
@@ -400,7 +400,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Takes a boot override back where there is one that may install, and reads that back.
+    /// Takes a boot override back if there is one that may install, and reads that back.
     pub(super) async fn boot_as_usual(&self) -> Result<(), ActError> {
         let is_begun = &AtomicBool::new(false);
         let is_back = || async move {

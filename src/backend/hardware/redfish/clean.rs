@@ -30,7 +30,7 @@ impl Machine<'_> {
         self.clean_as_planned(order, node).await
     }
 
-    /// Runs the steps that the order names, in their order; none where it names none.
+    /// Runs the steps that the order names, in their order; none if it names none.
     pub(super) async fn clean_as_planned(
         &self,
         order: &Order,

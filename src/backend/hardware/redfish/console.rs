@@ -7,14 +7,14 @@ use crate::backend::http::Credentials;
 use crate::backend::{ActError, Console};
 use crate::design::NodeDesign;
 
-/// The port of SSH, where a controller names none.
+/// The port of SSH, if a controller names none.
 const SSH: u16 = 22;
 
 /// How a console is reached.
 #[derive(Debug, PartialEq, Eq)]
 struct Way {
     port: u16,
-    /// The command that opens the console, where a shell answers.
+    /// The command that opens the console, if a shell answers.
     command: Option<String>,
 }
 

@@ -161,7 +161,7 @@ impl Controller {
         self.login.shown(text, longest)
     }
 
-    /// Opens a session where the service has them; a path from its root, or from an earlier time.
+    /// Opens a session if the service has them; a path from its root, or from an earlier time.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ impl Controller {
         self.login.open(sessions).await
     }
 
-    /// Whether it accepts the login: by a session where it has them, else by a read of a path. A wrong password is sent
+    /// Whether it accepts the login: by a session if it has them, else by a read of a path. A wrong password is sent
     /// twice only where the refusal of the session does not tell that it is wrong.
     ///
     /// # Errors
@@ -193,7 +193,7 @@ impl Controller {
         }
     }
 
-    /// Ends the session, where no later step of the run uses it.
+    /// Ends the session, if no later step of the run uses it.
     pub(super) async fn log_out(&self) {
         self.login.close().await;
     }
@@ -293,7 +293,7 @@ impl Controller {
     }
 
     /// The members of a collection, written out in the same answer as deep as the service can; links to
-    /// them where it cannot, or fails to. `levels`: [`Resource::expands`].
+    /// them if it cannot, or fails to. `levels`: [`Resource::expands`].
     pub(super) async fn parts(&self, collection: &str, levels: u64) -> Result<Vec<Part>, Failure> {
         let links = async || {
             let members = self.members(collection).await?;
@@ -357,7 +357,7 @@ impl Controller {
         self.change(Method::POST, path, body, None).await
     }
 
-    /// Changes a resource as it was read; where it changed meanwhile, once more as it is then. Where the version is
+    /// Changes a resource as it was read; if it changed meanwhile, once more as it is then. If the version is
     /// still refused it is named in other forms, since some controllers compare them wrongly or demand one that
     /// they do not tell.
     pub(super) async fn patch(

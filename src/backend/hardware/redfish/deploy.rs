@@ -41,8 +41,8 @@ pub(super) fn unknown(node: &NodeDesign) -> Probe {
 }
 
 impl Machine<'_> {
-    /// How far a deploy is that has switched its machine on: a report that has come proves that it is done, where no port is
-    /// waited for, too; where something can still prove it, it is waited for.
+    /// How far a deploy is that has switched its machine on: a report that has come proves that it is done, if no port is
+    /// waited for, too; if something can still prove it, it is waited for.
     pub(super) async fn probe_deploy(
         &self,
         order: &Order,

@@ -7,7 +7,7 @@ use super::resource::Resource;
 /// A drive of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Drive {
-    /// Its name: its id, with that of its storage where another drive has the same.
+    /// Its name: its id, with that of its storage if another drive has the same.
     pub(super) name: Arc<str>,
     pub(super) resource: Resource,
 }

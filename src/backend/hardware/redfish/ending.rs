@@ -1,7 +1,7 @@
 //! The end of a deploy: what was set for its own time is taken back.
 //!
 //! A boot override or an image that stays would install the machine again at a later start. Each ending takes both back,
-//! tries that more than once, and reads it back. Where an ending could not (the process died), the next step that
+//! tries that more than once, and reads it back. If an ending could not (the process died), the next step that
 //! switches the machine on does, or refuses.
 
 use std::sync::Arc;

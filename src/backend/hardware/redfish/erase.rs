@@ -1,6 +1,6 @@
 //! Tearing a machine down: each drive erases itself, then the machine is switched off.
 //!
-//! A drive is asked once. Where the answer was lost, and no task is found, it is unknown whether it
+//! A drive is asked once. If the answer was lost, and no task is found, it is unknown whether it
 //! erases itself, and the step is ambiguous (see [`super::notes`]).
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::backend::{ActError, Order};
 use crate::design::{NodeDesign, WipePolicy};
 
 impl Machine<'_> {
-    /// Cleans it as planned, erases its drives, as far as the step says, where no clean step did, and
+    /// Cleans it as planned, erases its drives, as far as the step says, if no clean step did, and
     /// switches it off.
     pub(super) async fn destroy(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
         let steps = order.step.parameters.as_deref();

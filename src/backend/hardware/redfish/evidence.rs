@@ -131,7 +131,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Waits for the evidence of the new system: its report, and a port; where there is neither, for its first boot.
+    /// Waits for the evidence of the new system: its report, and a port; if there is neither, for its first boot.
     pub(super) async fn await_system(
         &self,
         order: &Order,
@@ -235,7 +235,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Waits until the firmware has begun to boot, where the machine shows how far it is.
+    /// Waits until the firmware has begun to boot, if the machine shows how far it is.
     pub(super) async fn await_firmware(&self, until: Instant) -> Result<(), ActError> {
         const BOOTS: [&str; 2] = ["OSBootStarted", "OSRunning"];
         loop {

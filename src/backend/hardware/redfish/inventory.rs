@@ -235,7 +235,7 @@ impl Machine<'_> {
         Ok(addresses.flatten().map(str::to_owned).collect())
     }
 
-    /// Checks that it can boot from where it should, and cleans it where that is planned.
+    /// Checks that it can boot from where it should, and cleans it if that is planned.
     pub(super) async fn prepare(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
         let system = self.recent().await?;
         self.check_boot(&system).await?;

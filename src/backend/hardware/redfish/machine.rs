@@ -157,7 +157,7 @@ impl Redfish {
         Controller::new(client, subject, endpoint.clone(), account, shared)
     }
 
-    /// Logs in, and finds the system of a node, from an earlier time where it is known. `Ok(Err(_))`: why it was not found.
+    /// Logs in, and finds the system of a node, from an earlier time if it is known. `Ok(Err(_))`: why it was not found.
     async fn find(
         &self,
         controller: &Controller,
@@ -272,7 +272,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Keeps where its virtual drives are.
+    /// Keeps if its virtual drives are.
     pub(super) fn has_media(&self, collection: &Arc<str>, drives: &[Resource]) {
         let media = KnownMedia {
             collection: collection.clone(),
@@ -292,12 +292,12 @@ impl Machine<'_> {
         });
     }
 
-    /// Its virtual drives, where they were looked for before.
+    /// Its virtual drives, if they were looked for before.
     pub(super) fn known_media(&self) -> Option<KnownMedia> {
         self.fact(|known| known.media.clone())
     }
 
-    /// Its drives as they were read last, where that was a short time ago, of the same machine, and a run is under way, which
+    /// Its drives as they were read last, if that was a short time ago, of the same machine, and a run is under way, which
     /// observes them before each step. What erases reads them anew.
     pub(super) fn known_drives(&self) -> Option<Vec<Drive>> {
         if !self.backend.kept.is_run() {
@@ -349,7 +349,7 @@ impl Machine<'_> {
         self.fact(|known| Some(known.changes)).unwrap_or_default()
     }
 
-    /// The resource that was read, where it is of the system and the machine that it should be; `begun`: how often it had been
+    /// The resource that was read, if it is of the system and the machine that it should be; `begun`: how often it had been
     /// changed when the read began.
     fn own(&self, system: Resource, begun: usize) -> Result<Resource, ActError> {
         let system = self.is_own(system)?;
@@ -426,7 +426,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The machine as this step has read it last, however long ago, where the step has changed nothing of it since; else it is
+    /// The machine as this step has read it last, however long ago, if the step has changed nothing of it since; else it is
     /// read. A change that names an older version of it is refused, and sent again with that of now.
     pub(super) async fn unchanged(&self) -> Result<Resource, ActError> {
         let last = lock(&self.last).clone();
@@ -437,7 +437,7 @@ impl Machine<'_> {
     }
 
     /// Observes whether it is the machine that the document means. Its MAC addresses are read only where
-    /// nothing else decides; where all else proves it, once for as long as it is the same.
+    /// nothing else decides; if all else proves it, once for as long as it is the same.
     pub(super) async fn prove(&mut self, node: &NodeDesign) -> Result<Sight, ActError> {
         let system = match self.just_read() {
             Some(system) => self.is_own(system)?,

@@ -91,7 +91,7 @@ fn tells_what_is_in(drive: &Resource) -> bool {
     is_told && !drive.texts("/MediaTypes").is_empty()
 }
 
-/// The shapes of an inserted image: as an action where the drive offers it, else as a change of the drive.
+/// The shapes of an inserted image: as an action if the drive offers it, else as a change of the drive.
 fn insert_shapes(has_action: bool) -> Vec<Shape> {
     const ALL: [&[&str]; 6] = [
         &[INSERTED, WRITE_PROTECTED],
@@ -160,7 +160,7 @@ enum Ejected {
 
 /// A place of virtual drives.
 enum Place {
-    /// Their collection, where the system links one.
+    /// Their collection, if the system links one.
     Collection(Option<Arc<str>>),
     /// A manager of the system.
     Manager(Arc<str>),
@@ -228,7 +228,7 @@ impl Machine<'_> {
         Ok(drives)
     }
 
-    /// The drives of a collection that take images of discs; where none does, those that take images of sticks.
+    /// The drives of a collection that take images of discs; if none does, those that take images of sticks.
     async fn drives_of(&self, collection: &str) -> Result<Vec<Resource>, ActError> {
         let levels = self.expands.min(1);
         let members = match self.controller.parts(collection, levels).await {
@@ -300,7 +300,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Ejects whatever is in, inserts the node's image, and reads that back. Where a drive refuses it, the next is asked:
+    /// Ejects whatever is in, inserts the node's image, and reads that back. If a drive refuses it, the next is asked:
     /// some are kept for other uses, and report nothing of that.
     pub(super) async fn insert(&self, node: &NodeDesign) -> Result<(), ActError> {
         let Some(image) = &self.backend.settings.image else {
@@ -366,7 +366,7 @@ impl Machine<'_> {
         self.adapt(drive, way, (target, shapes), body).await
     }
 
-    /// Ejects whatever is inserted, where there are drives.
+    /// Ejects whatever is inserted, if there are drives.
     pub(super) async fn eject(&self) -> Result<(), ActError> {
         let drives = self.drives_for_images().await?;
         self.eject_all(drives).await.map(drop)

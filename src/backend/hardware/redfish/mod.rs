@@ -7,7 +7,7 @@
 //!
 //! | step | what is done | done is |
 //! | --- | --- | --- |
-//! | power-on, power-off | asked for where it is not so; off gracefully first | read twice, a settling time apart |
+//! | power-on, power-off | asked for if it is not so; off gracefully first | read twice, a settling time apart |
 //! | prepare | the machine is the one that is meant, and can boot from where it should; cleaned where planned | observed again |
 //! | deploy | off, boot override, on, wait | a TCP port, else the override is used up: unverified |
 //! | destroy | clean steps, among them SecureErase of each drive, one request each; off | each ended; observed off |

@@ -2,7 +2,7 @@
 //!
 //! The new password is durable in the pending slot of its secret before the controller is asked for anything, is tried, and
 //! then takes the place of the old one. A process that is killed leaves both slots: the next one tries the pending password
-//! and, where that is refused, the current one, each once, since controllers lock accounts. A refusal proves nothing, since an
+//! and, if that is refused, the current one, each once, since controllers lock accounts. A refusal proves nothing, since an
 //! answer before it may have been lost: the pending password is dropped only where the controller was observed to refuse it and to
 //! accept the current one. The password is in no plan, note, journal or argument list.
 
@@ -36,7 +36,7 @@ const ROTATE: &str = "rotate-password";
 const WRONG: u64 = 2;
 
 impl Redfish {
-    /// The reference of a node's password, where that can be replaced; or why not.
+    /// The reference of a node's password, if that can be replaced; or why not.
     fn replaceable(&self, node: &NodeDesign) -> Result<(Arc<str>, Reference), String> {
         let Some(account) = &self.settings.account else {
             return Err("`credentials` is not set".to_owned());
@@ -57,7 +57,7 @@ impl Redfish {
         self.replaceable(node).is_ok()
     }
 
-    /// The account of a node's controller. Where a replacement of its password was interrupted, the one of both that it
+    /// The account of a node's controller. If a replacement of its password was interrupted, the one of both that it
     /// accepts, each tried once in the life of this process, and again after each request that may have changed it.
     pub(super) async fn taken_account(
         &self,

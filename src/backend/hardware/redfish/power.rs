@@ -21,7 +21,7 @@ use crate::threads::lock;
 
 /// Resets that switch a machine on, best first; `ForceOn` is for systems that are stuck.
 const ON: &[&str] = &["On", "ForceOn", PUSH];
-/// Resets that switch it off whatever it does; where those are not offered, others that request it.
+/// Resets that switch it off whatever it does; if those are not offered, others that request it.
 const OFF: &[&str] = &["ForceOff", "GracefulShutdown", PUSH];
 /// The reset that switches a machine to its other state: sent once, and only where it is known in which it is.
 const PUSH: &str = "PushPowerButton";
@@ -52,7 +52,7 @@ impl Machine<'_> {
         offered.first(self, OFF).map(drop)
     }
 
-    /// Checks that it can be switched off where it is not off.
+    /// Checks that it can be switched off if it is not off.
     pub(super) async fn check_off(&self, system: &Resource) -> Result<(), ActError> {
         if power_of(system) != Some(Power::Off) {
             self.offered(system).await?.first(self, OFF)?;
@@ -71,7 +71,7 @@ impl Machine<'_> {
             .await
     }
 
-    /// Switches it off: asks the system to shut down, and switches it off where it does not in time.
+    /// Switches it off: asks the system to shut down, and switches it off if it does not in time.
     pub(super) async fn switch_off(&self, order: &Order, grace: Duration) -> Result<(), ActError> {
         let time = time_of(order);
         let until = Instant::now() + time;
@@ -225,7 +225,7 @@ impl Machine<'_> {
         }
     }
 
-    /// The kinds of reset that are offered; `None` where that is not said.
+    /// The kinds of reset that are offered; `None` if that is not said.
     async fn allowed(&self, action: &ResourceAction) -> Result<Option<Vec<Arc<str>>>, ActError> {
         let own = |texts: Vec<&str>| texts.into_iter().map(Arc::from).collect();
         if let Some(allowed) = action.allowed("ResetType") {
@@ -286,7 +286,7 @@ impl Lasting {
 /// The resets that a machine offers.
 struct Offered {
     target: Arc<str>,
-    /// Their kinds; `None` where that is not said.
+    /// Their kinds; `None` if that is not said.
     kinds: Option<Vec<Arc<str>>>,
 }
 

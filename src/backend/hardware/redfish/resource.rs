@@ -37,7 +37,7 @@ fn words(value: &Value) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// The text of a message; where it has none, the end of its id and its arguments.
+/// The text of a message; if it has none, the end of its id and its arguments.
 fn text_of(message: &Value) -> Option<String> {
     let text = |name: &str| {
         let text = message.get(name).and_then(Value::as_str)?.trim();
@@ -69,7 +69,7 @@ impl Part {
     }
 }
 
-/// A resource, and its version where the service tells one.
+/// A resource, and its version if the service tells one.
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
     pub(super) value: Value,
@@ -143,8 +143,8 @@ impl Resource {
         parts.collect()
     }
 
-    /// How deep the service writes resources out where they are only linked, if it is asked to (`$expand`); 0
-    /// where it does not.
+    /// How deep the service writes resources out if they are only linked, if it is asked to (`$expand`); 0
+    /// if it does not.
     pub(super) fn expands(&self) -> u64 {
         let feature = "/ProtocolFeaturesSupported/ExpandQuery";
         let can = |name: &str| self.boolean(&format!("{feature}/{name}")) == Some(true);
@@ -197,7 +197,7 @@ pub(super) struct ResourceAction {
 }
 
 impl ResourceAction {
-    /// The values that a parameter may have; `None` where it does not say.
+    /// The values that a parameter may have; `None` if it does not say.
     pub(super) fn allowed(&self, parameter: &str) -> Option<Vec<&str>> {
         let list = self
             .value
@@ -206,7 +206,7 @@ impl ResourceAction {
         Some(texts.collect())
     }
 
-    /// The times at which it can take effect; empty where it does not say.
+    /// The times at which it can take effect; empty if it does not say.
     pub(super) fn apply_times(&self) -> Vec<&str> {
         let listed = self
             .value

@@ -1,7 +1,7 @@
 //! The service of a machine: updates of firmware, attributes of the BIOS and Secure Boot, one restart, and a second reading.
 //!
 //! What a controller reports of an update is not believed: a task that ended well, that failed or that is not found any more
-//! tells only when to read again. Only values that are read after the restart count. Where they are not as wanted, all is
+//! tells only when to read again. Only values that are read after the restart count. If they are not as wanted, all is
 //! tried once more, and then the step fails. Setting a value twice does no harm; an update that runs is followed, never
 //! asked for again.
 
@@ -60,7 +60,7 @@ struct Tried {
     reports: Vec<String>,
 }
 
-/// The times at which pending values of a resource can apply, and the best of those: `Ok(None)` where none is listed.
+/// The times at which pending values of a resource can apply, and the best of those: `Ok(None)` if none is listed.
 fn apply_time(resource: &Resource) -> Result<Option<&'static str>, String> {
     let times = resource.texts("/@Redfish.Settings/SupportedApplyTimes");
     best_time(&times, &APPLY_TIMES)
@@ -532,7 +532,7 @@ impl Machine<'_> {
                 Ok(reading) => {
                     let missing = missing(settings(order), &reading.seen);
                     // One reading is none: some show once what was asked for, and then what they have. So the first one
-                    // that shows it is never the last, also where it is time.
+                    // that shows it is never the last, also if it is time.
                     let level = level.look(missing.is_empty());
                     if level == Level::Holds || (is_over && level != Level::SeenOnce) {
                         let shown = |each: &'o HardwareSetting| {

@@ -1,8 +1,8 @@
-//! The login at one controller: a session where it has them, else the account with each request.
+//! The login at one controller: a session if it has them, else the account with each request.
 //!
 //! Controllers have few sessions, so each is ended: at the end, where reaching a machine fails, and where the caller
 //! was cancelled meanwhile ([`Endings`]). A run keeps one for each machine from step to step ([`SessionPool`]). A controller that refuses a session is given the account with each request
-//! (HTTP Basic) in its place; where it refuses that, too, the first refusal is the failure.
+//! (HTTP Basic) in its place; if it refuses that, too, the first refusal is the failure.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -119,7 +119,7 @@ pub(super) struct Login {
     session: Mutex<Option<Session>>,
     /// Why the last session was refused.
     refusal: Mutex<Option<Failure>>,
-    /// Whether the account itself was accepted or refused, where it was sent with a request: until then one request has it at
+    /// Whether the account itself was accepted or refused, if it was sent with a request: until then one request has it at
     /// a time, and once it was refused none has it again, since controllers lock accounts.
     account_state: tokio::sync::Mutex<AccountState>,
 }
@@ -245,7 +245,7 @@ impl Login {
         Ok(())
     }
 
-    /// The session that an answer gives; where its location is missing, or on another host, its body says where it is.
+    /// The session that an answer gives; if its location is missing, or on another host, its body says where it is.
     fn read_session(&self, answer: &Answer) -> Option<Session> {
         // Read before the token is a secret, which is masked in what is read.
         let body: Option<serde_json::Value> = answer.json().ok();
@@ -272,7 +272,7 @@ impl Login {
         session.as_ref().map(|session| session.token.clone())
     }
 
-    /// Sends with the session where there is one, which is opened anew once if it has ended.
+    /// Sends with the session if there is one, which is opened anew once if it has ended.
     pub(super) async fn send(&self, request: Request<'_>) -> Result<Answer, Failure> {
         let Some(token) = self.token() else {
             return self.send_with_account(request).await;

@@ -27,7 +27,7 @@ pub(super) struct Settings {
     pub(super) port: Option<u16>,
     pub(super) scheme: Scheme,
     pub(super) sessions: Sessions,
-    /// The system, by path, id, UUID or name, where a controller has more than one.
+    /// The system, by path, id, UUID or name, if a controller has more than one.
     pub(super) system: Option<Arc<str>>,
     /// Where the image is that machines boot from.
     pub(super) image: Option<Arc<str>>,
@@ -84,7 +84,7 @@ pub(super) struct Deploy {
     pub(super) port: Option<u16>,
     /// Where the deployed system reports that it has come up; `{node}` stands for the node's name.
     pub(super) url: Option<Arc<str>>,
-    /// How long firmware takes to boot, where it does not say.
+    /// How long firmware takes to boot, if it does not say.
     pub(super) boot_time: Duration,
 }
 

@@ -216,7 +216,7 @@ impl Remembered {
 /// A remembered shape as the file has it: the make, the operation, the names of the shape.
 type Written<'a> = ([&'a str; 3], Operation, Vec<&'a str>);
 
-/// The name of a part of a request, where it is one of ours.
+/// The name of a part of a request, if it is one of ours.
 fn own_name(name: &str) -> Option<&'static str> {
     const ALL: [&str; 16] = [
         INSERTED,

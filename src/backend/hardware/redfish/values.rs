@@ -7,8 +7,8 @@
 //! | `firmware.bmc` | the manager of the system |
 //! | other firmware | the inventory of the UpdateService, by the ids of its members |
 //! | `bios.NAME` | the attributes of the BIOS |
-//! | `boot.order` | the system, and its boot options where it does not order them by aliases |
-//! | `boot.secure_boot` | the SecureBoot resource: what is in effect, where it shows that |
+//! | `boot.order` | the system, and its boot options if it does not order them by aliases |
+//! | `boot.secure_boot` | the SecureBoot resource: what is in effect, if it shows that |
 //!
 //! So a subsystem costs a request only where a document names something of it. What a controller does not have, or does not
 //! answer, is not shown, and differs from nothing.
@@ -36,7 +36,7 @@ pub(super) struct HardwareReading {
     /// The paths of the system and of its manager.
     pub(super) system: Option<Arc<str>>,
     pub(super) manager: Option<Arc<str>>,
-    /// The terms of the attributes of the BIOS, where they were read.
+    /// The terms of the attributes of the BIOS, if they were read.
     pub(super) terms: Option<Arc<Terms>>,
     /// The error that ended the reading before its end.
     pub(super) error: Option<ActError>,
@@ -176,7 +176,7 @@ impl Machine<'_> {
     }
 }
 
-/// Whether Secure Boot is in effect; where that is not shown, whether it is set.
+/// Whether Secure Boot is in effect; if that is not shown, whether it is set.
 fn in_effect(secure: &Resource) -> Option<bool> {
     match secure.text("/SecureBootCurrentBoot") {
         Some("Enabled") => Some(true),

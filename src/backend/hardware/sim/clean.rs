@@ -42,7 +42,7 @@ pub(super) fn course(
     })
 }
 
-/// How a machine is cleaned on its way to available, within the time of the step; nothing where its step
+/// How a machine is cleaned on its way to available, within the time of the step; nothing if its step
 /// names no clean steps.
 pub(super) fn on_the_way(
     order: &Order,

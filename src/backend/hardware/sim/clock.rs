@@ -38,7 +38,7 @@ use crate::threads::lock;
 
 /// How long the others wait, in real time, for a participant that does not move.
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// After how long its lock is tried, which is free where its process is gone.
+/// After how long its lock is tried, which is free if its process is gone.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// How long a process that was not left behind takes that to be so: none is that moved lately.
 const STILL_THERE: Duration = Duration::from_millis(1);
@@ -255,7 +255,7 @@ impl Drop for TakesPart {
     }
 }
 
-/// Carries something out that takes part in the common time of a site; where its folder cannot be used, in its own time.
+/// Carries something out that takes part in the common time of a site; if its folder cannot be used, in its own time.
 pub(in crate::backend) async fn taking_part<T>(
     clock: &Arc<SiteClock>,
     work: impl Future<Output = T>,

@@ -37,7 +37,7 @@ pub struct ClusterSettings {
 }
 
 impl ClusterSettings {
-    /// Whether an API server runs on a node, where that is known.
+    /// Whether an API server runs on a node, if that is known.
     pub(super) fn has_api_server(&self, node: &NodeName) -> bool {
         let servers = self.api_servers.as_ref();
         servers.is_some_and(|servers| servers.fit(node))
@@ -45,7 +45,7 @@ impl ClusterSettings {
 }
 
 impl ClusterSettings {
-    /// How long a drain takes at most; `None` where a pod never ends, or a budget holds one up.
+    /// How long a drain takes at most; `None` if a pod never ends, or a budget holds one up.
     pub(super) fn longest_drain(&self) -> Option<Duration> {
         let mut longest: BTreeMap<i32, Duration> = BTreeMap::new();
         for pods in &self.pods {

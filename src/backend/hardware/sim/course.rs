@@ -21,7 +21,7 @@ use crate::observed::ClusterNode;
 use crate::remediation::Backup;
 use crate::step::{Actor, FailureReason, OnDrainTimeout, Parameters, StepKind};
 
-/// How long a drain may take where the step has no bound, in seconds (airship-node-teardown).
+/// How long a drain may take if the step has no bound, in seconds (airship-node-teardown).
 const DRAIN_TIMEOUT: u64 = 3600;
 
 /// Whether a step that sets something to a level would change nothing.
@@ -261,7 +261,7 @@ fn restored(order: &Order, cluster: &ClusterNode) -> Effect {
     }))
 }
 
-/// The labels of the design and those that the node is owed, where a step puts them back.
+/// The labels of the design and those that the node is owed, if a step puts them back.
 fn put_back(order: &Order, cluster: &ClusterNode) -> Vec<Effect> {
     let Some(parameters) = order.step.parameters.as_deref() else {
         return Vec::new();
@@ -452,7 +452,7 @@ fn effects_of(
                 && machine.provision == ProvisionState::Active
                 && machine.cluster.is_none()
                 && !machine.kubelet_stopped;
-            // Its kubelet registers where the cluster has no node of its name.
+            // Its kubelet registers if the cluster has no node of its name.
             let joined = joins.then(|| Effect::NodeJoined {
                 uid: machine::uid_of(&node.name, &order.run, step),
             });
@@ -558,7 +558,7 @@ fn destroyed(machine: &Machine, order: &Order, node: &NodeDesign) -> Result<Vec<
             return permanent(format!("`{}` has no disk `{name}` to erase", node.name));
         }
     }
-    // Erased once: where a clean step does it, that is it.
+    // Erased once: if a clean step does it, that is it.
     if !clean::erases(order) {
         let wiped = clean::disks(order, node, machine);
         effects.extend(wiped.into_iter().map(Effect::WipedDisk));

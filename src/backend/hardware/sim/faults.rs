@@ -55,7 +55,7 @@ pub struct Fault {
     pub outcome: FaultOutcome,
     /// The message.
     pub message: Option<Arc<str>>,
-    /// Entries that its controller writes in its event log, where the step fails for good.
+    /// Entries that its controller writes in its event log, if the step fails for good.
     pub event_log: Vec<Arc<str>>,
     /// How late, or how long it hangs.
     pub delay: Option<Duration>,

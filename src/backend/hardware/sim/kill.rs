@@ -58,7 +58,7 @@ impl Kill {
             && self.step.is_none_or(|step| step == kind)
     }
 
-    /// Ends the process where that was asked for this step, which is under way on one of these nodes.
+    /// Ends the process if that was asked for this step, which is under way on one of these nodes.
     pub(super) fn strike<'n>(
         site: &Path,
         nodes: impl IntoIterator<Item = &'n NodeName>,

@@ -30,7 +30,7 @@ pub enum Effect {
     WipedDisk(Arc<str>),
     /// The beginning and the end of a disk, its partition table among it, were erased.
     WipedMetadata(Arc<str>),
-    /// It was torn down: available, or manageable where it is retired.
+    /// It was torn down: available, or manageable if it is retired.
     Destroyed,
     /// Its provisioner lost it: it would have to be enrolled again.
     Forgotten,
@@ -244,7 +244,7 @@ impl Ledger {
         self.0.iter().flat_map(|group| &group.effects)
     }
 
-    /// The last effect at the end of a step; `None` where it never ended.
+    /// The last effect at the end of a step; `None` if it never ended.
     #[must_use]
     pub fn end_of(&self, run: &RunId, step: &str) -> Option<&Effect> {
         let mut latest = self.0.iter().rev();

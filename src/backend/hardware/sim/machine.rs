@@ -128,10 +128,10 @@ pub struct Machine {
     /// Firmware and settings that were changed since it came from the factory, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub hardware: BTreeMap<Arc<str>, Arc<str>>,
-    /// The reason, where it is retired.
+    /// The reason, if it is retired.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retired: Option<Arc<str>>,
-    /// The reason, where it is in maintenance.
+    /// The reason, if it is in maintenance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub maintenance: Option<Arc<str>>,
     /// Whether the provisioner protects it.
@@ -199,7 +199,7 @@ impl Machine {
         }
     }
 
-    /// How a step of a run ended here: what was said where it failed; `None` where it never ended.
+    /// How a step of a run ended here: what was said where it failed; `None` if it never ended.
     #[must_use]
     pub fn ended(&self, run: &RunId, step: &str) -> Option<Result<(), Arc<str>>> {
         Some(match self.ledger.end_of(run, step)? {

@@ -11,7 +11,7 @@
 //!
 //! An operation takes time, by tokio's clock. With `clock: virtual` the runtime is to be started
 //! paused, so that time jumps to the next end; several processes have one time ([`SiteClock`]). The world's time is kept
-//! in the file and stands still while no process has it open: an operation that was running when a process crashed continues where it
+//! in the file and stands still while no process has it open: an operation that was running when a process crashed continues if it
 //! was, and a second process that acts on it waits for the rest. What a client does bit by bit, as a
 //! drain, is aborted when another step comes: effects until then stay.
 //!
@@ -89,7 +89,7 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// Opens the site that a file holds; where there is no file, it is made with the first step.
+    /// Opens the site that a file holds; if there is no file, it is made with the first step.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Simulator {
         })
     }
 
-    /// A machine as it is now; `None` where nothing has ever happened to it.
+    /// A machine as it is now; `None` if nothing has ever happened to it.
     ///
     /// # Errors
     ///
@@ -383,7 +383,7 @@ pub fn simulated_kinds() -> impl Iterator<Item = StepKind> {
     StepKind::ALL.into_iter().filter(|kind| is_simulated(*kind))
 }
 
-/// How long a kind of step takes by the settings; `None` where that depends on more than its kind.
+/// How long a kind of step takes by the settings; `None` if that depends on more than its kind.
 pub(super) fn declared_duration(guards: &Guards, kind: StepKind) -> Option<Duration> {
     let settings = ClusterSettings::read(guards).ok()?;
     let cluster = settings.durations;

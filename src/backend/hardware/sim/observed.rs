@@ -18,7 +18,7 @@ pub struct Seed<'a> {
     pub node: &'a NodeName,
     /// Its design; absent: it has left the design.
     pub design: Option<&'a NodeDesign>,
-    /// Whether its record says that it is deployed, which counts where it was not observed.
+    /// Whether its record says that it is deployed, which counts if it was not observed.
     pub is_recorded: bool,
 }
 

@@ -12,7 +12,7 @@ use crate::design::{Guards, HardwareBackend};
 /// Opens simulators, which share the file that they have in common.
 #[derive(Debug)]
 pub struct Simulators {
-    /// The file, where the settings name none.
+    /// The file, if the settings name none.
     path: PathBuf,
     cluster: Arc<ClusterSettings>,
     worlds: BTreeMap<PathBuf, Arc<Mutex<World>>>,

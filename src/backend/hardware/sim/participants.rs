@@ -87,7 +87,7 @@ pub(super) enum Turn {
 }
 
 impl Participants {
-    /// Opens the folder; `None` where no process has ever taken part.
+    /// Opens the folder; `None` if no process has ever taken part.
     pub(super) fn open(folder: &Path) -> io::Result<Option<Self>> {
         match OpenOptions::new()
             .read(true)
@@ -103,7 +103,7 @@ impl Participants {
         }
     }
 
-    /// Opens the folder, and makes it where it is missing.
+    /// Opens the folder, and makes it if it is missing.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self {
@@ -216,7 +216,7 @@ impl Participants {
         Ok(true)
     }
 
-    /// Locks a place; `None` where its process lives.
+    /// Locks a place; `None` if its process lives.
     fn hold(&self, number: usize) -> io::Result<Option<File>> {
         let file = opened(&self.folder.join(number.to_string()))?;
         match file.try_lock() {
@@ -264,7 +264,7 @@ fn offset(number: usize) -> u64 {
     (number * WIDTH) as u64
 }
 
-/// Opens a file, and makes it where it is missing.
+/// Opens a file, and makes it if it is missing.
 fn opened(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)

@@ -204,7 +204,7 @@ fn is_held(settings: &ClusterSettings, budget: &Budget, pod: &Pod<'_>) -> bool {
     is_evicted && budget.holds(pod.workload)
 }
 
-/// The controller of a pod; the pod's UID where it has none.
+/// The controller of a pod; the pod's UID if it has none.
 fn owner(pod: &Pod<'_>) -> Arc<str> {
     let kind = match pod.workload.kind {
         PodKind::Deployment => "Deployment",

@@ -21,7 +21,7 @@ pub struct MachineRequest {
     pub at: u64,
     /// The id of the process that asked.
     pub process: u32,
-    /// Its number among the processes that share the site's time; absent where it takes no part.
+    /// Its number among the processes that share the site's time; absent if it takes no part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub participant: Option<usize>,
     /// The run that asked.
@@ -55,7 +55,7 @@ pub enum Answer {
 pub(super) struct Requests(File);
 
 impl Requests {
-    /// Opens the file beside that of a site; `None` where it is missing.
+    /// Opens the file beside that of a site; `None` if it is missing.
     pub(super) fn open(site: &Path) -> io::Result<Option<Self>> {
         let path = site.with_added_extension("requests");
         match OpenOptions::new().append(true).open(path) {

@@ -8,7 +8,7 @@ use crate::step::StepKind;
 use std::sync::Arc;
 
 /// From which states each kind of step may begin that is more than one verb; the others by the node's
-/// life ([`lifecycle::step`]), where they are a verb, else in any.
+/// life ([`lifecycle::step`]), if they are a verb, else in any.
 const LEGAL: [(StepKind, &[ProvisionState]); 5] = [
     (
         StepKind::Prepare,
@@ -123,7 +123,7 @@ pub(super) fn states_of(kind: StepKind) -> Option<(StepKind, ProvisionState, Pro
     STATES.into_iter().find(|(each, ..)| *each == kind)
 }
 
-/// The verb that a kind of step sends to the machine, where it is one.
+/// The verb that a kind of step sends to the machine, if it is one.
 const fn verb_of(kind: StepKind) -> Option<Verb> {
     Some(match kind {
         StepKind::Manage => Verb::Manage,

@@ -20,7 +20,7 @@ use crate::step::{Actor, LeftPods, StepKind};
 
 /// How often a cluster is asked how it is.
 const POLL: Duration = Duration::from_secs(30);
-/// How long is waited where the step has no bound.
+/// How long is waited if the step has no bound.
 const UNBOUNDED: Duration = Duration::from_secs(600);
 /// The margin before the step's timeout at which it ends, so that it can report why.
 const SPARE: Duration = Duration::from_secs(1);
@@ -128,7 +128,7 @@ impl Simulator {
         )
     }
 
-    /// Persists the end of a step, where only the passing of time shows it: a step reported as done
+    /// Persists the end of a step, if only the passing of time shows it: a step reported as done
     /// must find it done again, also when the world was closed in between and its time stood still.
     fn keep_end(
         &self,
@@ -159,7 +159,7 @@ impl Simulator {
         change.commit()
     }
 
-    /// Looks where a step stands, and begins it where it has not begun. `awaited` is the operation
+    /// Looks where a step stands, and begins it if it has not begun. `awaited` is the operation
     /// that the caller has seen under way before.
     fn advance(
         &self,
@@ -330,7 +330,7 @@ impl Simulator {
             .stages
             .iter()
             .any(|stage| matches!(stage.effect, Effect::CleanStepBegun(_)));
-        // What goes wrong with cleaning also does so where it is part of another step.
+        // What goes wrong with cleaning also does so if it is part of another step.
         let own = self.fault(machine, name, Some(kind));
         let of_cleaning = cleans && (own.is_none() || kind == StepKind::Clean);
         let fault = match own {
@@ -475,7 +475,7 @@ impl Simulator {
         }
     }
 
-    /// The condition that an order waits for, for messages; `None` where it holds.
+    /// The condition that an order waits for, for messages; `None` if it holds.
     fn missing(&self, order: &Order) -> Result<Option<String>, StateError> {
         let mut world = self.world();
         let view = world.view()?;

@@ -1,6 +1,6 @@
 //! The settings of the simulator, as `hardware.sim` of `trueup/Backends/v1` has them.
 //!
-//! The schema has checked the form already where a site was validated; what is read here is strict
+//! The schema has checked the form already if a site was validated; what is read here is strict
 //! all the same, since a backend may be opened without.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Firmware, settings and parts of simulated machines: those that they come with, and what goes wrong where one is changed.
+//! Firmware, settings and parts of simulated machines: those that they come with, and what goes wrong if one is changed.
 //!
-//! | outcome | what happens where the value is changed |
+//! | outcome | what happens if the value is changed |
 //! | --- | --- |
 //! | `unchanged` | the update reports success, and changes nothing |
 //! | `second-try` | the first update reports success and changes nothing; the next one does |
@@ -25,7 +25,7 @@ use crate::document::{Marked, Seconds};
 use crate::lifecycle::ProvisionState;
 use crate::observed::{HardwareSeen, ObservedNode};
 
-/// How much longer it takes where the controller restarts.
+/// How much longer it takes if the controller restarts.
 const RESTART: Duration = Duration::from_secs(60);
 
 /// The values of some machines.

@@ -192,7 +192,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Opens a world; where there is no file, it is made with the first entry.
+    /// Opens a world; if there is no file, it is made with the first entry.
     pub(super) fn open(path: &Path, time: Arc<SiteClock>) -> Result<Self, StateError> {
         let mut world = Self::new(path, time.clone());
         world.read()?;
@@ -554,7 +554,7 @@ pub(super) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// A machine, which comes into the world now where there was none.
+    /// A machine, which comes into the world now if there was none.
     pub(super) fn machine(&mut self, design: &NodeDesign) -> Result<&Machine, StateError> {
         if !self.world.machines.contains_key(&design.name) {
             self.seed(&design.name, Machine::factory_new(design))?;
@@ -637,7 +637,7 @@ impl Change<'_> {
         })
     }
 
-    /// Writes a request down, where that is wanted.
+    /// Writes a request down, if that is wanted.
     pub(super) fn note_request(
         &self,
         node: &NodeName,

@@ -59,7 +59,7 @@ type Made = CertifiedKey<rcgen::KeyPair>;
 /// A running service; it ends when dropped.
 pub(crate) struct Server {
     pub(crate) url: String,
-    /// Its certificate as PEM, where it speaks TLS.
+    /// Its certificate as PEM, if it speaks TLS.
     pub(crate) certificate: Option<String>,
     pub(crate) fingerprint: Option<Fingerprint>,
     /// All that came in.

@@ -171,7 +171,7 @@ impl Metrics {
     }
 }
 
-/// A value with its label, where it has one.
+/// A value with its label, if it has one.
 type Value = (Option<(&'static str, &'static str)>, u64);
 
 fn gauge(out: &mut Exposition, name: &str, help: &str, values: &[Value]) {

@@ -148,7 +148,7 @@ impl Shared {
 }
 
 impl Vitals for Shared {
-    /// The watcher works where it renewed or read its Lease within a while.
+    /// The watcher works if it renewed or read its Lease within a while.
     fn alive(&self) -> Result<(), String> {
         match lock(&self.heard).is_none_or(|heard| heard.elapsed() < SILENCE) {
             true => Ok(()),

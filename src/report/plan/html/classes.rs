@@ -119,7 +119,7 @@ fn open(
     writeln!(out, "</h3>")
 }
 
-/// The names of all machines, in one text, with their disks where those differ. Where nothing is destroyed, many fold.
+/// The names of all machines, in one text, with their disks if those differ. If nothing is destroyed, many fold.
 fn names<'c>(
     out: &mut dyn Write,
     changes: impl ExactSizeIterator<Item = &'c Change>,

@@ -5,9 +5,9 @@ use rustc_hash::FxHashMap;
 use crate::plan::{Plan, StepTimes};
 use crate::step::StepKind;
 
-/// The steps of the critical path that take time, in order; empty where the plan has no schedule.
+/// The steps of the critical path that take time, in order; empty if the plan has no schedule.
 ///
-/// A step begins when the last of its needs has ended, or, where its group works on as many nodes as it may, when
+/// A step begins when the last of its needs has ended, or, if its group works on as many nodes as it may, when
 /// another step of the group makes place.
 pub(super) fn path(plan: &Plan) -> Vec<usize> {
     let times = &plan.forecast.schedule;

@@ -31,11 +31,11 @@ use model::Model;
 pub struct RunPage<'a> {
     /// Its record.
     pub record: &'a RunRecord,
-    /// How its signature was found, where that was looked for.
+    /// How its signature was found, if that was looked for.
     pub signature: Option<&'a RunSignature>,
-    /// Its report, where it has one.
+    /// Its report, if it has one.
     pub report: Option<&'a RunReport>,
-    /// The ways out that it has now, where it was interrupted.
+    /// The ways out that it has now, if it was interrupted.
     pub ways_out: &'a [String],
     /// Why it is as it is, with the smallest causes of what failed, waits or was skipped.
     pub explanation: Option<&'a Explanation>,

@@ -161,7 +161,7 @@ impl<'p> Model<'p> {
         model
     }
 
-    /// From the first beginning to the last end of steps; `None` where that was not estimated.
+    /// From the first beginning to the last end of steps; `None` if that was not estimated.
     fn times(&self, steps: &[usize]) -> Option<StepTimes> {
         let steps = steps.iter().filter(|step| !self.plan.steps[**step].standby);
         let times = steps.filter_map(|step| self.plan.forecast.schedule.get(*step));

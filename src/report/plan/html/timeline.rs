@@ -16,7 +16,7 @@ use crate::step::{KindStage, Step, StepKind};
 
 /// Stages that have a row each.
 const MOST_ROWS: usize = 40;
-/// Bars of all rows; where their waves have more, those of a row become one.
+/// Bars of all rows; if their waves have more, those of a row become one.
 const MOST_BARS: usize = 4_000;
 /// Parts of the critical path that are listed.
 const MOST_PARTS: usize = 60;

@@ -30,7 +30,7 @@ fn serviced(url: &str, settings: &str, document: &str) -> (Ironic, Guarded) {
     (open(&design, Arc::new(NoSecrets)).unwrap(), design)
 }
 
-/// Acts as a run does: an error that can pass, or whose outcome is not known, is retried where the probe allows it.
+/// Acts as a run does: an error that can pass, or whose outcome is not known, is retried if the probe allows it.
 async fn run(ironic: &Ironic, order: &Order) -> Result<(), ActError> {
     for attempt in 1.. {
         let error = match ironic.act(order).await {

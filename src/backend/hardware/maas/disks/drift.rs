@@ -231,7 +231,7 @@ fn found(machine: &Machine) -> BTreeMap<String, Found<'_>> {
     mounted.collect()
 }
 
-/// By what a file system is known: where it is mounted, or that it is for swapping.
+/// By what a file system is known: if it is mounted, or that it is for swapping.
 fn key(kind: &str, at: &str) -> String {
     match kind {
         "swap" => "swap".to_owned(),

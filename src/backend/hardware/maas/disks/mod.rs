@@ -358,7 +358,7 @@ impl Piece {
         match self.size {
             Size::Bytes(bytes) => size.abs_diff(bytes) <= ROUNDED,
             Size::AtLeast(bytes) => size.saturating_add(ROUNDED) >= bytes,
-            // As much as was left, where that was less.
+            // As much as was left, if that was less.
             Size::Percent(percent) => {
                 let wanted = share(whole, percent);
                 size <= wanted + ROUNDED && size + whole / 50 + ROUNDED >= wanted

@@ -525,7 +525,7 @@ fn updated(interface: &Interface, fields: Fields<'static>) -> Change {
     Change::post(said, Area::Node, rest, fields).with(Method::PUT)
 }
 
-/// The field that sets the largest packet of an interface, where it is another.
+/// The field that sets the largest packet of an interface, if it is another.
 fn mtu_of(
     interface: &Interface,
     wanted: Option<u32>,

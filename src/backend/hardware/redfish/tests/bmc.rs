@@ -52,7 +52,7 @@ pub(super) struct State {
     /// The override that it stores when a boot from a source once is requested.
     pub(super) keeps: &'static str,
     pub(super) boot: (String, String),
-    /// The mode in which it boots, where it tells that; and whether a change without it sets another.
+    /// The mode in which it boots, if it tells that; and whether a change without it sets another.
     pub(super) mode: Option<String>,
     pub(super) forgets_mode: bool,
     /// An override for one boot stays after it.
@@ -94,9 +94,9 @@ pub(super) struct State {
     pub(super) hides_off: bool,
     /// It accepts a boot override, and stores none.
     pub(super) ignores_boot: bool,
-    /// Further resources by their path below the root, which system and root link where there are any.
+    /// Further resources by their path below the root, which system and root link if there are any.
     pub(super) values: Vec<(&'static str, Value)>,
-    /// The entries of its event log, where it has one.
+    /// The entries of its event log, if it has one.
     pub(super) log: Vec<Value>,
     /// Firmware and settings that can be changed ([`State::hardware`]).
     pub(super) hardware: Option<Hardware>,
@@ -410,7 +410,7 @@ impl State {
         reply.or_else(|| self.answer_of_account(received, parts))
     }
 
-    /// Answers what is read of its event log, where it has one.
+    /// Answers what is read of its event log, if it has one.
     fn answer_of_log(&self, parts: &[&str]) -> Option<Reply> {
         let own = format!("{SYSTEM}/LogServices/Sel");
         let found = match parts {

@@ -161,7 +161,7 @@ async fn sessions_are_ended_wherever_they_are_and_the_account_serves_where_there
             .any(|each| each.headers.contains_key("authorization"));
         assert_eq!(by_account, with_account, "{opening:?}");
     }
-    // A session is ended also where nothing is reached by it.
+    // A session is ended also if nothing is reached by it.
     let bmc = Bmc::start().await;
     bmc.state().others = vec!["7"];
     let site = site(&[bmc.port()], "", "");

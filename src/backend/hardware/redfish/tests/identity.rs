@@ -319,7 +319,7 @@ fn board(at: usize) -> impl Strategy<Value = System> {
         })
 }
 
-/// Boards, which of them stands where its node's document points, and which fields the documents name.
+/// Boards, which of them stands if its node's document points, and which fields the documents name.
 type Case = (Vec<System>, Vec<usize>, Vec<(bool, bool, bool)>, usize);
 
 async fn holds((boards, places, named, kind): Case) -> Result<(), TestCaseError> {

@@ -199,7 +199,7 @@ impl Site {
         ended
     }
 
-    /// Acts as a run does: an error that can pass, or whose outcome is not known, is retried where the probe allows it.
+    /// Acts as a run does: an error that can pass, or whose outcome is not known, is retried if the probe allows it.
     async fn carried_out(
         &self,
         kind: StepKind,

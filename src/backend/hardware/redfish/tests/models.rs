@@ -1,6 +1,6 @@
 //! Models of controllers as data: each row of `models.json` is one quirk of a model, with its public source. Each row by itself,
 //! all rows of a model together, and rows of any models together are deployed, serviced
-//! where they can be, and torn down, or refused before anything is changed.
+//! if they can be, and torn down, or refused before anything is changed.
 
 use std::collections::BTreeMap;
 
@@ -146,7 +146,7 @@ async fn run(site: &Site, kind: StepKind) -> Result<(), ActError> {
     ended
 }
 
-/// The state of a controller, where it is not as it should be after a deploy.
+/// The state of a controller, if it is not as it should be after a deploy.
 fn wrong_after_deploy(state: &State, mode: Option<&str>) -> Option<String> {
     let (enabled, target) = &state.boot;
     let is_usual = enabled == "Disabled" || target == "Hdd";

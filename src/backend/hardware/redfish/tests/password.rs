@@ -133,7 +133,7 @@ impl Slots {
         })
     }
 
-    /// The password that both would be where the replacement is complete.
+    /// The password that both would be if the replacement is complete.
     fn settled(&self) -> Option<String> {
         let pending = self.pending.lock().unwrap();
         pending
@@ -295,13 +295,13 @@ async fn whatever_a_controller_answers_a_slot_has_its_password() {
                 assert_eq!((sent.count(), slots.settled()), (2, password));
             }
             Changes::Ignores => {
-                // The next process tries each once, and ends it where the controller does by then.
+                // The next process tries each once, and ends it if the controller does by then.
                 bmc.state().account = Some(Changes::Well);
                 rotate(&process(&bmc, &slots)).await.unwrap();
                 assert_eq!(state_of(&bmc), (2, slots.settled()));
             }
             Changes::Cuts => {
-                // Neither is tried twice, also where several things are asked for.
+                // Neither is tried twice, also if several things are asked for.
                 let site = process(&bmc, &slots);
                 let error = rotate(&site).await.unwrap_err().to_string();
                 assert!(

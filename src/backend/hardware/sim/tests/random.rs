@@ -1,5 +1,5 @@
 //! Random orders of steps, and deaths in between: nothing happens twice, and etcd keeps its majority
-//! where the guard's rule is followed.
+//! if the guard's rule is followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
