@@ -93,14 +93,14 @@ type Made = (Option<Arc<str>>, Option<Arc<str>>);
 /// Hardware profiles by maker and version of the firmware.
 type Hardware = BTreeMap<Made, Arc<str>>;
 
-fn made(machine: &Machine<'_>) -> Option<Made> {
+fn hardware_of(machine: &Machine<'_>) -> Option<Made> {
     let built = machine.found.observed.built.as_ref()?;
     let made = (built.maker.clone(), built.firmware.clone());
     (made != (None, None)).then_some(made)
 }
 
 fn hardware(machines: &[Machine<'_>], taken: &mut BTreeSet<Arc<str>>) -> Hardware {
-    let all: BTreeSet<_> = machines.iter().filter_map(made).collect();
+    let all: BTreeSet<_> = machines.iter().filter_map(hardware_of).collect();
     let named = all.into_iter().map(|(maker, firmware)| {
         let name = match slug(maker.as_deref().unwrap_or_default()) {
             name if name.is_empty() => "server".to_owned(),
@@ -125,7 +125,7 @@ fn free(wanted: &str, taken: &mut BTreeSet<Arc<str>>) -> Arc<str> {
 
 fn facts(machine: &Machine<'_>, hardware: &Hardware) -> Vec<Shared> {
     let mut facts = Vec::new();
-    let profile = made(machine).and_then(|made| hardware.get(&made).cloned());
+    let profile = hardware_of(machine).and_then(|made| hardware.get(&made).cloned());
     facts.extend(profile.map(Shared::Hardware));
     let controller = machine.found.listed.controller.as_ref();
     facts.extend(controller.map(|(kind, _)| Shared::Controller(kind.clone())));
@@ -329,7 +329,7 @@ fn adoption(input: &AdoptInput<'_>, machines: &[Machine<'_>]) -> String {
         }
     }
     let is_shown = |field: &OpenField| {
-        *field == OpenField::HardwareProfile && machines.iter().all(|it| made(it).is_some())
+        *field == OpenField::HardwareProfile && machines.iter().all(|it| hardware_of(it).is_some())
     };
     let open = OpenField::ALL.into_iter().filter(|field| !is_shown(field));
     let open = list(open.map(|field| field.as_str().to_owned()));
@@ -422,7 +422,10 @@ fn questions(machines: &[Machine<'_>], input: &AdoptInput<'_>, adopted: &mut Ado
                 .to_owned(),
         );
     }
-    if machines.iter().any(|machine| made(machine).is_none()) {
+    if machines
+        .iter()
+        .any(|machine| hardware_of(machine).is_none())
+    {
         ask("`hardware_profile`: the maker and the firmware of machines whose backend does not show them".to_owned());
     }
     let off: Vec<&str> = machines

@@ -201,7 +201,7 @@ impl<'a> Dispatcher<'a> {
     /// Takes in that a stop was asked for: nothing new starts from now on.
     fn stop_asked(&mut self, stopping: &mut Stopping, listener: &mut dyn RunListener) {
         let running = self.running.len();
-        self.say(EventKind::Stopping { running });
+        self.emit(EventKind::Stopping { running });
         self.speak(listener);
         stopping.is_told = true;
     }

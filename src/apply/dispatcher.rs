@@ -78,7 +78,7 @@ impl<'a> Dispatcher<'a> {
     }
 
     /// Keeps an event until the journal is durable, behind those of the decisions before it.
-    pub(super) fn say(&mut self, kind: EventKind) {
+    pub(super) fn emit(&mut self, kind: EventKind) {
         self.say_decisions();
         self.say_now(kind);
     }

@@ -15,13 +15,13 @@ impl Dispatcher<'_> {
                 index,
                 message,
                 delay,
-            } => self.say(EventKind::StepRetried {
+            } => self.emit(EventKind::StepRetried {
                 step: self.plan.steps[index].id.clone(),
                 message,
                 delay_ms: milliseconds(delay),
             }),
             Report::Attempt { index, attempt } => self.say_started(index, attempt),
-            Report::Progress { index, text } => self.say(EventKind::StepProgress {
+            Report::Progress { index, text } => self.emit(EventKind::StepProgress {
                 step: self.plan.steps[index].id.clone(),
                 message: text,
             }),
@@ -44,7 +44,7 @@ impl Dispatcher<'_> {
     /// Tells that an attempt of a step begins.
     pub(super) fn say_started(&mut self, index: usize, attempt: u32) {
         let step = &self.plan.steps[index].id;
-        self.say(EventKind::StepStarted {
+        self.emit(EventKind::StepStarted {
             step: step.clone(),
             kind: step.kind,
             node: step.node.clone(),
@@ -65,7 +65,7 @@ impl Dispatcher<'_> {
                 let step = &self.plan.steps[index].id;
                 let message = format!("`{step}` waits for a decision: {evidence}");
                 self.undecided.insert(index, evidence);
-                self.say(EventKind::Warning {
+                self.emit(EventKind::Warning {
                     message: message.into(),
                 });
                 Ok(())
@@ -83,7 +83,7 @@ impl Dispatcher<'_> {
                 let message = format!(
                     "`{step}` is cancelled before its next request: the lock of the site could not be confirmed in time"
                 );
-                self.say(EventKind::Warning {
+                self.emit(EventKind::Warning {
                     message: message.into(),
                 });
                 Ok(())
@@ -115,14 +115,14 @@ impl Dispatcher<'_> {
                 "`{}` failed, and is ignored, since the machine is torn down anyway: {message}",
                 step.id
             );
-            self.say(EventKind::Warning {
+            self.emit(EventKind::Warning {
                 message: message.into(),
             });
         }
         let notes = self.notes.get(&index).map_or(&[][..], |notes| notes);
         let nodes = NodeOutcome::each(step, &outcome, attempted, notes);
         self.messages.extend(nodes.map(Message::Node));
-        self.say(EventKind::StepFinished {
+        self.emit(EventKind::StepFinished {
             step: step.id.clone(),
             kind: step.id.kind,
             node: step.id.node.clone(),
@@ -133,7 +133,7 @@ impl Dispatcher<'_> {
             && let Some(group) = self.schedule.group_of(index)
         {
             let result = self.schedule.tally.result(group);
-            self.say(EventKind::GroupFinished { result });
+            self.emit(EventKind::GroupFinished { result });
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ fn write(context: &Context, command: &AcceptCommand) -> Result<u8, Failure> {
     let result = workflow::write_back(context, &checkout, &planned, &nodes, &patterns)?;
     Client::tell(context, &told(&result));
     match result.written.is_empty() && !result.left.is_empty() {
-        true => Err(Failure::shown(FailureKind::Guard)),
+        true => Err(Failure::reported(FailureKind::Guard)),
         false => Ok(0),
     }
 }

@@ -546,6 +546,6 @@ fn check(context: &Context, checkout: &Checkout<'_>) -> Result<u8, Failure> {
         accept: workflow::AS_APPLIED.accept,
     };
     let site = loader.load(&checkout.location, At::Worktree, settings)?;
-    workflow::sound(context, &loader, settings.depth, site)?;
+    workflow::refuse_errors(context, &loader, settings.depth, site)?;
     Ok(0)
 }

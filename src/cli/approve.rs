@@ -62,7 +62,7 @@ pub(super) fn run(context: &mut Context, command: &ApproveCommand) -> Result<u8,
     let (key, public) = key(context, command, &repository)?;
     let gate = gate(context, &checkout, &site)?;
     let by = principal(&gate, &public)?;
-    plan.approvals = gate.shown(Approving::of(context, &site), &plan)?;
+    plan.approvals = gate.approvals(Approving::of(context, &site), &plan)?;
     is_asked(&plan, &by)?;
     if plan.approvals.is_empty() {
         let text = "warning: no rule of the site asks for an approval of this plan";
@@ -126,7 +126,7 @@ fn now(context: &Context, remote: &RemoteArguments, plan: &mut Plan) -> Result<S
     let now = SavedNow::read(context, &checkout, &site, plan)?;
     if !plan.approvals.is_empty() {
         let gate = gate(context, &checkout, &site)?;
-        plan.approvals = gate.shown(Approving::of(context, &site), plan)?;
+        plan.approvals = gate.approvals(Approving::of(context, &site), plan)?;
     }
     Ok(now)
 }

@@ -209,7 +209,7 @@ fn side(
         Ok(site) if !site.diagnostics.has_errors() => return Side::Sound(Box::new(site)),
         Ok(mut site) => {
             differences.add_problems(at, std::mem::take(&mut site.diagnostics));
-            Failure::shown(FailureKind::Error)
+            Failure::reported(FailureKind::Error)
         }
         Err(failure) => {
             differences.add_failure(at, sites::failed(failure.clone()));

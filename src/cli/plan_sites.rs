@@ -240,7 +240,7 @@ impl Unplanned {
         match self {
             Self::Documents(problems) => {
                 plans.add_problems(position, problems);
-                exit::code(&Failure::shown(FailureKind::Error))
+                exit::code(&Failure::reported(FailureKind::Error))
             }
             Self::Failure(failure) => {
                 let code = exit::code(&failure);

@@ -55,7 +55,7 @@ pub(super) fn run(context: &mut Context, command: &PolicyCommand) -> Result<u8, 
         PolicyFormat::Json => printer.stream(|out| report::plan::verdicts_json(out, verdicts))?,
     }
     match plan.is_denied() {
-        true => Err(Failure::shown(FailureKind::Guard)),
+        true => Err(Failure::reported(FailureKind::Guard)),
         false => Ok(0),
     }
 }

@@ -15,7 +15,7 @@ use crate::record::Store;
 use crate::report::Visible;
 use crate::reservation::{MOST_DAYS, Reservation};
 use crate::site::{Accept, Depth, Detail, Settings};
-use crate::workflow::{Checkout, Client, ReservationSite, sound};
+use crate::workflow::{Checkout, Client, ReservationSite, refuse_errors};
 
 /// Seconds of a day.
 const DAY: i64 = 86_400;
@@ -138,7 +138,7 @@ fn meant(
     };
     let at = crate::site::At::Worktree;
     let site = loader.load(&checkout.location, at, settings)?;
-    let site = sound(context, &loader, Depth::Typed, site)?;
+    let site = refuse_errors(context, &loader, Depth::Typed, site)?;
     let store = Store::open(checkout.repository, &checkout.location.site)?;
     let records: BTreeMap<_, _> = store.nodes(&store.read()?)?;
     let guarded = checkout.guarded(&site)?;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::site::{Accept, At, Depth, Detail, Loader, Location, Settings, Site};
-use crate::workflow::{Checkout, sound};
+use crate::workflow::{Checkout, refuse_errors};
 
 use super::Failure;
 use super::context::Context;
@@ -70,5 +70,5 @@ pub(super) fn load_sound(
     settings: Settings,
 ) -> Result<Site, Failure> {
     let site = loader.load(location, at, settings)?;
-    sound(context, loader, settings.depth, site)
+    refuse_errors(context, loader, settings.depth, site)
 }

@@ -101,7 +101,7 @@ pub(super) fn run(context: &mut Context, arguments: &ValidateArguments) -> Resul
     std::mem::forget(site);
     std::mem::forget(loader);
     if has_errors {
-        Err(Failure::shown(FailureKind::Error))
+        Err(Failure::reported(FailureKind::Error))
     } else {
         Ok(0)
     }
@@ -154,7 +154,7 @@ fn several(context: &Context, arguments: &ValidateArguments, scope: &Scope) -> R
     // The process ends now: taking the trees of all sites apart would only cost time.
     std::mem::forget(loader);
     match validation.has_errors() {
-        true => Err(Failure::shown(FailureKind::Error)),
+        true => Err(Failure::reported(FailureKind::Error)),
         false => Ok(0),
     }
 }

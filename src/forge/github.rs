@@ -271,7 +271,7 @@ impl GitHub {
         })
     }
 
-    async fn made(&self, subject: &str, body: &str) -> Result<Entry, Error> {
+    async fn create_comment(&self, subject: &str, body: &str) -> Result<Entry, Error> {
         let mut variables = json!({ "id": subject, "body": body });
         let (query, path) = match &self.place {
             Place::Change { .. } => (ADD_COMMENT, "/data/done/commentEdge/node"),
@@ -314,7 +314,7 @@ impl Forge for GitHub {
     }
 
     fn create<'a>(&'a self, subject: &'a str, body: &'a str) -> Pending<'a, Result<Entry, Error>> {
-        Box::pin(self.made(subject, body))
+        Box::pin(self.create_comment(subject, body))
     }
 
     fn update<'a>(&'a self, entry: &'a Entry, body: &'a str) -> Pending<'a, Result<(), Error>> {

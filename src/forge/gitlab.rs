@@ -187,7 +187,7 @@ impl GitLab {
         }
     }
 
-    async fn made(&self, body: &str) -> Result<Entry, Error> {
+    async fn create_comment(&self, body: &str) -> Result<Entry, Error> {
         let value = match &self.place {
             Place::Change { .. } => json!({ "body": body }),
             Place::Issue { title } => json!({ "title": title, "description": body }),
@@ -223,7 +223,7 @@ impl Forge for GitLab {
     }
 
     fn create<'a>(&'a self, _: &'a str, body: &'a str) -> Pending<'a, Result<Entry, Error>> {
-        Box::pin(self.made(body))
+        Box::pin(self.create_comment(body))
     }
 
     fn update<'a>(&'a self, entry: &'a Entry, body: &'a str) -> Pending<'a, Result<(), Error>> {

@@ -99,7 +99,7 @@ pub struct Outlook {
 ///
 /// [`Error::Offline`]; [`Error::LockHeld`] if a process may still run; [`Error::Unfinished`];
 /// [`Error::Unpublished`]; the lock or the records cannot be read, or the tag not be made.
-pub fn look_out(process: Process<'_>) -> Result<Outlook, Error> {
+pub fn ensure_site_is_free(process: Process<'_>) -> Result<Outlook, Error> {
     let site = process.site;
     site.remote()?;
     let caught_up = catch_up(process)?;

@@ -38,7 +38,7 @@ pub trait LeaseHolder: Sync {
     fn run_task(&self, task: GitTask);
 
     /// Takes in an event.
-    fn hear(&self, event: &RunEvent);
+    fn on_event(&self, event: &RunEvent);
 
     /// Takes in what a step noted, which is durable in the journal.
     fn noted(&self, step: &StepId, text: &Arc<str>);

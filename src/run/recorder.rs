@@ -51,7 +51,7 @@ impl RunListener for Recorder<'_> {
         event.elapsed_ms += self.earlier_ms;
         // People see it before a checkpoint is waited for.
         (self.sink)(&event);
-        self.holder.hear(&event);
+        self.holder.on_event(&event);
         self.relay(&event.time, own_ms);
     }
 

@@ -204,8 +204,8 @@ impl Entry {
     }
 
     /// Takes an event of its run in.
-    pub(super) fn hear(&self, event: &RunEvent) {
-        lock(&self.steps).hear(event);
+    pub(super) fn on_event(&self, event: &RunEvent) {
+        lock(&self.steps).on_event(event);
     }
 
     /// Reads or changes its steps.

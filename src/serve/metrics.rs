@@ -49,7 +49,7 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// Counts what happens in a run.
-    pub(super) fn hear(&self, event: &RunEvent) {
+    pub(super) fn on_event(&self, event: &RunEvent) {
         let EventKind::StepFinished {
             kind,
             outcome,

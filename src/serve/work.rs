@@ -21,7 +21,7 @@ use crate::step::FailureReason;
 use crate::workflow::{
     self, AS_APPLIED, Acting, ApplyRequest, Caller, Carried, Checkout, Client, Consent, Equipped,
     Execution, Failure, FailureKind, Observed, Operator, Origin, PlanFile, PlanRequest, Planner,
-    ReadyPlan, RunHost, RunLimits, Steps, admitted, commit_of_saved, drive_on, signing_site,
+    ReadyPlan, RunHost, RunLimits, Steps, commit_of_saved, drive_on, ensure_admitted, signing_site,
     time_left, unpublished,
 };
 
@@ -128,7 +128,7 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
     let actor = client.actor(&repository)?;
     let clock = host.clock(Some(entry.stop.clone()));
     let process = Process::new(&site, &actor, clock.timekeeper()).requested(&order.requested);
-    workflow::look_out(client, process)?;
+    workflow::ensure_site_is_free(client, process)?;
     let place = Place {
         host,
         client,
@@ -189,7 +189,7 @@ fn carry(shared: &Shared, entry: &Entry) -> Result<Status, Failure> {
     };
     let caller = Caller {
         host: &run_host,
-        events: &mut |_, event| listening.hear(event),
+        events: &mut |_, event| listening.on_event(event),
     };
     let carried = workflow::apply(process, &apply_request, caller)?;
     Ok(listening.concluded(&carried))
@@ -241,17 +241,17 @@ struct Listening<'a> {
 }
 
 impl Listening<'_> {
-    fn hear(&mut self, event: &RunEvent) {
+    fn on_event(&mut self, event: &RunEvent) {
         if let EventKind::RunStarted { run, .. } = &event.kind {
             self.feed = Some(self.shared.feeds.begin(run, self.plan));
             self.entry.run_is(run);
         }
-        self.entry.hear(event);
+        self.entry.on_event(event);
         if let Some(feed) = &self.feed {
-            feed.hear(event);
+            feed.on_event(event);
         }
-        self.heard.hear(event);
-        self.shared.metrics.hear(event);
+        self.heard.on_event(event);
+        self.shared.metrics.on_event(event);
     }
 
     /// The status of a run that has ended.
@@ -347,7 +347,7 @@ impl Place<'_> {
         };
         let nothing = || Failure::new(FailureKind::Stale, "the plan is of no commit");
         let (planned, commit, clearance) = consent.plan()?.ok_or_else(nothing)?;
-        admitted(site, &planned, &planned.plan, commit, Origin::SavedPlan)?;
+        ensure_admitted(site, &planned, &planned.plan, commit, Origin::SavedPlan)?;
         Ok(ReadyPlan {
             planned,
             commit,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::client::driven;
-use super::{Checkout, Client, Failure, choose, runtime, sound};
+use super::{Checkout, Client, Failure, choose, refuse_errors, runtime};
 use crate::adopt::Known;
 use crate::backend::cluster::etcd::Etcd;
 use crate::backend::{ActError, controller_address};
@@ -55,7 +55,7 @@ pub fn found(
         accept: super::AS_APPLIED.accept,
     };
     let site = loader.load(location, At::Worktree, settings)?;
-    let site = sound(client, &loader, settings.depth, site)?;
+    let site = refuse_errors(client, &loader, settings.depth, site)?;
     let guarded = checkout.guarded(&site)?;
     let context = client.backends(checkout, location)?;
     let backends = choose(&mut loader, (&site, &guarded), &context)?;

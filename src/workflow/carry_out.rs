@@ -185,7 +185,7 @@ fn dispatch<'a>(
     let mut spans = RunSpans::begin();
     let mut sink = |event: &RunEvent| {
         if let Some(spans) = &mut spans {
-            spans.hear(event);
+            spans.on_event(event);
         }
         events(&session, event);
     };

@@ -77,7 +77,7 @@ impl Consent<'_> {
             let text = format!("the plan is made as of {day}, and today is {today}");
             return Err(Failure::new(FailureKind::Guard, text).hint("plan again"));
         }
-        admitted(
+        ensure_admitted(
             self.site,
             &planned,
             self.reviewed,
@@ -85,16 +85,16 @@ impl Consent<'_> {
             Origin::SavedPlan,
         )?;
         self.is_fresh(&planned)?;
-        let clearance = self.cleared(&planned, self.reviewed);
+        let clearance = self.clearance(&planned, self.reviewed);
         let clearance = clearance.inspect_err(|failure| {
             not_approved(&planned, self.approving(), self.reviewed, commit, failure);
         })?;
         let (mut planned, missing) = match is_pinned {
             true => (planned, None),
-            false => self.agreed(planned)?,
+            false => self.to_confirm(planned)?,
         };
         self.adds_nothing(&planned.plan)?;
-        self.cleared(&planned, &planned.plan)?;
+        self.clearance(&planned, &planned.plan)?;
         if let Some(observations) = &planned.observations {
             let clusters = &planned.guarded.guards().etcd_clusters;
             let plan = &mut planned.plan;
@@ -108,7 +108,7 @@ impl Consent<'_> {
     }
 
     /// The clearance of a plan that does nothing which the reviewed one does not.
-    fn cleared(&self, planned: &Planned, plan: &Plan) -> Result<Clearance, Failure> {
+    fn clearance(&self, planned: &Planned, plan: &Plan) -> Result<Clearance, Failure> {
         planned
             .gate
             .clear(self.approving(), plan, self.reviewed, None)
@@ -179,7 +179,7 @@ impl Consent<'_> {
 
     /// The plan with what was given on the command line, if that is all that it takes; otherwise with all that was
     /// asked for, and the flags about which the operator is to be asked.
-    pub(super) fn agreed(
+    pub(super) fn to_confirm(
         &self,
         mut planned: Planned,
     ) -> Result<(Planned, Option<Vec<String>>), Failure> {
@@ -298,7 +298,7 @@ pub enum Origin {
 /// # Errors
 ///
 /// Those of [`run::admit`]; a rule denies it, no ticket is named, or it builds what a former site has as deployed.
-pub fn admitted(
+pub fn ensure_admitted(
     site: &SiteRepository<'_>,
     planned: &Planned,
     plan: &Plan,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{Checkout, Client, Failure, backend_failure, runtime, sound};
+use super::{Checkout, Client, Failure, backend_failure, refuse_errors, runtime};
 use crate::backend::Look;
 use crate::backend::cluster::choose_etcd;
 use crate::design::{ClusterName, Guards};
@@ -26,7 +26,7 @@ pub fn observe_etcd(
     let location = checkout.location_at(at)?;
     let mut loader = checkout.loader()?;
     let site = loader.load(&location, at, settings)?;
-    let site = sound(client, &loader, settings.depth, site)?;
+    let site = refuse_errors(client, &loader, settings.depth, site)?;
     let guards = checkout.documented(&site)?.guards;
     check(&guards)?;
     let backends = client.backends(checkout, &location)?;

@@ -74,7 +74,7 @@ impl Failure {
 
     /// A failure that was shown already: only the exit code is left.
     #[must_use]
-    pub fn shown(kind: FailureKind) -> Self {
+    pub fn reported(kind: FailureKind) -> Self {
         Self::new(kind, "")
     }
 

@@ -1,6 +1,6 @@
 //! The images that the documents of a commit name.
 
-use super::{AS_APPLIED, Checkout, Client, Failure, backend_failure, sound};
+use super::{AS_APPLIED, Checkout, Client, Failure, backend_failure, refuse_errors};
 use crate::backend::WantedImages;
 use crate::repository::CommitId;
 use crate::site::{At, Depth, Settings};
@@ -24,7 +24,7 @@ pub fn wanted_images(
         ..AS_APPLIED
     };
     let site = loader.load(&location, at, settings)?;
-    let site = sound(client, &loader, settings.depth, site)?;
+    let site = refuse_errors(client, &loader, settings.depth, site)?;
     let guarded = checkout.guarded(&site)?;
     WantedImages::of(&guarded).map_err(|error| backend_failure(&error, &loader))
 }

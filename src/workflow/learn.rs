@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
-    Checkout, Client, Failure, FailureKind, allow_applied, backend_failure, identities, runtime,
-    sound,
+    Checkout, Client, Failure, FailureKind, allow_applied, backend_failure, identities,
+    refuse_errors, runtime,
 };
 use crate::backend::{self, ActError, Backends, Console, Hardware as _};
 use crate::design::NodeDesign;
@@ -72,7 +72,7 @@ impl OneMachine<'_> {
         let location = checkout.location_at(at)?;
         let mut loader = checkout.loader()?;
         let site = loader.load(&location, at, settings)?;
-        let site = sound(client, &loader, settings.depth, site)?;
+        let site = refuse_errors(client, &loader, settings.depth, site)?;
         let guarded = checkout.guarded(&site)?;
         let Some(design) = guarded.nodes.get(node).cloned() else {
             let failure = Failure::new(FailureKind::NotFound, format!("unknown node `{node}`"));

@@ -40,6 +40,7 @@ mod published;
 mod ready;
 mod recheck;
 mod records;
+mod refuse_errors;
 mod rendered;
 mod renewed;
 mod reservations;
@@ -51,7 +52,6 @@ mod run_spans;
 mod saved;
 mod shared_file;
 mod sites;
-mod sound;
 mod warnings;
 mod way_back;
 mod windows;
@@ -78,7 +78,7 @@ pub use collections::{
     Comparison, Problem, Version,
 };
 pub use compared::applied;
-pub use consent::{Consent, Operator, Origin, admitted, listed};
+pub use consent::{Consent, Operator, Origin, ensure_admitted, listed};
 pub use equip::{Equipped, Purpose, equip, in_history};
 pub use error::Error;
 pub use etcd::observe_etcd;
@@ -93,7 +93,8 @@ pub use plan::{Observed, PlanRequest, Planned, Planner, commit_of};
 pub use published::{RETRY_TAG, unpublished};
 pub use ready::ReadyPlan;
 pub use recheck::{Rechecked, hold, recheck};
-pub use records::{follow, look_out, owed_words, published_words};
+pub use records::{ensure_site_is_free, follow, owed_words, published_words};
+pub use refuse_errors::refuse_errors;
 pub use rendered::RenderedDesign;
 pub use reservations::{ReservationRef, ReservationSite, known_reservations};
 pub use resume::{ResumeRequest, left_by_head, resume};
@@ -108,7 +109,6 @@ pub use saved::{
     saved_plan_with_file,
 };
 pub use sites::{Loaded, Revision, Scope, SiteOfMany, Touched, Visit, load_each, revisions, sites};
-pub use sound::sound;
 pub use way_back::{
     FilesBack, commit_way_back, files_back, past_revision, preview_way_back, way_back,
     way_back_subject,

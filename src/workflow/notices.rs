@@ -231,7 +231,7 @@ pub(super) fn not_approved(
     let Some(notifier) = hardware.and_then(|hardware| hardware.notifier()) else {
         return;
     };
-    let shown = planned.gate.shown(approving, reviewed);
+    let shown = planned.gate.approvals(approving, reviewed);
     if failure.kind != FailureKind::Guard || !shown.is_ok_and(|shown| shown.is_missing_any()) {
         return;
     }

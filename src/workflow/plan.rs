@@ -20,7 +20,7 @@ use super::renewed::renewed;
 use super::reservations::ReservationRef;
 use super::warnings::warnings;
 use super::{
-    AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, records, sound,
+    AS_APPLIED, Checkout, Client, Failure, FailureKind, follow, if_recorded, records, refuse_errors,
 };
 use crate::apply;
 use crate::backend::{Backends, Look, Rights};
@@ -186,7 +186,7 @@ impl Planned {
 }
 
 /// The base of a plan: the records.
-struct Ground {
+struct RecordedSite {
     state: State,
     durations: Durations,
     records: BTreeMap<NodeName, NodeRecord>,
@@ -207,7 +207,7 @@ struct Designs {
 struct Basis<'p> {
     site: &'p Site,
     guarded: &'p Guarded,
-    ground: &'p Ground,
+    recorded: &'p RecordedSite,
     head: Option<&'p Head>,
     designs: &'p Designs,
     observations: Option<&'p Observations>,
@@ -243,7 +243,7 @@ impl<'a> Planner<'a> {
     ///
     /// The documents are wrong, what is asked for cannot be planned, or something cannot be read.
     pub fn plan(&self) -> Result<Planned, Failure> {
-        self.made(|| self.snapshot())
+        self.plan_from(|| self.snapshot())
     }
 
     /// Makes another plan of what was observed for one before.
@@ -252,17 +252,17 @@ impl<'a> Planner<'a> {
     ///
     /// As [`Planner::plan`].
     pub fn plan_again(&self, observations: Option<Observations>) -> Result<Planned, Failure> {
-        self.made(|| Ok(Some(observations)))
+        self.plan_from(|| Ok(Some(observations)))
     }
 
-    fn made(
+    fn plan_from(
         &self,
         snapshot: impl FnOnce() -> Result<Snapshot, Failure> + Send,
     ) -> Result<Planned, Failure> {
         let location = self.checkout.location_at(self.at)?;
         let mut loader = self.checkout.loader()?;
-        let (ground, snapshot, head, site) = std::thread::scope(|scope| {
-            let ground = scope.spawn(|| self.ground());
+        let (recorded, snapshot, head, site) = std::thread::scope(|scope| {
+            let recorded = scope.spawn(|| self.recorded());
             // The documents take longer: what is read beside them leaves them their threads.
             let beside = scope.spawn(|| (snapshot(), self.head(&location)));
             let settings = Settings {
@@ -272,11 +272,11 @@ impl<'a> Planner<'a> {
             };
             let site = loader.load(&location, self.at, settings);
             let (snapshot, head) = joined(beside);
-            (joined(ground), snapshot, head, site)
+            (joined(recorded), snapshot, head, site)
         });
-        let (ground, head) = (ground?, head?);
-        let site = sound(self.client, &loader, Depth::Checked, site?)?;
-        let mut planned = self.made_of(&mut loader, site, ground, head, snapshot?)?;
+        let (recorded, head) = (recorded?, head?);
+        let site = refuse_errors(self.client, &loader, Depth::Checked, site?)?;
+        let mut planned = self.plan_loaded(&mut loader, site, recorded, head, snapshot?)?;
         if let Some(outlook) = planned.outlook.take() {
             outlook.add_to(&mut planned.plan)?;
             planned.outlook = Some(outlook);
@@ -303,34 +303,34 @@ impl<'a> Planner<'a> {
             };
             Ok::<_, Failure>(Head { commit, digest })
         });
-        let (ground, snapshot) = (self.ground()?, self.snapshot()?);
-        let planned = self.made_of(loader, site, ground, head.transpose()?, snapshot)?;
+        let (recorded, snapshot) = (self.recorded()?, self.snapshot()?);
+        let planned = self.plan_loaded(loader, site, recorded, head.transpose()?, snapshot)?;
         Ok((planned.plan, planned.outlook))
     }
 
-    fn made_of(
+    fn plan_loaded(
         &self,
         loader: &mut Loader<'_>,
         mut site: Site,
-        mut ground: Ground,
+        mut recorded: RecordedSite,
         head: Option<Head>,
         snapshot: Snapshot,
     ) -> Result<Planned, Failure> {
-        share_digests(&mut ground.records, &site.design);
+        share_digests(&mut recorded.records, &site.design);
         let backends = self.client.backends(self.checkout, &site.location)?;
-        self.trusted(&ground.state)?;
-        let designs = self.designs(loader, &mut site, &ground.records)?;
+        self.trusted(&recorded.state)?;
+        let designs = self.designs(loader, &mut site, &recorded.records)?;
         let scope = GuardScope {
             checkout: self.checkout,
             connection: self.connection,
             request: self.request,
-            state: &ground.state.site,
-            records: &ground.records,
+            state: &recorded.state.site,
+            records: &recorded.records,
         };
         let resolved = scope.resolve(loader, &site)?;
         let guarded = resolved.guarded;
-        let renames = Renames::of(&guarded, &ground.records, &designs.before);
-        let known = identities(&ground.records);
+        let renames = Renames::of(&guarded, &recorded.records, &designs.before);
+        let known = identities(&recorded.records);
         // A machine that has another name now is to be the one that the record of its old name knows.
         let known = known.map(|(name, identity)| (renames.now_or_same(name), identity));
         backends.identities.record(known);
@@ -338,14 +338,14 @@ impl<'a> Planner<'a> {
             None => Some(choose(loader, (&site, &guarded), &backends)?),
             Some(_) => None,
         };
-        allow_applied(&backends, &guarded, &ground.records, &designs.applied);
+        allow_applied(&backends, &guarded, &recorded.records, &designs.applied);
         let runtime = runtime(guarded.guards())?;
         let observations = match (&hardware, snapshot) {
             // It is not about what any machine is.
             (Some(_), _) if self.request.action == Action::Guards => None,
             (Some(hardware), _) => {
                 let nodes = subjects(&guarded, &designs.applied, &renames);
-                let named = plan::named(&guarded, &ground.records, self.request);
+                let named = plan::named(&guarded, &recorded.records, self.request);
                 Some(self.observe(&runtime, hardware, &nodes, named.as_ref()))
             }
             (None, snapshot) => snapshot.flatten(),
@@ -355,7 +355,7 @@ impl<'a> Planner<'a> {
             &Basis {
                 site: &site,
                 guarded: &guarded,
-                ground: &ground,
+                recorded: &recorded,
                 head: head.as_ref(),
                 designs: &designs,
                 observations: observations.as_ref(),
@@ -368,11 +368,11 @@ impl<'a> Planner<'a> {
             true => None,
             false => Some(Outlook {
                 guarded: guarded.clone(),
-                durations: ground.durations,
+                durations: recorded.durations,
                 rules: resolved.rules,
             }),
         };
-        let renewed = renewed(&ground.records, |revision| {
+        let renewed = renewed(&recorded.records, |revision| {
             designs.before.get(revision).map(|site| &*site.design)
         });
         Ok(Planned {
@@ -380,9 +380,9 @@ impl<'a> Planner<'a> {
             site,
             guarded,
             renewed,
-            state: ground.state.site,
-            records: ground.records,
-            reservations: ground.reservations,
+            state: recorded.state.site,
+            records: recorded.records,
+            reservations: recorded.reservations,
             observations,
             applied: designs.applied,
             runtime,
@@ -435,7 +435,7 @@ impl<'a> Planner<'a> {
         let Basis {
             site,
             guarded,
-            ground,
+            recorded,
             head,
             designs,
             observations,
@@ -443,10 +443,10 @@ impl<'a> Planner<'a> {
             guards,
             renames,
         } = *basis;
-        let state = &ground.state.site;
+        let state = &recorded.state.site;
         if !self.plan_request.only_looks {
             let of = (self.request.action, commit_of(self.at));
-            let told = warnings(self.checkout, &ground.state, guarded, of)?;
+            let told = warnings(self.checkout, &recorded.state, guarded, of)?;
             told.iter().for_each(|warning| self.client.tell(warning));
         }
         let (intermediate_commits, history) = self.history(state, head)?;
@@ -469,8 +469,8 @@ impl<'a> Planner<'a> {
             after: guarded,
             designs: &designs.before,
             base: base(state),
-            records: &ground.records,
-            reservations: &ground.reservations,
+            records: &recorded.records,
+            reservations: &recorded.reservations,
             renames,
             observations,
             options: self
@@ -485,11 +485,11 @@ impl<'a> Planner<'a> {
         };
         let plan = in_phase(Phase::Plan, || plan::make(&input));
         let mut plan = plan.map_err(|error| self.refused(&error))?;
-        plan.approvals = gate.shown(self.approving(), &plan)?;
+        plan.approvals = gate.approvals(self.approving(), &plan)?;
         let world = World {
             applied: &designs.before,
-            records: &ground.records,
-            reservations: &ground.reservations,
+            records: &recorded.records,
+            reservations: &recorded.reservations,
             observations,
             resumes: &self.plan_request.resumes,
         };
@@ -572,7 +572,7 @@ impl<'a> Planner<'a> {
         Ok((commits, history))
     }
 
-    fn ground(&self) -> Result<Ground, Failure> {
+    fn recorded(&self) -> Result<RecordedSite, Failure> {
         let store = follow(self.client, self.checkout, self.connection)?;
         let began = Instant::now();
         let state = store.read()?;
@@ -596,7 +596,7 @@ impl<'a> Planner<'a> {
             true => Durations::default(),
             false => Durations::read(&store, &state)?,
         };
-        Ok(Ground {
+        Ok(RecordedSite {
             state,
             durations,
             records,

@@ -2,7 +2,8 @@
 
 use super::notices::not_approved;
 use super::{
-    Approving, Clearance, Failure, Origin, Planned, Planner, admitted, commit_of, not_of_a_day,
+    Approving, Clearance, Failure, Origin, Planned, Planner, commit_of, ensure_admitted,
+    not_of_a_day,
 };
 use crate::plan::Plan;
 use crate::repository::CommitId;
@@ -43,7 +44,7 @@ impl Planner<'_> {
         let mut planned = self.plan()?;
         planned.plan.options.allow_loosening |= show(&planned.plan)?;
         let plan = &planned.plan;
-        admitted(site, &planned, plan, commit, Origin::Request)?;
+        ensure_admitted(site, &planned, plan, commit, Origin::Request)?;
         let approving = Approving::of(self.client, site);
         let clearance = planned.gate.clear(approving, plan, plan, None);
         let clearance = clearance.inspect_err(|failure| {

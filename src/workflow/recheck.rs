@@ -65,7 +65,7 @@ pub fn recheck(consent: &Consent<'_>, interrupted: &Interrupted) -> Result<Reche
         return covered(plan, &planned, run, beyond);
     }
     let given = planned.plan.options.clone();
-    let (planned, mut missing) = consent.agreed(planned)?;
+    let (planned, mut missing) = consent.to_confirm(planned)?;
     let own = beyond(&planned, &given);
     let whole = beyond(&planned, &plan.options);
     // What is left of a machine that is half done is in no plan that is made now.

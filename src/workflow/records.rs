@@ -125,8 +125,8 @@ pub(super) fn deepen(
 ///
 /// # Errors
 ///
-/// Those of [`run::look_out`].
-pub fn look_out(
+/// Those of [`run::ensure_site_is_free`].
+pub fn ensure_site_is_free(
     client: &dyn Client,
     process: Process<'_>,
 ) -> Result<Option<RunRecord>, run::Error> {
@@ -135,7 +135,7 @@ pub fn look_out(
         owed,
         refused,
         set_aside,
-    } = run::look_out(process)?;
+    } = run::ensure_site_is_free(process)?;
     if let Some(aside) = &set_aside {
         tell_of_set_aside(client, aside);
     }

@@ -44,7 +44,7 @@ impl RunSpans {
     }
 
     /// Takes an event in.
-    pub(super) fn hear(&mut self, event: &RunEvent) {
+    pub(super) fn on_event(&mut self, event: &RunEvent) {
         let at = time(&event.time);
         match &event.kind {
             EventKind::RunStarted { .. } => self.run_started(&event.kind),

@@ -156,9 +156,9 @@ fn drive_part(
         spans.set("trueup.part", part);
     }
     let mut sink = |event: &RunEvent| {
-        ends.hear(event);
+        ends.on_event(event);
         if let Some(spans) = &mut spans {
-            spans.hear(event);
+            spans.on_event(event);
         }
         events(&session, event);
     };
@@ -219,7 +219,7 @@ impl Ends {
         Self(ended.collect())
     }
 
-    fn hear(&mut self, event: &RunEvent) {
+    fn on_event(&mut self, event: &RunEvent) {
         if let run::EventKind::StepFinished { step, outcome, .. } = &event.kind {
             self.0.insert(step.clone(), outcome.clone());
         }

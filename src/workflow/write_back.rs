@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::neighbours::{self, Neighbour, NeighbourSite, neighbours};
-use super::{Checkout, Client, Failure, FailureKind, Planned, sound};
+use super::{Checkout, Client, Failure, FailureKind, Planned, refuse_errors};
 use crate::adopt::{Edit, Fields, edited, insertions, replacement};
 use crate::design::{FieldPattern, NodeDesign, NodeName, Section};
 use crate::diagnostic::{Mark, Place, SourceId};
@@ -127,7 +127,7 @@ fn load(
         accept: super::AS_APPLIED.accept,
     };
     let site = loader.load(&checkout.location, At::Worktree, settings)?;
-    sound(client, loader, Depth::Typed, site)
+    refuse_errors(client, loader, Depth::Typed, site)
 }
 
 /// The fields in which a machine is otherwise than its documents.

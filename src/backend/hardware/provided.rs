@@ -44,7 +44,7 @@ impl Provided {
     /// Takes in the attributes of the BIOS.
     pub(super) fn has_bios(&mut self, attributes: Map<String, Value>, terms: Terms) {
         for (name, value) in &attributes {
-            if let Some(shown) = terms.shown(name, value) {
+            if let Some(shown) = terms.display_value(name, value) {
                 let name = Arc::from(format!("bios.{name}"));
                 self.seen.insert(name, Arc::from(shown));
             }

@@ -199,7 +199,7 @@ impl<'a, P: Provisioner> Task<'a, P> {
     }
 
     /// Reports the progress of the step.
-    pub(super) fn say(&self, text: impl Into<Arc<str>>) {
+    pub(super) fn report(&self, text: impl Into<Arc<str>>) {
         self.order.reporter.progress(text);
     }
 

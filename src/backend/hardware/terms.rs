@@ -126,7 +126,7 @@ impl Terms {
 
     /// The value of an attribute in the form in which documents have it. A provisioner that writes truths in Python's words
     /// has the same.
-    pub(super) fn shown(&self, name: &str, value: &Value) -> Option<String> {
+    pub(super) fn display_value(&self, name: &str, value: &Value) -> Option<String> {
         let is_truth = |text: &str| match self.kind(name) {
             Some(kind) => kind == Kind::Truth,
             None => self.is_python_truth(text),
@@ -346,20 +346,20 @@ mod tests {
         assert_eq!(of("NumLock", "false"), Ok(json!(false)));
         assert!(of("Serial", "Y").unwrap_err().contains("read-only"));
         assert_eq!(
-            terms.shown("NumLock", &json!("True")).as_deref(),
+            terms.display_value("NumLock", &json!("True")).as_deref(),
             Some("true")
         );
         assert_eq!(
-            terms.shown("Turbo", &json!("Disabled")).as_deref(),
+            terms.display_value("Turbo", &json!("Disabled")).as_deref(),
             Some("Disabled")
         );
-        assert_eq!(terms.shown("Turbo", &json!(null)), None);
+        assert_eq!(terms.display_value("Turbo", &json!(null)), None);
         // Without the terms of an attribute its value of now tells that it is a truth; one of a registry stays as it is.
         let bios = json!({"Boot": "False", "Word": "Truely"});
         let set = |terms: &Terms, name: &str, wanted: &str| {
             value_of(bios.as_object(), Some(terms), name, wanted)
         };
-        let shown = |terms: &Terms, name: &str| terms.shown(name, &bios[name]);
+        let shown = |terms: &Terms, name: &str| terms.display_value(name, &bios[name]);
         assert_eq!(shown(&terms, "Boot").as_deref(), Some("false"));
         assert_eq!(shown(&terms, "Word").as_deref(), Some("Truely"));
         assert_eq!(set(&terms, "Boot", "true"), Ok(json!(true)));

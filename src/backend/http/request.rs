@@ -43,7 +43,7 @@ pub enum Credentials {
 impl Credentials {
     /// A text of the service that has them, as it may be shown: it may repeat them.
     #[must_use]
-    pub fn shown(&self, text: &str, longest: usize) -> String {
+    pub fn masked(&self, text: &str, longest: usize) -> String {
         plain(&Forms::of(self.secrets()).masked(text), longest)
     }
 

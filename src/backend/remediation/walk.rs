@@ -210,7 +210,7 @@ impl Walk<'_> {
 
     async fn carry_out(&mut self, task: Task, sight: &Sight) -> Result<(), Failure> {
         let attempt = self.memory.attempt;
-        self.say(&task);
+        self.report_task(&task);
         let (off, on) = (self.limits.power_off, self.limits.power_on);
         match task {
             Task::Hold => self.done(self.holder.hold()).await?,
@@ -405,7 +405,7 @@ impl Walk<'_> {
         ))
     }
 
-    fn say(&self, task: &Task) {
+    fn report_task(&self, task: &Task) {
         let Some(activity) = task.activity(self.limits.method) else {
             return;
         };

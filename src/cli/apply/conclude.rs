@@ -61,7 +61,7 @@ pub(in crate::cli) fn start(
     let host = CommandHost::new(command, &clock, equipped);
     let caller = Caller {
         host: &host,
-        events: &mut |_, event| listening.hear(event),
+        events: &mut |_, event| listening.on_event(event),
     };
     let carried = workflow::apply(process, &request, caller);
     listening.conclude(carried?)
@@ -175,11 +175,11 @@ impl<'a> Listening<'a> {
     }
 
     /// Prints an event.
-    pub(in crate::cli) fn hear(&mut self, event: &RunEvent) {
+    pub(in crate::cli) fn on_event(&mut self, event: &RunEvent) {
         if self.action.is_some() {
-            self.heard.hear(event);
+            self.heard.on_event(event);
         }
-        self.command.hooks.hear(event);
+        self.command.hooks.on_event(event);
         // The reader of the events may be gone; the run continues all the same.
         let _ = self.reporter.event(event);
     }
@@ -222,13 +222,13 @@ impl<'a> Listening<'a> {
         if let Some(failure) = unpublished(publication, owed.as_ref(), &run, outcome) {
             // It follows the report, which has said all about the run itself.
             context.printer.fail(&failure);
-            return Err(Failure::shown(failure.kind));
+            return Err(Failure::reported(failure.kind));
         }
         match reason {
             // What a step found out is what a plan would have found, and exits like it.
-            Some(FailureReason::NotFound) => Err(Failure::shown(FailureKind::NotFound)),
-            Some(FailureReason::Conflict) => Err(Failure::shown(FailureKind::Guard)),
-            Some(FailureReason::BadRequest) => Err(Failure::shown(FailureKind::Error)),
+            Some(FailureReason::NotFound) => Err(Failure::reported(FailureKind::NotFound)),
+            Some(FailureReason::Conflict) => Err(Failure::reported(FailureKind::Guard)),
+            Some(FailureReason::BadRequest) => Err(Failure::reported(FailureKind::Error)),
             _ => exit_code(outcome),
         }
     }
@@ -260,7 +260,7 @@ pub(in crate::cli) fn exit_code(outcome: Outcome) -> Result<u8, Failure> {
             FailureKind::Failed
         }
     };
-    Err(Failure::shown(kind))
+    Err(Failure::reported(kind))
 }
 
 fn reporter(context: &Context, format: ApplyFormat) -> Box<dyn Reporter> {

@@ -180,7 +180,7 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
             [] => return Ok(0),
         };
         let would_begin = || saved::would_begin(context, command, &checkout, &site, path.as_ref());
-        look_out(context, command, &checkout, &site, &would_begin)?;
+        ensure_site_is_free(context, command, &checkout, &site, &would_begin)?;
         return apply_saved(context, command, &checkout, &site, path.as_ref());
     };
     if command.watching.watch {
@@ -194,7 +194,7 @@ fn carry(context: &Context, command: &ApplyCommand) -> Result<u8, Failure> {
         let assumed = |_: &Plan| Ok(command.is_asked());
         ready(context, command, &checkout, &site, &request, assumed).map(drop)
     };
-    look_out(context, command, &checkout, &site, &would_begin)?;
+    ensure_site_is_free(context, command, &checkout, &site, &would_begin)?;
     apply_new(context, command, &checkout, &site, &request)
 }
 
@@ -338,7 +338,7 @@ fn nothing(
 
 /// Looks whether another run is in the way, which is aborted where that was asked for and a run of this command would begin
 /// after it.
-pub(in crate::cli) fn look_out(
+pub(in crate::cli) fn ensure_site_is_free(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,
@@ -347,7 +347,7 @@ pub(in crate::cli) fn look_out(
 ) -> Result<Option<RunRecord>, Failure> {
     let actor = actor(site.repository)?;
     let clock = ProcessClock::new(context.printer);
-    match workflow::look_out(context, Process::new(site, &actor, &clock)) {
+    match workflow::ensure_site_is_free(context, Process::new(site, &actor, &clock)) {
         Err(run::Error::Unfinished { run, .. }) if command.supersede => {
             would_begin()?;
             let text = interrupted::abort(context, checkout, site, &run, false)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::conclude::{CommandHost, Listening, execution};
 use super::operator::CommandOperator;
-use super::{ApplyCommand, ProcessClock, actor, exit_code, look_out};
+use super::{ApplyCommand, ProcessClock, actor, ensure_site_is_free, exit_code};
 use crate::cli::context::Context;
 use crate::cli::{Failure, FailureKind};
 use crate::journal::Decision;
@@ -29,7 +29,7 @@ pub(in crate::cli) fn resume(
     let decisions = decisions(&command.decide)?;
     let interrupted = match find_interrupted(site, None) {
         Err(run::Error::NothingInterrupted { site: name }) => {
-            return match look_out(context, command, checkout, site, &|| Ok(()))? {
+            return match ensure_site_is_free(context, command, checkout, site, &|| Ok(()))? {
                 Some(run) => exit_code(run.outcome),
                 None => {
                     let nothing = run::Error::NothingInterrupted { site: name };
@@ -43,7 +43,7 @@ pub(in crate::cli) fn resume(
     if let Some(text) = workflow::left_by_head(checkout, &interrupted)? {
         context.printer.tell(&format!("warning: {text}"));
     }
-    let (plan, refused) = agreed(context, command, checkout, site, &interrupted)?;
+    let (plan, refused) = plan_to_resume(context, command, checkout, site, &interrupted)?;
     command.arguments.shape_nothing_of(&plan.options)?;
     let equipped = equip(
         context,
@@ -71,7 +71,7 @@ pub(in crate::cli) fn resume(
     let host = CommandHost::new(command, &clock, &equipped);
     let caller = Caller {
         host: &host,
-        events: &mut |_, event| listening.hear(event),
+        events: &mut |_, event| listening.on_event(event),
     };
     let carried = workflow::resume(Process::new(site, &actor, &clock), &request, caller);
     listening.conclude(carried?)
@@ -97,7 +97,7 @@ fn warn_of_signature(
 
 /// The plan of a run, and the steps that are never begun. In the clone that began it, what it does was agreed to then;
 /// in another one it is held to a plan made now.
-fn agreed(
+fn plan_to_resume(
     context: &Context,
     command: &ApplyCommand,
     checkout: &Checkout<'_>,

@@ -13,7 +13,8 @@ use crate::repository::CommitId;
 use crate::run;
 use crate::site::At;
 use crate::workflow::{
-    Checkout, Clearance, Consent, Origin, Planned, admitted, commit_of_saved, listed, saved_plan,
+    Checkout, Clearance, Consent, Origin, Planned, commit_of_saved, ensure_admitted, listed,
+    saved_plan,
 };
 
 /// Makes a saved plan again, and carries the new one out if it does nothing that the saved one does not show.
@@ -103,7 +104,7 @@ fn consented(
     };
     let consented = consent.plan()?;
     if let Some((planned, commit, _)) = &consented {
-        admitted(site, planned, &planned.plan, *commit, Origin::SavedPlan)?;
+        ensure_admitted(site, planned, &planned.plan, *commit, Origin::SavedPlan)?;
     }
     Ok(consented)
 }

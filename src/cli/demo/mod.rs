@@ -126,22 +126,22 @@ pub(super) fn new_folder(parent: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn tell_of_site(context: &Context, folder: &Path) -> Result<(), Failure> {
-    say(
+    print_line(
         context,
         "A site is a folder of YAML documents in git. This one has three machines:",
     )?;
     shown(context, "trueup init edge")?;
     let story = begin(context, folder, &EDGE)?;
     story.trueup(&["validate"], 0)?;
-    say(context, "What would have to be done:")?;
+    print_line(context, "What would have to be done:")?;
     story.trueup(&["plan"], 0)?;
-    say(
+    print_line(
         context,
         "Carry it out (the simulator's hours pass at once):",
     )?;
     story.trueup(&["apply", "--yes"], 0)?;
 
-    say(context, "Relabel one machine and add another:")?;
+    print_line(context, "Relabel one machine and add another:")?;
     story.edit("nodes.yaml", |text| {
         let labelled = text.replacen(
             "  metadata: {rack: closet, tags: [worker]}\n",
@@ -155,7 +155,7 @@ fn tell_of_site(context: &Context, folder: &Path) -> Result<(), Failure> {
     story.commit("Make edge-1 the gateway, add edge-4")?;
     story.trueup(&["apply", "--yes"], 0)?;
 
-    say(
+    print_line(
         context,
         "A fifth machine comes, and its controller does not answer:",
     )?;
@@ -169,13 +169,13 @@ fn tell_of_site(context: &Context, folder: &Path) -> Result<(), Failure> {
     })?;
     story.commit("Add edge-5")?;
     story.trueup(&["apply", "--yes"], 7)?;
-    say(
+    print_line(
         context,
         "The group wanted two machines and has four, so the site action succeeded. What is left:",
     )?;
     story.trueup(&["plan"], 0)?;
     story.trueup(&["apply", "--yes"], 0)?;
-    say(
+    print_line(
         context,
         "Everything that was done is recorded in the repository:",
     )?;
@@ -184,7 +184,7 @@ fn tell_of_site(context: &Context, folder: &Path) -> Result<(), Failure> {
 }
 
 fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
-    say(
+    print_line(
         context,
         "Three machines of this site are its control plane and its etcd cluster, and two are workers:",
     )?;
@@ -192,7 +192,7 @@ fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
     story.trueup(&["validate"], 0)?;
     story.trueup(&["apply", "--yes"], 0)?;
 
-    say(
+    print_line(
         context,
         "Edit the kernel's parameters of the control plane, which cannot be changed in place:",
     )?;
@@ -201,7 +201,7 @@ fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
     })?;
     story.commit("Move the console of the control plane")?;
     story.trueup(&["plan"], 0)?;
-    say(
+    print_line(
         context,
         "Nothing of that is implied. One of them is allowed: it is drained, leaves etcd, is wiped and built again, and the \
          run waits until it votes again:",
@@ -217,7 +217,7 @@ fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
         0,
     )?;
 
-    say(context, "The next one will not come back at once:")?;
+    print_line(context, "The next one will not come back at once:")?;
     story.edit("backends.yaml", |text| {
         text.replacen("      clock: virtual\n", REDEPLOY_FAULT, 1)
     })?;
@@ -233,13 +233,13 @@ fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
         ],
         7,
     )?;
-    say(
+    print_line(
         context,
         "While it is away, etcd can lose no other member, and no flag takes control-3 away:",
     )?;
     story.trueup(&["plan", "--allow-redeploy", "all"], 0)?;
     story.trueup(&["apply", "--yes", "--allow-redeploy", "all"], 4)?;
-    say(
+    print_line(
         context,
         "What was begun is ended first; control-3 is left for another day:",
     )?;
@@ -256,42 +256,42 @@ fn tell_of_redeploy(context: &Context, folder: &Path) -> Result<(), Failure> {
 }
 
 fn tell_of_remediation(context: &Context, folder: &Path) -> Result<(), Failure> {
-    say(context, "A site of three machines, deployed:")?;
+    print_line(context, "A site of three machines, deployed:")?;
     let story = begin(context, folder, &EDGE)?;
     story.trueup(&["apply", "--yes"], 0)?;
 
-    say(
+    print_line(
         context,
         "The kernel of edge-2 hangs. Its node is not Ready, and its pods cannot be started elsewhere while they may still run:",
     )?;
     story.edit("backends.yaml", |text| format!("{text}{SILENCE}"))?;
     story.commit("Let the kubelet of edge-2 be silent")?;
     story.trueup(&["status"], 0)?;
-    say(
+    print_line(
         context,
         "What would be done, and in which row of the truth table the machine is:",
     )?;
     story.trueup(&["plan", "remediate", "edge-2"], 0)?;
-    say(
+    print_line(
         context,
         "Off first and observed off, then the node goes, then it is switched on, and labels, annotations and taints are restored on the new node:",
     )?;
     story.trueup(&["apply", "remediate", "edge-2", "--yes"], 0)?;
 
-    say(
+    print_line(
         context,
         "edge-3 does not come back however often it is switched on. After the last attempt it is left to people:",
     )?;
     story.edit("backends.yaml", |text| format!("{text}{LONGER_SILENCE}"))?;
     story.commit("Let the kubelet of edge-3 be silent for long")?;
     story.trueup(&["apply", "remediate", "edge-3", "--yes"], 7)?;
-    say(
+    print_line(
         context,
         "Nothing touches it again before an operator names it:",
     )?;
     story.trueup(&["plan", "remediate"], 0)?;
     story.trueup(&["status"], 0)?;
-    say(
+    print_line(
         context,
         "Where more machines are silent than the policy allows, it is not the machines, and none is touched:",
     )?;
@@ -316,7 +316,7 @@ fn begin<'a>(
     })
 }
 
-fn say(context: &Context, text: &str) -> Result<(), Failure> {
+fn print_line(context: &Context, text: &str) -> Result<(), Failure> {
     context.printer.print(&format!(
         "\n{}\n",
         context.printer.out.paint(Role::Strong, text)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Story, begin, say, shown};
+use super::{Story, begin, print_line, shown};
 use crate::backend::hardware::sim::{Answer, HeldTime, MachineRequest, StateError, site_time};
 use crate::cli::Failure;
 use crate::cli::client::SIMULATED_SITES;
@@ -33,7 +33,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 
 pub(super) fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
-    say(
+    print_line(
         context,
         "Where one process is not enough, a plan is cut into parts, and an engine such as Airflow runs them as tasks. Here four \
          processes do, each in a clone of its own beside one remote:",
@@ -48,7 +48,7 @@ pub(super) fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
     };
     worker.trueup(&["plan", "--out", "../plan.json"], 0)?;
     worker.trueup(&["run", "parts", "../plan.json"], 0)?;
-    say(
+    print_line(
         context,
         "The run takes the lock of its site for all workers, and not for a process:",
     )?;
@@ -56,7 +56,7 @@ pub(super) fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
     let begin = ["run", "begin", "../plan.json", "--run", RUN];
     worker.trueup(&[&begin[..], &["--pushes-per-minute", "0"]].concat(), 0)?;
 
-    say(
+    print_line(
         context,
         "A part is carried out once those before it have ended. The worker of control-plane.deploy-2 is killed while its machine is \
          being deployed, and the part is given to the next one:",
@@ -75,18 +75,18 @@ pub(super) fn tell(context: &Context, folder: &Path) -> Result<(), Failure> {
     tasks.run()?;
     drop(tasks);
 
-    say(
+    print_line(
         context,
         "The machine did not stop with the worker. The next one found its deploy under way, and waited for the end of it:",
     )?;
     print_requests(context, &simulated_site(folder))?;
-    say(
+    print_line(
         context,
         "The end of the run collects what all of them did, writes the records and the tag, and releases the lock:",
     )?;
     worker.trueup(&["run", "end", RUN], 0)?;
     worker.trueup(&["plan", "--detailed-exitcode"], 0)?;
-    say(
+    print_line(
         context,
         "Airflow takes the same plan as a DAG, with one task for each part:",
     )?;

@@ -54,7 +54,7 @@ pub(super) fn run(context: &mut Context, command: &DoctorCommand) -> Result<u8, 
     }
     let has_failed = checks.iter().any(|check| check.state == CheckState::Fail);
     match has_failed {
-        true => Err(Failure::shown(FailureKind::Error)),
+        true => Err(Failure::reported(FailureKind::Error)),
         false => Ok(0),
     }
 }

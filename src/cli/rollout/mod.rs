@@ -239,11 +239,11 @@ fn next(context: &Context, command: &NextCommand) -> Result<u8, Failure> {
         let mut codes: BTreeSet<u8> = failures.iter().map(exit::code).collect();
         match decision {
             Decision::Stopped(_) => {
-                codes.insert(exit::code(&Failure::shown(FailureKind::Failed)));
+                codes.insert(exit::code(&Failure::reported(FailureKind::Failed)));
             }
             // Whether sites have drifted could not be found out.
             Decision::Prove(_) if codes.is_empty() => {
-                codes.insert(exit::code(&Failure::shown(FailureKind::Error)));
+                codes.insert(exit::code(&Failure::reported(FailureKind::Error)));
             }
             Decision::Aborted(_)
             | Decision::Paused(_)

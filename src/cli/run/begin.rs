@@ -9,7 +9,7 @@ use super::shared::find;
 use crate::cli::action::ActionArguments;
 use crate::cli::apply::begun::print;
 use crate::cli::apply::saved::apply_saved;
-use crate::cli::apply::{ApplyCommand, ApplyFormat, ProcessClock, actor, look_out};
+use crate::cli::apply::{ApplyCommand, ApplyFormat, ProcessClock, actor, ensure_site_is_free};
 use crate::cli::context::Context;
 use crate::cli::planning::{PlanArguments, RemoteArguments};
 use crate::cli::value::{at_least_one, number};
@@ -80,7 +80,7 @@ pub(super) fn run(context: &mut Context, command: &BeginCommand) -> Result<u8, F
     apply.format = command.format;
     apply.workers = Some(workers);
     drop((reviewed, parts));
-    let begun = match look_out(context, &apply, &checkout, &site, &|| Ok(())) {
+    let begun = match ensure_site_is_free(context, &apply, &checkout, &site, &|| Ok(())) {
         Ok(_) => apply_saved(context, &apply, &checkout, &site, path),
         Err(failure) => Err(failure),
     };

@@ -76,7 +76,7 @@ pub(super) fn run(context: &mut Context, command: &EndCommand) -> Result<u8, Fai
     let host = CommandHost::new(&apply, &clock, &equipped);
     let caller = Caller {
         host: &host,
-        events: &mut |_, event| listening.hear(event),
+        events: &mut |_, event| listening.on_event(event),
     };
     match end_run(process, &interrupted, &execution, caller)? {
         RunEnd::Ended(carried) => listening.conclude(*carried),

@@ -117,7 +117,7 @@ pub(super) fn run(context: &mut Context, command: &PartCommand) -> Result<u8, Fa
     let host = CommandHost::new(&apply, &clock, &equipped);
     let caller = Caller {
         host: &host,
-        events: &mut |_, event| listening.hear(event),
+        events: &mut |_, event| listening.on_event(event),
     };
     let end = workflow::carry_out_part(Process::new(&site, &actor, &clock), &order, caller)?;
     drop(listening);
@@ -154,10 +154,10 @@ fn conclude(context: &Context, command: &PartCommand, end: &PartEnd) -> Result<u
     write_summary(&mut text, command, summary)?;
     context.printer.tell(&text);
     if summary.unfinished > 0 {
-        return Err(Failure::shown(FailureKind::Interrupted));
+        return Err(Failure::reported(FailureKind::Interrupted));
     }
     if !summary.failed.is_empty() {
-        return Err(Failure::shown(FailureKind::Failed));
+        return Err(Failure::reported(FailureKind::Failed));
     }
     Ok(if summary.succeeded == 0 && summary.skipped > 0 {
         SKIPPED

@@ -39,7 +39,7 @@ pub(super) struct Operation {
 }
 
 /// Removes what is in a folder.
-fn cleared(folder: &Path, kept: &[&str]) -> std::io::Result<()> {
+fn empty_folder(folder: &Path, kept: &[&str]) -> std::io::Result<()> {
     if !folder.is_dir() {
         return Ok(());
     }
@@ -116,7 +116,7 @@ pub(super) fn begin(
     let operations = sandbox.folder().join(FOLDER);
     std::fs::create_dir_all(&operations).map_err(&copying)?;
     let draft = operations.join("draft");
-    cleared(&draft, &[]).map_err(&copying)?;
+    empty_folder(&draft, &[]).map_err(&copying)?;
     let files = repository.common_dir().join(FILES);
     if files.is_dir() {
         copy(&files, &draft.join("files"), &[CACHE]).map_err(&copying)?;
@@ -237,11 +237,11 @@ pub(super) fn undo(
     let restoring = failed("restore the state of the sandbox");
     let files = repository.common_dir().join(FILES);
     let _held = alone(&files)?;
-    cleared(&files, &[CACHE]).map_err(&restoring)?;
+    empty_folder(&files, &[CACHE]).map_err(&restoring)?;
     if folder.join("files").is_dir() {
         copy(&folder.join("files"), &files, &[]).map_err(&restoring)?;
     }
-    cleared(sandbox.folder(), &[FOLDER]).map_err(&restoring)?;
+    empty_folder(sandbox.folder(), &[FOLDER]).map_err(&restoring)?;
     copy(&folder.join("settings"), sandbox.folder(), &[]).map_err(&restoring)?;
     let found = refs(&repository)?;
     for (name, id) in &found {

@@ -325,8 +325,8 @@ impl Covered<'_> {
                     let what = format!(
                         "`{name}` of `{}` is {}, not {}",
                         self.kind,
-                        now.map_or_else(|| "absent".to_owned(), shown),
-                        then.map_or_else(|| "absent".to_owned(), shown),
+                        now.map_or_else(|| "absent".to_owned(), display_value),
+                        then.map_or_else(|| "absent".to_owned(), display_value),
                     );
                     vec![(EffectPart::Rest, what)]
                 }
@@ -338,7 +338,7 @@ impl Covered<'_> {
 
 impl Rule {
     fn adds(&self, now: Option<&Value>, then: Option<&Value>) -> Vec<(EffectPart, String)> {
-        let tell = |value: &Value| (self.part, self.words.replace("{}", &shown(value)));
+        let tell = |value: &Value| (self.part, self.words.replace("{}", &display_value(value)));
         let label = |label: &Value| match label.as_array().map(Vec::as_slice) {
             Some([Value::String(key), Value::String(value)]) => {
                 tell(&Value::String(format!("{key}={value}")))
@@ -375,13 +375,13 @@ pub(super) fn fields(covered: &Covered<'_>) -> Map<String, Value> {
 }
 
 /// A value in a sentence.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => format!("`{text}`"),
         Value::Number(number) => number.to_string(),
         Value::Null => "none".to_owned(),
         Value::Array(texts) if texts.iter().all(Value::is_string) => {
-            let texts: Vec<_> = texts.iter().map(shown).collect();
+            let texts: Vec<_> = texts.iter().map(display_value).collect();
             texts.join(" ")
         }
         other => format!("`{other}`"),

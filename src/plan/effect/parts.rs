@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::parameters::{fields, shown};
+use super::parameters::{display_value, fields};
 use super::{NodeEffect, PlanEffect, StepEffect};
 use crate::design::NodeName;
 
@@ -25,7 +25,7 @@ impl<'p> PlanEffect<'p> {
         let limits = serde_json::to_value(&self.limits).unwrap_or_default();
         let limits = limits.as_object().into_iter().flatten();
         let limits = limits.filter(|(_, value)| !value.is_null() && **value != Value::Bool(false));
-        let limits = limits.map(|(name, value)| format!("{name} {}", shown(value)));
+        let limits = limits.map(|(name, value)| format!("{name} {}", display_value(value)));
         let limits: Vec<_> = limits.collect();
         let groups: Vec<_> = self.groups.iter().map(|group| group.as_str()).collect();
         format!(
@@ -96,7 +96,7 @@ impl StepEffect<'_> {
         let fields = fields(&self.parameters);
         let fields = fields
             .iter()
-            .map(|(name, value)| format!("{name} {}", shown(value)));
+            .map(|(name, value)| format!("{name} {}", display_value(value)));
         let all: Vec<_> = timeout.into_iter().chain(fields).collect();
         match all.is_empty() {
             true => self.kind.to_string(),

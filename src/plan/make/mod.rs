@@ -130,7 +130,7 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
     }
     let mut order: Vec<&NodeName> = carried.keys().copied().collect();
     order.sort_by_cached_key(|name| terms.group_of(name).unwrap_or(usize::MAX));
-    let ground = steps::Ground {
+    let inputs = steps::StepInputs {
         site: input.after,
         options: terms.options,
         limits: &settled.limits,
@@ -139,7 +139,7 @@ fn build(terms: &Terms<'_>, settled: &Settled<'_>, carried: &Carried<'_>) -> Bui
         items: carried,
         owed: &owed,
     };
-    let (steps, sizes) = steps::build(&ground, input.request.action);
+    let (steps, sizes) = steps::build(&inputs, input.request.action);
     let waves = sizes.iter().map(|(_, size)| *size).max();
     let sizes: FxHashMap<_, _> = sizes.into_iter().collect();
     for group in &mut groups {

@@ -6,34 +6,34 @@
 use std::sync::Arc;
 
 use super::leaving::{Bounds, OUTSIDE, tear_down, written as step_of_leaving};
-use super::{Ground, NewStep, StepList, deployed, down_first, keeps_disks};
+use super::{NewStep, StepInputs, StepList, deployed, down_first, keeps_disks};
 use crate::guard::is_control_plane;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepIndex, StepKind};
 
 /// All nodes that were named, in waves if the action has them.
-pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>, action: Action) {
-    if action == Action::CheckEtcd && ground.items.is_empty() {
+pub(super) fn all(draft: &mut StepList, inputs: &StepInputs<'_>, action: Action) {
+    if action == Action::CheckEtcd && inputs.items.is_empty() {
         let kind = StepKind::CheckEtcd;
-        let check = NewStep::new(kind, None, None).timeout(Bounds::of(ground).of_kind(kind));
+        let check = NewStep::new(kind, None, None).timeout(Bounds::of(inputs).of_kind(kind));
         draft.add(check);
         return;
     }
     let items = || {
-        ground
+        inputs
             .order
             .iter()
-            .filter_map(|name| ground.items.get(name).copied())
+            .filter_map(|name| inputs.items.get(name).copied())
     };
     let machines = down_first(items());
     let waves = match action.goes_in_waves() {
-        true => draft.waves(ground.limits, None, machines, ground.options.canary),
+        true => draft.waves(inputs.limits, None, machines, inputs.options.canary),
         false => Vec::new(),
     };
     if waves.len() < 2 {
         for item in items() {
-            one(draft, ground, item, None);
+            one(draft, inputs, item, None);
         }
         return;
     }
@@ -42,24 +42,24 @@ pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>, action: Action) {
         let start = NewStep::new(StepKind::StartWave, None, None).wave(Some(number));
         let ended = std::mem::take(&mut before);
         // What the first, alone, does not survive is not done to the others.
-        let start = match ground.options.canary && number == 2 {
+        let start = match inputs.options.canary && number == 2 {
             true => start.success(ended),
             false => start.done(ended),
         };
         let wave = draft.add(start);
-        for item in nodes.iter().filter_map(|node| ground.items.get(&node.name)) {
-            before.extend(one(draft, ground, item, Some(wave)));
+        for item in nodes.iter().filter_map(|node| inputs.items.get(&node.name)) {
+            before.extend(one(draft, inputs, item, Some(wave)));
         }
     }
 }
 
 /// Nodes that are built again and that no group selects, in waves behind all groups.
-pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) {
+pub(super) fn rebuilt_outside_groups(draft: &mut StepList, inputs: &StepInputs<'_>) {
     let items = || {
-        let items = ground
+        let items = inputs
             .order
             .iter()
-            .filter_map(|name| ground.items.get(name));
+            .filter_map(|name| inputs.items.get(name));
         items
             .copied()
             .filter(|item| item.change.group.is_none() && item.work.deploy)
@@ -68,10 +68,10 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
     if machines.is_empty() {
         return;
     }
-    let canary = ground.options.canary && ground.groups.is_empty();
+    let canary = inputs.options.canary && inputs.groups.is_empty();
     let mut ended = std::mem::take(&mut draft.sinks);
     let mut back_before = std::mem::take(&mut draft.back_before);
-    let waves = draft.waves(ground.limits, None, machines, canary);
+    let waves = draft.waves(inputs.limits, None, machines, canary);
     for (number, nodes) in (1u32..).zip(waves) {
         let start = NewStep::new(StepKind::StartWave, None, None)
             .wave(Some(number))
@@ -80,8 +80,8 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
             .done(std::mem::take(&mut ended));
         let wave = draft.add(start);
         let mut last_of_wave = Vec::new();
-        for item in nodes.iter().filter_map(|node| ground.items.get(&node.name)) {
-            let last = rebuild(draft, ground, item, wave);
+        for item in nodes.iter().filter_map(|node| inputs.items.get(&node.name)) {
+            let last = rebuild(draft, inputs, item, wave);
             last_of_wave.push(last);
             let design = item.subject.after;
             let is_member = item
@@ -95,7 +95,7 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
                 false => ended.push(last),
             }
         }
-        back_before.extend(draft.soak(ground, (None, number), &nodes, (Some(wave), last_of_wave)));
+        back_before.extend(draft.soak(inputs, (None, number), &nodes, (Some(wave), last_of_wave)));
     }
     draft.sinks.extend(ended);
     draft.sinks.extend(back_before);
@@ -104,15 +104,15 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, ground: &Ground<'_>) 
 /// Tears a node down and builds it again; the last step.
 fn rebuild(
     draft: &mut StepList,
-    ground: &Ground<'_>,
+    inputs: &StepInputs<'_>,
     item: &Item<'_>,
     wave: StepIndex,
 ) -> StepIndex {
-    let configuration = &ground.site.guards().configuration;
+    let configuration = &inputs.site.guards().configuration;
     let written = |kind| NewStep::new(kind, None, Some(item.subject.name));
-    let torn_down = tear_down(draft, ground, item, &OUTSIDE, |first| first.success([wave]));
+    let torn_down = tear_down(draft, inputs, item, &OUTSIDE, |first| first.success([wave]));
     let parameters = draft.share(Parameters {
-        preserve_local_storage: keeps_disks(ground, item),
+        preserve_local_storage: keeps_disks(inputs, item),
         ..Parameters::default()
     });
     let prepare = written(StepKind::Prepare)
@@ -121,7 +121,7 @@ fn rebuild(
         .success([wave])
         .success(torn_down);
     let prepared = draft.add(prepare);
-    let parameters = draft.share(deployed(ground, item));
+    let parameters = draft.share(deployed(inputs, item));
     let deploy = written(StepKind::Deploy)
         .timeout(configuration.deploy_timeout)
         .effect(item.deploy_effect())
@@ -131,7 +131,7 @@ fn rebuild(
     let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
     match leave.filter(|leave| leave.comes_back()) {
         Some(leave) => {
-            let back = step_of_leaving(ground, StepKind::AwaitReady, item, leave, &OUTSIDE);
+            let back = step_of_leaving(inputs, StepKind::AwaitReady, item, leave, &OUTSIDE);
             draft.add(back.success([deployed]))
         }
         None => deployed,
@@ -141,11 +141,11 @@ fn rebuild(
 /// The steps of one node; the last of them.
 fn one(
     draft: &mut StepList,
-    ground: &Ground<'_>,
+    inputs: &StepInputs<'_>,
     item: &Item<'_>,
     wave: Option<StepIndex>,
 ) -> Option<StepIndex> {
-    let configuration = &ground.site.guards().configuration;
+    let configuration = &inputs.site.guards().configuration;
     let name = item.subject.name;
     if let Some(single) = &item.work.single {
         let timeout = match single.kind {
@@ -181,8 +181,8 @@ fn one(
         .as_ref()
         .and_then(|leave| Some((leave, leave.only?)))
     {
-        let written = step_of_leaving(ground, only, item, leave, &OUTSIDE);
+        let written = step_of_leaving(inputs, only, item, leave, &OUTSIDE);
         return Some(draft.add(written.success(wave)));
     }
-    tear_down(draft, ground, item, &OUTSIDE, |first| first.success(wave))
+    tear_down(draft, inputs, item, &OUTSIDE, |first| first.success(wave))
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use rustc_hash::FxHashMap;
 
 use super::leaving::{Place, tear_down};
-use super::{Ground, NewStep, StepList};
+use super::{NewStep, StepInputs, StepList};
 use crate::design::{NodeDesign, NodeName};
 use crate::plan::item::Item;
 use crate::step::{Parameters, StepKind};
@@ -18,9 +18,9 @@ const OUTSIDE: Place<'static> = Place {
 };
 
 /// Backends and credentials are good; the provisioner has what it needs once.
-pub(super) fn site(draft: &mut StepList, ground: &Ground<'_>) {
-    let configuration = &ground.site.guards().configuration;
-    let deployed = ground.items.iter().filter(|(_, item)| item.work.deploy);
+pub(super) fn site(draft: &mut StepList, inputs: &StepInputs<'_>) {
+    let configuration = &inputs.site.guards().configuration;
+    let deployed = inputs.items.iter().filter(|(_, item)| item.work.deploy);
     let parameters = draft.share(Parameters {
         deploys: deployed.map(|(name, _)| (*name).clone()).collect(),
         ..Parameters::default()
@@ -39,17 +39,17 @@ pub(super) fn site(draft: &mut StepList, ground: &Ground<'_>) {
 }
 
 /// Before the first wave: machines that earlier waves took out of service are healthy for their soak.
-pub(super) fn owed_soak(draft: &mut StepList, ground: &Ground<'_>) {
-    let owed = ground.owed.iter().filter(|each| !each.is_repaired);
+pub(super) fn owed_soak(draft: &mut StepList, inputs: &StepInputs<'_>) {
+    let owed = inputs.owed.iter().filter(|each| !each.is_repaired);
     let prepared = (draft.prepare_site, None);
-    let soak = draft.soak_owed(ground, (None, 0), owed, prepared);
+    let soak = draft.soak_owed(inputs, (None, 0), owed, prepared);
     draft.back_before.extend(soak);
     draft.sinks.extend(soak);
 }
 
 /// The machines that left the design and are torn down.
-fn left<'g>(ground: &'g Ground<'_>) -> impl Iterator<Item = &'g Item<'g>> {
-    let items = ground.items.values().copied();
+fn left<'g>(inputs: &'g StepInputs<'_>) -> impl Iterator<Item = &'g Item<'g>> {
+    let items = inputs.items.values().copied();
     items.filter(|item| item.work.tears_down() && item.subject.after.is_none())
 }
 
@@ -60,17 +60,17 @@ fn addresses(node: &NodeDesign) -> impl Iterator<Item = IpAddr> {
 }
 
 /// Teardowns of machines that hold an address which another node has now: before that node's groups.
-pub(super) fn early_teardowns(draft: &mut StepList, ground: &Ground<'_>) {
-    if left(ground).next().is_none() {
+pub(super) fn early_teardowns(draft: &mut StepList, inputs: &StepInputs<'_>) {
+    if left(inputs).next().is_none() {
         return;
     }
     let mut holders: FxHashMap<IpAddr, Vec<&NodeName>> = FxHashMap::default();
-    for node in ground.site.nodes.values() {
+    for node in inputs.site.nodes.values() {
         for address in addresses(node) {
             holders.entry(address).or_default().push(&node.name);
         }
     }
-    for item in left(ground) {
+    for item in left(inputs) {
         let Some(before) = item.subject.before else {
             continue;
         };
@@ -85,7 +85,7 @@ pub(super) fn early_teardowns(draft: &mut StepList, ground: &Ground<'_>) {
         heirs.sort_unstable();
         heirs.dedup();
         let prepare_site = draft.prepare_site;
-        let last = tear_down(draft, ground, item, &OUTSIDE, |first| {
+        let last = tear_down(draft, inputs, item, &OUTSIDE, |first| {
             first.success(prepare_site)
         });
         draft.sinks.extend(last);
@@ -97,17 +97,17 @@ pub(super) fn early_teardowns(draft: &mut StepList, ground: &Ground<'_>) {
 }
 
 /// No critical group failed; then the other machines that left the design are torn down.
-pub(super) fn check_and_teardowns(draft: &mut StepList, ground: &Ground<'_>) {
+pub(super) fn check_and_teardowns(draft: &mut StepList, inputs: &StepInputs<'_>) {
     let check = NewStep::new(StepKind::CriticalCheck, None, None);
     let check = check.done(std::mem::take(&mut draft.sinks));
     let check = draft.add(check);
     draft.critical_check = Some(check);
     draft.sinks.push(check);
-    for item in left(ground) {
+    for item in left(inputs) {
         if draft.torn_down.contains(item.subject.name) {
             continue;
         }
-        let last = tear_down(draft, ground, item, &OUTSIDE, |first| {
+        let last = tear_down(draft, inputs, item, &OUTSIDE, |first| {
             first.success([check])
         });
         draft.sinks.extend(last);
@@ -115,7 +115,7 @@ pub(super) fn check_and_teardowns(draft: &mut StepList, ground: &Ground<'_>) {
 }
 
 /// The revision is tagged when all has ended.
-pub(super) fn tag(draft: &mut StepList, _: &Ground<'_>) {
+pub(super) fn tag(draft: &mut StepList, _: &StepInputs<'_>) {
     let tag = NewStep::new(StepKind::Tag, None, None);
     let tag = tag.done(std::mem::take(&mut draft.sinks));
     draft.add(tag);

@@ -6,7 +6,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::leaving::{Place, tear_down, written};
-use super::{Ground, NewStep, StepList, clean_steps, deployed, down_first, keeps_disks};
+use super::{NewStep, StepInputs, StepList, clean_steps, deployed, down_first, keeps_disks};
 use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::guard::{WaveLimits, is_control_plane};
 use crate::plan::PlannedGroup;
@@ -15,24 +15,24 @@ use crate::plan::leave::Leave;
 use crate::step::{Effect, Parameters, StepIndex, StepKind};
 
 /// All groups, in run order.
-pub(super) fn all(draft: &mut StepList, ground: &Ground<'_>) {
+pub(super) fn all(draft: &mut StepList, inputs: &StepInputs<'_>) {
     let mut progress = Progress {
-        gates: Vec::with_capacity(ground.groups.len()),
+        gates: Vec::with_capacity(inputs.groups.len()),
         by_name: FxHashMap::default(),
         sent: FxHashSet::default(),
         last_with_waves: None,
-        limits: ground.limits.clone(),
-        canary: ground.options.canary,
+        limits: inputs.limits.clone(),
+        canary: inputs.options.canary,
     };
     // Machines that are down take their places until their group has its turn.
-    let down = ground.items.values();
+    let down = inputs.items.values();
     for item in down.filter(|item| item.is_brought_back()) {
         if let (Some(node), Some(why)) = (item.subject.after, item.subject.down()) {
             progress.limits.hold(node, why);
         }
     }
-    for group in ground.groups {
-        let gate = one(draft, ground, group, &mut progress);
+    for group in inputs.groups {
+        let gate = one(draft, inputs, group, &mut progress);
         progress.gates.push(gate);
         progress.by_name.insert(&group.name, gate);
         draft.sinks.push(gate);
@@ -57,18 +57,18 @@ struct Progress<'g> {
 /// One group; its last gate.
 fn one<'g>(
     draft: &mut StepList,
-    ground: &'g Ground<'_>,
+    inputs: &'g StepInputs<'_>,
     group: &'g PlannedGroup,
     progress: &mut Progress<'g>,
 ) -> StepIndex {
     let items = group.nodes.iter();
-    let items = items.filter_map(|name| ground.items.get(name).copied());
+    let items = items.filter_map(|name| inputs.items.get(name).copied());
     let items: Vec<&Item<'_>> = items.filter(|item| item.work.is_in_a_group()).collect();
-    let start = draft.add(start(draft, ground, group, progress));
+    let start = draft.add(start(draft, inputs, group, progress));
     let sent_before = |item: &&Item<'g>| !progress.sent.insert(item.subject.name);
     let again: Vec<&Item<'g>> = items.iter().copied().filter(sent_before).collect();
     let mut open = OpenGroup {
-        ground,
+        inputs,
         group: &group.name,
         start,
         standby: again.iter().map(|item| item.subject.name).collect(),
@@ -117,11 +117,11 @@ fn one<'g>(
 /// The barrier before a group.
 fn start(
     draft: &StepList,
-    ground: &Ground<'_>,
+    inputs: &StepInputs<'_>,
     group: &PlannedGroup,
     progress: &Progress<'_>,
 ) -> NewStep {
-    let parallel = ground.options.parallel_groups.max(1);
+    let parallel = inputs.options.parallel_groups.max(1);
     let before = progress.gates.len().checked_sub(parallel);
     let dependencies = group.depends_on.iter();
     let dependencies = dependencies.filter_map(|name| progress.by_name.get(name).copied());
@@ -142,7 +142,7 @@ struct Sent<'i> {
 
 /// The group whose steps are being written.
 struct OpenGroup<'g> {
-    ground: &'g Ground<'g>,
+    inputs: &'g StepInputs<'g>,
     group: &'g GroupName,
     start: StepIndex,
     standby: FxHashSet<&'g NodeName>,
@@ -204,7 +204,7 @@ impl<'g> OpenGroup<'g> {
             let soaked = nodes.and_then(|nodes| {
                 let ended = held_up.iter().chain(&others).copied();
                 draft.soak(
-                    self.ground,
+                    self.inputs,
                     (Some(self.group), number),
                     nodes,
                     (opens_wave, ended),
@@ -231,7 +231,7 @@ impl<'g> OpenGroup<'g> {
     ) -> Vec<Sent<'g>> {
         let items = nodes
             .iter()
-            .filter_map(|node| self.ground.items.get(&node.name));
+            .filter_map(|node| self.inputs.items.get(&node.name));
         let tear_down = |item: &&'g Item<'g>| Sent {
             item,
             torn_down: self.tear_down(draft, item, wave),
@@ -294,7 +294,7 @@ impl<'g> OpenGroup<'g> {
             return;
         };
         let place = self.place(one.item);
-        let uncordon = written(self.ground, StepKind::Uncordon, one.item, leave, &place);
+        let uncordon = written(self.inputs, StepKind::Uncordon, one.item, leave, &place);
         let uncordon = draft.add(uncordon.success([last]));
         self.ends.push(uncordon);
         others.push(uncordon);
@@ -303,13 +303,13 @@ impl<'g> OpenGroup<'g> {
     /// Behind all waves of the group: its machines that are brought back, and whose soak an earlier run owes, have it. Each is in
     /// the soak of its first group.
     fn soak_repaired(&mut self, draft: &mut StepList, waves: usize, group: &PlannedGroup) {
-        let owed = self.ground.owed.iter().filter(|each| {
+        let owed = self.inputs.owed.iter().filter(|each| {
             let name = &each.node.name;
             each.is_repaired && group.nodes.contains(name) && !self.standby.contains(name)
         });
         let id = (Some(self.group), waves as u32 + 1);
         let behind = (Some(self.start), self.ends.clone());
-        let soak = draft.soak_owed(self.ground, id, owed, behind);
+        let soak = draft.soak_owed(self.inputs, id, owed, behind);
         self.ends.extend(soak);
         draft.back_before.extend(soak);
     }
@@ -330,7 +330,7 @@ impl<'g> OpenGroup<'g> {
         if item.work.uncordon {
             let leave = Leave::of_a_cordoned(item.subject.membership);
             let place = self.place(item);
-            let uncordon = written(self.ground, StepKind::Uncordon, item, &leave, &place);
+            let uncordon = written(self.inputs, StepKind::Uncordon, item, &leave, &place);
             let needs = [Some(back.unwrap_or(self.start)), unset];
             let uncordon = draft.add(uncordon.success(needs.into_iter().flatten()));
             self.ends.push(uncordon);
@@ -339,7 +339,7 @@ impl<'g> OpenGroup<'g> {
 
     /// Power and labels.
     fn set_levels(&mut self, draft: &mut StepList, item: &Item<'_>) {
-        let configuration = &self.ground.site.guards().configuration;
+        let configuration = &self.inputs.site.guards().configuration;
         let name = item.subject.name;
         let unset = draft.unset_retired.get(name).copied();
         if item.work.power_on {
@@ -377,7 +377,7 @@ impl<'g> OpenGroup<'g> {
         wave: StepIndex,
     ) -> Option<StepIndex> {
         let unset = draft.unset_retired.get(item.subject.name).copied();
-        tear_down(draft, self.ground, item, &self.place(item), |first| {
+        tear_down(draft, self.inputs, item, &self.place(item), |first| {
             first.success([wave]).success(unset)
         })
     }
@@ -399,7 +399,7 @@ impl<'g> OpenGroup<'g> {
         let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
         let leave = leave.filter(|leave| leave.comes_back())?;
         let place = self.place(item);
-        let written = written(self.ground, StepKind::AwaitReady, item, leave, &place);
+        let written = written(self.inputs, StepKind::AwaitReady, item, leave, &place);
         let step = draft.add(written.success(before.into_iter().flatten()));
         self.ends.push(step);
         let name = item.subject.name.clone();
@@ -418,7 +418,7 @@ impl<'g> OpenGroup<'g> {
         }
         let mut written = self
             .written(StepKind::Prepare, item)
-            .timeout(self.ground.site.guards().configuration.prepare_node_timeout)
+            .timeout(self.inputs.site.guards().configuration.prepare_node_timeout)
             .success([torn_down.unwrap_or(self.start)])
             .success(draft.unset_retired.get(item.subject.name).copied());
         if item.work.refused.is_some() {
@@ -433,7 +433,7 @@ impl<'g> OpenGroup<'g> {
         }
         // No cleaning up to the deploy undoes what a teardown has kept.
         let mut parameters = Parameters {
-            preserve_local_storage: keeps_disks(self.ground, item),
+            preserve_local_storage: keeps_disks(self.inputs, item),
             ..Parameters::default()
         };
         if !item.work.tears_down() {
@@ -459,9 +459,9 @@ impl<'g> OpenGroup<'g> {
         }
         let written = self
             .written(StepKind::Deploy, item)
-            .timeout(self.ground.site.guards().configuration.deploy_timeout)
+            .timeout(self.inputs.site.guards().configuration.deploy_timeout)
             .effect(item.deploy_effect())
-            .parameters(draft.share(deployed(self.ground, item)))
+            .parameters(draft.share(deployed(self.inputs, item)))
             .success([gate])
             .success(prepared)
             .success(draft.unset_retired.get(item.subject.name).copied());

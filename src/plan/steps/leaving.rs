@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Ground, NewStep, StepList};
+use super::{NewStep, StepInputs, StepList};
 use crate::design::{DeploymentConfiguration, GroupName};
 use crate::plan::drift::labels_to_set;
 use crate::plan::item::Item;
@@ -33,8 +33,8 @@ pub(in crate::plan) struct Bounds<'g> {
 }
 
 impl<'g> Bounds<'g> {
-    pub(super) fn of(ground: &Ground<'g>) -> Self {
-        Self::new(&ground.options.leaving, &ground.site.guards().configuration)
+    pub(super) fn of(inputs: &StepInputs<'g>) -> Self {
+        Self::new(&inputs.options.leaving, &inputs.site.guards().configuration)
     }
 
     pub(in crate::plan) fn new(
@@ -81,13 +81,13 @@ impl<'g> Bounds<'g> {
 
 /// A step on the cluster for a node that leaves it.
 pub(super) fn written(
-    ground: &Ground<'_>,
+    inputs: &StepInputs<'_>,
     kind: StepKind,
     item: &Item<'_>,
     leave: &Leave,
     place: &Place<'_>,
 ) -> NewStep {
-    let bounds = Bounds::of(ground);
+    let bounds = Bounds::of(inputs);
     let mut parameters = leave.parameters();
     let mut timeout = bounds.of_kind(kind);
     match kind {
@@ -144,7 +144,7 @@ pub(super) fn written(
 /// `None` if there is nothing to be done.
 pub(super) fn tear_down(
     draft: &mut StepList,
-    ground: &Ground<'_>,
+    inputs: &StepInputs<'_>,
     item: &Item<'_>,
     place: &Place<'_>,
     begin: impl FnOnce(NewStep) -> NewStep,
@@ -158,7 +158,7 @@ pub(super) fn tear_down(
     let mut kubelet = None;
     if let Some(leave) = &item.work.leave {
         for kind in leave.before_machine() {
-            let written = written(ground, kind, item, leave, place).success(success);
+            let written = written(inputs, kind, item, leave, place).success(success);
             let step = draft.add(first(written));
             if kind == StepKind::ShutdownKubelet {
                 kubelet = Some(step);
@@ -174,7 +174,7 @@ pub(super) fn tear_down(
             ..Parameters::default()
         });
         let written = NewStep::new(StepKind::Service, place.group, Some(item.subject.name))
-            .timeout(ground.site.guards().configuration.deploy_timeout)
+            .timeout(inputs.site.guards().configuration.deploy_timeout)
             .standby(place.standby)
             .parameters(parameters)
             .success(success);
@@ -182,7 +182,7 @@ pub(super) fn tear_down(
     }
     if item.work.destroy {
         let written = draft
-            .destroy(ground, item, place.group)
+            .destroy(inputs, item, place.group)
             .standby(place.standby)
             .success(success)
             .done(kubelet.take());
@@ -191,7 +191,7 @@ pub(super) fn tear_down(
     if let Some(leave) = &item.work.leave
         && leave.deletes_node()
     {
-        let written = written(ground, StepKind::RemoveFromCluster, item, leave, place)
+        let written = written(inputs, StepKind::RemoveFromCluster, item, leave, place)
             .success(success)
             .done(kubelet.take());
         success = Some(draft.add(first(written)));

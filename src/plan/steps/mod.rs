@@ -28,7 +28,7 @@ use crate::step::{
 };
 
 /// The inputs of the builders.
-pub(super) struct Ground<'a> {
+pub(super) struct StepInputs<'a> {
     pub(super) site: &'a Guarded,
     pub(super) options: &'a Options,
     pub(super) limits: &'a WaveLimits<'a>,
@@ -69,7 +69,7 @@ pub(super) struct StepList {
 }
 
 /// One family of rules.
-type Family = fn(&mut StepList, &Ground<'_>);
+type Family = fn(&mut StepList, &StepInputs<'_>);
 
 /// The families, in the order in which their steps stand in a plan.
 const FAMILIES: [Family; 8] = [
@@ -85,23 +85,23 @@ const FAMILIES: [Family; 8] = [
 
 /// All steps, and the size of the waves of each group that has some, and of those outside the groups.
 pub(super) fn build(
-    ground: &Ground<'_>,
+    inputs: &StepInputs<'_>,
     action: Action,
 ) -> (Vec<Step>, Vec<(Option<GroupName>, WaveSize)>) {
     let mut draft = StepList::default();
     match action {
         Action::Update => {
             for family in FAMILIES {
-                family(&mut draft, ground);
+                family(&mut draft, inputs);
             }
         }
         Action::Redeploy => {
-            ends::site(&mut draft, ground);
-            ends::owed_soak(&mut draft, ground);
-            groups::all(&mut draft, ground);
-            asked::rebuilt_outside_groups(&mut draft, ground);
+            ends::site(&mut draft, inputs);
+            ends::owed_soak(&mut draft, inputs);
+            groups::all(&mut draft, inputs);
+            asked::rebuilt_outside_groups(&mut draft, inputs);
         }
-        _ => asked::all(&mut draft, ground, action),
+        _ => asked::all(&mut draft, inputs, action),
     }
     // A large plan is kept for hours.
     draft.steps.shrink_to_fit();
@@ -193,18 +193,18 @@ impl StepList {
     /// Adds the soak behind a wave, if the policy has one.
     fn soak(
         &mut self,
-        ground: &Ground<'_>,
+        inputs: &StepInputs<'_>,
         id: (Option<&GroupName>, u32),
         nodes: &[&NodeDesign],
         (wave, ended): (Option<StepIndex>, impl IntoIterator<Item = StepIndex>),
     ) -> Option<StepIndex> {
-        self.soak_of(ground, id, (nodes, Vec::new()), (wave, ended))
+        self.soak_of(inputs, id, (nodes, Vec::new()), (wave, ended))
     }
 
     /// Adds the soak of machines that earlier runs owe theirs, by its group and its number.
     fn soak_owed<'o>(
         &mut self,
-        ground: &Ground<'_>,
+        inputs: &StepInputs<'_>,
         id: (Option<&GroupName>, u32),
         owed: impl Iterator<Item = &'o OwedSoak<'o>>,
         (opens, ended): (Option<StepIndex>, impl IntoIterator<Item = StepIndex>),
@@ -216,18 +216,18 @@ impl StepList {
         let nodes: Vec<&NodeDesign> = owed.iter().map(|each| each.node).collect();
         let joined = owed.iter().filter(|each| each.is_joined);
         let joined = joined.map(|each| each.node.name.clone()).collect();
-        self.soak_of(ground, id, (&nodes, joined), (opens, ended))
+        self.soak_of(inputs, id, (&nodes, joined), (opens, ended))
     }
 
     /// Adds a soak, if the policy has one; `joined`: those of its nodes that have joined their cluster before.
     fn soak_of(
         &mut self,
-        ground: &Ground<'_>,
+        inputs: &StepInputs<'_>,
         (group, number): (Option<&GroupName>, u32),
         (nodes, joined): (&[&NodeDesign], Vec<NodeName>),
         (opens, ended): (Option<StepIndex>, impl IntoIterator<Item = StepIndex>),
     ) -> Option<StepIndex> {
-        let guards = ground.site.guards();
+        let guards = inputs.site.guards();
         let policy = &guards.policy.soak;
         if policy.seconds == 0 {
             return None;
@@ -288,30 +288,30 @@ impl StepList {
     /// The teardown of a machine.
     fn destroy(
         &mut self,
-        ground: &Ground<'_>,
+        inputs: &StepInputs<'_>,
         item: &Item<'_>,
         group: Option<&GroupName>,
     ) -> NewStep {
-        let mut parameters = disks_of(ground, item);
+        let mut parameters = disks_of(inputs, item);
         parameters.clean_steps = clean_steps(item);
-        parameters.forget = ground.options.leaving.forget;
+        parameters.forget = inputs.options.leaving.forget;
         NewStep::new(StepKind::Destroy, group, Some(item.subject.name))
-            .timeout(ground.site.guards().configuration.destroy_timeout)
+            .timeout(inputs.site.guards().configuration.destroy_timeout)
             .parameters(self.share(parameters))
     }
 }
 
 /// The disks that a step on a node may erase or write, and whether all others are kept.
-fn disks_of(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
+fn disks_of(inputs: &StepInputs<'_>, item: &Item<'_>) -> Parameters {
     Parameters {
         disks: item.change.disks.clone(),
-        preserve_local_storage: keeps_disks(ground, item),
+        preserve_local_storage: keeps_disks(inputs, item),
         ..Parameters::default()
     }
 }
 
 /// The parameters of a deploy: the disks, the image, and its additional steps.
-fn deployed(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
+fn deployed(inputs: &StepInputs<'_>, item: &Item<'_>) -> Parameters {
     let system = item
         .subject
         .after
@@ -322,7 +322,7 @@ fn deployed(ground: &Ground<'_>, item: &Item<'_>) -> Parameters {
         image: image.and_then(Node::as_str).map(Arc::from),
         deploy_steps: steps.unwrap_or_default().to_vec(),
         joins: item.work.joins,
-        ..disks_of(ground, item)
+        ..disks_of(inputs, item)
     }
 }
 
@@ -336,8 +336,8 @@ fn down_first<'i, 's: 'i>(items: impl Iterator<Item = &'i Item<'s>>) -> Vec<&'s 
 }
 
 /// Whether all disks but that of the operating system are kept.
-fn keeps_disks(ground: &Ground<'_>, item: &Item<'_>) -> bool {
-    ground.options.leaving.preserve_local_storage && item.work.tears_down()
+fn keeps_disks(inputs: &StepInputs<'_>, item: &Item<'_>) -> bool {
+    inputs.options.leaving.preserve_local_storage && item.work.tears_down()
 }
 
 /// The clean steps that its backend is told to run.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::leaving::{OUTSIDE, written};
-use super::{Ground, NewStep, StepList};
+use super::{NewStep, StepInputs, StepList};
 use crate::design::{NodeDesign, Section};
 use crate::plan::item::Item;
 use crate::plan::leave::Leave;
@@ -28,9 +28,9 @@ fn adopted(item: &Item<'_>) -> Parameters {
 }
 
 /// The retired flag is set and taken off. Taking it off comes before all that the node is for.
-pub(super) fn retirement(draft: &mut StepList, ground: &Ground<'_>) {
-    let timeout = ground.site.guards().configuration.prepare_node_timeout;
-    for (name, item) in ground.items {
+pub(super) fn retirement(draft: &mut StepList, inputs: &StepInputs<'_>) {
+    let timeout = inputs.site.guards().configuration.prepare_node_timeout;
+    for (name, item) in inputs.items {
         if let Some(reason) = &item.work.set_retired {
             let parameters = Parameters {
                 reason: Some(reason.clone()),
@@ -55,9 +55,9 @@ pub(super) fn retirement(draft: &mut StepList, ground: &Ground<'_>) {
 }
 
 /// Records and adoptions; and labels and power of nodes that no group selects.
-pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
-    let configuration = &ground.site.guards().configuration;
-    for (name, item) in ground.items {
+pub(super) fn records_and_labels(draft: &mut StepList, inputs: &StepInputs<'_>) {
+    let configuration = &inputs.site.guards().configuration;
+    for (name, item) in inputs.items {
         let work = &item.work;
         if item.change.group.is_none() {
             if work.power_on {
@@ -77,7 +77,7 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
                 draft.relabels.insert((*name).clone(), vec![step]);
             }
             if let Some(wait) = work.rejoins.as_ref().filter(|_| !work.deploy) {
-                let written = written(ground, StepKind::AwaitReady, item, wait, &OUTSIDE);
+                let written = written(inputs, StepKind::AwaitReady, item, wait, &OUTSIDE);
                 let step = draft.add(written.success(draft.verify_site));
                 draft.sinks.push(step);
                 draft.joins.entry((*name).clone()).or_default().push(step);
@@ -85,7 +85,7 @@ pub(super) fn records_and_labels(draft: &mut StepList, ground: &Ground<'_>) {
         }
         if work.uncordon && item.change.group.is_none() {
             let leave = Leave::of_a_cordoned(item.subject.membership);
-            let written = written(ground, StepKind::Uncordon, item, &leave, &OUTSIDE);
+            let written = written(inputs, StepKind::Uncordon, item, &leave, &OUTSIDE);
             let back = draft.joins.get(*name).into_iter().flatten().copied();
             let written = written.success(draft.verify_site).success(back);
             let step = draft.add(written);

@@ -67,7 +67,7 @@ pub struct Heard {
 
 impl Heard {
     /// Takes an event in.
-    pub fn hear(&mut self, event: &RunEvent) {
+    pub fn on_event(&mut self, event: &RunEvent) {
         let EventKind::StepFinished {
             step,
             node,

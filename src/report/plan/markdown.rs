@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 
 use super::fold::{self, Piece};
 use super::forecast;
-use super::outline::{self, Alike, OutlinePart, Stage, gather_by, outline, shown};
+use super::outline::{self, Alike, OutlinePart, Stage, gather_by, outline, visible_changes};
 use super::way_back::{MOST, way_back};
 use super::{rehearsal, summary, words};
 use crate::plan::{Change, Plan};
@@ -269,10 +269,13 @@ fn foot(plan: &Plan, comment: &Comment<'_>) -> String {
 
 /// Everything that destroys data or takes a machine away, alike changes together.
 fn destructive(out: &mut String, plan: &Plan, space: usize) {
-    let all = gather_by(shown(plan).filter(|change| change.destructive), |change| {
-        let headline = words::headline(change);
-        format!("{:?}{}{headline}", change.kind, change.blocked.is_some())
-    });
+    let all = gather_by(
+        visible_changes(plan).filter(|change| change.destructive),
+        |change| {
+            let headline = words::headline(change);
+            format!("{:?}{}{headline}", change.kind, change.blocked.is_some())
+        },
+    );
     if all.is_empty() {
         return;
     }

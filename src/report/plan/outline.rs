@@ -64,7 +64,7 @@ pub(super) fn stages(plan: &Plan) -> Vec<(Stage<'_>, Vec<&Change>)> {
     let is_asked = plan.request.action.is_targeted();
     let (outside, left) = (plan.groups.len(), plan.groups.len() + 1);
     let mut stages: Vec<Vec<&Change>> = vec![Vec::new(); plan.groups.len() + 2];
-    for change in shown(plan) {
+    for change in visible_changes(plan) {
         let group = change
             .group
             .as_ref()
@@ -93,7 +93,7 @@ pub(super) fn stages(plan: &Plan) -> Vec<(Stage<'_>, Vec<&Change>)> {
 }
 
 /// The changes that there is something to say about, in the order of names for people.
-pub(super) fn shown(plan: &Plan) -> impl Iterator<Item = &Change> {
+pub(super) fn visible_changes(plan: &Plan) -> impl Iterator<Item = &Change> {
     let changes = plan.changes.iter();
     let mut shown: Vec<&Change> = changes
         .filter(|change| change.kind != ChangeKind::None)
@@ -158,7 +158,7 @@ fn block_key(change: &Change) -> Option<(String, Option<String>)> {
 
 /// Changes that are blocked, once for each reason and flag, however they differ otherwise.
 pub(super) fn blocked(plan: &Plan) -> Vec<Alike<'_>> {
-    let blocked = shown(plan).filter(|change| change.blocked.is_some());
+    let blocked = visible_changes(plan).filter(|change| change.blocked.is_some());
     gather_by(blocked, |change| {
         format!("{:?}{:?}{:?}", change.kind, change.does, block_key(change))
     })

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use super::fold::Piece;
 use super::forecast;
-use super::outline::{self, Alike, OutlinePart, Stage, outline, shown};
+use super::outline::{self, Alike, OutlinePart, Stage, outline, visible_changes};
 use super::summary::summary;
 use super::{View, fold, rehearsal, steps, words};
 use crate::diff::FieldChange;
@@ -38,7 +38,7 @@ pub fn text(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     heading(out, plan, view)?;
     destroyed(out, plan, view)?;
     let parts = outline(plan);
-    if shown(plan).next().is_some() {
+    if visible_changes(plan).next().is_some() {
         writeln!(out, "\n{}", legend(plan, view.palette))?;
     }
     let (stages, others) = fold::stages(&parts, view.full);
@@ -208,7 +208,7 @@ fn destroyed(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
     let is_done = |change: &&Change| {
         change.destructive && change.blocked.is_none() && !change.excluded && !change.shown_only
     };
-    let all = outline::gather_by(shown(plan).filter(is_done), |change| {
+    let all = outline::gather_by(visible_changes(plan).filter(is_done), |change| {
         format!("{:?}{}", change.kind, words::headline(change))
     });
     let nodes: usize = all.iter().map(|alike| alike.changes.len()).sum();
@@ -245,7 +245,9 @@ fn destroyed(out: &mut dyn Write, plan: &Plan, view: View) -> fmt::Result {
 
 /// The signs that occur in a plan, with their meaning.
 fn legend(plan: &Plan, palette: Palette) -> String {
-    let occur: BTreeSet<&str> = shown(plan).map(|change| change.kind.sign()).collect();
+    let occur: BTreeSet<&str> = visible_changes(plan)
+        .map(|change| change.kind.sign())
+        .collect();
     let entries = [
         (ChangeKind::Create, "deploy"),
         (ChangeKind::Relabel, "change in place"),

@@ -489,7 +489,7 @@ impl LeaseHolder for PartSession<'_> {
         }
     }
 
-    fn hear(&self, event: &RunEvent) {
+    fn on_event(&self, event: &RunEvent) {
         if !matches!(event.kind, EventKind::StepProgress { .. }) {
             lock(&self.progress).events.push(event.clone());
         }

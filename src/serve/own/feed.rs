@@ -114,8 +114,8 @@ impl Feed {
     }
 
     /// Takes an event in.
-    pub(in crate::serve) fn hear(&self, event: &RunEvent) {
-        self.lock().hear(event);
+    pub(in crate::serve) fn on_event(&self, event: &RunEvent) {
+        self.lock().on_event(event);
         self.changed.send_replace(());
     }
 
@@ -165,9 +165,9 @@ impl Feed {
 }
 
 impl Inner {
-    fn hear(&mut self, event: &RunEvent) {
+    fn on_event(&mut self, event: &RunEvent) {
         let is_numbered = is_numbered(&event.kind);
-        let text = self.tally.hear(event, is_numbered);
+        let text = self.tally.on_event(event, is_numbered);
         let told = line(&Told {
             format_version: FORMAT_VERSION,
             event,

@@ -287,7 +287,7 @@ fn catch_up(shared: &Shared, feed: &Feed) -> Result<(), Failure> {
                 if lines > known
                     && let Ok(event) = serde_json::from_str::<RunEvent>(line)
                 {
-                    feed.hear(&event);
+                    feed.on_event(&event);
                 }
             }
             feed.has_read(records.tip, lines);

@@ -97,7 +97,7 @@ impl Tally {
     }
 
     /// Takes an event in, which has an id if it `is_numbered`; its line, as `trueup apply` prints it.
-    pub(super) fn hear(&mut self, event: &RunEvent, is_numbered: bool) -> String {
+    pub(super) fn on_event(&mut self, event: &RunEvent, is_numbered: bool) -> String {
         self.progress.elapsed_ms = event.elapsed_ms;
         self.progress.remaining_ms = event.remaining_ms.or(self.progress.remaining_ms);
         match &event.kind {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use ulid::Ulid;
 
 use super::steps::{State, Step, Steps, VALIDATION};
-use super::times::{Form, of_id, reshown, shown};
+use super::times::{Form, format_time, of_id, reshown};
 use crate::design::RunId;
 
 /// The least verbosity at which notes are shown.
@@ -117,7 +117,11 @@ impl ActionView {
 
     /// The id of its workflow.
     pub(super) fn workflow_id(&self) -> String {
-        format!("{}__{}", self.name, shown(self.time(), Form::Workflow))
+        format!(
+            "{}__{}",
+            self.name,
+            format_time(self.time(), Form::Workflow)
+        )
     }
 
     /// The answer to the request that begins it.
@@ -127,10 +131,10 @@ impl ActionView {
             "name": &*self.name,
             "parameters": self.parameters,
             "user": &*self.user,
-            "timestamp": shown(self.time(), Form::Plain),
+            "timestamp": format_time(self.time(), Form::Plain),
             "context_marker": self.context_marker(),
             "dag_id": &*self.name,
-            "dag_execution_date": shown(self.time(), Form::Execution),
+            "dag_execution_date": format_time(self.time(), Form::Execution),
             "dag_status": "SCHEDULED",
             "committed_rev_id": self.revision.as_deref(),
             "allow_intermediate_commits": self.allow_intermediate_commits,
@@ -162,10 +166,10 @@ impl ActionView {
             "parameters": self.parameters,
             "dag_id": &*self.name,
             "dag_status": self.standing.dag_status(),
-            "dag_execution_date": shown(self.time(), Form::Execution),
+            "dag_execution_date": format_time(self.time(), Form::Execution),
             "action_lifecycle": self.standing.lifecycle(),
             "user": &*self.user,
-            "datetime": shown(self.time(), Form::WithZone),
+            "datetime": format_time(self.time(), Form::WithZone),
             "context_marker": self.context_marker(),
             "committed_rev_id": self.revision.as_deref(),
             "allow_intermediate_commits": self.allow_intermediate_commits,
@@ -184,7 +188,7 @@ impl ActionView {
                 "action_id": &*self.id,
                 "command": "invoke",
                 "user": &*self.user,
-                "datetime": shown(self.time(), Form::WithZone),
+                "datetime": format_time(self.time(), Form::WithZone),
             });
             fields.insert("command_audit".to_owned(), json!([command]));
         }
@@ -225,7 +229,7 @@ impl ActionView {
             "note_val": first,
             "verbosity": VERBOSITY,
             "note_id": note.id,
-            "note_timestamp": ended.unwrap_or_else(|| shown(self.time(), Form::WithZone)),
+            "note_timestamp": ended.unwrap_or_else(|| format_time(self.time(), Form::WithZone)),
             "resolved_url_value": more,
         })]
     }
@@ -292,14 +296,14 @@ impl ActionView {
             "end_date": is_over.then(|| time(&step.ended)).flatten(),
             "duration": if is_over { seconds(step.started.as_ref(), step.ended.as_ref()) } else { Value::Null },
             "operator": "trueup",
-            "execution_date": shown(self.time(), Form::WithZone),
+            "execution_date": format_time(self.time(), Form::WithZone),
             "queued_dttm": Value::Null,
         })
     }
 
     /// Its workflow.
     pub(super) fn workflow(&self) -> Value {
-        let execution = shown(self.time(), Form::WithZone);
+        let execution = format_time(self.time(), Form::WithZone);
         json!({
             "workflow_id": self.workflow_id(),
             "dag_id": &*self.name,

@@ -193,7 +193,7 @@ impl Steps {
         for line in events.split(|byte| *byte == b'\n') {
             // The beginnings of parts, and what a newer version writes, are no events.
             if let Ok(event) = serde_json::from_slice::<RunEvent>(line) {
-                steps.hear(&event);
+                steps.on_event(&event);
             }
         }
         steps
@@ -255,7 +255,7 @@ impl Steps {
     }
 
     /// Takes an event in.
-    pub(in crate::serve) fn hear(&mut self, event: &RunEvent) {
+    pub(in crate::serve) fn on_event(&mut self, event: &RunEvent) {
         let time = &event.time;
         match &event.kind {
             EventKind::StepStarted { kind, .. } | EventKind::StepFinished { kind, .. }
@@ -426,15 +426,15 @@ mod tests {
             started("prepare/g/b", 1),
             finished("prepare/g/a", StepOutcome::Succeeded),
         ] {
-            steps.hear(&event);
+            steps.on_event(&event);
         }
         assert_eq!(states(&steps)[3], ("prepare", Some("running")));
-        steps.hear(&started("prepare/g/b", 2));
-        steps.hear(&finished("prepare/g/b", failed));
+        steps.on_event(&started("prepare/g/b", 2));
+        steps.on_event(&finished("prepare/g/b", failed));
         let skipped = StepOutcome::Skipped {
             reason: "halted".into(),
         };
-        steps.hear(&finished("deploy/g/b", skipped));
+        steps.on_event(&finished("deploy/g/b", skipped));
         assert_eq!(
             states(&steps)[3..],
             [
@@ -466,6 +466,9 @@ mod tests {
         assert_eq!(of(FailureKind::Locked), (3, CONCURRENCY));
         assert_eq!(of(FailureKind::Interrupted), (3, CONCURRENCY));
         assert_eq!(of(FailureKind::Guard), (3, PLANNING));
-        assert_eq!(failed(Failure::shown(FailureKind::Error)), (3, VALIDATION));
+        assert_eq!(
+            failed(Failure::reported(FailureKind::Error)),
+            (3, VALIDATION)
+        );
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn of_id(id: &str) -> Timestamp {
 }
 
 /// A time in a form.
-pub(super) fn shown(time: Timestamp, form: Form) -> String {
+pub(super) fn format_time(time: Timestamp, form: Form) -> String {
     let format = match form {
         Form::Plain => "%Y-%m-%d %H:%M:%S%.6f",
         Form::WithZone => "%Y-%m-%d %H:%M:%S%.6f+00:00",
@@ -39,7 +39,7 @@ pub(super) fn shown(time: Timestamp, form: Form) -> String {
 /// A time of an event in a form; as it is where it is none.
 pub(super) fn reshown(time: &str, form: Form) -> String {
     let parsed = time.parse::<Timestamp>();
-    parsed.map_or_else(|_| time.to_owned(), |time| shown(time, form))
+    parsed.map_or_else(|_| time.to_owned(), |time| format_time(time, form))
 }
 
 /// A time or a day that a caller gives, in ISO 8601; without a zone it is UTC.
@@ -60,13 +60,19 @@ mod tests {
     fn times_have_the_forms_that_clients_know() {
         let id = ulid::Ulid::from_parts(1_770_091_506_789, 7).to_string();
         let time = of_id(&id);
-        assert_eq!(shown(time, Form::Plain), "2026-02-03 04:05:06.789000");
+        assert_eq!(format_time(time, Form::Plain), "2026-02-03 04:05:06.789000");
         assert_eq!(
-            shown(time, Form::WithZone),
+            format_time(time, Form::WithZone),
             "2026-02-03 04:05:06.789000+00:00"
         );
-        assert_eq!(shown(time, Form::Execution), "2026-02-03T04:05:06.789000Z");
-        assert_eq!(shown(time, Form::Workflow), "2026-02-03T04:05:06.789000");
+        assert_eq!(
+            format_time(time, Form::Execution),
+            "2026-02-03T04:05:06.789000Z"
+        );
+        assert_eq!(
+            format_time(time, Form::Workflow),
+            "2026-02-03T04:05:06.789000"
+        );
         assert_eq!(
             reshown("2026-02-03T04:05:06.789Z", Form::WithZone),
             "2026-02-03 04:05:06.789000+00:00"

@@ -32,7 +32,7 @@ impl Gate {
         }
         let mut theirs: Vec<&Signer> = Vec::new();
         for candidate in judge.approving.candidates(&departed, judge.effect, own)? {
-            if judge.sound(&candidate)?.is_ok() {
+            if judge.verdict_on(&candidate)?.is_ok() {
                 theirs.push(candidate.signer);
             }
         }

@@ -218,7 +218,7 @@ impl Gate {
     /// # Errors
     ///
     /// As [`Gate::assess`].
-    pub fn shown(&self, approving: Approving<'_>, plan: &Plan) -> Result<Approvals, Failure> {
+    pub fn approvals(&self, approving: Approving<'_>, plan: &Plan) -> Result<Approvals, Failure> {
         Ok(self.assess(approving, plan, plan, None)?.shown)
     }
 
@@ -415,7 +415,7 @@ impl Gate {
         };
         let mut given = Vec::new();
         for candidate in approving.candidates(signers, &broken.effect, None)? {
-            if let Ok((_, expires)) = judge.sound(&candidate)? {
+            if let Ok((_, expires)) = judge.verdict_on(&candidate)? {
                 let by = Arc::from(candidate.signer.principal.as_str());
                 given.push(GivenApproval { by, expires });
             }
@@ -497,7 +497,7 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     /// The verdict on an approval of the effect that is judged.
-    fn sound(&self, candidate: &Candidate<'_>) -> Result<Verdict, Failure> {
+    fn verdict_on(&self, candidate: &Candidate<'_>) -> Result<Verdict, Failure> {
         let verdict = self.signed(candidate)?;
         Ok(
             verdict.and_then(|(approval, end, effect)| match effect == *self.effect {

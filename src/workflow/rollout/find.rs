@@ -124,7 +124,7 @@ pub fn find_rollout(
         Err(mut problems) => {
             problems.sort(&sources);
             client.show(&problems, &sources);
-            Err(Failure::shown(FailureKind::Error))
+            Err(Failure::reported(FailureKind::Error))
         }
     }
 }

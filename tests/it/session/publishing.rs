@@ -9,7 +9,7 @@ use trueup::plan::Standing;
 use trueup::record::{Counts, Outcome, Store};
 use trueup::run::{
     Error, Kind, Process, Publication, Recorder, Resumption, TakeOver, Timekeeper as _, Unlock,
-    begin, catch_up, find_interrupted, look_out, resume, unlock, unpublished,
+    begin, catch_up, ensure_site_is_free, find_interrupted, resume, unlock, unpublished,
 };
 use trueup::run::{Finished, LeaseHolder, NodeResult};
 
@@ -78,7 +78,7 @@ fn a_state_that_is_refused_at_the_end_keeps_its_lock_and_is_published_by_the_nex
     );
 
     // Nobody else takes it for a run that goes on, or never happened.
-    let error = look_out(Process::new(&their_site, &actor, &time)).unwrap_err();
+    let error = ensure_site_is_free(Process::new(&their_site, &actor, &time)).unwrap_err();
     assert!(matches!(error, Error::EndedElsewhere { .. }), "{error}");
     assert_eq!(error.kind(), Kind::LockHeld);
     let interrupted = find_interrupted(&their_site, None).unwrap();
@@ -118,7 +118,7 @@ fn a_state_that_is_refused_at_the_end_keeps_its_lock_and_is_published_by_the_nex
         catch_up(Process::new(&our_site, &actor, &time)).unwrap(),
         None
     );
-    look_out(Process::new(&their_site, &actor, &time)).unwrap();
+    ensure_site_is_free(Process::new(&their_site, &actor, &time)).unwrap();
     let (store, now) = state(&there);
     assert_eq!(store.nodes(&now).unwrap().len(), 2);
     assert_eq!(now.site.last_success.unwrap().run, report.run);
@@ -152,11 +152,11 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
         "{found}"
     );
     // It stays owed, and keeps nobody from anything.
-    look_out(Process::new(&their_site, &actor, &time)).unwrap();
+    ensure_site_is_free(Process::new(&their_site, &actor, &time)).unwrap();
     let (_, now) = state(&there);
     assert!(now.site.tags_owed.contains(&report.run));
     refuse(&origin, "");
-    look_out(Process::new(&their_site, &actor, &time)).unwrap();
+    ensure_site_is_free(Process::new(&their_site, &actor, &time)).unwrap();
     let tag = report.tag.unwrap();
     assert_eq!(
         origin.git(&["rev-parse", &format!("refs/tags/{tag}")]),
@@ -166,7 +166,7 @@ fn a_tag_that_is_refused_is_owed_and_made_the_same_by_any_clone() {
     // All clones see that nothing is owed any more, also if no run follows.
     assert!(state(&there).1.site.tags_owed.is_empty());
     assert!(!refs(&origin).contains("lock"), "{}", refs(&origin));
-    look_out(Process::new(&our_site, &actor, &time)).unwrap();
+    ensure_site_is_free(Process::new(&our_site, &actor, &time)).unwrap();
     assert!(state(&here).1.site.tags_owed.is_empty());
     let (second, _) = apply(&their_site, &time, &job, &[]).unwrap();
     let (_, now) = state(&there);
@@ -188,7 +188,7 @@ fn a_run_whose_first_records_are_refused_begins_nothing() {
     assert_eq!(repository.read_ref("refs/trueup/one/state").unwrap(), None);
     assert_eq!(repository.read_lock("one").unwrap(), None);
     refuse(&origin, "");
-    look_out(Process::new(&site, &actor, &time)).unwrap();
+    ensure_site_is_free(Process::new(&site, &actor, &time)).unwrap();
     apply(&site, &time, &job, &[]).unwrap();
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use trueup::record::Outcome;
 use trueup::run::{
     Connection, Error, Kind, Outlook, Process, Publication, SiteRepository, TakeOver, begin,
-    find_interrupted, look_out, unpublished,
+    ensure_site_is_free, find_interrupted, unpublished,
 };
 use trueup::run::{EventKind, RunEvent};
 
@@ -98,7 +98,7 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
         (left.run, left.outcome),
         (report.run.clone(), report.outcome)
     );
-    let error = look_out(Process::new(&site, &actor, &time)).unwrap_err();
+    let error = ensure_site_is_free(Process::new(&site, &actor, &time)).unwrap_err();
     assert_eq!(error.kind(), Kind::Error, "nothing can be asked: {error}");
 
     std::fs::rename(&away, origin.path()).unwrap();
@@ -106,7 +106,7 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
     let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
     assert!(!refs.contains(&tag) && refs.contains("refs/trueup/one/lock"));
     // The next process publishes it before anything else, and says so once.
-    let outlook = look_out(Process::new(&site, &actor, &time)).unwrap();
+    let outlook = ensure_site_is_free(Process::new(&site, &actor, &time)).unwrap();
     assert_eq!(outlook.ended.unwrap().run.run, report.run);
     let refs = origin.git(&["for-each-ref", "--format=%(refname)"]);
     assert!(refs.contains(&tag) && !refs.contains("lock"), "{refs}");
@@ -115,7 +115,7 @@ fn a_remote_that_does_not_answer_at_the_end_is_caught_up_by_the_next_run() {
         ours.git(&["rev-parse", "refs/trueup/one/state"])
     );
     assert_eq!(
-        look_out(Process::new(&site, &actor, &time)).unwrap(),
+        ensure_site_is_free(Process::new(&site, &actor, &time)).unwrap(),
         Outlook::default()
     );
     assert_eq!(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use trueup::plan::{Action, Options, Request};
 use trueup::record::Outcome as Ended;
-use trueup::run::{Process, catch_up, look_out, unpublished};
+use trueup::run::{Process, catch_up, ensure_site_is_free, unpublished};
 
 use super::death::{Death, Places};
 use super::exhaustive::text;
@@ -212,7 +212,7 @@ fn check_end(stage: &mut Stage, trip: &Trip) {
     let hub = stage.hub.clone().unwrap();
     // A tag that was refused is published by the next command, which notes that.
     let site = stage.site();
-    let noted = look_out(Process::new(&site, &actor(), &stage.clock));
+    let noted = ensure_site_is_free(Process::new(&site, &actor(), &stage.clock));
     noted.unwrap_or_else(|error| panic!("{trip:?}: {}", chain(&error)));
     drop(site);
     let (state, records) = stage.records();
@@ -225,7 +225,7 @@ fn check_end(stage: &mut Stage, trip: &Trip) {
     for clone in 0..CLONES.len() {
         stage.move_to(clone);
         let site = stage.site();
-        let found = look_out(Process::new(&site, &actor(), &stage.clock));
+        let found = ensure_site_is_free(Process::new(&site, &actor(), &stage.clock));
         let found = found.unwrap_or_else(|error| panic!("{trip:?}: {}", chain(&error)));
         assert_eq!(found.set_aside, None, "{trip:?} {clone}");
         let left = unpublished(Process::new(&site, &actor(), &stage.clock)).unwrap();

@@ -42,7 +42,7 @@ use trueup::record::{NodeRecord, Place, RunFile, State, Store};
 use trueup::repository::{CommitId, Holder, NewLock, Repository, Signature};
 use trueup::run::{
     Committer, Connection, Error, Finished, Interrupted, LeaseHolder, Process, RunReport,
-    SiteRepository, Timekeeper, find_interrupted, look_out,
+    SiteRepository, Timekeeper, ensure_site_is_free, find_interrupted,
 };
 use trueup::site::{Accept, At, Location};
 use trueup::workflow::{
@@ -442,7 +442,7 @@ impl Stage {
         let process = Process::new(&site, &actor, &self.clock);
         match command {
             RunCommand::Apply(planned) => {
-                look_out(process)?;
+                ensure_site_is_free(process)?;
                 let file = PlanFile::of(&planned.plan).unwrap();
                 self.carried(planned, undertaker, told, |execution, caller| {
                     let request = ApplyRequest {
@@ -457,7 +457,7 @@ impl Stage {
             RunCommand::Resume(decisions) => {
                 let interrupted = match find_interrupted(&site, None) {
                     Err(nothing @ Error::NothingInterrupted { .. }) => {
-                        look_out(process)?;
+                        ensure_site_is_free(process)?;
                         return Err(nothing);
                     }
                     other => other?,
@@ -562,9 +562,9 @@ impl Stage {
             };
             match workflow::abort(process, request) {
                 // It died when all but its tag was done.
-                Err(workflow::Error::Run(Error::Ended { .. })) => {
-                    look_out(process).map(drop).map_err(workflow::Error::Run)
-                }
+                Err(workflow::Error::Run(Error::Ended { .. })) => ensure_site_is_free(process)
+                    .map(drop)
+                    .map_err(workflow::Error::Run),
                 other => other.map(drop),
             }
         });

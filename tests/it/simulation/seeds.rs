@@ -18,7 +18,7 @@ use trueup::journal::{Decision, Entry};
 use trueup::lifecycle::PowerState;
 use trueup::plan::{Action, ChangeKind, Options, Request};
 use trueup::record::Outcome;
-use trueup::run::{Error, Process, Timekeeper as _, look_out, unpublished};
+use trueup::run::{Error, Process, Timekeeper as _, ensure_site_is_free, unpublished};
 use trueup::run::{Finished, RunReport};
 use trueup::step::StepKind;
 
@@ -430,7 +430,7 @@ impl Tale {
         let Some(hub) = &self.stage.hub else { return };
         hub.refuse(None);
         let site = self.stage.site();
-        match look_out(Process::new(&site, &super::actor(), &self.stage.clock)) {
+        match ensure_site_is_free(Process::new(&site, &super::actor(), &self.stage.clock)) {
             Ok(found) => assert_eq!(found.set_aside, None, "seed {}", self.seed),
             Err(Error::Unfinished { .. }) => {}
             Err(error) => panic!("seed {}: {error}", self.seed),

@@ -39,7 +39,7 @@ struct Halting {
 
 impl Halting {
     /// Counts a request; the halt, if it is that of this request.
-    fn hear(&mut self, verb: &str, path: &str) -> Option<Halt> {
+    fn on_request(&mut self, verb: &str, path: &str) -> Option<Halt> {
         if verb == "GET" || !path.starts_with("/apis/metal3.io/") {
             return None;
         }
@@ -189,7 +189,7 @@ async fn pass_on(
             let mut words = head.split(' ');
             let (verb, path) = (words.next().unwrap(), words.next().unwrap());
             heard.lock().unwrap().push(format!("{verb} {path}"));
-            let halt = halting.lock().unwrap().hear(verb, path);
+            let halt = halting.lock().unwrap().on_request(verb, path);
             let mut body = vec![0; length];
             if from_client.read_exact(&mut body).await.is_err() {
                 return;

@@ -64,7 +64,7 @@ struct KubeletWatch {
 
 impl KubeletWatch {
     /// Takes a reading in.
-    fn hear(&mut self, is_silent: bool, now: Instant) {
+    fn note_silence(&mut self, is_silent: bool, now: Instant) {
         let since = self.silent.map_or(now, |(since, _)| since);
         self.silent = is_silent.then_some((since, now));
     }
@@ -286,7 +286,7 @@ impl Drain<'_, '_> {
         match self.step.meant().await {
             Ok(node) => {
                 let is_silent = node.is_some_and(|node| node.status.is_silent());
-                self.kubelet.hear(is_silent, Instant::now());
+                self.kubelet.note_silence(is_silent, Instant::now());
             }
             Err(error) => log::debug!("whether the kubelet reports could not be read: {error}"),
         }
@@ -366,7 +366,7 @@ impl Drain<'_, '_> {
                     });
                 },
                 Some((uid, asked, answer)) = self.flights.next(), if !self.flights.is_empty() => {
-                    self.hear(&uid, &asked, answer)?;
+                    self.take_answer(&uid, &asked, answer)?;
                 }
                 () = tokio::time::sleep_until(wake) => {}
             }
@@ -473,7 +473,7 @@ impl Drain<'_, '_> {
     }
 
     /// Takes an answer in.
-    fn hear(
+    fn take_answer(
         &mut self,
         uid: &Arc<str>,
         asked: &Asked,
@@ -632,7 +632,7 @@ mod tests {
                 due: began,
             };
             for (at, is_silent) in readings {
-                kubelet.hear(*is_silent, began + Duration::from_secs(*at));
+                kubelet.note_silence(*is_silent, began + Duration::from_secs(*at));
             }
             assert_eq!(kubelet.silence() >= bound, is_endless, "{readings:?}");
         }

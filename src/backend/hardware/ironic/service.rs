@@ -87,7 +87,7 @@ impl NodeSteps<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            task.say("reading all values again");
+            task.report("reading all values again");
         }
         let values = self.values(&node).await?;
         let left = missing(self.settings(), &values.seen);

@@ -172,7 +172,7 @@ impl<'a> NodeSteps<'a> {
             automated,
             &marker,
         );
-        task.say("enrolling");
+        task.report("enrolling");
         // What was taken out of Ironic has left its UUID in the record.
         self.ironic()
             .roster
@@ -316,7 +316,7 @@ impl<'a> NodeSteps<'a> {
     /// The only way out of clean failed in Ironic, taken because the operator requested it.
     async fn out_of_clean_failed(&self, node: Node) -> Result<Node> {
         let task = &self.task;
-        task.say("Ironic has no way out of clean failed but to manageable");
+        task.report("Ironic has no way out of clean failed but to manageable");
         // Only the maintenance that the failure itself has set ends with it.
         let node = if node.maintenance && node.fault.as_deref() == Some(CLEAN_FAILURE) {
             task.maintain(node, None).await?
@@ -376,7 +376,7 @@ impl<'a> NodeSteps<'a> {
     /// A machine in use runs: Ironic may call one active that is off.
     pub(super) async fn runs(&self, node: Node) -> Result<()> {
         if node.power() == Some(PowerState::Off) {
-            self.task.say("is active, and off: it is switched on");
+            self.task.report("is active, and off: it is switched on");
             self.task.power(node, PowerState::On).await?;
         }
         Ok(())
@@ -389,7 +389,7 @@ impl<'a> NodeSteps<'a> {
             node = task.ask(node, Verb::Manage, json!({})).await?;
         }
         self.task.order.reporter.note(LEAVING).await?;
-        task.say("leaves Ironic");
+        task.report("leaves Ironic");
         task.remove(node).await?;
         let (registry, name) = (
             &self.ironic().roster.identities,
@@ -415,7 +415,7 @@ impl<'a> NodeSteps<'a> {
             .map_or(&[][..], |each| &each.clean_steps);
         if steps.is_empty() {
             self.task
-                .say("retired, and not erased: nothing was deployed on it since it was cleaned");
+                .report("retired, and not erased: nothing was deployed on it since it was cleaned");
             return Ok(node);
         }
         let steps = steps
@@ -584,7 +584,7 @@ impl NodeSteps<'_> {
             body["configdrive"] = enrol::config_drive(self.task.node);
             let left = payload::not_carried(self.task.node).join(", ");
             if !left.is_empty() {
-                task.say(format!(
+                task.report(format!(
                     "the config drive does not carry all of these boot actions: {left}"
                 ));
             }
@@ -633,7 +633,7 @@ impl NodeSteps<'_> {
         };
         if node.retired && node.state() == ProvisionState::Available {
             // With cleaning off Ironic lets a retired machine become available, and would deploy to it.
-            task.say("retired: taken out of available");
+            task.report("retired: taken out of available");
             node = task.ask(node, Verb::Manage, json!({})).await?;
         }
         if node.state() != ProvisionState::Enroll {

@@ -51,7 +51,7 @@ impl Task<'_, Ironic> {
                     self.permanent(format!("is paused ({state}): it needs manual intervention in Ironic (continue or abort it)"))
                 );
             }
-            self.say(node.doing());
+            self.report(node.doing());
             node = self.next(&mut waiter).await?;
         }
     }
@@ -65,7 +65,7 @@ impl Task<'_, Ironic> {
                     let node = nodes.get(waiter.id()).cloned();
                     return node.ok_or_else(|| self.permanent("has vanished from Ironic"));
                 }
-                Err(why) => self.say(why.clone()),
+                Err(why) => self.report(why.clone()),
             }
         }
     }
@@ -104,7 +104,7 @@ impl Task<'_, Ironic> {
                 let Some(delay) = budget.next(&error, self.backend.watch.is_active()) else {
                     return Err(budget.ended(&error, STUCK));
                 };
-                self.say(format!(
+                self.report(format!(
                     "Ironic is busy: {error}; retried in {} s",
                     delay.as_secs()
                 ));
@@ -116,7 +116,7 @@ impl Task<'_, Ironic> {
                 }
                 tokio::time::sleep(REFUSED_DELAY).await;
             } else {
-                self.say(format!("locked by another client: {}", node.doing()));
+                self.report(format!("locked by another client: {}", node.doing()));
             }
         }
     }
@@ -130,7 +130,7 @@ impl Task<'_, Ironic> {
         let send = |uuid: Arc<str>| async move {
             api.put_state(&self.subject, &uuid, "provision", body).await
         };
-        self.say(format!("{}: {verb}", node.state_name()));
+        self.report(format!("{}: {verb}", node.state_name()));
         let (before, ()) = self.send_with_retry(node, Some(verb), send).await?;
         let mut own_steps = OwnSteps::default();
         let node = self.ended(&before, verb, &mut own_steps).await?;
@@ -146,7 +146,7 @@ impl Task<'_, Ironic> {
         match self.patch(node.clone(), None, vec![operation], None).await {
             Ok(node) => node,
             Err(error) => {
-                self.say(format!(
+                self.report(format!(
                     "its clean steps could not be written down: {error}"
                 ));
                 node
@@ -164,7 +164,7 @@ impl Task<'_, Ironic> {
         loop {
             let node = self.next(&mut waiter).await?;
             if !node.is_idle() {
-                self.say(node.doing());
+                self.report(node.doing());
                 if node.state().is_held() {
                     let state = node.state_name();
                     return Err(self.permanent(format!("`{verb}` is paused ({state})")));
@@ -217,7 +217,7 @@ impl Task<'_, Ironic> {
             return Ok(true);
         }
         let missing = missing.join(", ");
-        self.say(format!("Ironic leaves out {missing}"));
+        self.report(format!("Ironic leaves out {missing}"));
         Err(ActError::Ambiguous(self.about(format!(
             "Ironic has left out steps without saying so: {missing}"
         ))))
@@ -255,7 +255,7 @@ impl Task<'_, Ironic> {
         let send = |uuid: Arc<str>| async move {
             api.put_state(&self.subject, &uuid, "power", body).await
         };
-        self.say(target);
+        self.report(target);
         let (before, ()) = self.send_with_retry(node, Some(verb), send).await?;
         let mut waiter = self.backend.watch.wait_for(&before.uuid);
         let mut level = Twice::default();
@@ -263,7 +263,7 @@ impl Task<'_, Ironic> {
         loop {
             let node = self.next(&mut waiter).await?;
             if !node.is_idle() {
-                self.say(node.doing());
+                self.report(node.doing());
                 continue;
             }
             match level.look(node.power() == Some(wanted)) {

@@ -46,7 +46,7 @@ impl MachineSteps<'_> {
     pub(super) async fn erase(&self, machine: Machine) -> Result<Machine> {
         let machine = match machine.status {
             Some(status::READY) => {
-                self.task.say("allocating, to be erased");
+                self.task.report("allocating, to be erased");
                 self.task.allocate(machine, Some(Verb::Clean)).await?
             }
             _ => machine,

@@ -21,7 +21,7 @@ impl MachineSteps<'_> {
         let password = password.map_err(|why| task.permanent(why))?;
         let fields = form(task.node, &task.name, creation, password.as_ref());
         let fields = fields.map_err(|why| task.permanent(why))?;
-        task.say("creating it in MAAS");
+        task.report("creating it in MAAS");
         // What was taken out of MAAS has left its id in the record.
         maas.roster
             .identities

@@ -123,7 +123,7 @@ impl MachineSteps<'_> {
             .map_or(&[][..], |each| &each.clean_steps);
         if machine.retired().is_some() && steps.is_empty() {
             let text = "retired, and not erased: nothing was deployed on it since it was cleaned";
-            self.task.say(text);
+            self.task.report(text);
             return Ok(machine);
         }
         self.erase(machine).await
@@ -133,7 +133,7 @@ impl MachineSteps<'_> {
     async fn leave(&self, machine: Machine) -> Result<()> {
         let task = &self.task;
         task.order.reporter.note(LEAVING).await?;
-        task.say("deleting it from MAAS");
+        task.report("deleting it from MAAS");
         let api = &self.maas().api;
         let subject = format!("{}: delete", task.subject);
         let removed = api.remove(&subject, &machine.system_id).await;

@@ -127,7 +127,7 @@ impl MachineSteps<'_> {
             let Some(change) = self.next_change(&machine, &devices).await? else {
                 return Ok(machine);
             };
-            task.say(change.said.clone());
+            task.report(change.said.clone());
             let (subject, sent) = (&task.subject, &change);
             let send = |id: Arc<str>| async move { api.change(subject, &id, sent).await };
             let before = task.send(machine, None, send).await?;

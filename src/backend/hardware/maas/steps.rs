@@ -214,13 +214,13 @@ impl<'a> MachineSteps<'a> {
         if machine.status == Some(status::READY) {
             // It may have been changed since it was prepared.
             machine = self.configure(machine).await?;
-            task.say("allocating");
+            task.report("allocating");
             machine = task.allocate(machine, Some(Verb::Deploy)).await?;
         }
         let machine = self.claim(machine).await?;
         self.put_tags(&machine).await?;
         for left in system.left_out.iter() {
-            task.say(left.clone());
+            task.report(left.clone());
         }
         let form = system.form(task.node, &task.comment());
         let machine = task.once(machine, Once::Deploy, &form).await?;
@@ -415,7 +415,7 @@ impl<'a> MachineSteps<'a> {
             .deadline()
             .map_or(SWITCH, |end| end - tokio::time::Instant::now());
         let pace = Pace::within(&what, SETTLING, time);
-        task.say(operation);
+        task.report(operation);
         bring(wanted, pace, || self.read_power(machine), ask).await
     }
 

@@ -30,7 +30,7 @@ impl Task<'_, Maas> {
         let mut waiter = self.backend.watch.wait_for(&machine.system_id);
         let mut machine = machine;
         while !machine.is_idle() {
-            self.say(machine.doing());
+            self.report(machine.doing());
             machine = self.next(&mut waiter).await?;
         }
         Ok(machine)
@@ -45,7 +45,7 @@ impl Task<'_, Maas> {
                     let machine = machines.get(waiter.id()).cloned();
                     return machine.ok_or_else(|| self.permanent("has vanished from MAAS"));
                 }
-                Err(why) => self.say(why.clone()),
+                Err(why) => self.report(why.clone()),
             }
         }
     }
@@ -102,7 +102,7 @@ impl Task<'_, Maas> {
             return Err(budget.ended(error, STUCK));
         };
         let seconds = delay.as_secs();
-        self.say(format!("MAAS is busy: {error}; retried in {seconds} s"));
+        self.report(format!("MAAS is busy: {error}; retried in {seconds} s"));
         tokio::time::sleep(delay).await;
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Task<'_, Maas> {
         let name = operation.as_str();
         let send =
             |id: Arc<str>| async move { api.operate(&self.subject, &id, name, fields).await };
-        self.say(format!("{}: {name}", machine.status_name()));
+        self.report(format!("{}: {name}", machine.status_name()));
         let before = self.send(machine, None, send).await?;
         self.ended(Some((&before, after)), operation).await
     }
@@ -206,7 +206,7 @@ impl Task<'_, Maas> {
         loop {
             let machine = self.next(&mut waiter).await?;
             if !machine.is_idle() {
-                self.say(machine.doing());
+                self.report(machine.doing());
                 self.abort_late(&machine, operation).await?;
                 continue;
             }
@@ -252,7 +252,7 @@ impl Task<'_, Maas> {
         if !is_abortable || !self.is_over() {
             return Ok(());
         }
-        self.say("aborting it in MAAS");
+        self.report("aborting it in MAAS");
         let comment = vec![super::api::field("comment", self.comment())];
         let api = &self.backend.api;
         api.operate(&self.subject, &machine.system_id, "abort", &comment)

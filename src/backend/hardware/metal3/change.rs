@@ -58,7 +58,7 @@ impl Task<'_, Metal3> {
         let answer = send
             .retry(policy(RETRIES.0, RETRIES.1, &self.name))
             .when(passes)
-            .notify(|error, _| self.say(format!("{request}: {error}; retrying")))
+            .notify(|error, _| self.report(format!("{request}: {error}; retrying")))
             .await;
         answer.map_err(|error| error.into_error(&format!("{}: {request}", self.subject)))
     }
@@ -133,7 +133,7 @@ impl Task<'_, Metal3> {
                     host.failed()
                 )));
             }
-            self.say(host.failed());
+            self.report(host.failed());
             host = match self.next(what, waiter, &host).await? {
                 Some(host) => host,
                 None => return Err(self.permanent("its BareMetalHost was deleted")),
@@ -171,7 +171,7 @@ impl Task<'_, Metal3> {
                     if !passes && since.elapsed() >= OUTAGE {
                         return Err(self.permanent(why));
                     }
-                    self.say(format!("{why}; retrying"));
+                    self.report(format!("{why}; retrying"));
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Task<'_, Metal3> {
                     }
                 }
             }
-            self.say(format!("power was {} for a moment only", word(on)));
+            self.report(format!("power was {} for a moment only", word(on)));
         }
     }
 }

@@ -74,7 +74,7 @@ impl HostSteps<'_> {
                 let lost =
                     back.map_err(|left| not_set_back("its values are as designed", &left))?;
                 if let Some(lost) = lost {
-                    self.task.say(lost);
+                    self.task.report(lost);
                 }
                 Ok(())
             }
@@ -154,7 +154,7 @@ impl HostSteps<'_> {
             self.want(&host, &changes).await?;
         }
         self.restart(host, is_off).await?;
-        task.say("reading all values again");
+        task.report("reading all values again");
         self.read_again().await
     }
 
@@ -191,7 +191,7 @@ impl HostSteps<'_> {
                     policy.filter(|policy| !self.has_made(policy)).as_ref(),
                 );
                 for component in lost {
-                    self.task.say(format!(
+                    self.task.report(format!(
                         "another update of `{component}` is wanted, and will be no more: no note holds its address"
                     ));
                 }
@@ -199,7 +199,7 @@ impl HostSteps<'_> {
             }
         };
         self.apply_on_reboot(name, before).await?;
-        self.task.say("wanting its firmware and settings");
+        self.task.report("wanting its firmware and settings");
         if firmware.is_some() && !changes.attributes.is_empty() {
             let settings = changes.attributes.iter();
             let settings: Map<String, Value> = settings

@@ -164,7 +164,7 @@ impl<'a> HostSteps<'a> {
         let host = self.design().created(&task.name, &self.marker());
         let host = host.map_err(|why| task.permanent(why))?;
         self.put_account_for(None).await?;
-        task.say("creating its BareMetalHost");
+        task.report("creating its BareMetalHost");
         let management = &metal3.management;
         let send = || async {
             match management.create_host(&host).await {
@@ -279,7 +279,7 @@ impl<'a> HostSteps<'a> {
         }
         let left = payload::not_carried(task.node).join(", ");
         if !left.is_empty() && metal3.settings.user_data.is_none() {
-            task.say(format!(
+            task.report(format!(
                 "the user data does not carry all of these boot actions: {left}"
             ));
         }
@@ -303,7 +303,7 @@ impl<'a> HostSteps<'a> {
             if !fails || !self.is_ours(host) || image != Some(url) {
                 return Ok(None);
             }
-            task.say("taking its image off again");
+            task.report("taking its image off again");
             let mut patch = json!({"spec": {"online": false}});
             take_off(&mut patch["spec"]);
             Ok(Some(patch))
@@ -358,12 +358,12 @@ impl<'a> HostSteps<'a> {
     async fn delete(&self, mut waiter: super::watch::Waiter, host: Host) -> Result<()> {
         let (task, management) = (&self.task, &self.metal3().management);
         self.task.order.reporter.note(LEAVING).await?;
-        task.say("deleting its BareMetalHost");
+        task.report("deleting its BareMetalHost");
         let mut host = host;
         task.ask("delete", || management.delete_host(&host)).await?;
         while let Some(next) = task.next("delete", &mut waiter, &host).await? {
             host = next;
-            task.say(host.failed());
+            task.report(host.failed());
         }
         self.delete_secrets().await
     }

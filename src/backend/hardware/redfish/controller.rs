@@ -157,8 +157,8 @@ impl Controller {
     }
 
     /// A text of the controller as it may be shown.
-    pub(super) fn shown(&self, text: &str, longest: usize) -> String {
-        self.login.shown(text, longest)
+    pub(super) fn masked(&self, text: &str, longest: usize) -> String {
+        self.login.masked(text, longest)
     }
 
     /// Opens a session if the service has them; a path from its root, or from an earlier time.
@@ -478,12 +478,12 @@ impl Controller {
                 Ok(TaskState::Warned(text)) => {
                     let text = format!(
                         "{what} ended with a warning, so that it may not be complete: {}",
-                        self.shown(&text, 300)
+                        self.masked(&text, 300)
                     );
                     return Err(failed(Class::Ambiguous, &text));
                 }
                 Ok(TaskState::Failed(text)) => {
-                    let text = format!("{what} failed: {}", self.shown(&text, 300));
+                    let text = format!("{what} failed: {}", self.masked(&text, 300));
                     return Err(failed(Class::Permanent, &text));
                 }
                 Ok(TaskState::Gone) => {

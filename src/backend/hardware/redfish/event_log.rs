@@ -106,7 +106,7 @@ impl Machine<'_> {
 
     /// The entries of a page that are not older than a time.
     fn new_entries(&self, page: &Resource, begin: Timestamp) -> Vec<(Timestamp, String)> {
-        let shown = |text: &str, longest| self.controller.shown(text, longest);
+        let shown = |text: &str, longest| self.controller.masked(text, longest);
         let entries = page.parts("/Members").into_iter().filter_map(|part| {
             let Part::Whole(entry) = part else {
                 return None;

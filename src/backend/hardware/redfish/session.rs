@@ -138,9 +138,9 @@ impl Login {
     }
 
     /// A text of the controller as it may be shown.
-    pub(super) fn shown(&self, text: &str, longest: usize) -> String {
+    pub(super) fn masked(&self, text: &str, longest: usize) -> String {
         match &self.account {
-            Some(account) => account.shown(text, longest),
+            Some(account) => account.masked(text, longest),
             None => plain(text, longest),
         }
     }

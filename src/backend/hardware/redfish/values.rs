@@ -112,7 +112,11 @@ impl Machine<'_> {
             let bios = self.controller.get(bios).await?;
             let attributes = bios.value.get("Attributes").and_then(Value::as_object);
             for (name, value) in attributes.into_iter().flatten() {
-                put(&mut reading.seen, &format!("bios.{name}"), shown(value));
+                put(
+                    &mut reading.seen,
+                    &format!("bios.{name}"),
+                    display_value(value),
+                );
             }
             reading.bios = Some(bios);
         }
@@ -204,7 +208,7 @@ fn put(seen: &mut HardwareSeen, name: &str, value: Option<String>) {
 }
 
 /// The value of an attribute, as documents have it.
-fn shown(value: &Value) -> Option<String> {
+fn display_value(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(truth) => Some(truth.to_string()),

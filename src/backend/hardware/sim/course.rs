@@ -61,9 +61,8 @@ pub(super) fn is_at_level(
             parameters.is_none_or(|parameters| parameters.backup.is_none())
                 && cluster.is_some_and(|node| is_meant(node, parameters) && !node.unschedulable)
         }
-        StepKind::ClearLabels => {
-            cluster.is_some_and(|node| is_meant(node, parameters) && cleared(node).is_empty())
-        }
+        StepKind::ClearLabels => cluster
+            .is_some_and(|node| is_meant(node, parameters) && labels_to_clear(node).is_empty()),
         StepKind::ShutdownKubelet => {
             cluster.is_some_and(|node| is_meant(node, parameters) && !node.ready)
         }
@@ -95,7 +94,7 @@ fn is_meant(node: &ClusterNode, parameters: Option<&Parameters>) -> bool {
 }
 
 /// The labels that are to be cleared.
-fn cleared(node: &ClusterNode) -> Vec<Arc<str>> {
+fn labels_to_clear(node: &ClusterNode) -> Vec<Arc<str>> {
     let keys = node.labels.keys();
     keys.filter(|key| !node.kept_labels.contains(*key) && ***key != *DECOMMISSION.0)
         .cloned()
@@ -221,7 +220,7 @@ fn on_node(
         }
         StepKind::UnsetOutOfService => vec![Effect::InService],
         StepKind::RestoreNode => vec![restored(order, cluster)],
-        StepKind::ClearLabels => vec![Effect::LabelsCleared(cleared(cluster).into())],
+        StepKind::ClearLabels => vec![Effect::LabelsCleared(labels_to_clear(cluster).into())],
         _ => vec![Effect::KubeletStopped],
     })
 }
@@ -288,7 +287,7 @@ fn put_back(order: &Order, cluster: &ClusterNode) -> Vec<Effect> {
 /// The labels that clear-labels takes off a node and the design does not set again; `None`: none.
 pub(super) fn taken(order: &Order, cluster: &ClusterNode) -> Option<Backup> {
     let designed = order.node.as_ref().map(|node| &node.labels);
-    let labels = cleared(cluster).into_iter();
+    let labels = labels_to_clear(cluster).into_iter();
     let foreign = labels.filter(|key| designed.is_none_or(|labels| !labels.contains_key(key)));
     let labels: BTreeMap<_, _> = foreign
         .filter_map(|key| {
@@ -408,7 +407,7 @@ fn leftovers(
         if !cluster.unschedulable {
             missing.push("it is not cordoned".to_owned());
         }
-        let labels = cleared(cluster);
+        let labels = labels_to_clear(cluster);
         if !labels.is_empty() {
             missing.push(format!("it has the labels {}", labels.join(", ")));
         }

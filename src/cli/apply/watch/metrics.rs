@@ -63,7 +63,7 @@ impl Metrics {
     }
 
     /// Counts what happens in a run.
-    pub(in crate::cli) fn hear(&self, event: &RunEvent) {
+    pub(in crate::cli) fn on_event(&self, event: &RunEvent) {
         match &event.kind {
             EventKind::StepStarted {
                 kind: StepKind::Remediate,
@@ -226,11 +226,11 @@ mod tests {
         metrics.leads(true);
         metrics.names(Watched::Machines, 3);
         metrics.names(Watched::Nodes, 2);
-        metrics.hear(&finished(StepOutcome::Succeeded, 100));
-        metrics.hear(&progress("attempt 1: fencing it (power off)"));
-        metrics.hear(&progress("attempt 1: waiting until it is off"));
+        metrics.on_event(&finished(StepOutcome::Succeeded, 100));
+        metrics.on_event(&progress("attempt 1: fencing it (power off)"));
+        metrics.on_event(&progress("attempt 1: waiting until it is off"));
         let message = Arc::from("not Ready");
-        metrics.hear(&finished(StepOutcome::Failed { message }, 700));
+        metrics.on_event(&finished(StepOutcome::Failed { message }, 700));
         let text = metrics.text();
         for line in [
             "trueup_leader 1",

@@ -76,9 +76,9 @@ impl Hooks {
     }
 
     /// Something happened in it.
-    pub(super) fn hear(&self, event: &RunEvent) {
+    pub(super) fn on_event(&self, event: &RunEvent) {
         if let Some(shared) = &self.0 {
-            shared.metrics.hear(event);
+            shared.metrics.on_event(event);
         }
     }
 }

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::RunPage;
 use crate::plan::{Change, ChangeKind, Plan, StepTimes};
 use crate::report::plan::graph::{Phase, fold};
-use crate::report::plan::outline::{Alike, Stage, gather_by, likeness, shown, stages};
+use crate::report::plan::outline::{Alike, Stage, gather_by, likeness, stages, visible_changes};
 use crate::run::NodeResult;
 use crate::step::Step;
 
@@ -135,7 +135,7 @@ impl<'p> Model<'p> {
             phase_of,
         };
         let mut position_of: FxHashMap<&str, usize> = FxHashMap::default();
-        for change in shown(plan) {
+        for change in visible_changes(plan) {
             let steps = steps_of.of(change);
             position_of.insert(change.node.as_str(), model.machines.len());
             model.machines.push(Machine {

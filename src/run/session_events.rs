@@ -45,7 +45,7 @@ impl LeaseHolder for Session<'_> {
         }
     }
 
-    fn hear(&self, event: &RunEvent) {
+    fn on_event(&self, event: &RunEvent) {
         if matches!(event.kind, EventKind::StepProgress { .. }) {
             // Of interest while it lasts only.
             return;

@@ -9,7 +9,7 @@ use crate::site::{Depth, Loader, Site};
 /// # Errors
 ///
 /// It has errors.
-pub fn sound(
+pub fn refuse_errors(
     client: &dyn Client,
     loader: &Loader<'_>,
     depth: Depth,
@@ -17,7 +17,7 @@ pub fn sound(
 ) -> Result<Site, Failure> {
     if site.diagnostics.has_errors() {
         client.show(&site.diagnostics, loader.sources());
-        return Err(Failure::shown(FailureKind::Error));
+        return Err(Failure::reported(FailureKind::Error));
     }
     if depth == Depth::Checked && site.warnings > 0 {
         client.tell(&format!(
