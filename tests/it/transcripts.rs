@@ -76,6 +76,8 @@ fn own_masks(page: &str) -> Vec<(Regex, &str)> {
 fn printed(shell: &mut Shell, masks: &mut Numbered, command: &str) -> String {
     let (code, text) = shell.run(&masks.unmask(command));
     let text = text.replace(shell.outside().to_str().unwrap(), "DIR");
+    let version = concat!("trueup ", env!("CARGO_PKG_VERSION"));
+    let text = text.replace(version, "trueup VERSION");
     let mut text = masks.mask(&text);
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
