@@ -98,6 +98,29 @@ pub(crate) fn xml(text: &str) -> String {
     out
 }
 
+/// A sentence in HTML: what stands between backticks, as names and commands do in messages, is set as code.
+pub(crate) fn html_sentence(text: &str) -> String {
+    let pieces: Vec<&str> = text.split('`').collect();
+    let mut out = String::with_capacity(text.len() + 16);
+    for (number, piece) in pieces.iter().enumerate() {
+        let is_closed = number + 1 < pieces.len();
+        match (number % 2 == 1, is_closed && !piece.is_empty()) {
+            (false, _) => out.push_str(&xml(piece)),
+            (true, true) => {
+                out.push_str("<code>");
+                out.push_str(&xml(piece));
+                out.push_str("</code>");
+            }
+            (true, false) => {
+                out.push('`');
+                out.push_str(&xml(piece));
+                out.push_str(if is_closed { "`" } else { "" });
+            }
+        }
+    }
+    out
+}
+
 /// Text in markdown that is only text: no emphasis, no HTML, no mention, no reference, no link, no cell of a table.
 pub(super) fn markdown_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
@@ -146,6 +169,24 @@ pub(super) fn markdown_code(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_and_commands_of_a_sentence_are_code_in_html() {
+        let cases = [
+            ("`n1` has no record", "<code>n1</code> has no record"),
+            (
+                "run `trueup log`, `a`",
+                "run <code>trueup log</code>, <code>a</code>",
+            ),
+            ("`<b>` & <i>", "<code>&lt;b&gt;</code> &amp; &lt;i&gt;"),
+            ("one ` alone", "one ` alone"),
+            ("`` and `open", "`` and `open"),
+            ("", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(html_sentence(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn nothing_that_drives_a_terminal_or_turns_a_line_round_is_written_as_itself() {

@@ -29,8 +29,8 @@ mod wrap;
 
 pub use crate::diagnostic::{counted, short_id, some_names};
 pub use anonymous::anonymous;
-pub(crate) use escape::xml;
 pub use escape::{Visible, names};
+pub(crate) use escape::{html_sentence, xml};
 pub use hinted::{OfSite, of_site};
 pub(crate) use html::{Look, page};
 pub use natural::natural;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::words::{navigation, outcome, short, time};
 use crate::record::Phase;
 use crate::report::plan::rounded;
-use crate::report::{counted, xml};
+use crate::report::{counted, html_sentence, xml};
 use crate::serve::own::{
     PlanView, RunView, SiteListed, SiteView, plan_views, recorded_runs, site_views,
 };
@@ -77,7 +77,7 @@ fn top(out: &mut dyn Write, site: &Result<Arc<SiteView>, String>, lists: &Lists)
             return writeln!(
                 out,
                 "<h1 class=\"grave\">The site cannot be loaded</h1><p class=\"note stop\">{}</p></header>",
-                xml(why)
+                html_sentence(why)
             );
         }
     };
@@ -344,7 +344,7 @@ fn sites(out: &mut dyn Write, sites: &[SiteListed]) -> fmt::Result {
             action.map_or_else(|| "none".to_owned(), |action| short(&action.revision))
         };
         let note = match (&site.error, site.is_served) {
-            (Some(error), _) => xml(error),
+            (Some(error), _) => html_sentence(error),
             (None, true) => "served here".to_owned(),
             (None, false) => String::new(),
         };

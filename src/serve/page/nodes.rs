@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::words::{navigation, phase, short};
 use crate::record::Phase;
-use crate::report::{counted, xml};
+use crate::report::{counted, html_sentence, xml};
 use crate::serve::answer::Refusal;
 use crate::serve::own::{NodeStatus, SiteView};
 use crate::serve::query::Query;
@@ -173,7 +173,7 @@ fn table(out: &mut dyn Write, site: &SiteView, nodes: &[&NodeStatus]) -> fmt::Re
             phase(node.phase),
             xml(rack.unwrap_or_default()),
             xml(&groups.unwrap_or_default()),
-            xml(&note(node))
+            html_sentence(&note(node))
         )?;
     }
     writeln!(out, "</tbody></table>")

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::words::{navigation, sentence, short, time};
 use crate::report::plan::rounded;
-use crate::report::xml;
+use crate::report::{html_sentence, xml};
 use crate::serve::own::{GroupProgress, NodeProgress, RunProgress, RunView};
 
 /// The nodes in work, or failed, that are listed.
@@ -52,7 +52,7 @@ pub(super) fn write(out: &mut dyn Write, view: &View<'_>) -> fmt::Result {
          <ol id=\"log-lines\">"
     )?;
     for line in view.lines {
-        writeln!(out, "<li>{}</li>", xml(line))?;
+        writeln!(out, "<li>{}</li>", html_sentence(line))?;
     }
     writeln!(out, "</ol></div></section></main></div>")?;
     writeln!(
@@ -157,7 +157,7 @@ fn groups(out: &mut dyn Write, groups: &[GroupProgress]) -> fmt::Result {
             group.nodes.max(1),
             group.done,
             group.nodes,
-            xml(group.reason.as_deref().unwrap_or_default()),
+            html_sentence(group.reason.as_deref().unwrap_or_default()),
             state = xml(&group.state),
         )?;
     }
@@ -183,7 +183,7 @@ fn nodes(
             xml(&node.node),
             xml(&node.step),
             xml(node.since.get(11..19).unwrap_or(&node.since)),
-            xml(node.message.as_deref().unwrap_or_default())
+            html_sentence(node.message.as_deref().unwrap_or_default())
         )?;
     }
     writeln!(out, "</tbody></table></section>")

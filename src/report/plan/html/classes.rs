@@ -6,7 +6,7 @@ use super::model::{Class, Model, looks};
 use crate::diff::FieldChange;
 use crate::plan::{Change, Plan};
 use crate::report::counted;
-use crate::report::escape::{visible, xml};
+use crate::report::escape::{html_sentence, visible, xml};
 use crate::report::html::{compared, node_name};
 use crate::report::plan::outline::gather_by;
 use crate::report::plan::words;
@@ -166,9 +166,9 @@ fn one(out: &mut dyn Write, model: &Model<'_>, class: &Class<'_>, number: usize)
     if let Some(block) = &first.blocked {
         let machines = class.machines.len();
         let reason = block.reason_for(machines);
-        write!(out, "<p class=\"note stop\">{}", xml(&reason))?;
+        write!(out, "<p class=\"note stop\">{}", html_sentence(&reason))?;
         if let Some(way) = block.way_out(machines) {
-            write!(out, " <span class=\"way\">{}</span>", xml(&way))?;
+            write!(out, " <span class=\"way\">{}</span>", html_sentence(&way))?;
         }
         writeln!(out, "</p>")?;
     }
@@ -188,7 +188,7 @@ fn one(out: &mut dyn Write, model: &Model<'_>, class: &Class<'_>, number: usize)
     if !first.reasons.is_empty() {
         writeln!(out, "<ul class=\"reasons\">")?;
         for reason in &first.reasons {
-            writeln!(out, "<li>{}</li>", xml(reason))?;
+            writeln!(out, "<li>{}</li>", html_sentence(reason))?;
         }
         writeln!(out, "</ul>")?;
     }
@@ -200,7 +200,7 @@ fn one(out: &mut dyn Write, model: &Model<'_>, class: &Class<'_>, number: usize)
             xml(source)
         )?;
         for step in steps {
-            writeln!(out, "<li>{}</li>", xml(step.trim()))?;
+            writeln!(out, "<li>{}</li>", html_sentence(step.trim()))?;
         }
         writeln!(out, "</ul>")?;
     }

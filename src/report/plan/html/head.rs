@@ -6,7 +6,7 @@ use super::data::result;
 use super::model::Model;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::Outcome;
-use crate::report::escape::xml;
+use crate::report::escape::{html_sentence, xml};
 use crate::report::html::node_name;
 use crate::report::plan::way_back::{MOST, way_back};
 use crate::report::plan::{forecast, outline, rehearsal, summary, words};
@@ -33,7 +33,7 @@ pub(super) fn write(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         None => of_plan(out, model)?,
     }
     for line in summary(plan) {
-        writeln!(out, "<p class=\"summary\">{}</p>", xml(&line))?;
+        writeln!(out, "<p class=\"summary\">{}</p>", html_sentence(&line))?;
     }
     figures(out, model)?;
     let (target, base) = words::revisions(plan);
@@ -53,16 +53,28 @@ pub(super) fn write(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     }
     for (line, is_weaker) in words::guards(plan) {
         let class = if is_weaker { "note warn" } else { "note" };
-        writeln!(out, "<p class=\"{class}\">Guards: {}</p>", xml(&line))?;
+        writeln!(
+            out,
+            "<p class=\"{class}\">Guards: {}</p>",
+            html_sentence(&line)
+        )?;
     }
     for line in plan.way_back.iter().flat_map(|way| way_back(way, MOST)) {
-        writeln!(out, "<p class=\"note warn\">{}</p>", xml(line.trim_start()))?;
+        writeln!(
+            out,
+            "<p class=\"note warn\">{}</p>",
+            html_sentence(line.trim_start())
+        )?;
     }
     for notice in &plan.notices {
-        writeln!(out, "<p class=\"note warn\">{}</p>", xml(notice))?;
+        writeln!(out, "<p class=\"note warn\">{}</p>", html_sentence(notice))?;
     }
     if let Some(run) = &plan.unfinished {
-        writeln!(out, "<p class=\"note warn\">{}</p>", xml(&unfinished(run)))?;
+        writeln!(
+            out,
+            "<p class=\"note warn\">{}</p>",
+            html_sentence(&unfinished(run))
+        )?;
     }
     writeln!(out, "</header>\n<main id=\"main\">")
 }
@@ -98,7 +110,11 @@ fn of_plan(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         "<h1{grave}>{verdict}{more}</h1>\n<p><span class=\"{class}\">{state}</span></p>"
     )?;
     match refusal {
-        Some(refusal) => writeln!(out, "<p class=\"note warn\">{}</p>", xml(&refusal)),
+        Some(refusal) => writeln!(
+            out,
+            "<p class=\"note warn\">{}</p>",
+            html_sentence(&refusal)
+        ),
         None => Ok(()),
     }
 }
@@ -152,12 +168,16 @@ fn of_run(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
     }
     writeln!(out, "</p>")?;
     if let Some((Role::Warning | Role::Error, words)) = &signature {
-        writeln!(out, "<p class=\"note stop\">Signature: {}</p>", xml(words))?;
+        writeln!(
+            out,
+            "<p class=\"note stop\">Signature: {}</p>",
+            html_sentence(words)
+        )?;
     }
     if !run.ways_out.is_empty() {
         writeln!(out, "<div class=\"note\"><p>Ways out:</p><ul>")?;
         for way in run.ways_out {
-            writeln!(out, "<li>{}</li>", xml(way))?;
+            writeln!(out, "<li>{}</li>", html_sentence(way))?;
         }
         writeln!(out, "</ul></div>")?;
     }
@@ -184,7 +204,7 @@ fn of_report(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
                 "<tr><th scope=\"row\">{}</th><td><code>{}</code></td><td>{}</td></tr>",
                 node_name(node.node.as_str()),
                 xml(node.step().unwrap_or("")),
-                xml(node.reason().unwrap_or(""))
+                html_sentence(node.reason().unwrap_or(""))
             )?;
         }
         writeln!(out, "</tbody></table>")?;
@@ -202,10 +222,18 @@ fn of_report(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         )?;
     }
     for line in &report.undelivered {
-        writeln!(out, "<p class=\"note warn\">Not told: {}</p>", xml(line))?;
+        writeln!(
+            out,
+            "<p class=\"note warn\">Not told: {}</p>",
+            html_sentence(line)
+        )?;
     }
     for next in &report.next {
-        writeln!(out, "<p class=\"note warn\">Next: {}</p>", xml(next))?;
+        writeln!(
+            out,
+            "<p class=\"note warn\">Next: {}</p>",
+            html_sentence(next)
+        )?;
     }
     Ok(())
 }
@@ -307,7 +335,11 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
         )?;
         let warnings = plan.warnings.iter().map(|warning| String::from(&**warning));
         for warning in warnings.chain(plan.policies.warned.iter().map(words::verdict)) {
-            writeln!(out, "<li class=\"note warn\">{}</li>", xml(&warning))?;
+            writeln!(
+                out,
+                "<li class=\"note warn\">{}</li>",
+                html_sentence(&warning)
+            )?;
         }
         writeln!(out, "</ul></section>")?;
     }
@@ -318,7 +350,7 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
             "<section aria-labelledby=\"h-workloads\"><h2 id=\"h-workloads\">Workloads</h2><ul class=\"columns\">"
         )?;
         for line in lines {
-            writeln!(out, "<li>{}</li>", xml(&line))?;
+            writeln!(out, "<li>{}</li>", html_sentence(&line))?;
         }
         writeln!(out, "</ul></section>")?;
     }
@@ -329,7 +361,7 @@ pub(super) fn cautions(out: &mut dyn Write, model: &Model<'_>) -> fmt::Result {
             xml(&title)
         )?;
         for line in lines {
-            writeln!(out, "<li>{}</li>", xml(&line))?;
+            writeln!(out, "<li>{}</li>", html_sentence(&line))?;
         }
         writeln!(out, "</ul></section>")?;
     }
@@ -347,7 +379,11 @@ fn denied(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     )?;
     for verdict in &plan.policies.denied {
         let verdict = words::verdict(verdict);
-        writeln!(out, "<li class=\"note stop\">{}</li>", xml(&verdict))?;
+        writeln!(
+            out,
+            "<li class=\"note stop\">{}</li>",
+            html_sentence(&verdict)
+        )?;
     }
     writeln!(out, "</ul></section>")
 }
@@ -382,7 +418,7 @@ fn covers(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
     for (name, parts) in &covers.parts {
         write!(out, "<li class=\"note\"><b>{}</b>", xml(name))?;
         for part in parts {
-            write!(out, "<br>{}", xml(part))?;
+            write!(out, "<br>{}", html_sentence(part))?;
         }
         writeln!(out, "</li>")?;
     }
@@ -417,10 +453,10 @@ fn blocked(out: &mut dyn Write, plan: &Plan) -> fmt::Result {
         write!(
             out,
             "<li class=\"note stop\"><b>{verb}</b> {names}: {}",
-            xml(&block.reason_for(alike.changes.len()))
+            html_sentence(&block.reason_for(alike.changes.len()))
         )?;
         if let Some(way) = block.way_out(alike.changes.len()) {
-            write!(out, " <span class=\"way\">{}</span>", xml(&way))?;
+            write!(out, " <span class=\"way\">{}</span>", html_sentence(&way))?;
         }
         writeln!(out, "</li>")?;
     }

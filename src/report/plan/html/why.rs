@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use crate::plan::{Explanation, StepStanding};
 use crate::report::counted;
-use crate::report::escape::xml;
+use crate::report::escape::{html_sentence, xml};
 use crate::report::explain::words::{MOST_CAUSES, explain_step, intro, standing};
 
 /// Writes the steps of an explanation with their smallest causes, as a part of a page.
@@ -68,5 +68,7 @@ fn step_html(
 ) -> fmt::Result {
     let (words, _) = self::standing(standing);
     write!(out, "<code>{}</code> {}", xml(step), words)?;
-    message.map_or(Ok(()), |message| write!(out, ": {}", xml(message)))
+    message.map_or(Ok(()), |message| {
+        write!(out, ": {}", html_sentence(message))
+    })
 }
