@@ -406,13 +406,29 @@ impl<'p> PlanEffect<'p> {
                 ChangeKind::Redeploy => scale.redeployed += 1,
                 ChangeKind::Create if node.destructive => scale.redeployed += 1,
                 ChangeKind::Destroy => scale.taken_away += 1,
-                _ if node.destructive || node.kinds().meets(taking) => {
-                    scale.taken_away += 1;
+                ChangeKind::Create
+                | ChangeKind::Adopt
+                | ChangeKind::Unknown
+                | ChangeKind::Record
+                | ChangeKind::AwaitReady
+                | ChangeKind::Rename
+                | ChangeKind::Relabel
+                | ChangeKind::Service
+                | ChangeKind::Retire
+                | ChangeKind::Unretire
+                | ChangeKind::Operation
+                | ChangeKind::Drift
+                | ChangeKind::Accept
+                | ChangeKind::None => {
+                    // The name of an action tells what it does, and its rules are of their own.
+                    let is_asked = node.change == ChangeKind::Operation;
+                    let is_disruptive = node.rung.is_some_and(Rung::is_disruptive);
+                    if node.destructive || node.kinds().meets(taking) {
+                        scale.taken_away += 1;
+                    } else if is_disruptive && !is_asked {
+                        scale.redeployed += 1;
+                    }
                 }
-                // The name of an action tells what it does, and its rules are of their own.
-                ChangeKind::Operation => {}
-                _ if node.rung.is_some_and(Rung::is_disruptive) => scale.redeployed += 1,
-                _ => {}
             }
         }
         scale

@@ -101,7 +101,31 @@ pub(super) fn build(
             groups::all(&mut draft, inputs);
             asked::rebuilt_outside_groups(&mut draft, inputs);
         }
-        _ => asked::all(&mut draft, inputs, action),
+        Action::Teardown
+        | Action::Decommission
+        | Action::Destroy
+        | Action::Drain
+        | Action::Uncordon
+        | Action::ClearLabels
+        | Action::RemoveEtcd
+        | Action::CheckEtcd
+        | Action::ShutdownKubelet
+        | Action::RemoveFromCluster
+        | Action::Relabel
+        | Action::PowerOn
+        | Action::PowerOff
+        | Action::Manage
+        | Action::Provide
+        | Action::Clean
+        | Action::Retire
+        | Action::Unretire
+        | Action::SetMaintenance
+        | Action::UnsetMaintenance
+        | Action::RotateBmcPassword
+        | Action::Forget
+        | Action::Remediate
+        | Action::Accept
+        | Action::Guards => asked::all(&mut draft, inputs, action),
     }
     // A large plan is kept for hours.
     draft.steps.shrink_to_fit();

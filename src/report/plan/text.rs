@@ -271,7 +271,16 @@ fn role(kind: ChangeKind) -> Role {
         ChangeKind::Create => Role::Added,
         ChangeKind::Redeploy | ChangeKind::Destroy => Role::Destructive,
         ChangeKind::Adopt | ChangeKind::Unknown | ChangeKind::Drift => Role::Warning,
-        _ => Role::Changed,
+        ChangeKind::Record
+        | ChangeKind::AwaitReady
+        | ChangeKind::Rename
+        | ChangeKind::Relabel
+        | ChangeKind::Service
+        | ChangeKind::Retire
+        | ChangeKind::Unretire
+        | ChangeKind::Operation
+        | ChangeKind::Accept
+        | ChangeKind::None => Role::Changed,
     }
 }
 
