@@ -66,7 +66,7 @@ struct Breaker<'a> {
 /// That machines are not remediated, since too many of their site or failure domain are unhealthy, or were a moment ago.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TooManyUnhealthy {
-    whole: CountedDomain,
+    domain: CountedDomain,
     broken: Broken,
     cooldown: u64,
 }
@@ -79,7 +79,7 @@ impl fmt::Display for TooManyUnhealthy {
             limit,
         } = self.broken;
         let (unhealthy, machines) = (tally.unhealthy, tally.machines);
-        let of = match &self.whole {
+        let of = match &self.domain {
             None => String::new(),
             Some((FailureDomain::Rack, rack)) => format!(" of rack `{rack}`"),
             Some((FailureDomain::Label(key), value)) => format!(" with label `{key}={value}`"),
@@ -129,8 +129,8 @@ impl<'a> Breaker<'a> {
             MachineHealth::Unhealthy => (true, false),
         };
         let counted_domains: Vec<_> = self.counted_domains(node).collect();
-        for whole in counted_domains {
-            let tally = self.tallies.entry(whole).or_default();
+        for domain in counted_domains {
+            let tally = self.tallies.entry(domain).or_default();
             tally.machines += 1;
             tally.unhealthy += usize::from(is_unhealthy);
             tally.returned += usize::from(is_returned);
@@ -148,10 +148,10 @@ impl<'a> Breaker<'a> {
             Some(node) => self.counted_domains(node).collect(),
             None => vec![None],
         };
-        counted_domains.into_iter().try_for_each(|whole| {
-            let tally = self.tallies.get(&whole).copied().unwrap_or_default();
+        counted_domains.into_iter().try_for_each(|domain| {
+            let tally = self.tallies.get(&domain).copied().unwrap_or_default();
             breaker(tally, self.limit).map_err(|broken| TooManyUnhealthy {
-                whole,
+                domain,
                 broken,
                 cooldown: self.cooldown,
             })
