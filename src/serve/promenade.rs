@@ -283,29 +283,7 @@ fn leaving(action: Action, query: &Query) -> Result<Leaving, Refusal> {
             leaving.etcd_ready_timeout = seconds("etcd-ready-timeout")?;
         }
         // They have no times of their own here.
-        Action::Update
-        | Action::Redeploy
-        | Action::Teardown
-        | Action::Destroy
-        | Action::Uncordon
-        | Action::CheckEtcd
-        | Action::ShutdownKubelet
-        | Action::RemoveFromCluster
-        | Action::Relabel
-        | Action::PowerOn
-        | Action::PowerOff
-        | Action::Manage
-        | Action::Provide
-        | Action::Clean
-        | Action::Retire
-        | Action::Unretire
-        | Action::SetMaintenance
-        | Action::UnsetMaintenance
-        | Action::RotateBmcPassword
-        | Action::Forget
-        | Action::Remediate
-        | Action::Accept
-        | Action::Guards => {}
+        _ => {}
     }
     Ok(leaving)
 }

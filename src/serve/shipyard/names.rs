@@ -65,30 +65,7 @@ impl ShipyardAction {
             Action::Update => Some(Self::UpdateSite),
             Action::Redeploy => Some(Self::RedeployServer),
             Action::Relabel => Some(Self::RelabelNodes),
-            Action::Teardown
-            | Action::Decommission
-            | Action::Destroy
-            | Action::Drain
-            | Action::Uncordon
-            | Action::ClearLabels
-            | Action::RemoveEtcd
-            | Action::CheckEtcd
-            | Action::ShutdownKubelet
-            | Action::RemoveFromCluster
-            | Action::PowerOn
-            | Action::PowerOff
-            | Action::Manage
-            | Action::Provide
-            | Action::Clean
-            | Action::Retire
-            | Action::Unretire
-            | Action::SetMaintenance
-            | Action::UnsetMaintenance
-            | Action::RotateBmcPassword
-            | Action::Forget
-            | Action::Remediate
-            | Action::Accept
-            | Action::Guards => None,
+            _ => None,
         }
     }
 
