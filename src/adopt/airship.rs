@@ -11,7 +11,9 @@ use aho_corasick::AhoCorasick;
 
 use super::guide::code;
 use crate::diagnostic::{Severity, SourceId, counted, is_credential};
-use crate::document::{self, Document, Field, LoadSettings, Map, Node, Value, write_yaml};
+use crate::document::{
+    self, Document, Field, LoadSettings, Map, Node, Value, is_secret_kind, write_yaml,
+};
 
 /// The kinds that are taken, by the beginning of their schemas, and the file of each.
 const FILES: [(&str, &str); 9] = [
@@ -24,14 +26,6 @@ const FILES: [(&str, &str); 9] = [
     ("drydock/Region/", "region.yaml"),
     ("shipyard/DeploymentConfiguration/", "strategy.yaml"),
     ("shipyard/DeploymentStrategy/", "strategy.yaml"),
-];
-
-/// The kinds that hold secrets, whatever their storage policy is.
-const SECRET_KINDS: [&str; 4] = [
-    "deckhand/CertificateAuthorityKey/",
-    "deckhand/CertificateKey/",
-    "deckhand/Passphrase/",
-    "deckhand/PrivateKey/",
 ];
 
 /// A shorter secret is recognised only where it is the whole value: as a part of one it may be a word.
@@ -203,7 +197,7 @@ impl Secrets {
         let mut whole = BTreeSet::new();
         let is_secret = |document: &&&Arc<Document>| {
             let schema = &*document.id.schema;
-            document.is_encrypted || SECRET_KINDS.iter().any(|kind| schema.starts_with(kind))
+            document.is_encrypted || is_secret_kind(schema)
         };
         for document in documents.iter().filter(is_secret) {
             leaves(&document.data, &mut whole);

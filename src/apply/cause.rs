@@ -417,10 +417,8 @@ impl<'a> Driver<'a> for WhatIf<'a, '_> {
     }
 
     fn settle_at_once(&mut self, index: usize, outcome: StepOutcome) -> Result<(), Infallible> {
-        let is_refused = self.schedule.plan.steps[index]
-            .parameters
-            .as_ref()
-            .is_some_and(|parameters| parameters.refused.is_some());
+        let step = &self.schedule.plan.steps[index];
+        let is_refused = step.given().refused().is_some();
         // What the plan refuses is a failure like others, which may be repaired.
         let outcome = match &outcome {
             StepOutcome::Failed { .. } if is_refused && !self.failing.contains(&index) => {

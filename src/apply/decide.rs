@@ -234,9 +234,8 @@ impl Schedule<'_> {
         if self.was_sent(index) {
             return Choice::End(StepOutcome::NotNeeded);
         }
-        let parameters = step.parameters.as_deref();
-        if let Some(reason) = parameters.and_then(|parameters| parameters.refused.clone()) {
-            return failed(reason);
+        if let Some(reason) = step.given().refused() {
+            return failed(reason.clone());
         }
         if let Some(outcome) = self.held_back(index) {
             return Choice::End(outcome);

@@ -71,10 +71,10 @@ impl PreconditionChecker {
         let mut leaving = Vec::new();
         let mut removals = BTreeMap::new();
         for (index, step) in plan.steps.iter().enumerate() {
-            if let (Some(node), Some(parameters)) = (&step.id.node, &step.parameters)
+            if let Some(node) = &step.id.node
                 && step.id.kind == StepKind::RemoveEtcd
             {
-                let members = parameters.etcd_members.iter();
+                let members = step.given().etcd_members().iter();
                 leaving.extend(members.map(|member| (node.clone(), member.clone())));
                 let asking = drain_before(&plan, index).into_iter().chain([index]);
                 removals.extend(asking.map(|step| (step, index)));
@@ -135,11 +135,11 @@ impl PreconditionChecker {
     /// Whether every etcd cluster still bears the removals of a step.
     fn guard(&self, removal: usize, seen: &Observations) -> Result<(), Arc<str>> {
         let removal = &self.plan.steps[removal];
-        let (Some(node), Some(parameters)) = (&removal.id.node, &removal.parameters) else {
+        let Some(node) = &removal.id.node else {
             return Ok(());
         };
         let mut by_cluster: BTreeMap<_, Vec<&EtcdRemoval>> = BTreeMap::new();
-        for removal in &parameters.etcd_members {
+        for removal in removal.given().etcd_members() {
             by_cluster
                 .entry(&removal.cluster)
                 .or_default()
@@ -233,8 +233,7 @@ impl PreconditionChecker {
     /// Whether it is the machine that has failed, and not a common cause. A running remediation is finished
     /// in spite of the others.
     async fn is_the_machine(&self, order: &Order) -> Result<(), Arc<str>> {
-        let parameters = order.step.parameters.as_deref();
-        let is_begun = parameters.is_some_and(|parameters| parameters.remembered.is_some());
+        let is_begun = order.step.given().remembered().is_some();
         let Some(node) = order.node.as_ref().filter(|_| !is_begun) else {
             return Ok(());
         };

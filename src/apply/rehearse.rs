@@ -148,8 +148,10 @@ impl<'a> Take<'a> {
     fn removed(&self, index: usize) -> impl Iterator<Item = &'a ClusterName> + use<'a> {
         let step = &self.plan.steps[index];
         let is_removal = step.id.kind == StepKind::RemoveEtcd && !step.standby;
-        let parameters = step.parameters.as_ref().filter(|_| is_removal);
-        let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
+        let removals = match is_removal {
+            true => &**step.given().etcd_members(),
+            false => &[],
+        };
         removals.iter().map(|each| &each.cluster)
     }
 }

@@ -13,7 +13,7 @@ use super::schedule::Schedule;
 use crate::backend::{NOT_BEGUN, Order, Reporter};
 use crate::design::{NodeDesign, NodeName, Section};
 use crate::journal::{Decision, Entry, StepOutcome};
-use crate::step::{DECIDED_DONE, SoakTerms, Step, StepId, StepKind};
+use crate::step::{DECIDED_DONE, Parameters, SoakParameters, SoakTerms, Step, StepId, StepKind};
 
 /// The seconds that one look takes at most: a request and its answer, beside the time that a step keeps to report why.
 const LOOK: u64 = 10;
@@ -133,16 +133,15 @@ impl Dispatcher<'_> {
         let Some(parameters) = &mut step.parameters else {
             return;
         };
-        if parameters.soak.is_none() {
+        let Parameters::Soak(SoakParameters { soak: Some(soak) }) = Arc::make_mut(parameters)
+        else {
             return;
-        }
+        };
         let nodes = self.schedule.tally.nodes.iter();
         let back = nodes.filter(|node| node.view.achieved.has(StepKind::AwaitReady));
         let back: BTreeSet<&NodeName> = back.map(|node| &node.name).collect();
-        if let Some(soak) = &mut Arc::make_mut(parameters).soak {
-            let SoakTerms { nodes, joined, .. } = &mut **soak;
-            nodes.retain(|node| back.contains(node) || joined.contains(node));
-        }
+        let SoakTerms { nodes, joined, .. } = &mut **soak;
+        nodes.retain(|node| back.contains(node) || joined.contains(node));
     }
 
     /// The nodes whose etcd members steps behind this one remove.
@@ -158,7 +157,7 @@ impl Dispatcher<'_> {
     /// The seconds that a step may take: of a machine that an earlier run has built, those that are left; where none is,
     /// one look decides.
     fn time_of(&self, step: &Step) -> u64 {
-        let deployed_at = step.parameters.as_deref().and_then(|each| each.deployed_at);
+        let deployed_at = *step.given().deployed_at();
         let Some(deployed_at) = deployed_at.filter(|_| step.timeout > 0) else {
             return step.timeout;
         };

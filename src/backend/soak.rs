@@ -21,8 +21,7 @@ pub(super) async fn await_end(
     order: &Order,
     cluster: Option<&dyn Cluster>,
 ) -> Result<(), ActError> {
-    let parameters = order.step.parameters.as_deref();
-    let Some(terms) = parameters.and_then(|all| all.soak.as_deref()) else {
+    let Some(terms) = order.step.given().soak().as_deref() else {
         let text = "a soak has no time";
         return Err(ActError::Permanent(Arc::from(text)));
     };
@@ -126,7 +125,7 @@ mod tests {
     use crate::backend::{Pending, Probe, Reporter};
     use crate::design::RunId;
     use crate::observed::ClusterNode;
-    use crate::step::{Effect, Parameters, Step, StepId, StepKind};
+    use crate::step::{Effect, SoakParameters, Step, StepId, StepKind};
 
     /// A cluster whose looks were written down: whether its node is Ready; `None`: it does not answer. The last counts on.
     struct Scripted {
@@ -185,10 +184,7 @@ mod tests {
             joined: Vec::new(),
             etcd: BTreeMap::new(),
         };
-        let parameters = Parameters {
-            soak: Some(Box::new(terms)),
-            ..Parameters::default()
-        };
+        let soak = Some(Box::new(terms));
         Order {
             run: RunId::from("R1"),
             step: Arc::new(Step {
@@ -202,7 +198,7 @@ mod tests {
                 timeout: 220,
                 effect: Effect::None,
                 standby: false,
-                parameters: Some(Arc::new(parameters)),
+                parameters: Some(Arc::new(SoakParameters { soak }.into())),
             }),
             node: None,
             notes: Vec::new(),

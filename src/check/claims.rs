@@ -87,10 +87,9 @@ pub(super) fn rungs(view: &View<'_>, found: &mut Found<'_, '_>) {
 
 /// How far a step goes: cleaning that erases takes all disks, and a teardown that keeps local storage one.
 fn rung_of_step(step: &Step) -> Rung {
-    let all = step.parameters.as_deref();
     let own = facts_of(step.id.kind).rung;
-    let erases = all.is_some_and(|all| all.clean_steps.iter().any(|step| step.erases));
-    let preserves = all.is_some_and(|all| all.preserve_local_storage);
+    let erases = step.given().clean_steps().iter().any(|step| step.erases);
+    let preserves = *step.given().preserve_local_storage();
     match (step.id.kind == StepKind::Destroy, preserves) {
         (true, true) => Rung::Reinstall,
         (false, _) if erases => Rung::Wipe,

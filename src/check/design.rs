@@ -81,7 +81,7 @@ pub(super) fn times(view: &View<'_>, found: &mut Found<'_, '_>) {
         };
         let grace = flags.drain_grace_period.unwrap_or(own.drain_grace_period);
         let is_drain = step.id.kind == StepKind::Drain;
-        let given = view.parameters(position).and_then(|all| all.grace_period);
+        let given = *view.given(position).grace_period();
         if step.timeout != timeout || is_drain && given != Some(grace) {
             found.add(
                 [position],
@@ -98,13 +98,12 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
             continue;
         };
         for position in steps {
-            let all = view.parameters(*position);
+            let given = view.given(*position);
             if view.kind(*position) == StepKind::Deploy {
                 let system = node.sections.get(&Section::OperatingSystem);
                 let image = system.and_then(|system| system.at(&["platform", "image"]));
                 let image = image.and_then(Node::as_str);
-                let own = all.and_then(|all| all.image.as_deref());
-                if own != image {
+                if given.image().as_deref() != image {
                     found.add([*position], "deploys another image than that of the design");
                 }
             }
@@ -120,14 +119,14 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                     Some(text_of(value) == *setting.value)
                 };
                 let seen = view.observed(change.node.as_str());
-                let runbook = all.and_then(|all| all.runbook.as_deref());
+                let runbook = given.runbook().as_deref();
                 if seen.is_some_and(|seen| seen.runbook.as_deref() != runbook) {
                     found.add(
                         [*position],
                         "is not done by the runbook that its provisioner has for it",
                     );
                 }
-                let settings = all.map_or(&[][..], |all| &all.settings);
+                let settings = given.settings();
                 if settings.is_empty()
                     || settings.iter().any(|each| is_designed(each) != Some(true))
                 {
@@ -138,11 +137,11 @@ pub(super) fn parameters(view: &View<'_>, found: &mut Found<'_, '_>) {
                 }
             }
             if view.kind(*position) == StepKind::Relabel {
-                let mut labels = all.into_iter().flat_map(|all| &all.set_labels);
+                let mut labels = given.set_labels().iter();
                 if labels.any(|(key, value)| node.labels.get(key) != Some(value)) {
                     found.add([*position], "sets a label that the design does not have");
                 }
-                let mut removed = all.into_iter().flat_map(|all| &all.remove_labels);
+                let mut removed = given.remove_labels().iter();
                 if removed.any(|key| node.labels.contains_key(key)) {
                     found.add([*position], "takes off a label of the design");
                 }
@@ -171,9 +170,12 @@ pub(super) fn disks(view: &View<'_>, found: &mut Found<'_, '_>) {
         let is_torn_down = matches!(change.kind, ChangeKind::Redeploy | ChangeKind::Destroy);
         for position in steps {
             let kind = view.kind(*position);
-            let all = view.parameters(*position);
-            let disks = all.map_or(&[][..], |all| &all.disks);
-            if disks.iter().any(|disk| !change.disks.contains(disk)) {
+            let given = view.given(*position);
+            if given
+                .disks()
+                .iter()
+                .any(|disk| !change.disks.contains(disk))
+            {
                 found.add(
                     [*position],
                     "erases or writes a disk that its change does not show",
@@ -183,15 +185,15 @@ pub(super) fn disks(view: &View<'_>, found: &mut Found<'_, '_>) {
                 kind,
                 StepKind::Destroy | StepKind::Prepare | StepKind::Deploy
             );
-            let says = all.is_some_and(|all| all.preserve_local_storage);
-            let is_refused = all.is_some_and(|all| all.refused.is_some());
+            let says = *given.preserve_local_storage();
+            let is_refused = given.refused().is_some();
             if keeps && is_torn_down && erases && !says && !is_refused {
                 found.add(
                     [*position],
                     "does not keep the local storage that is to be preserved",
                 );
             }
-            if keeps && is_torn_down && disks.len() > 1 {
+            if keeps && is_torn_down && given.disks().len() > 1 {
                 found.add(
                     [*position],
                     "erases more than the disk of the operating system",
@@ -279,7 +281,7 @@ fn address(settings: Option<&Node>) -> Option<String> {
 /// The grace period of a drain is less than its timeout.
 pub(super) fn grace(view: &View<'_>, found: &mut Found<'_, '_>) {
     for drain in view.of_kind(StepKind::Drain) {
-        let grace = view.parameters(drain).and_then(|all| all.grace_period);
+        let grace = view.given(drain).grace_period();
         let timeout = view.step(drain).timeout;
         if grace.is_none_or(|grace| grace >= timeout) {
             found.add(
@@ -293,9 +295,7 @@ pub(super) fn grace(view: &View<'_>, found: &mut Found<'_, '_>) {
 /// A node whose record gets another name had a record under the old one.
 pub(super) fn renamed(view: &View<'_>, found: &mut Found<'_, '_>) {
     for position in view.of_kind(StepKind::Rename) {
-        let old = view
-            .parameters(position)
-            .and_then(|all| all.renamed_from.as_ref());
+        let old = view.given(position).renamed_from().as_ref();
         let is_recorded = old.is_some_and(|old| view.record(old.as_str()).is_some());
         let is_designed = old.is_some_and(|old| view.designed(old.as_str()).is_some());
         if !is_recorded || is_designed {

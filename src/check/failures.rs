@@ -56,6 +56,16 @@ pub(super) fn behind_a_check(view: &View<'_>, found: &mut Found<'_, '_>) {
             let steps = first.iter().flat_map(|away| away.firsts.iter().copied());
             found.add(steps, "the first wave is to be one machine");
         }
+        let lasts = first.iter().flat_map(|away| away.lasts.iter());
+        for last in lasts.filter(|last| !view.step(**last).standby) {
+            let mut later = waves[1..].iter();
+            if let Some(wave) = later.find(|wave| !view.is_after(**wave, *last, Wait::Success)) {
+                found.add(
+                    [*wave, *last],
+                    "does not wait for the success of the canary",
+                );
+            }
+        }
     }
 }
 
@@ -70,7 +80,7 @@ pub(super) fn soaks(view: &View<'_>, found: &mut Found<'_, '_>) {
     }
     let soaks: Vec<usize> = view.of_kind(StepKind::Soak).collect();
     for soak in &soaks {
-        let terms = view.parameters(*soak).and_then(|all| all.soak.as_deref());
+        let terms = view.given(*soak).soak().as_deref();
         let is_kept = terms.is_some_and(|terms| {
             let watched: BTreeSet<_> = terms.namespaces.iter().cloned().collect();
             let clusters = guards.etcd_clusters.iter();

@@ -243,6 +243,7 @@ const fn steps_of_update(change: ChangeKind) -> ChangeSteps {
             S::UnsetRetired,
             S::PowerOn,
             S::Lock,
+            S::AwaitReady,
             S::Uncordon,
             S::Relabel,
             S::Record,

@@ -42,6 +42,7 @@ pub(super) const ORDER: &[Row] = {
     const EMPTY: &str = "a node is drained before its machine is serviced";
     const SERVICED: &str = "a machine is waited for, and recorded, once it was serviced";
     const BACK: &str = "its node takes pods again once it is back";
+    const ON: &str = "what is switched on is awaited once it is on";
     const UNRETIRED: &str = "the retired flag is taken off before all that the node is for";
     const JOINED: &str =
         "no record is one of a finished machine before that has joined its clusters";
@@ -74,6 +75,7 @@ pub(super) const ORDER: &[Row] = {
         row(S::RemoveFromCluster, S::Deploy, Success, DELETED),
         row(S::Prepare, S::Deploy, Success, PREPARED),
         row(S::Deploy, S::AwaitReady, Success, DEPLOYED),
+        row(S::PowerOn, S::AwaitReady, Success, ON),
         row(S::Drain, S::Service, Success, EMPTY),
         row(S::Service, S::AwaitReady, Success, SERVICED),
         row(S::Service, S::Record, Success, SERVICED),

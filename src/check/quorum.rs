@@ -117,12 +117,8 @@ fn stops_members(view: &View<'_>, node: &NodeName) -> bool {
 /// Whether steps remove a member of a cluster from a node.
 fn removes(view: &View<'_>, away: &Away<'_>, cluster: &EtcdCluster) -> bool {
     let steps = view.of_node(away.node.as_str()).iter();
-    let mut all = steps.filter_map(|at| view.parameters(*at));
-    all.any(|all| {
-        all.etcd_members
-            .iter()
-            .any(|removal| removal.cluster == cluster.name)
-    })
+    let mut removals = steps.flat_map(|at| view.given(*at).etcd_members());
+    removals.any(|removal| removal.cluster == cluster.name)
 }
 
 /// In every interleaving, of each cluster at least a quorum of the voters that are left, and its threshold, are there.

@@ -166,12 +166,11 @@ pub(super) fn carried_out(view: &View<'_>, found: &mut Found<'_, '_>) {
 /// A step has the effect of its kind: less only if there is nothing to lose, more if it erases.
 pub(super) fn effects(view: &View<'_>, found: &mut Found<'_, '_>) {
     for (position, step) in view.steps() {
-        let all = step.parameters.as_deref();
         let own = facts_of(step.id.kind).effect;
         let is_right = match (step.id.kind, step.effect) {
-            (StepKind::Prepare, Effect::None) => all.is_some_and(|all| all.refused.is_some()),
+            (StepKind::Prepare, Effect::None) => step.given().refused().is_some(),
             (StepKind::Prepare, Effect::Destructive) => {
-                all.is_some_and(|all| all.clean_steps.iter().any(|step| step.erases))
+                step.given().clean_steps().iter().any(|step| step.erases)
             }
             (StepKind::Deploy, Effect::Reversible) => true,
             (_, effect) => effect == own,
@@ -315,18 +314,18 @@ pub(super) fn disruption(view: &View<'_>, found: &mut Found<'_, '_>) {
 
 /// The flag that a step needs by its parameters, and that the plan does not hold.
 fn missing_flag(view: &View<'_>, change: &Change, step: &Step) -> Option<&'static str> {
-    let all = step.parameters.as_deref()?;
+    let given = step.given();
     let leaving = &view.plan.options.leaving;
     let is_left = change.kind == ChangeKind::Destroy && !change.destructive;
-    let drains = all.on_drain_timeout;
+    let drains = *given.on_drain_timeout();
     let drains = drains.filter(|what| *what != OnDrainTimeout::Fail && !is_left);
     if drains.is_some() && drains != leaving.on_drain_timeout {
         return Some("--on-drain-timeout");
     }
-    if all.node_is_gone && !is_left && leaving.gone.is_empty() {
+    if *given.node_is_gone() && !is_left && leaving.gone.is_empty() {
         return Some("--node-is-gone");
     }
-    (all.forget && !leaving.forget).then_some("--forget")
+    (*given.forget() && !leaving.forget).then_some("--forget")
 }
 
 /// A plan that is narrowed has no step on a node that is left out by name.

@@ -30,10 +30,7 @@ pub(super) fn complete(view: &View<'_>, found: &mut Found<'_, '_>) {
         let in_cluster = [S::Drain, S::ClearLabels, S::ShutdownKubelet]
             .into_iter()
             .any(has);
-        let is_gone = steps.iter().any(|at| {
-            let all = view.parameters(*at);
-            all.is_some_and(|all| all.node_is_gone)
-        });
+        let is_gone = steps.iter().any(|at| *view.given(*at).node_is_gone());
         if has(S::Service) {
             serviced(view, name, found);
             continue;
@@ -42,10 +39,8 @@ pub(super) fn complete(view: &View<'_>, found: &mut Found<'_, '_>) {
         let deleted = destroyed || is_gone && action == Action::Teardown;
         let comes_back = has(S::Deploy);
         let removed = has(S::RemoveEtcd);
-        let awaited = steps.iter().filter(|at| view.kind(**at) == S::AwaitReady);
-        let removed_before = awaited
-            .filter_map(|at| view.parameters(*at))
-            .any(|all| !all.etcd_members.is_empty());
+        let mut awaited = steps.iter().filter(|at| view.kind(**at) == S::AwaitReady);
+        let removed_before = awaited.any(|at| !view.given(*at).etcd_members().is_empty());
         let table = [
             (in_cluster, S::Drain),
             (in_cluster, S::ClearLabels),
@@ -150,11 +145,8 @@ fn members(view: &View<'_>, change: &Change, found: &mut Found<'_, '_>) {
         };
         let is_live = cluster.members.len() > 1 && lists(cluster, etcd, name);
         let steps = view.of_node(name).iter();
-        let mut removals = steps.filter_map(|at| view.parameters(*at));
-        let is_removed = removals.any(|all| {
-            let mut members = all.etcd_members.iter();
-            members.any(|removal| removal.cluster == cluster.name)
-        });
+        let mut removals = steps.flat_map(|at| view.given(*at).etcd_members());
+        let is_removed = removals.any(|removal| removal.cluster == cluster.name);
         if is_live && !is_removed {
             let what = format!("is a member of `{}` that is not removed", cluster.name);
             found.about(name, &what);

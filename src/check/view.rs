@@ -14,7 +14,7 @@ use crate::guard::Guarded;
 use crate::observed::ObservedNode;
 use crate::plan::{Allowance, Change, Plan};
 use crate::record::NodeRecord;
-use crate::step::{Parameters, Step, StepKind, Wait};
+use crate::step::{Given, Step, StepKind, Wait};
 
 /// How many steps are followed in all to find a way from one to another. A step of a plan that this program makes waits
 /// for what it has to by itself, so that a search is rare; if the file of a stranger uses all of this up, what was not
@@ -65,8 +65,8 @@ impl<'a> View<'a> {
         self.step(position).id.kind
     }
 
-    pub(super) fn parameters(&self, position: usize) -> Option<&'a Parameters> {
-        self.step(position).parameters.as_deref()
+    pub(super) fn given(&self, position: usize) -> &'a dyn Given {
+        self.step(position).given()
     }
 
     /// All steps with their positions.

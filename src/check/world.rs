@@ -65,8 +65,7 @@ pub(super) fn unknown(view: &View<'_>, found: &mut Found<'_, '_>) {
         let name = change.node.as_str();
         if change.kind == ChangeKind::Unknown {
             let is_refused = |at: &usize| {
-                let all = view.parameters(*at);
-                view.kind(*at) != StepKind::Prepare || all.is_some_and(|all| all.refused.is_some())
+                view.kind(*at) != StepKind::Prepare || view.given(*at).refused().is_some()
             };
             if !steps.iter().all(is_refused) {
                 found.add(
@@ -175,7 +174,7 @@ pub(super) fn reserved(view: &View<'_>, found: &mut Found<'_, '_>) {
     let Some(world) = view.world else { return };
     // Under the name that the plan gives it, too.
     let renames = view.of_kind(StepKind::Rename).filter_map(|at| {
-        let before = view.parameters(at)?.renamed_from.as_ref()?;
+        let before = view.given(at).renamed_from().as_ref()?;
         Some((before, view.step(at).id.node.as_ref()?))
     });
     let renames: FxHashMap<&NodeName, &NodeName> = renames.collect();
@@ -329,10 +328,7 @@ pub(super) fn relied_on(view: &View<'_>, found: &mut Found<'_, '_>) {
         }
     }
     for position in view.of_kind(S::RemoveEtcd) {
-        let removals = view
-            .parameters(position)
-            .map_or(&[][..], |all| &all.etcd_members);
-        for removal in removals {
+        for removal in view.given(position).etcd_members() {
             let all = preconditions.of_etcd.get(removal.cluster.as_str());
             let table = [
                 (FactName::ClusterId, Relation::Equal),
@@ -358,10 +354,8 @@ pub(super) fn ids(view: &View<'_>, found: &mut Found<'_, '_>) {
         return;
     };
     for (position, step) in view.steps() {
-        let Some(all) = step.parameters.as_deref() else {
-            continue;
-        };
-        if let (Some(uid), Some(node)) = (&all.node_uid, &step.id.node) {
+        let given = step.given();
+        if let (Some(uid), Some(node)) = (given.node_uid(), &step.id.node) {
             let cluster = seen
                 .node(node.as_str())
                 .map(|seen: &ObservedNode| &seen.cluster);
@@ -373,7 +367,7 @@ pub(super) fn ids(view: &View<'_>, found: &mut Found<'_, '_>) {
                 );
             }
         }
-        for removal in &all.etcd_members {
+        for removal in given.etcd_members() {
             let etcd = seen.etcd.get(&removal.cluster);
             if !etcd.is_some_and(|etcd| is_listed(etcd, &removal.cluster_id, &removal.member_id)) {
                 let (member, cluster) = (&removal.member_id, &removal.cluster);

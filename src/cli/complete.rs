@@ -19,6 +19,7 @@ use clap_complete::engine::{
 
 use super::action;
 use super::context::Context;
+use crate::diagnostic::in_shell;
 use crate::guard::{WordKind, is_by_name};
 use crate::guard::{in_list, start_of_last_word};
 use crate::record::Store;
@@ -180,7 +181,9 @@ impl ValueCompleter for Completer {
                 true => in_list(&name),
                 false => name,
             };
-            let names = names.into_iter().map(written).filter(is_meant);
+            // The shell reads what it is given as if it had been typed, and documents are not written by who types.
+            let names = names.into_iter().map(written);
+            let names = names.filter(|name| in_shell([name.as_str()]) == **name && is_meant(name));
             let folded = folded(names.collect(), beginning.chars().count());
             let whole = folded.into_iter().map(|name| format!("{before}{name}"));
             whole.map(CompletionCandidate::new).collect()

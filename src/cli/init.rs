@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use crate::design::{name_problem, schema};
+use crate::diagnostic::SourceId;
+use crate::document::{Limits, load_values};
 use crate::report::Visible;
 use crate::repository::{Repository, Signature, replace_file};
 use crate::site::{At, locate_all, site_around};
@@ -385,7 +387,7 @@ fn write_files(folder: &Path, example: &Example, site: &str) -> Result<(), Failu
                 name,
                 &text.replace(
                     &format!("metadata: {{name: {}}}", example.name),
-                    &format!("metadata: {{name: {site}}}"),
+                    &format!("metadata: {{name: {}}}", as_text(site)),
                 ),
             )?,
             false => write(name, &text)?,
@@ -414,4 +416,14 @@ pub(super) fn commit(
     };
     repository.commit_worktree(&author, message)?;
     Ok(())
+}
+
+/// A name as it is written in YAML: in quotes where it would be read as a number, a date or a truth.
+fn as_text(name: &str) -> String {
+    let (values, _) = load_values(SourceId(0), name, &Limits::default());
+    let is_text = values.iter().any(|value| value.as_str() == Some(name));
+    match is_text {
+        true => name.to_owned(),
+        false => format!("\"{name}\""),
+    }
 }

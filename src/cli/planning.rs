@@ -143,6 +143,9 @@ impl RemoteArguments {
         }
         let name = match &self.remote {
             Some(name) => Some(name.clone()),
+            None if self.offline && !repository.remotes()?.is_empty() => {
+                return Ok(Connection::Offline);
+            }
             None => repository.default_remote()?,
         };
         Ok(match name {

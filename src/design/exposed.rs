@@ -6,7 +6,7 @@
 use super::catalog::Catalog;
 use super::kind;
 use super::read::Findings;
-use crate::diagnostic::{Diagnostic, is_credential};
+use crate::diagnostic::{Diagnostic, has_password, is_credential};
 use crate::document::{Node, Value};
 
 /// A field of documents of one kind.
@@ -99,8 +99,7 @@ pub(super) fn check(catalog: &Catalog<'_>, findings: &mut Findings) {
         for (_, data) in catalog.of(kind) {
             for field in *fields {
                 if let Some(node) = secret_at(data, field) {
-                    let is_written =
-                        !node.is_secret() && node.as_str().is_some_and(carries_password);
+                    let is_written = node.as_str().is_some_and(has_password);
                     let (message, hint) = match is_written {
                         true => (
                             "an address does not carry a password".to_owned(),
@@ -134,7 +133,7 @@ fn secret_at<'n>(data: &'n Node, field: &Exposed) -> Option<&'n Node> {
 
 /// The first secret in a value.
 fn secret_in(node: &Node, has_credentials: bool) -> Option<&Node> {
-    if node.is_secret() || node.as_str().is_some_and(carries_password) {
+    if node.is_secret() || node.as_str().is_some_and(has_password) {
         return Some(node);
     }
     match &node.value {
@@ -147,19 +146,6 @@ fn secret_in(node: &Node, has_credentials: bool) -> Option<&Node> {
             .find_map(|below| secret_in(below, has_credentials)),
         _ => None,
     }
-}
-
-/// Whether a text is an address with a password in it: `https://user:password@host`.
-fn carries_password(text: &str) -> bool {
-    let Some((_, rest)) = text.split_once("://") else {
-        return false;
-    };
-    let authority = rest
-        .split(['/', '?', '#', ' ', '\n'])
-        .next()
-        .unwrap_or_default();
-    let account = authority.rsplit_once('@').map(|(account, _)| account);
-    account.is_some_and(|account| account.contains(':'))
 }
 
 /// Whether a field is there for a secret. A reference to one (`{file: PATH}`) is none, and is printed.
@@ -181,7 +167,7 @@ mod tests {
             "redfish://:pw@10.0.0.1",
             "a b://c:d@e",
         ] {
-            assert!(carries_password(text), "{text}");
+            assert!(has_password(text), "{text}");
         }
         for text in [
             "https://h.example:8443/x",
@@ -190,7 +176,7 @@ mod tests {
             "https://h.example?to=me:pw@here",
             "me:pw@h.example",
         ] {
-            assert!(!carries_password(text), "{text}");
+            assert!(!has_password(text), "{text}");
         }
     }
 }

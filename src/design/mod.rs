@@ -86,7 +86,7 @@ pub use time_zone::SiteTimeZone;
 
 /// The version of the rules by which section digests are computed; digests of different versions are
 /// never compared.
-pub const DIGEST_VERSION: u32 = 2;
+pub const DIGEST_VERSION: u32 = 3;
 
 /// The schema of the documents that are machines.
 pub const MACHINE: &str = "drydock/BaremetalNode/v1";

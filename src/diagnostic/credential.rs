@@ -6,34 +6,50 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// How the keys of fields that hold a credential end.
-const KEYS: [&str; 10] = [
+/// How the keys of fields that hold a credential end, without what divides their words.
+const ENDS: [&str; 12] = [
     "password",
     "passwd",
     "passphrase",
     "secret",
     "token",
     "credential",
-    "private_key",
-    "api_key",
-    "access_key",
-    "secret_key",
+    "privatekey",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "encryptionkey",
+    "rootpw",
 ];
+
+/// The last words of keys that hold one, where they are words of their own: a compass is no password.
+const LAST_WORDS: [&str; 3] = ["pass", "pw", "pwd"];
 
 /// Whether a field of this name holds a credential.
 #[must_use]
 pub fn is_credential(key: &str) -> bool {
+    let last = key.bytes().last().map(|last| last.to_ascii_lowercase());
+    if !matches!(
+        last,
+        Some(b'd' | b'e' | b't' | b'n' | b'l' | b'y' | b's' | b'w')
+    ) {
+        return false;
+    }
+    let is_divider = |letter: &u8| matches!(letter, b'_' | b'-' | b'.');
     let ends = |end: &&str| {
-        let from = key.len().checked_sub(end.len());
-        from.and_then(|from| key.get(from..)).is_some_and(|key| {
-            let mut letters = key.bytes().zip(end.bytes());
-            letters.all(|(letter, wanted)| {
-                letter.eq_ignore_ascii_case(&wanted) || (letter == b'-' && wanted == b'_')
-            })
+        let mut letters = key.bytes().rev().filter(|letter| !is_divider(letter));
+        let mut wanted = end.bytes().rev();
+        wanted.all(|wanted| {
+            letters
+                .next()
+                .is_some_and(|letter| letter.eq_ignore_ascii_case(&wanted))
         })
     };
-    let last = key.bytes().last().map(|last| last.to_ascii_lowercase());
-    matches!(last, Some(b'd' | b'e' | b't' | b'n' | b'l' | b'y')) && KEYS.iter().any(ends)
+    let last_word = key.rsplit(['_', '-', '.']).next().unwrap_or(key);
+    ENDS.iter().any(ends)
+        || LAST_WORDS
+            .iter()
+            .any(|word| last_word.eq_ignore_ascii_case(word))
 }
 
 /// Whether a line of a text shows a credential, among the lines before it.
@@ -124,6 +140,20 @@ pub fn without_credentials(text: &str) -> Cow<'_, str> {
     };
     let text = account.replace_all(text, "${1}:(secret)@").into_owned();
     Cow::Owned(parameter.replace_all(&text, "${1}(secret)").into_owned())
+}
+
+/// Whether a text is an address with a password in it: `https://user:password@host`.
+#[must_use]
+pub fn has_password(text: &str) -> bool {
+    let Some((_, rest)) = text.split_once("://") else {
+        return false;
+    };
+    let authority = rest
+        .split(['/', '?', '#', ' ', '\n'])
+        .next()
+        .unwrap_or_default();
+    let account = authority.rsplit_once('@').map(|(account, _)| account);
+    account.is_some_and(|account| account.contains(':'))
 }
 
 /// Whether a field says where a secret is, and so holds none.

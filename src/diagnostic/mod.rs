@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use chain::{chain, json_problem, without_code};
-pub use credential::{is_credential, without_credentials};
+pub use credential::{has_password, is_credential, without_credentials};
 pub use shell::in_shell;
 pub use sources::{Mark, Place, SourceId, SourceLine, Sources};
 

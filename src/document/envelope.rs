@@ -10,7 +10,7 @@ use super::{
     ActionMethod, Document, DocumentId, LayeringAction, LoadSettings, Map, MetadataKind, Node,
     SecretOrigin, Substitution, SubstitutionDestination, SubstitutionSource, Value,
 };
-use crate::diagnostic::{Diagnostic, Mark, is_credential};
+use crate::diagnostic::{Diagnostic, Mark, has_password, is_credential};
 
 /// By which a file begins that git has in the place of one that is elsewhere.
 const LFS_POINTER: &str = "version https://git-lfs.github.com/spec/";
@@ -74,13 +74,19 @@ fn hide_credentials(node: &mut Node, origin: &SecretOrigin) {
     if !holds_credential(node) {
         return;
     }
+    if is_address_with_password(node) {
+        node.hide(origin);
+        return;
+    }
     match &mut node.value {
         Value::Map(map) => {
             for (key, field) in Arc::make_mut(map).iter_mut() {
                 match field.node.value {
                     Value::Map(_) => hide_credentials(&mut field.node, origin),
                     Value::Null => {}
-                    _ if is_credential(&key.text) => field.node.hide(origin),
+                    _ if is_credential(&key.text) || is_address_with_password(&field.node) => {
+                        field.node.hide(origin)
+                    }
                     _ => hide_credentials(&mut field.node, origin),
                 }
             }
@@ -93,15 +99,33 @@ fn hide_credentials(node: &mut Node, origin: &SecretOrigin) {
     }
 }
 
+fn is_address_with_password(node: &Node) -> bool {
+    node.as_str().is_some_and(has_password)
+}
+
+/// The kinds whose data is secret, whatever their storage policy is: real sites write `cleartext` there.
+const SECRET_KINDS: [&str; 4] = [
+    "deckhand/CertificateAuthorityKey/",
+    "deckhand/CertificateKey/",
+    "deckhand/Passphrase/",
+    "deckhand/PrivateKey/",
+];
+
+/// Whether all data of documents of a schema is secret.
+#[must_use]
+pub fn is_secret_kind(schema: &str) -> bool {
+    SECRET_KINDS.iter().any(|kind| schema.starts_with(kind))
+}
+
 fn holds_credential(node: &Node) -> bool {
     match &node.value {
         Value::Map(map) => map.iter().any(|(key, field)| match field.node.value {
             Value::Map(_) | Value::List(_) if holds_credential(&field.node) => true,
             Value::Map(_) | Value::Null => false,
-            _ => is_credential(&key.text),
+            _ => is_credential(&key.text) || is_address_with_password(&field.node),
         }),
         Value::List(list) => list.iter().any(holds_credential),
-        _ => false,
+        _ => is_address_with_password(node),
     }
 }
 
@@ -167,7 +191,7 @@ impl Reader {
         let is_replacement = self.boolean(metadata, "replacement", "metadata.replacement");
         let substitutions = self.substitutions(metadata);
         let (name, name_mark) = name?;
-        if is_encrypted {
+        if is_encrypted || is_secret_kind(&schema) {
             data.hide(&SecretOrigin::in_file(self.blob));
         } else if holds_credential(&data) {
             hide_credentials(&mut data, &SecretOrigin::in_file(self.blob));

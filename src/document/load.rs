@@ -9,7 +9,7 @@ use std::sync::Arc;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use super::build::Builder;
-use super::envelope::from_envelope;
+use super::envelope::{from_envelope, is_secret_kind};
 use super::positions::{Positions, is_old_line_break};
 use super::syntax::{Opened, explain};
 use super::{Document, Limits, LoadSettings, Node};
@@ -68,7 +68,8 @@ pub fn load(source: SourceId, text: &str, settings: &LoadSettings) -> LoadedFile
         }
         let (start, end) = (raw.node.mark.offset, raw.end);
         let (document, problems) = from_envelope(raw.node, settings);
-        let is_encrypted = |document: &&Document| document.is_encrypted;
+        let is_encrypted =
+            |document: &&Document| document.is_encrypted || is_secret_kind(&document.id.schema);
         let encrypted = document.as_ref().filter(is_encrypted);
         let text_of_it = text.get(start as usize..end as usize).unwrap_or(text);
         let mut conceal_from = None;

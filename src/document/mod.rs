@@ -40,7 +40,7 @@ pub use build::DUPLICATE_KEY;
 pub use canonical::{digest, write_canonical, write_without_secrets};
 pub use decode::decode;
 pub use duration::{NotDuration, Seconds};
-pub use envelope::from_envelope;
+pub use envelope::{from_envelope, is_secret_kind};
 pub use format::{ENTRY, KeyOrder, Unformatted, format};
 pub use hidden::{has_command_mark, is_command_mark, is_hidden, leading_command};
 pub use instant::Instant;

@@ -16,7 +16,9 @@ use crate::diagnostic::nearest;
 use crate::diff::ValueDifference;
 use crate::identity::{Identity, Match, Shared};
 use crate::record::NodeRecord;
-use crate::step::{Parameters, StepKind};
+use crate::step::{
+    AcceptDifferencesParameters, AcceptIdentityParameters, AdoptParameters, Parameters, StepKind,
+};
 
 /// The change of a record when the identity of a node's machine is accepted.
 pub(super) fn identity<'a>(
@@ -62,10 +64,9 @@ pub(super) fn identity<'a>(
     }
     item.work.single = Some(Box::new(Single {
         kind: StepKind::AcceptIdentity,
-        parameters: Parameters {
+        parameters: Some(Parameters::AcceptIdentity(AcceptIdentityParameters {
             identity: Some(Box::new(accepted)),
-            ..Parameters::default()
-        },
+        })),
     }));
     item
 }
@@ -93,11 +94,11 @@ pub(super) fn as_is<'a>(request: &Request, subject: Subject<'a>) -> Item<'a> {
     ));
     item.work.single = Some(Box::new(Single {
         kind: StepKind::Adopt,
-        parameters: Parameters {
+        parameters: Some(Parameters::Adopt(AdoptParameters {
             reason: request.reason.clone(),
             verified: subject.compared(),
-            ..Parameters::default()
-        },
+            ..AdoptParameters::default()
+        })),
     }));
     item
 }
@@ -172,10 +173,7 @@ pub(super) fn differences<'a>(
     let accepted = accepted::recorded(subject, kept, false);
     item.work.single = Some(Box::new(Single {
         kind: StepKind::AcceptDifferences,
-        parameters: Parameters {
-            accepted,
-            ..Parameters::default()
-        },
+        parameters: Some(AcceptDifferencesParameters { accepted }.into()),
     }));
     item
 }

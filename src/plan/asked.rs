@@ -16,7 +16,10 @@ use super::work::Single;
 use super::{ChangeKind, Standing};
 use crate::lifecycle::{self, Flags, ProvisionState, Verb};
 use crate::observed::ClusterNode;
-use crate::step::{Parameters, StepKind};
+use crate::record::NodeRecord;
+use crate::step::{
+    CleanParameters, Parameters, SetMaintenanceParameters, SetRetiredParameters, StepKind,
+};
 
 /// The label by which kubelets are shut down (airship-node-teardown, spelled so).
 const SHUTDOWN_LABEL: &str = "promenade-decomission";
@@ -225,7 +228,7 @@ impl<'a> Rules<'a> {
             );
             item.block(&reason, None);
         }
-        let parameters = Parameters::default();
+        let parameters = None;
         item.work.single = Some(Box::new(Single { kind, parameters }));
         item
     }
@@ -314,13 +317,39 @@ fn forget(subject: Subject<'_>) -> Item<'_> {
         }
         Some(record) => {
             item.because(format!("its record says: {}", record.phase.as_str()));
+            if let Some(why) = known_by_record_alone(subject, record) {
+                item.block(&why, None);
+            }
             item.work.single = Some(Box::new(Single {
                 kind: StepKind::Forget,
-                parameters: Parameters::default(),
+                parameters: None,
             }));
         }
     }
     item
+}
+
+/// The loss of knowledge with the record of a machine that is in the design: the machine could be taken for one that is as
+/// designed, or that is in service.
+fn known_by_record_alone(subject: Subject<'_>, record: &NodeRecord) -> Option<String> {
+    subject.after?;
+    let name = subject.name;
+    if subject.left_half_done().is_some() {
+        return Some(format!(
+            "only its record knows that run {} had begun to change it: a redeploy ends that, or, where its operator has looked, \
+             `trueup accept {name} --as-is --reason WHY`",
+            record.run
+        ));
+    }
+    if record.soaking.is_some() {
+        let why = "only its record knows that the soak of its wave is owed, which the next `trueup apply` holds";
+        return Some(why.to_owned());
+    }
+    // One that was torn down is built as a new one is.
+    let why = subject.down().filter(|_| !subject.is_torn_down())?;
+    Some(format!(
+        "it is {why}, and takes its place among the machines out of service by its record"
+    ))
 }
 
 /// One step on the machine, if its life has it.
@@ -358,25 +387,32 @@ fn on_machine<'a>(request: &Request, subject: Subject<'a>, kind: StepKind, verb:
             }
         }
     }
-    let mut parameters = Parameters::default();
-    match kind {
-        StepKind::SetRetired | StepKind::SetMaintenance => {
-            let reason: Arc<str> = match &request.reason {
-                Some(reason) if kind == StepKind::SetRetired => {
-                    Arc::from(format!("{BY_HAND}: {reason}"))
-                }
-                Some(reason) => reason.clone(),
-                None => Arc::from(BY_HAND),
-            };
-            item.because(reason.clone());
-            parameters.reason = Some(reason);
+    let parameters = match kind {
+        StepKind::SetRetired => {
+            let reason = request.reason.as_ref();
+            let reason = reason.map(|reason| Arc::from(format!("{BY_HAND}: {reason}")));
+            let reason = reason.unwrap_or_else(|| Arc::from(BY_HAND));
+            item.because(Arc::clone(&reason));
+            let reason = Some(reason);
+            Some(Parameters::SetRetired(SetRetiredParameters { reason }))
+        }
+        StepKind::SetMaintenance => {
+            let reason = request.reason.clone();
+            let reason = reason.unwrap_or_else(|| Arc::from(BY_HAND));
+            item.because(Arc::clone(&reason));
+            let reason = Some(reason);
+            Some(Parameters::SetMaintenance(SetMaintenanceParameters {
+                reason,
+            }))
         }
         StepKind::Clean => {
             item.change.destructive = true;
-            parameters.clean_steps.clone_from(&request.clean_steps);
+            let clean_steps = request.clean_steps.clone();
+            let disks = Vec::new();
+            Some(Parameters::Clean(CleanParameters { disks, clean_steps }))
         }
-        _ => {}
-    }
+        _ => None,
+    };
     item.work.single = Some(Box::new(Single { kind, parameters }));
     item
 }

@@ -138,6 +138,11 @@ impl<'a> Rules<'a> {
             );
         } else if is_known && !subject.seen.is_deployed() {
             item.block("it was not observed to carry a system", None);
+        } else if let Some(why) = not_in_service(subject) {
+            item.block(
+                &format!("{why}, and a machine that is adopted counts as deployed"),
+                None,
+            );
         } else if self.adopt.contains(subject.name) {
             item.work.adopt = true;
             let open = self.open_at_adoption(subject);
@@ -302,8 +307,7 @@ impl<'a> Rules<'a> {
             }
             return Some(self.keep_to_rung(item, &open));
         }
-        item.work.power_on = drift.off;
-        item.work.lock = drift.unlocked;
+        self.bring_up(&mut item, after, &drift, join);
         item.work.uncordon = drift.cordoned && kind != ChangeKind::Service;
         item.work.relabel = labels_to_set(subject, after, sections.contains(&Section::Labels));
         let only_recorded = |section: &Section| section.class() == Class::Record;
@@ -347,6 +351,15 @@ impl<'a> Rules<'a> {
         Some(self.keep_to_rung(item, &open))
     }
 
+    /// Switches a machine on, and awaits it in its clusters: a run that switches it on is no success without that.
+    fn bring_up(&self, item: &mut Item<'a>, after: &NodeDesign, drift: &Drift, join: JoinWork) {
+        item.work.power_on = drift.off;
+        item.work.lock = drift.unlocked;
+        if drift.off && join != JoinWork::None {
+            item.work.rejoins = Some(self.joins.wait(after));
+        }
+    }
+
     /// The fields that differ: from what is on the machine, and for the rest from what was recorded last.
     fn fields(
         &self,
@@ -388,6 +401,17 @@ fn with_firmware(mut sections: Vec<Section>) -> Vec<Section> {
         sections.push(Section::Firmware);
     }
     sections
+}
+
+/// Why a machine that has a system is not in service.
+fn not_in_service(subject: Subject<'_>) -> Option<&'static str> {
+    if subject.seen.is_off() {
+        return Some("it is off");
+    }
+    match subject.membership {
+        Membership::In(node) if !node.ready => Some("its node is not Ready"),
+        _ => None,
+    }
 }
 
 /// Whether a machine, or its Kubernetes node, exists without a record of its deploy.

@@ -13,7 +13,7 @@ use crate::design::WipePolicy;
 use crate::lifecycle::{OfferedStep, ProvisionState, in_order};
 use crate::observed::{Capability, ObservedNode};
 use crate::record::Phase;
-use crate::step::{CleanStep, Cleaning, StepKind};
+use crate::step::{CleanParameters, CleanStep, Cleaning, Parameters, ProvideParameters, StepKind};
 
 /// The step that erases the disks of a machine, which a teardown runs whatever a policy allows.
 const ERASE: &str = "deploy.erase_devices";
@@ -40,7 +40,8 @@ impl<'a> Rules<'a> {
             return item;
         };
         let named = item.work.single.as_ref();
-        let named = named.map_or(&[][..], |single| &single.parameters.clean_steps);
+        let named = named.and_then(|single| single.parameters.as_ref());
+        let named = named.map_or(&[][..], |parameters| parameters.given().clean_steps());
         let cleaning = if named.is_empty() {
             self.automated(subject, node, way, item.unwiped)
         } else {
@@ -80,10 +81,19 @@ impl<'a> Rules<'a> {
             }
         }
         if let Some(single) = &mut item.work.single {
-            single.parameters.clean_steps = cleaning.to_run().to_vec();
-            if single.parameters.clean_steps.iter().any(|step| step.erases) {
-                single.parameters.disks.clone_from(&item.change.disks);
-            }
+            let clean_steps = cleaning.to_run().to_vec();
+            let disks = match clean_steps.iter().any(|step| step.erases) {
+                true => item.change.disks.clone(),
+                false => Vec::new(),
+            };
+            single.parameters = match single.kind {
+                StepKind::Provide => Some(Parameters::Provide(ProvideParameters {
+                    disks,
+                    clean_steps,
+                })),
+                StepKind::Clean => Some(Parameters::Clean(CleanParameters { disks, clean_steps })),
+                _ => single.parameters.take(),
+            };
         }
         let cleaning = Arc::new(cleaning);
         item.change.cleaning = Some(cleaning.clone());

@@ -8,7 +8,7 @@ use super::subject::{Membership, Subject, state_name};
 use crate::design::{Class, NodeDesign};
 use crate::observed::{Fact, PartDrift};
 use crate::remediation::Backup;
-use crate::step::Parameters;
+use crate::step::RelabelParameters;
 
 /// How the world differs from what was last applied.
 pub(super) struct Drift {
@@ -177,7 +177,7 @@ pub(super) fn labels_to_set(
     subject: Subject<'_>,
     after: &NodeDesign,
     changed: bool,
-) -> Option<Arc<Parameters>> {
+) -> Option<Box<RelabelParameters>> {
     let cluster = match subject.seen.node().map(|node| &node.cluster) {
         Some(Fact::Known(Some(node))) => Some(&node.labels),
         _ => None,
@@ -200,7 +200,7 @@ pub(super) fn labels_to_set(
         .filter(|(key, value)| !is_set(key, value));
     let gone = before.into_iter().flatten().map(|(key, _)| key);
     let gone = gone.filter(|key| !after.labels.contains_key(*key) && is_there(key));
-    let parameters = Parameters {
+    let parameters = RelabelParameters {
         set_labels: set
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect(),
@@ -209,7 +209,6 @@ pub(super) fn labels_to_set(
             Some(_) => owed(subject).map(Box::new),
             None => None,
         },
-        ..Parameters::default()
     };
-    (parameters != Parameters::default()).then(|| Arc::new(parameters))
+    (parameters != RelabelParameters::default()).then(|| Box::new(parameters))
 }

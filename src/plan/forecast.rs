@@ -151,8 +151,7 @@ pub(super) fn of(
         // By wave, those that come back; and all that do not.
         let (mut by_wave, mut gone) = (FxHashMap::<Option<u32>, usize>::default(), 0);
         for (step, wave) in steps.iter().zip(&waves) {
-            let parameters = step.parameters.as_ref();
-            let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
+            let removals = step.given().etcd_members();
             let node = step.id.node.as_ref();
             let kind = step.id.kind;
             let removed = removals.iter().filter(|each| each.cluster == *name);

@@ -157,8 +157,8 @@ impl<'a> Joins<'a> {
             }
             Joining::Joined => (JoinWork::None, None),
             Joining::Missing(why) if unfinished || is_awaited => (JoinWork::Await, not_yet(why)),
-            // It follows from that.
-            Joining::Missing(_) if subject.seen.is_off() => (JoinWork::None, None),
+            // It follows from that, and is awaited once it is on.
+            Joining::Missing(_) if subject.seen.is_off() => (JoinWork::Away, None),
             Joining::Missing(why) => (JoinWork::Away, Some(why)),
             Joining::Unseen(why) if unfinished => (JoinWork::Await, not_yet(why)),
             Joining::Unseen(why) if is_awaited => (JoinWork::None, not_yet(why)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::subject::Membership;
 use crate::design::ClusterName;
 use crate::observed::ClusterNode;
-use crate::step::{EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
+use crate::step::{EtcdRemoval, OnDrainTimeout, StepKind};
 
 /// The steps before and after a machine is taken away.
 #[derive(Clone, Debug, Default)]
@@ -83,15 +83,6 @@ impl Leave {
     /// Whether its Kubernetes node is deleted behind that.
     pub(super) const fn deletes_node(&self) -> bool {
         self.node_uid.is_some() && self.delete
-    }
-
-    /// The common parameters of its steps.
-    pub(super) fn parameters(&self) -> Parameters {
-        Parameters {
-            node_uid: self.node_uid.clone(),
-            node_is_gone: self.is_gone,
-            ..Parameters::default()
-        }
     }
 
     /// Whether the node is out of service after it.

@@ -235,9 +235,7 @@ fn etcd(
         };
         let is_of = |removal: &EtcdRemoval| removal.cluster == cluster.name;
         let removes = |step: &Step| {
-            let parameters = step.parameters.as_ref();
-            step.id.kind == StepKind::RemoveEtcd
-                && parameters.is_some_and(|all| all.etcd_members.iter().any(is_of))
+            step.id.kind == StepKind::RemoveEtcd && step.given().etcd_members().iter().any(is_of)
         };
         // A machine whose member has left already is taken away behind a check alone.
         let checks = |step: &Step| {
@@ -302,11 +300,7 @@ pub(super) fn recorded_nodes<'s>(
     records: &'s BTreeMap<NodeName, NodeRecord>,
 ) -> Vec<&'s NodeName> {
     let of_step = |step: &'s Step| -> [Option<&'s NodeName>; 2] {
-        let Step { id, parameters, .. } = step;
-        let old = parameters
-            .as_deref()
-            .and_then(|all| all.renamed_from.as_ref());
-        [id.node.as_ref(), old]
+        [step.id.node.as_ref(), step.given().renamed_from().as_ref()]
     };
     let owing = records.values().filter(|record| record.soaking.is_some());
     let owing = owing.map(|record| &record.node);

@@ -17,7 +17,7 @@ use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::record::NodeRecord;
 use crate::remediation::{MachineSeen, Memory, NodeSeen, Power, Release, Task, action, way};
-use crate::step::{Parameters, StepKind};
+use crate::step::{Parameters, RemediateParameters, StepKind};
 
 /// Why its remediation was aborted, where it was.
 fn given_up(subject: &Subject<'_>) -> Option<Arc<str>> {
@@ -41,11 +41,10 @@ impl<'a> Rules<'a> {
         self.refuse(&mut item, &sight, &memory, named);
         item.work.single = Some(Box::new(Single {
             kind: StepKind::Remediate,
-            parameters: Parameters {
+            parameters: Some(Parameters::Remediate(RemediateParameters {
                 remediation: Some(limits),
                 remembered: (memory != Memory::default()).then(|| Box::new(memory)),
-                ..Parameters::default()
-            },
+            })),
         }));
         // Whether its etcd clusters bear that it is away is settled with all nodes.
         item.work.leave = Some(Box::new(Leave {

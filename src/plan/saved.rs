@@ -12,6 +12,7 @@ use data_encoding::HEXLOWER;
 use rustc_hash::FxHashSet;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::fact::{FactName, FactSubject};
@@ -129,13 +130,13 @@ pub enum SavedError {
         /// The step.
         step: u32,
     },
-    /// A step has a parameter that steps of its kind have not.
-    #[error("step `{id}` has the parameter `{name}`, which steps of its kind do not have")]
-    Parameter {
+    /// A step has parameters that steps of its kind do not have, or not so.
+    #[error("the parameters of step `{id}` are not those of its kind: {reason}")]
+    Parameters {
         /// The step.
         id: StepId,
-        /// The parameter.
-        name: &'static str,
+        /// The problem.
+        reason: String,
     },
     /// A step is about a group or a node that the plan does not have.
     #[error("step `{id}` is about a {what} that the plan does not have")]
@@ -494,7 +495,8 @@ struct ReadStep {
     timeout: u64,
     effect: Effect,
     standby: bool,
-    parameters: Option<Arc<Parameters>>,
+    /// As its kind has them.
+    parameters: Option<Box<RawValue>>,
     needs: Vec<ReadNeed>,
 }
 
@@ -628,12 +630,18 @@ impl ReadStep {
             step: need.step,
             wait: need.wait,
         });
+        let given = self.parameters.as_deref().map(RawValue::get);
+        let given = given.map_or(Ok(None), |json| Parameters::read(self.kind, json));
+        let given = given.map_err(|error| SavedError::Parameters {
+            id: id.clone(),
+            reason: json_problem(&error),
+        })?;
         Ok(Step {
             id,
             timeout: self.timeout,
             effect: self.effect,
             standby: self.standby,
-            parameters: self.parameters,
+            parameters: given.map(Arc::new),
             needs: needs.collect(),
         })
     }
@@ -672,11 +680,6 @@ fn check(plan: &Plan) -> Result<(), SavedError> {
             .is_some_and(|node| !nodes.contains(node))
         {
             return Err(stranger("node"));
-        }
-        let known = step.id.kind.facts().parameters;
-        let mut given = step.parameters.iter().flat_map(|all| all.given());
-        if let Some(name) = given.find(|name| !known.contains(name)) {
-            return Err(SavedError::Parameter { id: id(), name });
         }
         if !ids.insert(&step.id) {
             return Err(SavedError::RepeatedStep { id: id() });

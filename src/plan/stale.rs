@@ -123,8 +123,7 @@ impl Plan {
             }
         }
         for step in &self.steps {
-            let parameters = step.parameters.as_ref();
-            let before = parameters.and_then(|all| all.renamed_from.as_ref());
+            let before = step.given().renamed_from();
             if let (Some(node), Some(before)) = (&step.id.node, before)
                 && let Some(own) = acting.get(node).cloned()
             {
@@ -234,8 +233,7 @@ pub fn hold_to(
     let mut steps: FxHashMap<&NodeName, Vec<StepIndex>> = FxHashMap::default();
     let mut in_etcd: FxHashSet<&ClusterName> = FxHashSet::default();
     for (position, step) in plan.steps.iter().enumerate() {
-        let parameters = step.parameters.as_deref();
-        let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
+        let removals = step.given().etcd_members();
         in_etcd.extend(removals.iter().map(|removal| &removal.cluster));
         if let Some(node) = &step.id.node
             && step.effect != Effect::None

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::blast_radius::exceeded;
 use super::subject::{NO_REDEPLOYS, PROTECTED};
 use super::{ChangeKind, Options, Plan, PlanGuards};
 use crate::design::{NodeDesign, NodeName, RedeployPolicy, Retirement, WipePolicy};
@@ -57,6 +58,13 @@ impl Tightened {
             options.parallelism = options.parallelism.min(most);
         }
         let mut refusals = Vec::new();
+        if guards.contains("blast_radius") {
+            let reached = exceeded(plan.request.action, &plan.changes, now.design.guards());
+            let new = reached
+                .iter()
+                .filter(|each| !plan.guards.exceeded.contains(each));
+            refusals.extend(new.map(|each| format!("it reaches {each} (`blast_radius`)")));
+        }
         let flags = options.forbidden(policy);
         if !flags.is_empty() {
             refusals.push(super::Error::Forbidden { flags }.to_string());
@@ -75,7 +83,7 @@ impl Tightened {
 fn steps(plan: &Plan, now: &GuardsNow<'_>, wipe_is_stricter: bool) -> BTreeMap<usize, Arc<str>> {
     let mut teardown: FxHashMap<&NodeName, usize> = FxHashMap::default();
     for (position, step) in plan.steps.iter().enumerate() {
-        if let (StepKind::Destroy, Some(node)) = (step.id.kind, &step.id.node) {
+        if let (StepKind::Destroy | StepKind::Service, Some(node)) = (step.id.kind, &step.id.node) {
             teardown.insert(node, position);
         }
     }
@@ -118,7 +126,7 @@ fn steps(plan: &Plan, now: &GuardsNow<'_>, wipe_is_stricter: bool) -> BTreeMap<u
             true => takes_away(node).map(Arc::from),
             false => None,
         };
-        let why = why.or_else(|| stays_out(plan, &retired, step.id.kind, node));
+        let why = why.or_else(|| stays_out(plan, &retired, (step.id.kind, is_before), node));
         let why = why.or_else(|| unverified(plan, now, node, &changes));
         if let Some(why) = why {
             refused.insert(position, why);
@@ -127,14 +135,14 @@ fn steps(plan: &Plan, now: &GuardsNow<'_>, wipe_is_stricter: bool) -> BTreeMap<u
     refused
 }
 
-/// Why a machine is not built any more: it was retired since.
+/// Why a machine is not built any more, nor taken out of its clusters for that: it was retired since.
 fn stays_out(
     plan: &Plan,
     retired: &BTreeMap<&NodeName, &Retirement>,
-    kind: StepKind,
+    (kind, is_before_teardown): (StepKind, bool),
     node: &NodeName,
 ) -> Option<Arc<str>> {
-    if !kind.rebuilds() || plan.request.action.is_targeted() {
+    if !(kind.rebuilds() || is_before_teardown) || plan.request.action.is_targeted() {
         return None;
     }
     let reason = &retired.get(node)?.reason;
@@ -167,9 +175,10 @@ mod tests {
     use crate::guard::TABLE;
 
     /// Guards that this module applies to a run that has begun, or names to its caller.
-    const HERE: [&str; 13] = [
+    const HERE: [&str; 14] = [
         "allowed_signers",
         "approvals",
+        "blast_radius",
         "disruption",
         "forbidden_flags",
         "max_failures",
@@ -198,8 +207,7 @@ mod tests {
     ];
 
     /// Guards of the revision that is applied, which a run goes through as its plan has them.
-    const AS_PLANNED: [&str; 11] = [
-        "blast_radius",
+    const AS_PLANNED: [&str; 10] = [
         "break_glass",
         "clean_steps",
         "clean_steps_left_out",

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::leave::Leave;
 use crate::design::{AcceptedDesign, HardwareSetting, NodeName, OpenField, Rung};
 use crate::observed::Capability;
-use crate::step::{Actor, Cleaning, DeployStep, Parameters, StepKind};
+use crate::step::{Actor, Cleaning, DeployStep, Parameters, RelabelParameters, StepKind};
 
 /// One step that was asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Single {
     pub(super) kind: StepKind,
-    pub(super) parameters: Parameters,
+    pub(super) parameters: Option<Parameters>,
 }
 
 /// The work of a service.
@@ -35,7 +35,7 @@ pub(super) struct NodeWork {
     pub(super) lock: bool,
     /// Its node takes pods again, after a service that did not end.
     pub(super) uncordon: bool,
-    pub(super) relabel: Option<Arc<Parameters>>,
+    pub(super) relabel: Option<Box<RelabelParameters>>,
     pub(super) destroy: bool,
     /// How it leaves its clusters before, if it is in any.
     pub(super) leave: Option<Box<Leave>>,

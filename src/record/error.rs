@@ -219,7 +219,7 @@ impl Error {
                 "`git config trueup.stateBranch trueup`, or `state_branch` in the Policy at `--backends-from`".to_owned(),
             ),
             Self::Broken { .. } => Some(
-                "where the remote has them whole, delete the broken ones here, and the next command takes those of the remote: `git for-each-ref refs/trueup` lists the ref, `git update-ref -d refs/trueup/SITE/state` deletes it".to_owned(),
+                "find out which are broken, those of the remote or those of this clone: `git ls-remote REMOTE 'refs/trueup/*'` and `git for-each-ref refs/trueup`, then `git show COMMIT:site.json`. Broken ones at the remote are replaced from a clone that has them whole: `git push --force REMOTE refs/trueup/SITE/state`; broken ones here alone are deleted (`git update-ref -d refs/trueup/SITE/state`), and the next command takes those of the remote".to_owned(),
             ),
             _ => None,
         }

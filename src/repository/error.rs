@@ -17,6 +17,15 @@ pub enum Error {
         /// Where the search began.
         start: PathBuf,
     },
+    /// No remote is named, and which of several has the records is not known.
+    #[error(
+        "several remotes could have the records, and none of them is `origin` or tracked by the branch: {}",
+        names.join(", ")
+    )]
+    SeveralRemotes {
+        /// Their names.
+        names: Vec<String>,
+    },
     /// The repository belongs to another user, and git's `safe.directory` does not name it.
     #[error("the repository at `{}` belongs to another user", path.display())]
     ForeignOwner {
@@ -289,6 +298,10 @@ impl Error {
                 "trueup keeps its records in git: run it inside the site's repository; `trueup init DIR` makes one with a small site, `git init` an empty one"
                     .to_owned()
             }
+            Self::SeveralRemotes { names } => format!(
+                "name it with `--remote NAME`, or have the branch track it: `git branch --set-upstream-to {}/BRANCH`",
+                names.first().map_or("REMOTE", String::as_str)
+            ),
             Self::ForeignOwner { path } => format!(
                 "if you trust it, run `git config --global --add safe.directory {}`",
                 path.display()

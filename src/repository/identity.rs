@@ -21,7 +21,7 @@ impl Repository {
     ///
     /// The configuration cannot be read.
     pub fn identity(&self) -> Result<String, Error> {
-        if let Some(remote) = self.default_remote()?
+        if let Ok(Some(remote)) = self.default_remote()
             && let Some(url) = self.config(&format!("remote.{remote}.url"))?
         {
             return Ok(plain_url(&self.absolute(url)));

@@ -380,11 +380,12 @@ impl Repository {
     /// The remote that is worked with if none is named.
     ///
     /// The one that the current branch tracks, else the only one there is, else `origin` if that
-    /// is configured (as git itself chooses): a pipeline's checkout is on no branch.
+    /// is configured (as git itself chooses): a pipeline's checkout is on no branch. `None`: there is none.
     ///
     /// # Errors
     ///
-    /// The configuration cannot be read.
+    /// The configuration cannot be read, or it leaves open which of several: a run that took its lock in this clone alone would meet none
+    /// of those that are locked at a remote.
     pub fn default_remote(&self) -> Result<Option<String>, Error> {
         if let Some(branch) = self.branch()?
             && let Some(remote) = self.config(&format!("branch.{branch}.remote"))?
@@ -396,7 +397,11 @@ impl Repository {
         if remotes.len() == 1 {
             return Ok(remotes.pop());
         }
-        Ok(remotes.into_iter().find(|remote| remote == "origin"))
+        match remotes.iter().any(|remote| remote == "origin") {
+            true => Ok(Some("origin".to_owned())),
+            false if remotes.is_empty() => Ok(None),
+            false => Err(Error::SeveralRemotes { names: remotes }),
+        }
     }
 
     /// The names of the configured remotes, sorted.

@@ -12,7 +12,7 @@ use crate::design::{Digests, NodeName, RunId};
 use crate::identity;
 use crate::plan::{ChangeKind, Plan};
 use crate::record::{NodeRecord, RunRecord};
-use crate::step::{Effect, Notes, Parameters, RecordContext, Step, StepId, StepKind};
+use crate::step::{Effect, Given, Notes, RecordContext, Step, StepId, StepKind};
 
 /// A plan, as far as the effects of its steps on records depend on it.
 pub(super) struct PlanEffects<'a> {
@@ -94,7 +94,7 @@ impl<'a> PlanEffects<'a> {
         now: i64,
     ) -> Option<NodeName> {
         let step = self.step(&outcome.step);
-        let parameters = step.and_then(|step| step.parameters.as_deref());
+        let given = step.map(|step| step.given());
         let actor = run.actor.clone().unwrap_or_default();
         let change = self.changes.get(&outcome.node).copied();
         let context = RecordContext {
@@ -103,23 +103,23 @@ impl<'a> PlanEffects<'a> {
             design,
             only_relabels: change == Some(ChangeKind::Relabel) && !self.is_targeted,
             is_operation: change == Some(ChangeKind::Operation),
-            reason: parameters.and_then(|all| all.reason.as_ref()),
+            reason: given.and_then(|all| all.reason().as_ref()),
             leaves_cluster: self.leaving.contains(&outcome.node),
-            is_gone: parameters.is_some_and(|all| all.node_is_gone),
-            identity: parameters.and_then(|all| all.identity.as_deref()),
-            accepted: parameters
-                .and_then(|all| all.accepted.as_deref())
+            is_gone: given.is_some_and(|all| *all.node_is_gone()),
+            identity: given.and_then(|all| all.identity().as_deref()),
+            accepted: given
+                .and_then(|all| all.accepted().as_deref())
                 .map(|accepted| (accepted, &actor)),
             is_accepting: self.accepting.contains(&outcome.node),
-            verified: parameters.map_or(&[], |all| &all.verified),
-            open: parameters.map_or(&[], |all| &all.open),
-            settings: parameters.map_or(&[], |all| &all.settings),
-            joins_after: parameters.filter(|all| all.joins).map(|_| now),
+            verified: given.map_or(&[], |all| all.verified()),
+            open: given.map_or(&[], |all| all.open()),
+            settings: given.map_or(&[], |all| all.settings()),
+            joins_after: given.filter(|all| *all.joins()).map(|_| now),
             lifts_cordon: self.uncordoned.contains(&outcome.node),
             soaks: self.soaked.contains(&outcome.node),
             decided: outcome.decided,
         };
-        let old = parameters.and_then(|all| all.renamed_from.as_ref());
+        let old = given.and_then(|all| all.renamed_from().as_ref());
         // An end that is taken in twice finds it moved.
         let renamed = old.filter(|_| outcome.message.is_none()).and_then(|old| {
             let mut record = nodes.take(old)?;
@@ -174,19 +174,18 @@ pub(super) fn take_note(
 }
 
 fn steps_of_note(plan: &Plan) -> FxHashMap<&StepId, &Step> {
-    let stands = |parameters: &Parameters| {
-        parameters.reason.is_some()
-            || parameters.node_is_gone
-            || parameters.identity.is_some()
-            || parameters.accepted.is_some()
-            || parameters.renamed_from.is_some()
-            || parameters.joins
-            || !parameters.verified.is_empty()
-            || !parameters.open.is_empty()
-            || !parameters.settings.is_empty()
+    let stands = |given: &dyn Given| {
+        given.reason().is_some()
+            || *given.node_is_gone()
+            || given.identity().is_some()
+            || given.accepted().is_some()
+            || given.renamed_from().is_some()
+            || *given.joins()
+            || !given.verified().is_empty()
+            || !given.open().is_empty()
+            || !given.settings().is_empty()
     };
-    let steps = plan.steps.iter().filter(|step| {
-        step.effect == Effect::Destructive || step.parameters.as_deref().is_some_and(stands)
-    });
+    let steps = plan.steps.iter();
+    let steps = steps.filter(|step| step.effect == Effect::Destructive || stands(step.given()));
     steps.map(|step| (&step.id, step)).collect()
 }

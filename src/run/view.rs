@@ -116,7 +116,7 @@ impl NodeView {
     pub fn is_only_awaited(&self) -> bool {
         let built = [StepKind::Destroy, StepKind::Prepare, StepKind::Deploy];
         let is_built = built.into_iter().any(|kind| self.planned.has(kind));
-        self.planned.has(StepKind::AwaitReady) && !is_built
+        self.planned.has(StepKind::AwaitReady) && !is_built && !self.is_to_be_taken_out()
     }
 
     /// Whether the plan takes it out of service.

@@ -5,11 +5,12 @@
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+#[macro_use]
+mod parameters;
 mod cleaning;
 mod id;
 pub mod kinds;
 mod left_pods;
-mod parameters;
 mod reason;
 
 use std::sync::Arc;
@@ -21,12 +22,23 @@ use serde::{Deserialize, Serialize};
 pub use cleaning::{CleanStep, Cleaning, DeployStep, clean_step_begins, clean_step_of};
 pub use id::{NoStepId, StepId};
 pub use kinds::{
-    Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
-    SOAK_SLACK, StepKind,
+    AcceptDifferencesParameters, AcceptIdentityParameters, Actor, AdoptParameters,
+    AwaitReadyParameters, CheckEtcdParameters, CleanParameters, ClearLabelsParameters,
+    DeployParameters, DestroyParameters, DrainParameters, Effect, Facts, KindStage, KindSubject,
+    LeavingRole, Loss, Notes, Parameters, PrepareParameters, ProvideParameters, RecordContext,
+    RecordParameters, RelabelParameters, RemediateParameters, RemoveEtcdParameters,
+    RemoveFromClusterParameters, RenameParameters, RestoreNodeParameters, SOAK_SLACK,
+    ServiceParameters, SetMaintenanceParameters, SetOutOfServiceParameters, SetRetiredParameters,
+    ShutdownKubeletParameters, SoakParameters, StepKind, UncordonParameters,
+    UnsetOutOfServiceParameters, VerifySiteParameters,
 };
 pub use left_pods::LeftPods;
-pub use parameters::{EtcdRemoval, OnDrainTimeout, Parameters, SoakTerms};
+use parameters::NoParameters;
+pub use parameters::{EtcdRemoval, Given, OnDrainTimeout, SoakTerms};
 pub use reason::FailureReason;
+
+#[cfg(test)]
+pub(crate) use parameters::of_settings;
 
 /// The note of a step of which an operator decided that it is done: nothing has seen its end.
 pub const DECIDED_DONE: &str = "an operator decided that it is done";
@@ -85,7 +97,7 @@ pub struct Step {
     pub effect: Effect,
     /// Runs only if no earlier group has sent the node already: the node is in more than one group.
     pub standby: bool,
-    /// Additional parameters; shared empty value if it has none.
+    /// Those of its kind, if any is given.
     pub parameters: Option<Arc<Parameters>>,
     /// Its dependencies, sorted.
     pub needs: Vec<Need>,
@@ -98,13 +110,18 @@ impl Step {
         self.id.kind == StepKind::Soak && self.id.wave == Some(0)
     }
 
+    /// Its parameters.
+    #[must_use]
+    pub fn given(&self) -> &dyn Given {
+        match self.parameters.as_deref() {
+            Some(parameters) => parameters.given(),
+            None => &NoParameters {},
+        }
+    }
+
     /// The nodes that it watches in a soak; of any other kind none.
     pub fn soaked(&self) -> impl Iterator<Item = &NodeName> {
-        let terms = self
-            .parameters
-            .as_deref()
-            .and_then(|all| all.soak.as_deref());
-        let terms = terms.filter(|_| self.id.kind == StepKind::Soak);
+        let terms = self.given().soak().as_deref();
         terms.into_iter().flat_map(|terms| &terms.nodes)
     }
 }

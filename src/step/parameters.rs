@@ -1,209 +1,144 @@
-//! The parameters of a step beyond its node's design.
+//! The parameters of steps beyond their nodes' designs: each kind has those that its file names, and no others can be written.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CleanStep, DeployStep};
-use crate::design::{AcceptedDesign, ClusterName, HardwareSetting, NodeName, OpenField, Section};
-use crate::identity::Identity;
-use crate::remediation::{Backup, Memory, RemediationLimits};
+use crate::design::{ClusterName, NodeName};
 
-/// The parameters of a step beyond its node's design.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameters {
+/// Writes, from one list of names with their types, what each kind may take of it and how it is read.
+macro_rules! known {
+    ($($(#[$meaning:meta])+ $name:ident: $type:ty = $none:expr;)+) => {
+        /// The parameters of a step by name; a kind without one has its empty value.
+        pub trait Given: std::fmt::Debug + Sync {
+            $($(#[$meaning])+ fn $name(&self) -> &$type {
+                const { &$none }
+            })+
+        }
+
+        /// The type of a parameter.
+        macro_rules! type_of {
+            $(($name) => { $type };)+
+        }
+    };
+}
+
+known! {
     /// Labels to set, for relabel.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub set_labels: Vec<(Arc<str>, Arc<str>)>,
+    set_labels: Vec<(std::sync::Arc<str>, std::sync::Arc<str>)> = Vec::new();
     /// Labels to take off, for relabel.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub remove_labels: Vec<Arc<str>>,
+    remove_labels: Vec<std::sync::Arc<str>> = Vec::new();
     /// Disks that are erased or written, by name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disks: Vec<Arc<str>>,
+    disks: Vec<std::sync::Arc<str>> = Vec::new();
     /// The reason, for set-retired.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Arc<str>>,
+    reason: Option<std::sync::Arc<str>> = None;
     /// The observed identity of the machine, for adopt and accept-identity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identity: Option<Box<Identity>>,
+    identity: Option<Box<crate::identity::Identity>> = None;
     /// The sections of its design that were compared with the machine and are equal, for adopt.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub verified: Vec<Section>,
+    verified: Vec<crate::design::Section> = Vec::new();
     /// The fields that no document fills, for adopt.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub open: Vec<OpenField>,
+    open: Vec<crate::design::OpenField> = Vec::new();
     /// The name that the machine had before, for rename.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub renamed_from: Option<NodeName>,
+    renamed_from: Option<crate::design::NodeName> = None;
     /// The differences that are accepted, for accept-differences.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub accepted: Option<Box<AcceptedDesign>>,
+    accepted: Option<Box<crate::design::AcceptedDesign>> = None;
     /// Why it must not be attempted: it fails at once, with this as its message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refused: Option<Arc<str>>,
+    refused: Option<std::sync::Arc<str>> = None;
     /// Seconds that pods are given to end, for drain.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grace_period: Option<u64>,
+    grace_period: Option<u64> = None;
     /// The handling of pods that are left at the timeout, for drain and remove-from-cluster; absent: fail.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on_drain_timeout: Option<OnDrainTimeout>,
+    on_drain_timeout: Option<crate::step::OnDrainTimeout> = None;
     /// Members to remove, for remove-etcd.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub etcd_members: Vec<EtcdRemoval>,
+    etcd_members: Vec<crate::step::EtcdRemoval> = Vec::new();
     /// Only its members of etcd clusters are waited for, for await-ready: it was no node of Kubernetes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub members_only: bool,
+    members_only: bool = false;
     /// Etcd clusters that may end with this machine: check-etcd does not ask for them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub etcd_given_up: Vec<ClusterName>,
+    etcd_given_up: Vec<crate::design::ClusterName> = Vec::new();
     /// The UID of the Kubernetes node that is meant, for the steps on it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub node_uid: Option<Arc<str>>,
+    node_uid: Option<std::sync::Arc<str>> = None;
     /// The machine is gone for good: nothing of it is waited for.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub node_is_gone: bool,
+    node_is_gone: bool = false;
     /// The machine is off and fenced: its node is deleted as it is, for remove-from-cluster.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub machine_is_off: bool,
+    machine_is_off: bool = false;
     /// Labels, annotations and taints of the node before, for restore-node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backup: Option<Box<Backup>>,
+    backup: Option<Box<crate::remediation::Backup>> = None;
     /// How often and how long, for remediate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remediation: Option<RemediationLimits>,
+    remediation: Option<crate::remediation::RemediationLimits> = None;
     /// The memory of a remediation that another run began, for remediate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remembered: Option<Box<Memory>>,
+    remembered: Option<Box<crate::remediation::Memory>> = None;
     /// Only the disk of the operating system may be erased or written.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub preserve_local_storage: bool,
+    preserve_local_storage: bool = false;
     /// The image of the design, for deploy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<Arc<str>>,
+    image: Option<std::sync::Arc<str>> = None;
     /// The machine is to join its clusters afterwards, for deploy.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub joins: bool,
+    joins: bool = false;
     /// When an earlier run deployed the machine, in seconds since 1970, for await-ready: its time runs from then on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deployed_at: Option<i64>,
+    deployed_at: Option<i64> = None;
     /// The nodes that the plan deploys, for verify-site.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deploys: Vec<NodeName>,
+    deploys: Vec<crate::design::NodeName> = Vec::new();
     /// The provisioner deletes the machine when it is torn down.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub forget: bool,
+    forget: bool = false;
     /// The steps to run, in order: for clean, if none are named what moves the machine chooses its
     /// automated ones; for destroy, prepare and provide on the way to available.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub clean_steps: Vec<CleanStep>,
+    clean_steps: Vec<crate::step::CleanStep> = Vec::new();
     /// The steps of a deploy besides its own, for deploy.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deploy_steps: Vec<DeployStep>,
+    deploy_steps: Vec<crate::step::DeployStep> = Vec::new();
     /// The values of firmware and settings to be set, for service.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub settings: Vec<HardwareSetting>,
+    settings: Vec<crate::design::HardwareSetting> = Vec::new();
     /// The runbook of its provisioner that sets them, for service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runbook: Option<Arc<str>>,
+    runbook: Option<std::sync::Arc<str>> = None;
     /// How long and what has to stay healthy, for soak.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub soak: Option<Box<SoakTerms>>,
+    soak: Option<Box<crate::step::SoakTerms>> = None;
 }
 
-#[cfg(test)]
-impl Parameters {
-    /// Those of a service that wants these values.
-    pub(crate) fn of_settings(values: &[(&str, &str)]) -> Self {
-        let settings = values.iter().map(|(name, value)| HardwareSetting {
-            name: Arc::from(*name),
-            before: None,
-            value: Arc::from(*value),
-        });
-        Self {
-            settings: settings.collect(),
-            ..Self::default()
+/// The parameters of a kind without any.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoParameters {}
+
+impl Given for NoParameters {}
+
+/// Whether a parameter has the value that it has if nothing is given.
+pub(super) fn is_empty<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Writes the parameters of a kind of step from their names, in the order in which they are written to a file.
+macro_rules! parameters {
+    ($own:ident: $kind:ident { $($name:ident),+ $(,)? }) => {
+        #[doc = concat!("The parameters of `", stringify!($kind), "`.")]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $own {
+            $(
+                #[doc = concat!("See [`Given::", stringify!($name), "`](crate::step::Given).")]
+                #[serde(skip_serializing_if = "crate::step::parameters::is_empty")]
+                pub $name: type_of!($name),
+            )+
         }
-    }
-}
 
-impl Parameters {
-    /// The names of those that are given.
-    pub fn given(&self) -> impl Iterator<Item = &'static str> + use<> {
-        // Whole, so that a new one cannot be left out.
-        let Self {
-            set_labels,
-            remove_labels,
-            disks,
-            reason,
-            identity,
-            verified,
-            open,
-            renamed_from,
-            accepted,
-            refused,
-            grace_period,
-            on_drain_timeout,
-            etcd_members,
-            members_only,
-            etcd_given_up,
-            node_uid,
-            node_is_gone,
-            machine_is_off,
-            backup,
-            remediation,
-            remembered,
-            preserve_local_storage,
-            image,
-            joins,
-            deployed_at,
-            deploys,
-            forget,
-            clean_steps,
-            deploy_steps,
-            settings,
-            runbook,
-            soak,
-        } = self;
-        let rows = [
-            ("set_labels", !set_labels.is_empty()),
-            ("remove_labels", !remove_labels.is_empty()),
-            ("disks", !disks.is_empty()),
-            ("reason", reason.is_some()),
-            ("identity", identity.is_some()),
-            ("verified", !verified.is_empty()),
-            ("open", !open.is_empty()),
-            ("renamed_from", renamed_from.is_some()),
-            ("accepted", accepted.is_some()),
-            ("refused", refused.is_some()),
-            ("grace_period", grace_period.is_some()),
-            ("on_drain_timeout", on_drain_timeout.is_some()),
-            ("etcd_members", !etcd_members.is_empty()),
-            ("members_only", *members_only),
-            ("etcd_given_up", !etcd_given_up.is_empty()),
-            ("node_uid", node_uid.is_some()),
-            ("node_is_gone", *node_is_gone),
-            ("machine_is_off", *machine_is_off),
-            ("backup", backup.is_some()),
-            ("remediation", remediation.is_some()),
-            ("remembered", remembered.is_some()),
-            ("preserve_local_storage", *preserve_local_storage),
-            ("image", image.is_some()),
-            ("joins", *joins),
-            ("deployed_at", deployed_at.is_some()),
-            ("deploys", !deploys.is_empty()),
-            ("forget", *forget),
-            ("clean_steps", !clean_steps.is_empty()),
-            ("deploy_steps", !deploy_steps.is_empty()),
-            ("settings", !settings.is_empty()),
-            ("runbook", runbook.is_some()),
-            ("soak", soak.is_some()),
-        ];
-        let given = rows.into_iter().filter(|(_, is_given)| *is_given);
-        given.map(|(name, _)| name)
-    }
+        impl crate::step::Given for $own {
+            $(fn $name(&self) -> &type_of!($name) {
+                &self.$name
+            })+
+        }
+
+        impl $own {
+            /// Takes a parameter away.
+            pub(super) fn clear(&mut self, name: &str) {
+                $(if name == stringify!($name) {
+                    self.$name = Default::default();
+                })+
+            }
+        }
+
+        impl From<$own> for crate::step::Parameters {
+            fn from(own: $own) -> Self {
+                Self::$kind(own)
+            }
+        }
+    };
 }
 
 /// The nodes, pods and etcd clusters that have to stay healthy behind a wave, and how long.
@@ -250,4 +185,36 @@ pub struct EtcdRemoval {
     pub member_id: Arc<str>,
     /// The member's name.
     pub name: Arc<str>,
+}
+
+#[cfg(test)]
+impl super::Parameters {
+    /// Those of a kind, as a file has them.
+    pub(crate) fn of(kind: super::StepKind, json: &serde_json::Value) -> Option<Arc<Self>> {
+        let read = Self::read(kind, &json.to_string());
+        read.unwrap().map(Arc::new)
+    }
+}
+
+#[cfg(test)]
+impl super::Step {
+    /// Changes one of its parameters, as in a file.
+    pub(crate) fn give(&mut self, name: &str, value: impl Serialize) {
+        let given = self.parameters.as_deref();
+        let mut json = given.map_or_else(
+            || serde_json::json!({}),
+            |given| serde_json::to_value(given).unwrap(),
+        );
+        json[name] = serde_json::to_value(value).unwrap();
+        self.parameters = super::Parameters::of(self.id.kind, &json);
+    }
+}
+
+/// Those of a service that wants these values.
+#[cfg(test)]
+pub(crate) fn of_settings(values: &[(&str, &str)]) -> serde_json::Value {
+    let settings = values
+        .iter()
+        .map(|(name, value)| serde_json::json!({"name": name, "before": null, "value": value}));
+    serde_json::json!({"settings": settings.collect::<Vec<_>>()})
 }

@@ -64,7 +64,12 @@ impl ResolvedGuards {
                 .hint(format!(
                     "`trueup abort {run}` aborts it, and a new plan does the rest"
                 ))
-                .hint_if(guards.way_out(&["rego", "forbidden_flags", "max_unavailable"])));
+                .hint_if(guards.way_out(&[
+                    "rego",
+                    "forbidden_flags",
+                    "max_unavailable",
+                    "blast_radius",
+                ])));
         }
         // A run keeps the approvals that it began with, until more are asked for.
         if OF_APPROVALS

@@ -353,7 +353,7 @@ impl<'a> Checkout<'a> {
     /// As [`site`](Self::site); the configuration of the repository cannot be read.
     pub fn site_here(&self) -> Result<SiteRepository<'_>, Failure> {
         let is_shared =
-            Sandbox::of(self.repository)?.is_none() && self.repository.default_remote()?.is_some();
+            Sandbox::of(self.repository)?.is_none() && !self.repository.remotes()?.is_empty();
         self.site(match is_shared {
             true => Connection::Offline,
             false => Connection::Alone,

@@ -145,9 +145,9 @@ impl<'a> ReservationRef<'a> {
 ///
 /// They cannot be read.
 pub fn known_reservations(checkout: &Checkout<'_>, now: i64) -> Result<Reservations, Failure> {
-    let connection = match checkout.repository.default_remote()? {
-        Some(_) => Connection::Offline,
-        None => Connection::Alone,
+    let connection = match checkout.repository.remotes()?.is_empty() {
+        false => Connection::Offline,
+        true => Connection::Alone,
     };
     let state_ref = ReservationRef {
         repository: checkout.repository,

@@ -55,7 +55,8 @@ impl SharedFile<'_> {
         let seen = match self.connection {
             Connection::Alone => self.repository.read_ref(&self.ref_name()?)?,
             Connection::Offline => {
-                let remote = self.repository.default_remote()?.unwrap_or_default();
+                let remote = self.repository.default_remote().ok().flatten();
+                let remote = remote.unwrap_or_default();
                 self.repository.read_ref(&self.copy(&remote))?
             }
             Connection::Shared { remote, .. } => {

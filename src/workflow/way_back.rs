@@ -248,7 +248,7 @@ fn destroyed<'a>(
 fn kept<'a>(plan: &'a Plan, site: &'a Guarded) -> impl Iterator<Item = (NodeName, String)> + 'a {
     plan.steps.iter().filter_map(|step| {
         let node = step.id.node.as_ref()?;
-        let settings = &step.parameters.as_ref()?.settings;
+        let settings = step.given().settings();
         let enforced = site.nodes.get(node)?.hardware(Section::Firmware);
         let is_enforced = |name: &str| enforced.iter().any(|value| *value.name == *name);
         let stays = settings.iter().filter(|each| !is_enforced(&each.name));

@@ -581,6 +581,17 @@ fn the_checker_uses_data_types_of_the_planner_and_none_of_its_functions() {
     let mut theirs = functions("plan");
     theirs.extend(functions("guard"));
     // Names that the modules below have, too, and the checker itself.
+    // Those of the list of parameters are written by a macro.
+    let parameters = all
+        .iter()
+        .find(|file| file.path.ends_with("step/parameters.rs"));
+    let written = parameters.unwrap().text.lines().filter_map(|line| {
+        let (name, rest) = line.trim().split_once(": ")?;
+        (rest.contains(" = ") && rest.ends_with(';')).then_some(name)
+    });
+    let written: BTreeSet<&str> = written.collect();
+    assert!(written.contains("etcd_members"), "{written:?}");
+    theirs.retain(|name| !written.contains(&**name));
     for module in [
         "check",
         "design",

@@ -178,6 +178,18 @@ fn nothing_of_the_checkout_is_executed_while_completing() {
     assert!(!mark.exists());
 }
 
+#[test]
+fn no_candidate_of_a_document_is_more_than_a_word_to_a_shell() {
+    let fixture = example("edge");
+    let nodes = fixture.read("nodes.yaml");
+    let nodes = nodes.replacen("rack: closet", "rack: '$(touch mark) x'", 1);
+    fixture.checkout.write("nodes.yaml", nodes);
+    fixture.checkout.commit("Move a machine");
+    let racks = candidates(&fixture, &["nodes", "ra"]);
+    assert!(racks.iter().any(|each| each == "rack:closet"), "{racks:?}");
+    assert!(racks.iter().all(|each| !each.contains('$')), "{racks:?}");
+}
+
 /// The candidates that a real shell has for the last word of a line.
 fn of_bash(fixture: &Fixture, line: &str) -> Vec<String> {
     let words: Vec<&str> = line.split(' ').collect();

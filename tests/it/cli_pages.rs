@@ -108,13 +108,12 @@ fn a_report_in_no_known_format_or_place_is_told() {
         .with(64)
         .saying("its name ends with .html, .md, .json or .xml (JUnit)");
     assert!(fixture.tags().is_empty());
-    // The run is what counts: its exit code stays, and the message says where its report is.
+    // What can be known before is told before anything is done.
     fixture
         .run(&["apply", "--yes", "--report", "none/report.md"])
-        .with(0)
-        .saying("has ended, and its report cannot be written")
-        .saying("prints it");
-    assert_eq!(fixture.effects("deployed"), 13);
+        .with(1)
+        .saying("`--report none/report.md` could not be written");
+    assert!(fixture.tags().is_empty() && !fixture.simulated_site().exists());
 }
 
 #[test]

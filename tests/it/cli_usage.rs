@@ -287,6 +287,14 @@ fn init_writes_the_example_that_is_asked_for() {
         .run(&["init", "../a site"])
         .with(64)
         .saying("cannot be the name of a site");
+    // A name is a text, whatever it looks like.
+    for name in ["1", "no", "0x10", "2026-01-01"] {
+        let folder = fixture.checkout.outside().join(name);
+        let folder = folder.to_str().unwrap();
+        fixture.run(&["init", folder]).with(0);
+        let told = fixture.run(&["-C", folder, "validate"]).with(0).stdout;
+        assert!(told.contains(&format!("site `{name}` is valid")), "{told}");
+    }
     fixture.run(&["init", "--example", "none", folder]).with(64);
 }
 
@@ -450,7 +458,9 @@ fn what_is_only_in_the_worktree_or_broken_in_the_records_is_told_with_the_way_on
             .run(&[command])
             .with(1)
             .saying("`site.json` in the records is broken")
-            .saying("`git update-ref -d refs/trueup/SITE/state` deletes it");
+            .saying(
+                "broken ones here alone are deleted (`git update-ref -d refs/trueup/SITE/state`)",
+            );
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use trueup::backend::hardware::sim::{Effect, Settings, Simulator};
 use trueup::design::NodeName;
 
+use super::accepted::example;
 use super::fixture::Fixture;
 
 const MACHINES: usize = 1000;
@@ -118,4 +119,42 @@ fn a_thousand_machines_take_an_attribute_in_waves_and_never_too_many_at_once() {
     );
     assert!(most > 1, "one after the other is no wave");
     fixture.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn a_service_that_fails_is_not_done_to_more_machines_than_criteria_and_canary_allow() {
+    let table = [
+        ("percent_successful_nodes: 100", &[][..], 1),
+        ("minimum_successful_nodes: 2", &[], 2),
+        ("minimum_successful_nodes: 0", &[], 3),
+        ("minimum_successful_nodes: 0", &["--canary"], 1),
+    ];
+    for (criterion, flags, drained) in table {
+        let fixture = example("edge");
+        fixture.simulator_at(
+            "backends.yaml",
+            "{clock: virtual, hardware: [{nodes: ['edge-*'], values: {firmware.bios: 2.17.2}, \
+             updates: [{name: firmware.bios, outcome: refused}]}]}",
+        );
+        fixture.edit("strategy.yaml", "minimum_successful_nodes: 2", criterion);
+        fixture.checkout.commit("The site");
+        fixture.run(&["apply", "--yes"]).with(0);
+        let document = "schema: trueup/Hardware/v1\nmetadata: {name: all}\n\
+            data: {mode: enforce, firmware: {bios: {version: 2.19.1, from: [2.17.2]}}}\n";
+        fixture.checkout.write("hardware.yaml", document);
+        fixture.checkout.commit("Enforce a version");
+        let apply = ["apply", "--yes", "--allow", "restart"];
+        let ended = fixture.run(&[&apply[..], flags].concat());
+        let taken = (1..=3).filter(|number| {
+            let line = format!("drain/workers/edge-{number} succeeded");
+            ended.stdout.contains(&line) || ended.stderr.contains(&line)
+        });
+        assert_eq!(
+            taken.count(),
+            drained,
+            "{criterion} {flags:?}: {}{}",
+            ended.stdout,
+            ended.stderr
+        );
+    }
 }

@@ -174,3 +174,19 @@ fn every_diagnostic_is_documented_once_and_none_that_is_not_there() {
     let gone: Vec<_> = documented.difference(&written).collect();
     assert!(gone.is_empty(), "in docs/diagnostics.md only: {gone:?}");
 }
+
+#[test]
+fn a_policy_may_silence_each_warning_but_those_of_certificates_and_identities() {
+    const NEVER: [&str; 2] = ["rule-identity-placeholder", "rule-tls-unverified"];
+    let text = std::fs::read_to_string(root().join("docs/diagnostics.md")).unwrap();
+    let rows = text.lines().filter(|line| line.contains("(warning"));
+    let warnings = rows.filter_map(|line| line.split('`').nth(1));
+    let schema = std::fs::read_to_string(root().join("schemas/trueup.Policy.v1.json")).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let known = schema.pointer("/properties/silence/items/enum");
+    let known = known.unwrap().as_array().unwrap();
+    let missing: Vec<&str> = warnings
+        .filter(|code| !NEVER.contains(code) && !known.iter().any(|each| each == code))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}

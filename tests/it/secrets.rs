@@ -50,14 +50,24 @@ fn site() -> Fixture {
          data:\n  hardware_profile: general-server\n  primary_network: oam\n  \
          oob: {type: redfish, network: oob, account: admin}\n",
     );
+    fixture.edit(
+        "host-profiles.yaml",
+        "intel_iommu: \"on\"}",
+        "intel_iommu: \"on\", inst.rootpw: hunter2-root, nfs: \"http://u:hunter2-nfs@h.example/x\"}",
+    );
     fixture
 }
 
 fn documents(password: &str) -> String {
     let passphrase = |name: &str, data: &str| {
+        // Real sites have passphrases in clear text, which are secret all the same.
+        let policy = match name {
+            "kernel" => "cleartext",
+            _ => "encrypted",
+        };
         format!(
             "---\nschema: deckhand/Passphrase/v1\nmetadata:\n  name: {name}\n  schema: metadata/Document/v1\n  \
-             storagePolicy: encrypted\n  layeringDefinition: {{layer: site, abstract: false}}\ndata: {data}\n"
+             storagePolicy: {policy}\n  layeringDefinition: {{layer: site, abstract: false}}\ndata: {data}\n"
         )
     };
     [

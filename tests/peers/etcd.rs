@@ -15,9 +15,9 @@ use trueup::design::{ClusterName, EtcdCluster, EtcdMember, NodeName, Reference, 
 use trueup::diagnostic::{Mark, SourceId};
 use trueup::guard::quorum::{self, Health};
 use trueup::observed::EtcdSeen;
-use trueup::step::{Effect, EtcdRemoval, Parameters, Step, StepId, StepKind};
+use trueup::step::{Effect, EtcdRemoval, Step, StepId, StepKind};
 
-use super::harness::{Peer, wait_until};
+use super::harness::{Peer, given, wait_until};
 use super::site::Site;
 
 /// A real etcd cluster whose member `m1` is on machine `n1` and so on.
@@ -209,10 +209,7 @@ fn on_runtime<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn order(kind: StepKind, node: &str, members: Vec<EtcdRemoval>, heard: &Arc<Heard>) -> Order {
-    let parameters = Parameters {
-        etcd_members: members,
-        ..Parameters::default()
-    };
+    let parameters = json!({"etcd_members": members});
     Order {
         leaving: Arc::default(),
         run: RunId::from("01JH0000000000000000000000"),
@@ -226,7 +223,7 @@ fn order(kind: StepKind, node: &str, members: Vec<EtcdRemoval>, heard: &Arc<Hear
             timeout: 20,
             effect: Effect::Destructive,
             standby: false,
-            parameters: Some(Arc::new(parameters)),
+            parameters: given(StepKind::RemoveEtcd, &parameters),
             needs: Vec::new(),
         }),
         node: None,

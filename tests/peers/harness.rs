@@ -8,9 +8,12 @@ use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
+use trueup::step::{Parameters, StepKind};
 
 use super::skipped::skipped;
 
@@ -357,4 +360,12 @@ fn a_script_that_is_not_there_is_named() {
         why.starts_with("there is no ") && why.ends_with("no-such-script.sh"),
         "{why}"
     );
+}
+
+/// The parameters of a step of a kind, as a plan file has them.
+pub(crate) fn given(kind: StepKind, json: &Value) -> Option<Arc<Parameters>> {
+    let given = Parameters::read(kind, &json.to_string());
+    given
+        .unwrap_or_else(|error| panic!("{kind}: {error}"))
+        .map(Arc::new)
 }

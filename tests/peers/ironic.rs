@@ -21,9 +21,9 @@ use trueup::document::{LoadSettings, load};
 use trueup::guard::Guarded;
 use trueup::lifecycle::{PowerState, ProvisionState};
 use trueup::observed::{Fact, ObservedNode};
-use trueup::step::{CleanStep, Parameters, Step, StepId, StepKind};
+use trueup::step::{CleanStep, Step, StepId, StepKind};
 
-use crate::harness::Peer;
+use crate::harness::{Peer, given};
 use crate::site::Site;
 
 /// No step of a test may take longer.
@@ -236,7 +236,7 @@ impl Hands {
         &self,
         kind: StepKind,
         node: Option<&str>,
-        parameters: Parameters,
+        parameters: Value,
     ) -> (Order, Arc<RecordingListener>) {
         let listener = Arc::new(RecordingListener::default());
         let order = Order {
@@ -252,7 +252,7 @@ impl Hands {
                 timeout: 0,
                 effect: kind.facts().effect,
                 standby: false,
-                parameters: Some(Arc::new(parameters)),
+                parameters: given(kind, &parameters),
                 needs: Vec::new(),
             }),
             node: node.map(|node| self.design.nodes[&NodeName::from(node)].clone()),
@@ -266,7 +266,7 @@ impl Hands {
         &self,
         kind: StepKind,
         node: &str,
-        parameters: Parameters,
+        parameters: Value,
     ) -> (Result<(), ActError>, Vec<String>) {
         let (order, listener) = self.order(kind, Some(node), parameters);
         let result = tokio::time::timeout(TIMEOUT, self.backends.act(&order)).await;
@@ -276,7 +276,7 @@ impl Hands {
     }
 
     pub(crate) async fn act(&self, kind: StepKind, node: &str) -> Result<(), ActError> {
-        self.act_with(kind, node, Parameters::default()).await.0
+        self.act_with(kind, node, json!({})).await.0
     }
 
     /// What a refusal says.
@@ -289,7 +289,7 @@ impl Hands {
     }
 
     async fn probe(&self, kind: StepKind, node: &str) -> Probe {
-        let (order, _) = self.order(kind, Some(node), Parameters::default());
+        let (order, _) = self.order(kind, Some(node), json!({}));
         self.backends.probe(&order).await
     }
 
@@ -304,21 +304,15 @@ impl Hands {
     }
 }
 
-fn reason(text: &str) -> Parameters {
-    Parameters {
-        reason: Some(Arc::from(text)),
-        ..Parameters::default()
-    }
+fn reason(text: &str) -> Value {
+    json!({"reason": text})
 }
 
-fn clean_step(interface: &str, step: &str, arguments: Option<&str>) -> Parameters {
-    Parameters {
-        clean_steps: vec![CleanStep {
-            arguments: arguments.map(Arc::from),
-            ..CleanStep::new(interface, step)
-        }],
-        ..Parameters::default()
-    }
+fn clean_step(interface: &str, step: &str, arguments: Option<&str>) -> Value {
+    json!({"clean_steps": [CleanStep {
+        arguments: arguments.map(Arc::from),
+        ..CleanStep::new(interface, step)
+    }]})
 }
 
 const GOOD_SETTINGS: &str = r#"{"settings":[{"name":"ProcTurboMode","value":"Disabled"}]}"#;
@@ -328,7 +322,7 @@ const BAD_SETTINGS: &str = r#"{"settings":"not-a-list"}"#;
 async fn a_machine_lives_its_whole_life() {
     let Some(lab) = Lab::start("1") else { return };
     let hands = lab.hands(&["n1", "n2"], "resource_class: baremetal", "");
-    let (order, listener) = hands.order(StepKind::VerifySite, None, Parameters::default());
+    let (order, listener) = hands.order(StepKind::VerifySite, None, json!({}));
     hands.backends.act(&order).await.unwrap();
     assert!(
         listener.0.lock().unwrap()[0].contains("version 1.108 of its API"),
@@ -399,7 +393,7 @@ async fn a_machine_lives_its_whole_life() {
     let node = hands.design.nodes[&NodeName::from("n1")].clone();
     let without = lab.hands(&["n2"], "", "");
     without.backends.identities().allow_unverified(["n1"]);
-    let (mut order, listener) = hands.order(StepKind::Destroy, Some("n1"), Parameters::default());
+    let (mut order, listener) = hands.order(StepKind::Destroy, Some("n1"), json!({}));
     order.run = RunId::from("01J00000000000000000000003");
     order.node = Some(node);
     without.backends.act(&order).await.unwrap();
@@ -506,9 +500,7 @@ async fn a_cleaning_that_fails_fences_the_machine_until_intervention() {
     )
     .await
     .unwrap();
-    let (result, said) = hands
-        .act_with(StepKind::PowerOff, "n1", Parameters::default())
-        .await;
+    let (result, said) = hands.act_with(StepKind::PowerOff, "n1", json!({})).await;
     result.unwrap();
     assert!(
         said.iter().any(|line| line.starts_with("cleaning")),
@@ -640,10 +632,7 @@ async fn a_machine_keeps_its_data_where_its_storage_is_preserved() {
     let hands = lab.hands(&["n1"], "", "");
     hands.act(StepKind::Prepare, "n1").await.unwrap();
     hands.act(StepKind::Deploy, "n1").await.unwrap();
-    let preserve = Parameters {
-        preserve_local_storage: true,
-        ..Parameters::default()
-    };
+    let preserve = json!({"preserve_local_storage": true});
     let (result, said) = hands.act_with(StepKind::Destroy, "n1", preserve).await;
     result.unwrap();
     assert!(

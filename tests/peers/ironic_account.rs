@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::PrivateKeyDer;
+use serde_json::json;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use trueup::backend::{ActError, Hardware, Secret, SecretError, Secrets};
 use trueup::design::Reference;
 use trueup::lifecycle::ProvisionState;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use crate::harness::{Peer, shared, wait_until};
 use crate::ironic::Hands;
@@ -117,7 +118,7 @@ async fn an_account_and_a_certificate_are_good_or_each_is_named_as_what_is_wrong
     };
     let account = "credentials: {username: lab, password: {env: PASSWORD}}";
     let verify = async |hands: &Hands| {
-        let (order, _) = hands.order(StepKind::VerifySite, None, Parameters::default());
+        let (order, _) = hands.order(StepKind::VerifySite, None, json!({}));
         hands.backends.act(&order).await
     };
     let good = hands(&format!("{account}\n      ca: {{env: CA}}"), PASSWORD);

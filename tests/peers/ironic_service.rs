@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use trueup::backend::{ActError, Hardware as _, NoSecrets, Order, Probe};
 use trueup::design::HardwareSetting;
 use trueup::lifecycle::ProvisionState;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use crate::ironic::{Hands, Lab};
 
@@ -55,11 +55,7 @@ fn service(hands: &Hands, runbook: Option<&str>) -> Order {
         before: None,
         value: "Enabled".into(),
     };
-    let parameters = Parameters {
-        settings: vec![setting],
-        runbook: runbook.map(Into::into),
-        ..Parameters::default()
-    };
+    let parameters = json!({"settings": [setting], "runbook": runbook});
     hands.order(StepKind::Service, Some("n1"), parameters).0
 }
 

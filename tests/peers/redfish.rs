@@ -16,9 +16,9 @@ use trueup::document::{LoadSettings, load};
 use trueup::guard::Guarded;
 use trueup::lifecycle::PowerState;
 use trueup::observed::Fact;
-use trueup::step::{Effect, Parameters, Step, StepId, StepKind};
+use trueup::step::{Effect, Step, StepId, StepKind};
 
-use crate::harness::Peer;
+use crate::harness::{Peer, given};
 use crate::site::Site;
 
 /// The secrets of the emulator.
@@ -158,10 +158,7 @@ impl Machines {
             value: Arc::from(value),
         };
         let step = Arc::make_mut(&mut order.step);
-        step.parameters = Some(Arc::new(Parameters {
-            settings: vec![setting],
-            ..Parameters::default()
-        }));
+        step.parameters = given(StepKind::Service, &json!({"settings": [setting]}));
         self.runtime.block_on(self.backends.act(&order))
     }
 

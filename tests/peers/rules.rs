@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use trueup::plan::{Block, ChangeKind, Plan, Verdict, Verdicts};
 use trueup::rego::{RuleFile, evaluate, write};
-use trueup::step::Parameters;
+use trueup::step::DeployParameters;
 
 use super::browser;
 use super::dice::Dice;
@@ -127,12 +127,13 @@ fn plan(dice: &mut Dice) -> Plan {
     }
     for step in &mut plan.steps {
         let image = dice.pick(&["ubuntu-22.04", "ubuntu-24.04", "ubuntu-26.04"]);
-        step.parameters = dice.chance(30).then(|| {
-            Arc::new(Parameters {
-                image: Some(image.into()),
-                ..Parameters::default()
-            })
+        let image = Some(image.into());
+        let is_given = dice.chance(30);
+        let deploy = is_given.then(|| DeployParameters {
+            image,
+            ..DeployParameters::default()
         });
+        step.parameters = deploy.map(|deploy| Arc::new(deploy.into()));
     }
     plan
 }

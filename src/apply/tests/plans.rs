@@ -1,14 +1,13 @@
 //! Plans by hand, after the contract of the graph of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crate::design::{GroupName, NodeName, SuccessCriteria};
 use crate::plan::{
     Change, ChangeKind, CommitHistory, Forecast, Options, Plan, PlannedGroup, Standing, Summary,
     Target,
 };
-use crate::step::{Effect, Need, Parameters, Step, StepId, StepIndex, StepKind, Wait};
+use crate::step::{Effect, Need, Step, StepId, StepIndex, StepKind, Wait};
 
 /// The parts of a plan. Nodes that are not named elsewhere are created.
 #[derive(Clone, Debug, Default)]
@@ -218,10 +217,7 @@ impl Site {
                 step.timeout = self.timeout;
             }
             if step.id.kind == Prepare && name.is_some_and(|name| self.refused.contains(name)) {
-                step.parameters = Some(Arc::new(Parameters {
-                    refused: Some("could not be observed".into()),
-                    ..Parameters::default()
-                }));
+                step.give("refused", "could not be observed");
             }
         }
         Plan {

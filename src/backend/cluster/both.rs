@@ -15,9 +15,8 @@ pub(super) struct Both {
 
 /// The drivers that run a kind of step, in this order.
 fn actors<'a>(both: &'a Both, order: &Order) -> Vec<&'a dyn Cluster> {
-    let parameters = order.step.parameters.as_ref();
     match order.step.id.kind {
-        StepKind::AwaitReady if parameters.is_some_and(|each| each.members_only) => {
+        StepKind::AwaitReady if *order.step.given().members_only() => {
             vec![&*both.etcd]
         }
         StepKind::RemoveEtcd | StepKind::CheckEtcd => vec![&*both.etcd],

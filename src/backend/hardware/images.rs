@@ -60,8 +60,7 @@ impl Images {
     ///
     /// Which cannot be had, for which machines, and why; all of them at once.
     pub(super) async fn verify(&self, client: &Client, order: &Order) -> Result<(), ActError> {
-        let parameters = order.step.parameters.as_ref();
-        let deploys = parameters.map_or(&[][..], |parameters| &parameters.deploys);
+        let deploys = order.step.given().deploys();
         let mut wanted: BTreeMap<&Arc<str>, Vec<&NodeName>> = BTreeMap::new();
         for node in deploys {
             for url in self.0.get(node).into_iter().flatten() {
@@ -140,7 +139,7 @@ mod tests {
     use crate::backend::Reporter;
     use crate::backend::http::{HttpLimits, Trust};
     use crate::design::RunId;
-    use crate::step::{Effect, Parameters, Step, StepId, StepKind};
+    use crate::step::{Effect, Step, StepId, StepKind, VerifySiteParameters};
 
     /// A server of images: what it answers depends on method and path.
     async fn serve() -> String {
@@ -172,10 +171,7 @@ mod tests {
     }
 
     fn order(deploys: &[&str]) -> Order {
-        let parameters = Parameters {
-            deploys: deploys.iter().map(|name| NodeName::from(*name)).collect(),
-            ..Parameters::default()
-        };
+        let deploys = deploys.iter().map(|name| NodeName::from(*name)).collect();
         Order {
             leaving: Arc::default(),
             run: RunId::from("R1"),
@@ -189,7 +185,7 @@ mod tests {
                 timeout: 10,
                 effect: Effect::None,
                 standby: false,
-                parameters: Some(Arc::new(parameters)),
+                parameters: Some(Arc::new(VerifySiteParameters { deploys }.into())),
                 needs: Vec::new(),
             }),
             node: None,

@@ -21,7 +21,7 @@ use crate::diagnostic::Diagnostic;
 use crate::guard::Guarded;
 use crate::identity::{Identity, Proof, Registry, Verdict};
 use crate::lifecycle::{self, Flags, ProvisionState, Verb};
-use crate::step::{Parameters, StepKind};
+use crate::step::{Given, StepKind};
 use crate::threads::lock;
 
 /// A provisioner as its driver reaches it.
@@ -207,19 +207,18 @@ impl<'a, P: Provisioner> Task<'a, P> {
         self.order.step.id.kind
     }
 
-    pub(super) fn parameters(&self) -> Option<&'a Parameters> {
-        self.order.step.parameters.as_deref()
+    pub(super) fn given(&self) -> &'a dyn Given {
+        self.order.step.given()
     }
 
     /// Whether the disks are to be kept as they are.
     pub(super) fn preserves(&self) -> bool {
-        self.parameters()
-            .is_some_and(|each| each.preserve_local_storage)
+        *self.given().preserve_local_storage()
     }
 
     /// Why a flag is set.
     pub(super) fn reason(&self) -> &'a str {
-        let reason = self.parameters().and_then(|each| each.reason.as_deref());
+        let reason = self.given().reason().as_deref();
         reason.unwrap_or("set by trueup")
     }
 

@@ -13,8 +13,7 @@ pub(super) const TRIES: u32 = 2;
 
 /// The settings of a service.
 pub(super) fn settings(order: &Order) -> &[HardwareSetting] {
-    let parameters = order.step.parameters.as_deref();
-    parameters.map_or(&[], |all| &all.settings)
+    order.step.given().settings()
 }
 
 /// The settings whose values are not as they should be.

@@ -35,8 +35,7 @@ pub struct LiveNode {
 
 /// The memory of a remediation: of an earlier run, and of this one.
 fn memory(order: &Order) -> Memory {
-    let parameters = order.step.parameters.as_deref();
-    let earlier = parameters.and_then(|parameters| parameters.remembered.as_deref());
+    let earlier = order.step.given().remembered().as_deref();
     let earlier = earlier.cloned().unwrap_or_default();
     earlier.with(order.notes.iter().map(|note| &**note))
 }
@@ -67,8 +66,7 @@ pub(super) async fn act(
         ));
     };
     let memory = memory(order);
-    let limits = order.step.parameters.as_deref();
-    let limits = limits.and_then(|parameters| parameters.remediation);
+    let limits = *order.step.given().remediation();
     let holder = hardware.holder(node);
     let noted = Noted::new(order, hardware, &memory);
     Walk {

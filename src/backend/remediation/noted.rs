@@ -10,7 +10,7 @@ use crate::backend::{ActError, Hardware, Order, Pending, Probe};
 use crate::lifecycle::PowerState;
 use crate::observed::Fact;
 use crate::remediation::{Backup, Memory, Note};
-use crate::step::{Parameters, StepKind};
+use crate::step::StepKind;
 
 /// How long the rest of a switch may take that another process has begun.
 const COMPLETED: Duration = Duration::from_secs(300);
@@ -51,7 +51,7 @@ impl<'a> Noted<'a> {
     }
 
     async fn switch(&self, kind: StepKind, attempt: u32, bound: Duration) -> Result<(), ActError> {
-        let order = part(self.order, kind, attempt, bound, Parameters::default());
+        let order = part(self.order, kind, attempt, bound, None);
         self.hardware.act(&order).await
     }
 }
@@ -132,8 +132,7 @@ impl Holder for Noted<'_> {
                 return Ok(());
             }
             // A process before this one may have died behind the switch, with a part of it left to do.
-            let parameters = Parameters::default();
-            let order = part(self.order, StepKind::PowerOn, 0, COMPLETED, parameters);
+            let order = part(self.order, StepKind::PowerOn, 0, COMPLETED, None);
             match self.hardware.probe(&order).await {
                 Probe::UnderWay => self.hardware.act(&order).await,
                 _ => Ok(()),

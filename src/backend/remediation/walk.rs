@@ -15,7 +15,10 @@ use crate::remediation::{
     AttemptProgress, MachineSeen, Memory, NodeSeen, Note, Power, Release, RemediationLimits, Task,
     Tried, after_failure, next,
 };
-use crate::step::{Parameters, Step, StepId, StepKind};
+use crate::step::{
+    Parameters, RemoveFromClusterParameters, RestoreNodeParameters, SetOutOfServiceParameters,
+    Step, StepId, StepKind, UnsetOutOfServiceParameters,
+};
 
 /// The interval between two polls of a node.
 const PACE: Duration = Duration::from_secs(10);
@@ -37,7 +40,7 @@ pub(super) fn part(
     kind: StepKind,
     attempt: u32,
     bound: Duration,
-    parameters: Parameters,
+    parameters: Option<Parameters>,
 ) -> Order {
     let step = Step {
         id: StepId {
@@ -49,7 +52,7 @@ pub(super) fn part(
         timeout: bound.as_secs(),
         effect: kind.facts().effect,
         standby: false,
-        parameters: Some(Arc::new(parameters)),
+        parameters: parameters.map(Arc::new),
         needs: Vec::new(),
     };
     Order {
@@ -261,17 +264,32 @@ impl Walk<'_> {
     /// Deletes the node: no workload that ran there is waited for any more.
     async fn release(&mut self, uid: Arc<str>) -> Result<(), Failure> {
         self.note(Note::Releasing { uid: uid.clone() }).await?;
-        let kind = match self.limits.method {
-            Release::DeleteNode => StepKind::RemoveFromCluster,
-            Release::OutOfService => StepKind::SetOutOfService,
-        };
-        let parameters = Parameters {
-            node_uid: Some(uid.clone()),
-            machine_is_off: true,
-            ..Parameters::default()
+        let (node_uid, machine_is_off) = (Some(uid.clone()), true);
+        let (kind, parameters) = match self.limits.method {
+            Release::DeleteNode => {
+                let parameters = RemoveFromClusterParameters {
+                    node_uid,
+                    machine_is_off,
+                    ..RemoveFromClusterParameters::default()
+                };
+                (StepKind::RemoveFromCluster, parameters.into())
+            }
+            Release::OutOfService => {
+                let parameters = SetOutOfServiceParameters {
+                    node_uid,
+                    machine_is_off,
+                };
+                (StepKind::SetOutOfService, parameters.into())
+            }
         };
         let bound = Duration::from_secs(self.limits.release);
-        let order = part(self.order, kind, self.memory.attempt, bound, parameters);
+        let order = part(
+            self.order,
+            kind,
+            self.memory.attempt,
+            bound,
+            Some(parameters),
+        );
         let released = timeout(bound, self.cluster.act(&order)).await;
         match released {
             Ok(Ok(())) => Ok(self.note(Note::Released { uid }).await?),
@@ -291,12 +309,12 @@ impl Walk<'_> {
             return Ok(());
         };
         if !backup.missing_on(&node.backup).is_empty() {
-            let parameters = Parameters {
+            let parameters = RestoreNodeParameters {
                 node_uid: Some(node.uid.clone()),
                 backup: Some(Box::new(backup.clone())),
-                ..Parameters::default()
             };
-            self.on_living(StepKind::RestoreNode, parameters).await?;
+            self.on_living(StepKind::RestoreNode, parameters.into())
+                .await?;
         }
         // Everything was observed there, or the write was confirmed.
         self.note(Note::Restored).await?;
@@ -306,7 +324,13 @@ impl Walk<'_> {
     /// Does something to a node that is back. If that fails, the machine is not switched off again for it.
     async fn on_living(&self, kind: StepKind, parameters: Parameters) -> Result<(), Failure> {
         let bound = Duration::from_secs(self.limits.release);
-        let order = part(self.order, kind, self.memory.attempt, bound, parameters);
+        let order = part(
+            self.order,
+            kind,
+            self.memory.attempt,
+            bound,
+            Some(parameters),
+        );
         let late = || ActError::Passing(format!("`{kind}` did not end in time").into());
         let ended = timeout(bound, self.cluster.act(&order)).await;
         ended.unwrap_or_else(|_| Err(late())).map_err(Failure::Run)
@@ -317,12 +341,11 @@ impl Walk<'_> {
             return Ok(());
         };
         if self.confirmed.contains(&node.uid) {
-            let parameters = Parameters {
+            let parameters = UnsetOutOfServiceParameters {
                 node_uid: Some(node.uid.clone()),
-                ..Parameters::default()
             };
             return self
-                .on_living(StepKind::UnsetOutOfService, parameters)
+                .on_living(StepKind::UnsetOutOfService, parameters.into())
                 .await;
         }
         let bound = self.left();
@@ -330,13 +353,7 @@ impl Walk<'_> {
             return Err(self.not_back("its node is not Ready"));
         }
         let kind = StepKind::AwaitReady;
-        let order = part(
-            self.order,
-            kind,
-            self.memory.attempt,
-            bound,
-            Parameters::default(),
-        );
+        let order = part(self.order, kind, self.memory.attempt, bound, None);
         within(bound, self.cluster.act(&order), "it did not come back").await?;
         self.confirmed.insert(node.uid.clone());
         Ok(())

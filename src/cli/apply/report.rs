@@ -42,7 +42,7 @@ pub(in crate::cli) fn report_file(text: &str) -> Result<ReportFile, String> {
 }
 
 impl ReportFile {
-    /// Refuses a file that must not be replaced, before anything is done.
+    /// Refuses a file that must not be replaced, or that could not be written, before anything is done.
     pub(in crate::cli) fn refuse(
         &self,
         context: &Context,
@@ -52,7 +52,23 @@ impl ReportFile {
         repository.refuse_output(&path).map_err(|error| {
             let message = format!("`--report {}`: {error}", self.path.display());
             Failure::new(FailureKind::Usage, message)
-        })
+        })?;
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let written = [folder, &path];
+        let exist = written
+            .into_iter()
+            .filter(|path| *path == folder || path.exists());
+        for each in exist {
+            rustix::fs::access(each, rustix::fs::Access::WRITE_OK).map_err(|error| {
+                let (file, error) = (self.path.display(), std::io::Error::from(error));
+                let message = format!(
+                    "`--report {file}` could not be written: `{}`: {error}",
+                    each.display()
+                );
+                Failure::new(FailureKind::Error, message)
+            })?;
+        }
+        Ok(())
     }
 
     /// Writes the report of a run that has ended.

@@ -221,12 +221,11 @@ impl<'p> PlanEffect<'p> {
         let mut steps = Kinds::default();
         for step in &plan.steps {
             let kind = step.id.kind;
-            let parameters = step.parameters.as_deref();
             match &step.id.node {
                 None if kind.is_barrier() => {}
                 None => steps.insert(kind),
                 // It fails before anything is tried.
-                Some(_) if parameters.is_some_and(|all| all.refused.is_some()) => {}
+                Some(_) if step.given().refused().is_some() => {}
                 Some(name) => {
                     if let Ok(position) = nodes.binary_search_by_key(&name, |node| node.node) {
                         nodes[position].take(step);

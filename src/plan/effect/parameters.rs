@@ -2,7 +2,7 @@
 //!
 //! All of them count, and each has to be equal, except if a row of the two tables says otherwise.
 
-use std::borrow::Cow;
+use std::iter;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -187,8 +187,6 @@ pub(in crate::plan) struct Exception {
     pub(in crate::plan) name: &'static str,
     /// Of which kind of step; `None`: of all.
     pub(in crate::plan) kind: Option<StepKind>,
-    /// Takes it away.
-    clear: fn(&mut Parameters),
     /// Why.
     pub(in crate::plan) reason: &'static str,
 }
@@ -198,73 +196,61 @@ pub(in crate::plan) const EXCEPTIONS: [Exception; 12] = [
     Exception {
         name: "reason",
         kind: None,
-        clear: |all| all.reason = None,
         reason: "a text, without a consequence for the machine",
     },
     Exception {
         name: "refused",
         kind: None,
-        clear: |all| all.refused = None,
         reason: "a step that is refused fails before anything is tried, and does not count at all",
     },
     Exception {
         name: "deploys",
         kind: None,
-        clear: |all| all.deploys.clear(),
         reason: "each of these nodes has its own deploy",
     },
     Exception {
         name: "backup",
         kind: None,
-        clear: |all| all.backup = None,
         reason: "a copy of what was observed, which is put back as it was",
     },
     Exception {
         name: "remembered",
         kind: None,
-        clear: |all| all.remembered = None,
         reason: "what an earlier run did, as its records have it",
     },
     Exception {
         name: "joins",
         kind: None,
-        clear: |all| all.joins = false,
         reason: "what is awaited of it follows from its design, and nothing is done for it",
     },
     Exception {
         name: "verified",
         kind: None,
-        clear: |all| all.verified.clear(),
         reason: "what was compared and is equal, as it was observed",
     },
     Exception {
         name: "open",
         kind: None,
-        clear: |all| all.open.clear(),
         reason: "what no document fills, as its design and its record have it",
     },
     Exception {
         name: "soak",
         kind: None,
-        clear: |all| all.soak = None,
         reason: "how long and what is watched behind a wave follows from the policy, of which it is a guard",
     },
     Exception {
         name: "deployed_at",
         kind: None,
-        clear: |all| all.deployed_at = None,
         reason: "how long it is waited for, as its record has it",
     },
     Exception {
         name: "members_only",
         kind: None,
-        clear: |all| all.members_only = false,
         reason: "what is waited for follows from what was observed, and nothing is done for it",
     },
     Exception {
         name: "etcd_members",
         kind: Some(StepKind::AwaitReady),
-        clear: |all| all.etcd_members.clear(),
         reason: "what is waited for follows from what is removed",
     },
 ];
@@ -286,24 +272,22 @@ impl Eq for Covered<'_> {}
 
 impl Serialize for Covered<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.counting().serialize(serializer)
+        match self.counting() {
+            Some(counting) => counting.serialize(serializer),
+            None => serializer.collect_map(iter::empty::<(&str, &str)>()),
+        }
     }
 }
 
 impl Covered<'_> {
-    fn counting(&self) -> Cow<'_, Parameters> {
-        let Some(all) = self.all else {
-            return Cow::Owned(Parameters::default());
-        };
-        let mut counting = all.clone();
+    /// `None`: none of them counts.
+    fn counting(&self) -> Option<Parameters> {
+        let mut counting = self.all?.clone();
         let exceptions = EXCEPTIONS.iter();
         for exception in exceptions.filter(|each| each.kind.is_none_or(|kind| kind == self.kind)) {
-            (exception.clear)(&mut counting);
+            counting.clear(exception.name);
         }
-        match counting == *all {
-            true => Cow::Borrowed(all),
-            false => Cow::Owned(counting),
-        }
+        (!counting.is_empty()).then_some(counting)
     }
 
     /// The differences by which these parameters do more than those of a step of the same kind that was reviewed.
@@ -364,7 +348,7 @@ impl Rule {
 
 /// The parameters by name. To let a drain fail is what it does without that parameter.
 pub(super) fn fields(covered: &Covered<'_>) -> Map<String, Value> {
-    let mut fields = match serde_json::to_value(covered.counting()) {
+    let mut fields = match serde_json::to_value(covered) {
         Ok(Value::Object(fields)) => fields,
         _ => Map::new(),
     };

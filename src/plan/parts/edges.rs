@@ -51,12 +51,17 @@ pub(super) fn between(plan: &Plan, part_of: &[Option<u32>]) -> Vec<(u32, u32)> {
 
 fn held(step: &Step) -> impl Iterator<Item = Exclusive<'_>> {
     let kind = step.id.kind;
-    let parameters = step.parameters.as_deref();
-    let members = parameters.filter(|_| kind == StepKind::RemoveEtcd);
-    let members = members.into_iter().flat_map(|all| &all.etcd_members);
+    let members = match kind {
+        StepKind::RemoveEtcd => &**step.given().etcd_members(),
+        _ => &[],
+    };
     let remediations = (kind == StepKind::Remediate).then_some(Exclusive::Remediations);
     let node = step.id.node.as_ref().map(Exclusive::Node);
     node.into_iter()
-        .chain(members.map(|member| Exclusive::Members(&member.cluster)))
+        .chain(
+            members
+                .iter()
+                .map(|member| Exclusive::Members(&member.cluster)),
+        )
         .chain(remediations)
 }

@@ -10,7 +10,7 @@ use super::{NewStep, StepInputs, StepList, deployed, down_first, keeps_disks};
 use crate::guard::is_control_plane;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
-use crate::step::{Parameters, StepIndex, StepKind};
+use crate::step::{PrepareParameters, StepIndex, StepKind};
 
 /// All nodes that were named, in waves if the action has them.
 pub(super) fn all(draft: &mut StepList, inputs: &StepInputs<'_>, action: Action) {
@@ -39,16 +39,13 @@ pub(super) fn all(draft: &mut StepList, inputs: &StepInputs<'_>, action: Action)
     }
     let mut before: Vec<StepIndex> = Vec::new();
     for (number, nodes) in (1u32..).zip(waves) {
-        let start = NewStep::new(StepKind::StartWave, None, None).wave(Some(number));
-        let ended = std::mem::take(&mut before);
-        // What the first, alone, does not survive is not done to the others.
-        let start = match inputs.options.canary && number == 2 {
-            true => start.success(ended),
-            false => start.done(ended),
-        };
-        let wave = draft.add(start);
+        let start = draft.start_wave(None, number);
+        let wave = draft.add(start.done(std::mem::take(&mut before)));
         for item in nodes.iter().filter_map(|node| inputs.items.get(&node.name)) {
             before.extend(one(draft, inputs, item, Some(wave)));
+        }
+        if inputs.options.canary && number == 1 {
+            draft.canary.append(&mut before);
         }
     }
 }
@@ -73,8 +70,8 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, inputs: &StepInputs<'
     let mut back_before = std::mem::take(&mut draft.back_before);
     let waves = draft.waves(inputs.limits, None, machines, canary);
     for (number, nodes) in (1u32..).zip(waves) {
-        let start = NewStep::new(StepKind::StartWave, None, None)
-            .wave(Some(number))
+        let start = draft
+            .start_wave(None, number)
             .success(draft.prepare_site)
             .success(std::mem::take(&mut back_before))
             .done(std::mem::take(&mut ended));
@@ -89,16 +86,19 @@ pub(super) fn rebuilt_outside_groups(draft: &mut StepList, inputs: &StepInputs<'
                 .leave
                 .as_ref()
                 .is_some_and(|leave| leave.is_member);
-            let is_canary = canary && number == 1;
-            match is_canary || is_member || design.is_some_and(is_control_plane) {
-                true => back_before.push(last),
-                false => ended.push(last),
+            if canary && number == 1 {
+                draft.canary.push(last);
+            } else if is_member || design.is_some_and(is_control_plane) {
+                back_before.push(last);
+            } else {
+                ended.push(last);
             }
         }
         back_before.extend(draft.soak(inputs, (None, number), &nodes, (Some(wave), last_of_wave)));
     }
     draft.sinks.extend(ended);
     draft.sinks.extend(back_before);
+    draft.sinks.extend(draft.canary.iter().copied());
 }
 
 /// Tears a node down and builds it again; the last step.
@@ -111,9 +111,9 @@ fn rebuild(
     let configuration = &inputs.site.guards().configuration;
     let written = |kind| NewStep::new(kind, None, Some(item.subject.name));
     let torn_down = tear_down(draft, inputs, item, &OUTSIDE, |first| first.success([wave]));
-    let parameters = draft.share(Parameters {
+    let parameters = draft.share(PrepareParameters {
         preserve_local_storage: keeps_disks(inputs, item),
-        ..Parameters::default()
+        ..PrepareParameters::default()
     });
     let prepare = written(StepKind::Prepare)
         .timeout(configuration.prepare_node_timeout)
@@ -131,7 +131,7 @@ fn rebuild(
     let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
     match leave.filter(|leave| leave.comes_back()) {
         Some(leave) => {
-            let back = step_of_leaving(inputs, StepKind::AwaitReady, item, leave, &OUTSIDE);
+            let back = step_of_leaving(draft, inputs, StepKind::AwaitReady, item, leave, &OUTSIDE);
             draft.add(back.success([deployed]))
         }
         None => deployed,
@@ -153,16 +153,18 @@ fn one(
             | StepKind::AcceptIdentity
             | StepKind::AcceptDifferences
             | StepKind::Adopt => 0,
-            StepKind::Remediate => {
-                let limits = single.parameters.remediation;
-                limits.map_or(0, |limits| limits.longest())
-            }
+            StepKind::Remediate => match &single.parameters {
+                Some(parameters) => parameters
+                    .given()
+                    .remediation()
+                    .map_or(0, |limits| limits.longest()),
+                None => 0,
+            },
             StepKind::PowerOn | StepKind::PowerOff => configuration.node_status_timeout,
             StepKind::Clean | StepKind::Provide => configuration.destroy_timeout.max(3600),
             _ => configuration.prepare_node_timeout,
         };
-        let parameters = (single.parameters != Parameters::default())
-            .then(|| Arc::new(single.parameters.clone()));
+        let parameters = single.parameters.clone().map(Arc::new);
         let written = NewStep::new(single.kind, None, Some(name))
             .timeout(timeout)
             .parameters(parameters)
@@ -172,7 +174,7 @@ fn one(
     if let Some(labels) = &item.work.relabel {
         let written = NewStep::new(StepKind::Relabel, None, Some(name))
             .timeout(configuration.relabel_nodes_timeout)
-            .parameters(Some(labels.clone()));
+            .parameters(draft.share((**labels).clone()));
         return Some(draft.add(written));
     }
     if let Some((leave, only)) = item
@@ -181,7 +183,7 @@ fn one(
         .as_ref()
         .and_then(|leave| Some((leave, leave.only?)))
     {
-        let written = step_of_leaving(inputs, only, item, leave, &OUTSIDE);
+        let written = step_of_leaving(draft, inputs, only, item, leave, &OUTSIDE);
         return Some(draft.add(written.success(wave)));
     }
     tear_down(draft, inputs, item, &OUTSIDE, |first| first.success(wave))

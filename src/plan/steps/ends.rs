@@ -9,7 +9,7 @@ use super::leaving::{Place, tear_down};
 use super::{NewStep, StepInputs, StepList};
 use crate::design::{NodeDesign, NodeName};
 use crate::plan::item::Item;
-use crate::step::{Parameters, StepKind};
+use crate::step::{StepKind, VerifySiteParameters};
 
 /// Outside all groups.
 const OUTSIDE: Place<'static> = Place {
@@ -21,9 +21,8 @@ const OUTSIDE: Place<'static> = Place {
 pub(super) fn site(draft: &mut StepList, inputs: &StepInputs<'_>) {
     let configuration = &inputs.site.guards().configuration;
     let deployed = inputs.items.iter().filter(|(_, item)| item.work.deploy);
-    let parameters = draft.share(Parameters {
+    let parameters = draft.share(VerifySiteParameters {
         deploys: deployed.map(|(name, _)| (*name).clone()).collect(),
-        ..Parameters::default()
     });
     let verify = NewStep::new(StepKind::VerifySite, None, None)
         .timeout(configuration.verify_timeout)

@@ -12,7 +12,7 @@ use crate::guard::{WaveLimits, is_control_plane};
 use crate::plan::PlannedGroup;
 use crate::plan::item::Item;
 use crate::plan::leave::Leave;
-use crate::step::{Effect, Parameters, StepIndex, StepKind};
+use crate::step::{Effect, PrepareParameters, StepIndex, StepKind};
 
 /// All groups, in run order.
 pub(super) fn all(draft: &mut StepList, inputs: &StepInputs<'_>) {
@@ -172,8 +172,8 @@ impl<'g> OpenGroup<'g> {
             // What the plan calls the wave, from 1 on.
             let number = number.map_or(0, |number| number as u32 + 1);
             if let Some(nodes) = nodes {
-                let start = NewStep::new(StepKind::StartWave, Some(self.group), None)
-                    .wave(Some(number))
+                let start = draft
+                    .start_wave(Some(self.group), number)
                     .success([self.start])
                     .success(std::mem::take(&mut draft.back_before))
                     .done(std::mem::take(&mut before));
@@ -210,14 +210,14 @@ impl<'g> OpenGroup<'g> {
                     (opens_wave, ended),
                 )
             });
-            draft.back_before.extend(held_up);
             self.ends.extend(soaked);
             draft.back_before.extend(soaked);
-            // What the first, alone, does not survive is not done to the others.
-            let is_canary = progress.canary && number == 1;
-            match is_canary {
-                true => draft.back_before.extend(others),
-                false => before.extend(others),
+            match progress.canary && number == 1 {
+                true => draft.canary.extend(held_up.into_iter().chain(others)),
+                false => {
+                    draft.back_before.extend(held_up);
+                    before.extend(others);
+                }
             }
         }
         gates
@@ -294,7 +294,14 @@ impl<'g> OpenGroup<'g> {
             return;
         };
         let place = self.place(one.item);
-        let uncordon = written(self.inputs, StepKind::Uncordon, one.item, leave, &place);
+        let uncordon = written(
+            draft,
+            self.inputs,
+            StepKind::Uncordon,
+            one.item,
+            leave,
+            &place,
+        );
         let uncordon = draft.add(uncordon.success([last]));
         self.ends.push(uncordon);
         others.push(uncordon);
@@ -321,46 +328,50 @@ impl<'g> OpenGroup<'g> {
 
     /// Power and labels, and the wait for what is to be in its clusters.
     fn repair(&mut self, draft: &mut StepList, item: &Item<'_>) {
-        self.set_levels(draft, item);
+        let on = self.set_levels(draft, item);
         if item.work.deploy {
             return;
         }
         let unset = draft.unset_retired.get(item.subject.name).copied();
-        let back = self.await_ready(draft, item, [Some(self.start), unset]);
+        let back = self.await_ready(draft, item, [Some(on.unwrap_or(self.start)), unset]);
         if item.work.uncordon {
             let leave = Leave::of_a_cordoned(item.subject.membership);
             let place = self.place(item);
-            let uncordon = written(self.inputs, StepKind::Uncordon, item, &leave, &place);
+            let uncordon = written(draft, self.inputs, StepKind::Uncordon, item, &leave, &place);
             let needs = [Some(back.unwrap_or(self.start)), unset];
             let uncordon = draft.add(uncordon.success(needs.into_iter().flatten()));
             self.ends.push(uncordon);
         }
     }
 
-    /// Power and labels.
-    fn set_levels(&mut self, draft: &mut StepList, item: &Item<'_>) {
+    /// Power and labels; the step that switches it on.
+    fn set_levels(&mut self, draft: &mut StepList, item: &Item<'_>) -> Option<StepIndex> {
         let configuration = &self.inputs.site.guards().configuration;
         let name = item.subject.name;
         let unset = draft.unset_retired.get(name).copied();
+        let mut on = None;
         if item.work.power_on {
             let written = self
                 .written(StepKind::PowerOn, item)
                 .timeout(configuration.node_status_timeout)
                 .success([self.start])
                 .success(unset);
-            self.ends.push(draft.add(written));
+            let step = draft.add(written);
+            self.ends.push(step);
+            on = Some(step);
         }
-        if item.work.relabel.is_some() {
+        if let Some(labels) = &item.work.relabel {
             let written = self
                 .written(StepKind::Relabel, item)
                 .timeout(configuration.relabel_nodes_timeout)
-                .parameters(item.work.relabel.clone())
+                .parameters(draft.share((**labels).clone()))
                 .success([self.start])
                 .success(unset);
             let step = draft.add(written);
             self.ends.push(step);
             draft.relabels.entry(name.clone()).or_default().push(step);
         }
+        on
     }
 
     fn place(&self, item: &Item<'_>) -> Place<'_> {
@@ -399,7 +410,14 @@ impl<'g> OpenGroup<'g> {
         let leave = item.work.leave.as_ref().or(item.work.rejoins.as_ref());
         let leave = leave.filter(|leave| leave.comes_back())?;
         let place = self.place(item);
-        let written = written(self.inputs, StepKind::AwaitReady, item, leave, &place);
+        let written = written(
+            draft,
+            self.inputs,
+            StepKind::AwaitReady,
+            item,
+            leave,
+            &place,
+        );
         let step = draft.add(written.success(before.into_iter().flatten()));
         self.ends.push(step);
         let name = item.subject.name.clone();
@@ -422,9 +440,9 @@ impl<'g> OpenGroup<'g> {
             .success([torn_down.unwrap_or(self.start)])
             .success(draft.unset_retired.get(item.subject.name).copied());
         if item.work.refused.is_some() {
-            let parameters = Parameters {
+            let parameters = PrepareParameters {
                 refused: item.work.refused.clone(),
-                ..Parameters::default()
+                ..PrepareParameters::default()
             };
             written = written
                 .effect(Effect::None)
@@ -432,9 +450,9 @@ impl<'g> OpenGroup<'g> {
             return Some(draft.add(written));
         }
         // No cleaning up to the deploy undoes what a teardown has kept.
-        let mut parameters = Parameters {
+        let mut parameters = PrepareParameters {
             preserve_local_storage: keeps_disks(self.inputs, item),
-            ..Parameters::default()
+            ..PrepareParameters::default()
         };
         if !item.work.tears_down() {
             parameters.clean_steps = clean_steps(item);

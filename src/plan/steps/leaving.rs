@@ -12,7 +12,11 @@ use crate::plan::item::Item;
 use crate::plan::leave::Leave;
 use crate::plan::options::Leaving;
 use crate::record::NodeRecord;
-use crate::step::{Parameters, StepIndex, StepKind};
+use crate::step::{
+    AwaitReadyParameters, CheckEtcdParameters, ClearLabelsParameters, DrainParameters, Parameters,
+    RelabelParameters, RemoveEtcdParameters, RemoveFromClusterParameters, ServiceParameters,
+    ShutdownKubeletParameters, StepIndex, StepKind, UncordonParameters,
+};
 
 /// Where the steps of one node stand.
 pub(super) struct Place<'g> {
@@ -81,6 +85,7 @@ impl<'g> Bounds<'g> {
 
 /// A step on the cluster for a node that leaves it.
 pub(super) fn written(
+    draft: &mut StepList,
     inputs: &StepInputs<'_>,
     kind: StepKind,
     item: &Item<'_>,
@@ -88,55 +93,93 @@ pub(super) fn written(
     place: &Place<'_>,
 ) -> NewStep {
     let bounds = Bounds::of(inputs);
-    let mut parameters = leave.parameters();
     let mut timeout = bounds.of_kind(kind);
-    match kind {
-        StepKind::Drain => {
-            parameters.grace_period = Some(bounds.grace_period());
-            parameters.on_drain_timeout = leave.on_drain_timeout;
-            parameters.etcd_given_up.clone_from(&leave.given_up);
-        }
-        StepKind::RemoveFromCluster => parameters.on_drain_timeout = leave.on_drain_timeout,
-        StepKind::RemoveEtcd => parameters.etcd_members.clone_from(&leave.etcd),
-        StepKind::CheckEtcd | StepKind::ShutdownKubelet => {
-            parameters.etcd_given_up.clone_from(&leave.given_up)
-        }
-        StepKind::Uncordon => {
-            let subject = item.subject;
-            let labels = subject
-                .after
-                .and_then(|after| labels_to_set(subject, after, true));
-            if let Some(labels) = labels {
-                parameters.set_labels.clone_from(&labels.set_labels);
-                parameters.backup.clone_from(&labels.backup);
-            }
-        }
-        StepKind::AwaitReady => {
-            let (before, after) = (item.subject.before, item.subject.after);
-            let before = before.into_iter().flat_map(|before| before.labels.keys());
-            let is_gone =
-                |key: &&Arc<str>| after.is_some_and(|after| !after.labels.contains_key(*key));
-            parameters.remove_labels = before.filter(is_gone).cloned().collect();
-            let owed = item.subject.record.and_then(NodeRecord::owed);
-            parameters.backup = owed.map(Box::new);
-            parameters.etcd_members.clone_from(&leave.etcd);
-            parameters.node_is_gone = false;
-            parameters.members_only = leave.node_uid.is_none() && !leave.joins;
-            if !item.work.deploy && !leave.serviced {
-                let awaited = item.subject.record.and_then(NodeRecord::awaited_since);
-                parameters.deployed_at = Some(awaited.unwrap_or_default());
-            }
-            if leave.is_member {
-                timeout = timeout.saturating_add(bounds.of_kind(StepKind::CheckEtcd));
-            }
-        }
-        _ => {}
+    if kind == StepKind::AwaitReady && leave.is_member {
+        timeout = timeout.saturating_add(bounds.of_kind(StepKind::CheckEtcd));
     }
-    let parameters = (parameters != Parameters::default()).then(|| Arc::new(parameters));
+    let parameters = parameters(&bounds, kind, item, leave);
     NewStep::new(kind, place.group, Some(item.subject.name))
         .timeout(timeout)
         .standby(place.standby)
-        .parameters(parameters)
+        .parameters(parameters.and_then(|parameters| draft.share(parameters)))
+}
+
+/// The parameters of such a step.
+fn parameters(
+    bounds: &Bounds<'_>,
+    kind: StepKind,
+    item: &Item<'_>,
+    leave: &Leave,
+) -> Option<Parameters> {
+    let node_uid = leave.node_uid.clone();
+    let node_is_gone = leave.is_gone;
+    let etcd_given_up = leave.given_up.clone();
+    let on_drain_timeout = leave.on_drain_timeout;
+    let subject = item.subject;
+    Some(match kind {
+        StepKind::Drain => Parameters::Drain(DrainParameters {
+            grace_period: Some(bounds.grace_period()),
+            on_drain_timeout,
+            etcd_given_up,
+            node_uid,
+            node_is_gone,
+        }),
+        StepKind::ClearLabels => Parameters::ClearLabels(ClearLabelsParameters {
+            node_uid,
+            node_is_gone,
+        }),
+        StepKind::RemoveFromCluster => Parameters::RemoveFromCluster(RemoveFromClusterParameters {
+            on_drain_timeout,
+            node_uid,
+            node_is_gone,
+            machine_is_off: false,
+        }),
+        StepKind::RemoveEtcd => Parameters::RemoveEtcd(RemoveEtcdParameters {
+            etcd_members: leave.etcd.clone(),
+            node_uid,
+            node_is_gone,
+        }),
+        StepKind::CheckEtcd => Parameters::CheckEtcd(CheckEtcdParameters {
+            etcd_given_up,
+            node_uid,
+            node_is_gone,
+        }),
+        StepKind::ShutdownKubelet => Parameters::ShutdownKubelet(ShutdownKubeletParameters {
+            etcd_given_up,
+            node_uid,
+            node_is_gone,
+        }),
+        StepKind::Uncordon => {
+            let after = subject.after;
+            let labels = after.and_then(|after| labels_to_set(subject, after, true));
+            let RelabelParameters {
+                set_labels, backup, ..
+            } = labels.map_or_else(RelabelParameters::default, |labels| *labels);
+            Parameters::Uncordon(UncordonParameters {
+                set_labels,
+                node_uid,
+                node_is_gone,
+                backup,
+            })
+        }
+        StepKind::AwaitReady => {
+            let (before, after) = (subject.before, subject.after);
+            let before = before.into_iter().flat_map(|before| before.labels.keys());
+            let is_gone =
+                |key: &&Arc<str>| after.is_some_and(|after| !after.labels.contains_key(*key));
+            let is_built = item.work.deploy || leave.serviced;
+            let awaited = subject.record.and_then(NodeRecord::awaited_since);
+            Parameters::AwaitReady(AwaitReadyParameters {
+                remove_labels: before.filter(is_gone).cloned().collect(),
+                etcd_members: leave.etcd.clone(),
+                members_only: leave.node_uid.is_none() && !leave.joins,
+                node_uid,
+                backup: subject.record.and_then(NodeRecord::owed).map(Box::new),
+                deployed_at: (!is_built).then_some(awaited.unwrap_or_default()),
+            })
+        }
+        _ => return None,
+    })
 }
 
 /// Tears a node down: it leaves its clusters, its machine is destroyed, its Kubernetes node is deleted.
@@ -158,7 +201,7 @@ pub(super) fn tear_down(
     let mut kubelet = None;
     if let Some(leave) = &item.work.leave {
         for kind in leave.before_machine() {
-            let written = written(inputs, kind, item, leave, place).success(success);
+            let written = written(draft, inputs, kind, item, leave, place).success(success);
             let step = draft.add(first(written));
             if kind == StepKind::ShutdownKubelet {
                 kubelet = Some(step);
@@ -168,10 +211,9 @@ pub(super) fn tear_down(
         }
     }
     if let Some(service) = &item.work.service {
-        let parameters = draft.share(Parameters {
+        let parameters = draft.share(ServiceParameters {
             settings: service.settings.clone(),
             runbook: service.runbook.clone(),
-            ..Parameters::default()
         });
         let written = NewStep::new(StepKind::Service, place.group, Some(item.subject.name))
             .timeout(inputs.site.guards().configuration.deploy_timeout)
@@ -191,9 +233,16 @@ pub(super) fn tear_down(
     if let Some(leave) = &item.work.leave
         && leave.deletes_node()
     {
-        let written = written(inputs, StepKind::RemoveFromCluster, item, leave, place)
-            .success(success)
-            .done(kubelet.take());
+        let written = written(
+            draft,
+            inputs,
+            StepKind::RemoveFromCluster,
+            item,
+            leave,
+            place,
+        )
+        .success(success)
+        .done(kubelet.take());
         success = Some(draft.add(first(written)));
     }
     kubelet.or(success)

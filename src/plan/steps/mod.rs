@@ -23,8 +23,8 @@ use crate::design::{GroupName, NodeDesign, NodeName, Section};
 use crate::document::Node;
 use crate::guard::{Guarded, WaveLimits, WaveSize};
 use crate::step::{
-    CleanStep, Effect, Need, Parameters, SOAK_SLACK, SoakTerms, Step, StepId, StepIndex, StepKind,
-    Wait,
+    CleanStep, DeployParameters, DestroyParameters, Effect, Need, Parameters, SOAK_SLACK,
+    SoakParameters, SoakTerms, Step, StepId, StepIndex, StepKind, Wait,
 };
 
 /// The inputs of the builders.
@@ -61,9 +61,11 @@ pub(super) struct StepList {
     shared: FxHashSet<Arc<Parameters>>,
     /// The steps that the end waits for: each step, or a later one that waits for it.
     sinks: Vec<StepIndex>,
-    /// The steps whose success the next wave needs, also that of another group or of none: members of a cluster's quorum, and
-    /// a canary, are back.
+    /// The steps whose success the next wave needs, also that of another group or of none: members of a cluster's quorum are back.
     back_before: Vec<StepIndex>,
+    /// The last steps of the canary, whose success each wave behind it needs: what one machine, alone, does not survive is not done to
+    /// the others.
+    canary: Vec<StepIndex>,
     /// The size of the waves of each group that has some, and of those outside the groups.
     sizes: Vec<(Option<GroupName>, WaveSize)>,
 }
@@ -214,6 +216,13 @@ impl StepList {
         waves
     }
 
+    /// The barrier before a wave.
+    fn start_wave(&self, group: Option<&GroupName>, number: u32) -> NewStep {
+        NewStep::new(StepKind::StartWave, group, None)
+            .wave(Some(number))
+            .success(self.canary.iter().copied())
+    }
+
     /// Adds the soak behind a wave, if the policy has one.
     fn soak(
         &mut self,
@@ -266,14 +275,11 @@ impl StepList {
                 .map(|cluster| (cluster.name.clone(), cluster.minimum_healthy))
                 .collect(),
         };
-        let parameters = Parameters {
-            soak: Some(Box::new(terms)),
-            ..Parameters::default()
-        };
+        let soak = Some(Box::new(terms));
         let step = NewStep::new(StepKind::Soak, group, None)
             .wave(Some(number))
             .timeout(policy.seconds.saturating_add(SOAK_SLACK))
-            .parameters(self.share(parameters))
+            .parameters(self.share(SoakParameters { soak }))
             .success(opens)
             .done(ended);
         Some(self.add(step))
@@ -297,8 +303,9 @@ impl StepList {
     }
 
     /// One value for all steps that have the same parameters; `None` if there is nothing to know.
-    fn share(&mut self, parameters: Parameters) -> Option<Arc<Parameters>> {
-        if parameters == Parameters::default() {
+    fn share(&mut self, parameters: impl Into<Parameters>) -> Option<Arc<Parameters>> {
+        let parameters = parameters.into();
+        if parameters.is_empty() {
             return None;
         }
         if let Some(known) = self.shared.get(&parameters) {
@@ -316,37 +323,32 @@ impl StepList {
         item: &Item<'_>,
         group: Option<&GroupName>,
     ) -> NewStep {
-        let mut parameters = disks_of(inputs, item);
-        parameters.clean_steps = clean_steps(item);
-        parameters.forget = inputs.options.leaving.forget;
+        let parameters = DestroyParameters {
+            disks: item.change.disks.clone(),
+            preserve_local_storage: keeps_disks(inputs, item),
+            forget: inputs.options.leaving.forget,
+            clean_steps: clean_steps(item),
+        };
         NewStep::new(StepKind::Destroy, group, Some(item.subject.name))
             .timeout(inputs.site.guards().configuration.destroy_timeout)
             .parameters(self.share(parameters))
     }
 }
 
-/// The disks that a step on a node may erase or write, and whether all others are kept.
-fn disks_of(inputs: &StepInputs<'_>, item: &Item<'_>) -> Parameters {
-    Parameters {
-        disks: item.change.disks.clone(),
-        preserve_local_storage: keeps_disks(inputs, item),
-        ..Parameters::default()
-    }
-}
-
 /// The parameters of a deploy: the disks, the image, and its additional steps.
-fn deployed(inputs: &StepInputs<'_>, item: &Item<'_>) -> Parameters {
+fn deployed(inputs: &StepInputs<'_>, item: &Item<'_>) -> DeployParameters {
     let system = item
         .subject
         .after
         .and_then(|node| node.sections.get(&Section::OperatingSystem));
     let image = system.and_then(|system| system.at(&["platform", "image"]));
     let steps = item.work.deploy_steps.as_deref();
-    Parameters {
+    DeployParameters {
+        disks: item.change.disks.clone(),
+        preserve_local_storage: keeps_disks(inputs, item),
         image: image.and_then(Node::as_str).map(Arc::from),
-        deploy_steps: steps.unwrap_or_default().to_vec(),
         joins: item.work.joins,
-        ..disks_of(inputs, item)
+        deploy_steps: steps.unwrap_or_default().to_vec(),
     }
 }
 

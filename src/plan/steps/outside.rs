@@ -1,16 +1,17 @@
 //! Steps outside the groups: retirement, records, and repairs on nodes that no group selects.
 
-use std::sync::Arc;
-
 use super::leaving::{OUTSIDE, written};
 use super::{NewStep, StepInputs, StepList};
 use crate::design::{NodeDesign, Section};
 use crate::plan::item::Item;
 use crate::plan::leave::Leave;
-use crate::step::{Parameters, StepKind};
+use crate::step::{
+    AcceptDifferencesParameters, AdoptParameters, RecordParameters, RenameParameters,
+    SetRetiredParameters, StepKind,
+};
 
 /// The identity of an adopted machine from now on, and the sections in which it was observed to be as designed.
-fn adopted(item: &Item<'_>) -> Parameters {
+fn adopted(item: &Item<'_>) -> AdoptParameters {
     let machine = item.subject.machine;
     let observed = machine.and_then(|machine| machine.identity.as_deref());
     let designed = item.subject.after.map(NodeDesign::identity);
@@ -19,11 +20,11 @@ fn adopted(item: &Item<'_>) -> Parameters {
         identity.unverified = item.change.unverified;
         Box::new(identity)
     });
-    Parameters {
+    AdoptParameters {
+        reason: None,
         identity: identity.filter(|identity| !identity.is_empty()),
         verified: item.subject.compared(),
         open: item.work.open.as_deref().unwrap_or_default().to_vec(),
-        ..Parameters::default()
     }
 }
 
@@ -32,13 +33,11 @@ pub(super) fn retirement(draft: &mut StepList, inputs: &StepInputs<'_>) {
     let timeout = inputs.site.guards().configuration.prepare_node_timeout;
     for (name, item) in inputs.items {
         if let Some(reason) = &item.work.set_retired {
-            let parameters = Parameters {
-                reason: Some(reason.clone()),
-                ..Parameters::default()
-            };
+            let reason = Some(reason.clone());
+            let parameters = draft.share(SetRetiredParameters { reason });
             let set = NewStep::new(StepKind::SetRetired, None, Some(name))
                 .timeout(timeout)
-                .parameters(Some(Arc::new(parameters)))
+                .parameters(parameters)
                 .success(draft.verify_site);
             let step = draft.add(set);
             draft.sinks.push(step);
@@ -60,32 +59,34 @@ pub(super) fn records_and_labels(draft: &mut StepList, inputs: &StepInputs<'_>) 
     for (name, item) in inputs.items {
         let work = &item.work;
         if item.change.group.is_none() {
+            let mut on = None;
             if work.power_on {
                 let written = NewStep::new(StepKind::PowerOn, None, Some(name))
                     .timeout(configuration.node_status_timeout)
                     .success(draft.verify_site);
                 let step = draft.add(written);
                 draft.sinks.push(step);
+                on = Some(step);
             }
-            if work.relabel.is_some() {
+            if let Some(labels) = &work.relabel {
                 let written = NewStep::new(StepKind::Relabel, None, Some(name))
                     .timeout(configuration.relabel_nodes_timeout)
-                    .parameters(work.relabel.clone())
+                    .parameters(draft.share((**labels).clone()))
                     .success(draft.verify_site);
                 let step = draft.add(written);
                 draft.sinks.push(step);
                 draft.relabels.insert((*name).clone(), vec![step]);
             }
             if let Some(wait) = work.rejoins.as_ref().filter(|_| !work.deploy) {
-                let written = written(inputs, StepKind::AwaitReady, item, wait, &OUTSIDE);
-                let step = draft.add(written.success(draft.verify_site));
+                let written = written(draft, inputs, StepKind::AwaitReady, item, wait, &OUTSIDE);
+                let step = draft.add(written.success(draft.verify_site).success(on));
                 draft.sinks.push(step);
                 draft.joins.entry((*name).clone()).or_default().push(step);
             }
         }
         if work.uncordon && item.change.group.is_none() {
             let leave = Leave::of_a_cordoned(item.subject.membership);
-            let written = written(inputs, StepKind::Uncordon, item, &leave, &OUTSIDE);
+            let written = written(draft, inputs, StepKind::Uncordon, item, &leave, &OUTSIDE);
             let back = draft.joins.get(*name).into_iter().flatten().copied();
             let written = written.success(draft.verify_site).success(back);
             let step = draft.add(written);
@@ -107,18 +108,15 @@ pub(super) fn records_and_labels(draft: &mut StepList, inputs: &StepInputs<'_>) 
         for (_, kind) in kinds.into_iter().filter(|(wanted, _)| *wanted) {
             let parameters = match kind {
                 StepKind::Adopt => draft.share(adopted(item)),
-                StepKind::Record if work.verifies_firmware => draft.share(Parameters {
+                StepKind::Record if work.verifies_firmware => draft.share(RecordParameters {
                     verified: vec![Section::Firmware],
-                    ..Parameters::default()
                 }),
-                StepKind::Rename => Some(Arc::new(Parameters {
+                StepKind::Rename => draft.share(RenameParameters {
                     renamed_from: work.renamed_from.clone(),
-                    ..Parameters::default()
-                })),
-                StepKind::AcceptDifferences => Some(Arc::new(Parameters {
+                }),
+                StepKind::AcceptDifferences => draft.share(AcceptDifferencesParameters {
                     accepted: work.accept.clone(),
-                    ..Parameters::default()
-                })),
+                }),
                 _ => None,
             };
             let written = NewStep::new(kind, None, Some(name))

@@ -56,8 +56,7 @@ fn kind(fixture: &PlanFixture) -> Option<ChangeKind> {
 fn accepts(plan: &Plan) -> Option<AcceptedDesign> {
     let mut steps = plan.steps.iter();
     let step = steps.find(|step| step.id.kind == StepKind::AcceptDifferences)?;
-    let parameters = step.parameters.as_deref()?;
-    parameters.accepted.as_deref().cloned()
+    step.given().accepted().as_deref().cloned()
 }
 
 #[test]
@@ -148,9 +147,10 @@ fn a_plan_that_accepts_more_than_was_reviewed_does_more() {
     let mut forged = reviewed.clone();
     let mut steps = forged.steps.iter_mut();
     let step = steps.find(|step| step.id.kind == StepKind::AcceptDifferences);
-    let parameters = Arc::make_mut(step.unwrap().parameters.as_mut().unwrap());
-    let accepted = parameters.accepted.as_mut().unwrap();
+    let step = step.unwrap();
+    let mut accepted = step.given().accepted().clone().unwrap();
     accepted.differences[0].difference = difference("dns", 8);
+    step.give("accepted", accepted);
     let (forged, reviewed) = (PlanEffect::of(&forged), PlanEffect::of(&reviewed));
     assert_ne!(forged.digest(), reviewed.digest());
     let added = format!("{:?}", forged.adds_to(&reviewed));

@@ -28,10 +28,10 @@ fn a_flag_that_was_set_by_hand_is_not_taken_off_by_an_update() {
     };
     let plan = fixture.plan();
     assert_eq!(work(&plan), "set-retired/n1");
-    let set = step(&plan, "set-retired/n1").parameters.clone().unwrap();
-    assert_eq!(set.reason.as_deref(), Some("by hand: old fans"));
-    fixture.record("n1").retired = set.reason.clone();
-    fixture.seen("n1").retired = set.reason.clone();
+    let reason = step(&plan, "set-retired/n1").given().reason();
+    assert_eq!(reason.as_deref(), Some("by hand: old fans"));
+    fixture.record("n1").retired = reason.clone();
+    fixture.seen("n1").retired = reason.clone();
     fixture.request = Request::default();
     assert_eq!(work(&fixture.plan()), "");
     assert_eq!(
@@ -111,15 +111,15 @@ fn what_was_taken_off_a_node_is_put_back_by_the_next_update_by_relabel_and_by_un
     let plan = fixture.plan();
     let reasons = plan.changes[0].reasons.join("; ");
     assert!(reasons.contains("labels that were taken off its node are not back: team"));
-    let parameters = step(&plan, "relabel/all/n1").parameters.clone().unwrap();
-    assert_eq!(parameters.backup, fixture.record("n1").owed);
+    let given = step(&plan, "relabel/all/n1").given();
+    assert_eq!(*given.backup(), fixture.record("n1").owed);
     let plan = asked(&mut fixture, Action::Relabel, &["n1"]);
-    let parameters = step(&plan, "relabel/n1").parameters.clone().unwrap();
-    assert_eq!(parameters.backup, fixture.record("n1").owed);
+    let given = step(&plan, "relabel/n1").given();
+    assert_eq!(*given.backup(), fixture.record("n1").owed);
     // It is not cordoned any more, and still lacks them.
     let plan = asked(&mut fixture, Action::Uncordon, &["n1"]);
-    let parameters = step(&plan, "uncordon/n1").parameters.clone().unwrap();
-    assert_eq!(parameters.backup, fixture.record("n1").owed);
+    let given = step(&plan, "uncordon/n1").given();
+    assert_eq!(*given.backup(), fixture.record("n1").owed);
 
     // One that trueup has out of service is left so, and not called as designed for ever.
     let node = cluster_node(&mut fixture, "n1");
@@ -128,12 +128,9 @@ fn what_was_taken_off_a_node_is_put_back_by_the_next_update_by_relabel_and_by_un
     node.labels = Default::default();
     fixture.request = Request::default();
     let plan = asked(&mut fixture, Action::Uncordon, &["n1"]);
-    let parameters = step(&plan, "uncordon/n1").parameters.clone().unwrap();
-    assert_eq!(
-        parameters.set_labels,
-        [(Arc::from("role"), Arc::from("old"))]
-    );
-    assert_eq!(parameters.backup, fixture.record("n1").owed);
+    let given = step(&plan, "uncordon/n1").given();
+    assert_eq!(*given.set_labels(), [(Arc::from("role"), Arc::from("old"))]);
+    assert_eq!(*given.backup(), fixture.record("n1").owed);
     // What a remediation left behind counts too.
     fixture.request = Request::default();
     *cluster_node(&mut fixture, "n1") = ClusterNode {
@@ -395,8 +392,7 @@ fn a_machine_that_is_to_be_a_node_of_the_cluster_is_waited_for_when_it_is_first_
         work(&plan),
         "prepare/all/n1 prepare/all/n2 deploy/all/n1 await-ready/all/n1 deploy/all/n2"
     );
-    let parameters = step(&plan, "await-ready/all/n1").parameters.clone();
-    assert!(parameters.is_none_or(|parameters| !parameters.members_only));
+    assert!(!step(&plan, "await-ready/all/n1").given().members_only());
     // What does not answer yet may be what is deployed.
     fixture.observations.as_mut().unwrap().cluster = None;
     fixture.seen("n1").cluster = Fact::Unknown(Arc::from("no route"));
@@ -620,6 +616,59 @@ fn a_machine_that_nothing_would_switch_on_again_is_not_remediated() {
         "{why}"
     );
     assert_eq!(work(&plan), "");
+}
+
+#[test]
+fn a_record_that_alone_knows_how_a_machine_was_left_is_not_dropped() {
+    type Edit = fn(&mut PlanFixture);
+    let table: [(Edit, &str); 5] = [
+        (|_| {}, ""),
+        (
+            |site| site.seen("n1").power = Fact::Known(PowerState::Off),
+            "it is off, and takes its place among the machines out of service by its record",
+        ),
+        (
+            |site| cluster_node(site, "n1").ready = false,
+            "it is not Ready, and takes its place among the machines out of service by its record",
+        ),
+        (
+            |site| site.record("n1").soaking = Some("01R".into()),
+            "only its record knows that the soak of its wave is owed, which the next `trueup apply` holds",
+        ),
+        (
+            |site| {
+                let record = site.record("n1");
+                record.phase = crate::record::Phase::Failed;
+                record.digests.clear();
+            },
+            "only its record knows that run ",
+        ),
+    ];
+    for (edit, expected) in table {
+        let mut fixture = clustered(&["n1", "n2", "n3"]);
+        edit(&mut fixture);
+        let plan = asked(&mut fixture, Action::Forget, &["n1"]);
+        let why = why_blocked(&plan).unwrap_or_default();
+        assert!(
+            why.starts_with(expected) && why.is_empty() == expected.is_empty(),
+            "{why}"
+        );
+        // What has left the design is forgotten whatever its record knows.
+        fixture.after.nodes.remove("n1");
+        let plan = asked(&mut fixture, Action::Forget, &["n1"]);
+        assert_eq!(why_blocked(&plan), None, "{expected}");
+    }
+}
+
+#[test]
+fn a_machine_that_is_switched_on_is_seen_back_in_its_clusters() {
+    let mut fixture = clustered(&["n1", "n2"]);
+    fixture.record("n1").join = Some(crate::record::Join::Joined);
+    fixture.seen("n1").power = Fact::Known(PowerState::Off);
+    cluster_node(&mut fixture, "n1").ready = false;
+    let plan = fixture.plan();
+    assert_eq!(work(&plan), "power-on/all/n1 await-ready/all/n1");
+    assert!(super::needs(&plan, "await-ready/all/n1").contains("power-on/all/n1"));
 }
 
 #[test]

@@ -633,6 +633,19 @@ fn a_machine_that_differs_from_its_design_is_not_adopted() {
     fixture.seen("n").drift = larger_disk();
     assert_eq!(told(&fixture), "adopt; never; ");
 
+    // What is off or away from its cluster is no machine that is deployed.
+    let mut fixture = super::leaving::clustered(&["n"]);
+    fixture.records.clear();
+    fixture.options.adopt = all();
+    assert_eq!(told(&fixture), "adopt; ; adopt/n");
+    fixture.seen("n").power = Fact::Known(PowerState::Off);
+    assert_eq!(told(&fixture), "adopt; never; ");
+    fixture.seen("n").power = Fact::Known(PowerState::On);
+    if let Fact::Known(Some(node)) = &mut fixture.seen("n").cluster {
+        node.ready = false;
+    }
+    assert_eq!(told(&fixture), "adopt; never; ");
+
     // The labels of its node are a part of it.
     let mut fixture = super::leaving::clustered(&["n"]);
     fixture.records.clear();

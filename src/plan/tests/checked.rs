@@ -7,7 +7,7 @@ use crate::design::{ApprovalPolicy, ApprovalRule, ApprovalScope, Retirement, Run
 use crate::document::{SecretOrigin, node_from_json};
 use crate::identity::Proof;
 use crate::plan::{Action, Block, Cause, FactSubject, GivenApproval, NeededApproval};
-use crate::step::{Effect, OnDrainTimeout, Parameters, StepKind};
+use crate::step::{Effect, OnDrainTimeout, StepKind};
 
 /// A site of a control plane of three and of workers, on which every kind of change is due.
 fn site() -> PlanFixture {
@@ -59,10 +59,6 @@ fn at(plan: &Plan, id: &str) -> usize {
 fn of<'p>(plan: &'p mut Plan, id: &str) -> &'p mut Step {
     let at = at(plan, id);
     &mut plan.steps[at]
-}
-
-fn parameters<'p>(plan: &'p mut Plan, id: &str) -> &'p mut Parameters {
-    Arc::make_mut(of(plan, id).parameters.get_or_insert_default())
 }
 
 fn change<'p>(plan: &'p mut Plan, node: &str) -> &'p mut super::super::Change {
@@ -145,12 +141,10 @@ const BROKEN: &[(&str, Breaks)] = &[
     }),
     ("check-tag", |_, plan| of(plan, "tag").needs.clear()),
     ("check-grace", |_, plan| {
-        parameters(plan, "drain/control/c1").grace_period = Some(3600)
+        of(plan, "drain/control/c1").give("grace_period", 3600)
     }),
     ("check-disks", |_, plan| {
-        parameters(plan, "deploy/workers/w4")
-            .disks
-            .push(Arc::from("sdz"));
+        of(plan, "deploy/workers/w4").give("disks", ["sda", "sdz"]);
     }),
     ("check-wave-start", |_, plan| {
         waits_for(plan, "drain/control/c1", &["start/control"])
@@ -224,11 +218,11 @@ const BROKEN: &[(&str, Breaks)] = &[
         site.after.nodes.insert(kept.name.clone(), kept);
     }),
     ("check-times", |_, plan| {
-        parameters(plan, "drain/control/c1").grace_period = Some(0);
+        of(plan, "drain/control/c1").give("grace_period", 0);
     }),
     ("check-groups", |_, plan| plan.groups[0].critical = false),
     ("check-parameters", |_, plan| {
-        parameters(plan, "deploy/workers/w4").image = Some(Arc::from("another"));
+        of(plan, "deploy/workers/w4").give("image", "another");
     }),
     ("check-machine", |_, plan| {
         let machine = change(plan, "w4").machine.as_mut().unwrap();
@@ -357,14 +351,13 @@ const ALSO_BROKEN: &[(&str, &str, Breaks)] = &[
         |_, plan| plan.options.adopt = Allowance::default(),
     ),
     ("check-allowed", "needs `--on-drain-timeout`", |_, plan| {
-        let all = parameters(plan, "drain/control/c1");
-        all.on_drain_timeout = Some(OnDrainTimeout::ForceDelete);
+        of(plan, "drain/control/c1").give("on_drain_timeout", OnDrainTimeout::ForceDelete);
     }),
     ("check-allowed", "needs `--node-is-gone`", |_, plan| {
-        parameters(plan, "drain/control/c1").node_is_gone = true;
+        of(plan, "drain/control/c1").give("node_is_gone", true);
     }),
     ("check-allowed", "needs `--forget`", |_, plan| {
-        parameters(plan, "destroy/control/c1").forget = true;
+        of(plan, "destroy/control/c1").give("forget", true);
     }),
     ("check-targets", "`w3` is left out", |_, plan| {
         plan.options.targets = these(&["w1"]);
@@ -416,8 +409,10 @@ const ALSO_BROKEN: &[(&str, &str, Breaks)] = &[
         "check-observed-ids",
         "means member another of etcd cluster `main`",
         |_, plan| {
-            let removals = &mut parameters(plan, "remove-etcd/control/c1").etcd_members;
-            removals[0].member_id = Arc::from("another");
+            let removal = of(plan, "remove-etcd/control/c1");
+            let mut members = removal.given().etcd_members().clone();
+            members[0].member_id = Arc::from("another");
+            removal.give("etcd_members", members);
         },
     ),
     (

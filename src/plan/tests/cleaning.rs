@@ -54,15 +54,17 @@ fn ask(fixture: &mut PlanFixture, action: Action) -> Plan {
 
 /// The clean steps of a step, and which disks they may erase.
 fn cleans(plan: &Plan, id: &str) -> String {
-    let Some(parameters) = &step(plan, id).parameters else {
+    let step = step(plan, id);
+    if step.parameters.is_none() {
         return "nothing".to_owned();
-    };
-    let steps: Vec<String> = parameters
-        .clean_steps
+    }
+    let steps: Vec<String> = step
+        .given()
+        .clean_steps()
         .iter()
         .map(|each| each.name())
         .collect();
-    format!("{} on {}", steps.join(" "), parameters.disks.join(" "))
+    format!("{} on {}", steps.join(" "), step.given().disks().join(" "))
 }
 
 /// Why, as the change says it.
@@ -298,22 +300,10 @@ fn a_retired_machine_is_torn_down_and_cleaned_and_is_forgotten_only_when_that_is
             .iter()
             .any(|why| why.contains("ends manageable"))
     );
-    assert!(
-        !step(&plan, "destroy/n1")
-            .parameters
-            .as_ref()
-            .unwrap()
-            .forget
-    );
+    assert!(!step(&plan, "destroy/n1").given().forget());
     fixture.options.leaving.forget = true;
     let plan = ask(&mut fixture, Action::Teardown);
-    assert!(
-        step(&plan, "destroy/n1")
-            .parameters
-            .as_ref()
-            .unwrap()
-            .forget
-    );
+    assert!(step(&plan, "destroy/n1").given().forget());
     // What is not retired is not forgotten.
     fixture.seen("n1").retired = None;
     fixture.record("n1").retired = None;

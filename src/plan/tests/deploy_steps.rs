@@ -24,8 +24,7 @@ fn designed(profile: &str, own: &str) -> PlanFixture {
 
 fn steps(fixture: &PlanFixture) -> String {
     let plan = fixture.plan();
-    let parameters = step(&plan, "deploy/all/n1").parameters.as_ref();
-    let steps = parameters.map_or(&[][..], |all| &all.deploy_steps);
+    let steps = step(&plan, "deploy/all/n1").given().deploy_steps();
     serde_json::to_string(steps).unwrap()
 }
 

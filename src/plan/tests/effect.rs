@@ -1,19 +1,24 @@
 //! The effect of a plan covers everything about a node with steps, except what the tables of exceptions name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
 
 use super::asked::asked;
 use super::{PlanFixture, all, these};
 use crate::design::{
-    AcceptedDesign, BackendKind, ClusterName, Digests, HardwareSetting, NodeName, OutOfBand,
-    Section, SectionDigest, fixture,
+    AcceptedDesign, BackendKind, ClusterName, Digests, NodeName, OpenField, OutOfBand, Section,
+    SectionDigest, fixture,
 };
 use crate::identity::Identity;
 use crate::plan::effect::parameters::EXCEPTIONS;
 use crate::plan::{Action, Difference, Plan, PlanEffect};
-use crate::remediation::RemediationLimits;
-use crate::step::{CleanStep, DeployStep, EtcdRemoval, OnDrainTimeout, Parameters, StepKind};
+use crate::remediation::{Backup, Memory, RemediationLimits};
+use crate::step::{
+    CleanStep, DeployStep, EtcdRemoval, KindSubject, OnDrainTimeout, Parameters, StepKind,
+    of_settings,
+};
 
 /// A site of which `n1` is built again.
 fn redeployed() -> PlanFixture {
@@ -29,12 +34,14 @@ fn added(now: &Plan, reviewed: &Plan) -> Vec<String> {
     added.iter().map(Difference::to_string).collect()
 }
 
-/// The parameters of the deploy of a plan.
-fn of_deploy(plan: &mut Plan) -> &mut Parameters {
+/// A plan whose deploy of `n1` has become a step of another kind with these parameters.
+fn with(kind: StepKind, given: &Value) -> Plan {
+    let mut plan = redeployed().plan();
     let mut steps = plan.steps.iter_mut();
-    let step = steps.find(|step| step.id.kind == StepKind::Deploy);
-    let parameters = &mut step.unwrap().parameters;
-    Arc::make_mut(parameters.get_or_insert_default())
+    let step = steps.find(|step| step.id.kind == StepKind::Deploy).unwrap();
+    step.id.kind = kind;
+    step.parameters = Parameters::of(kind, given);
+    plan
 }
 
 #[test]
@@ -140,142 +147,164 @@ fn a_node_without_steps_is_not_covered() {
 }
 
 /// All parameters that there are, each with a value.
-fn everything() -> Parameters {
-    let text = |text: &str| Some(Arc::from(text));
-    Parameters {
-        soak: Some(Box::new(crate::step::SoakTerms {
-            seconds: 60,
-            namespaces: Vec::new(),
-            nodes: Vec::new(),
-            joined: Vec::new(),
-            etcd: BTreeMap::new(),
-        })),
-        settings: vec![HardwareSetting {
-            name: Arc::from("bios.Turbo"),
-            before: text("Disabled"),
-            value: Arc::from("Enabled"),
-        }],
-        runbook: text("CUSTOM_DELL"),
-        set_labels: vec![(Arc::from("a"), Arc::from("b"))],
-        remove_labels: vec![Arc::from("c")],
-        disks: vec![Arc::from("sda")],
-        reason: text("it is old"),
-        identity: Some(Box::new(Identity::of(None, Some("SN-1")))),
-        accepted: Some(Box::new(AcceptedDesign {
-            revision: Arc::from("r1"),
-            digests: Digests::default(),
-            differences: Vec::new(),
-        })),
-        verified: vec![Section::Labels],
-        open: vec![crate::design::OpenField::Storage],
-        renamed_from: Some(NodeName::from("n9")),
-        joins: true,
-        deployed_at: Some(1),
-        refused: None,
-        grace_period: Some(60),
-        on_drain_timeout: Some(OnDrainTimeout::Continue),
-        etcd_members: vec![EtcdRemoval {
-            cluster: ClusterName::from("etcd"),
-            cluster_id: Arc::from("c"),
-            member_id: Arc::from("1"),
-            name: Arc::from("n1"),
-        }],
-        members_only: true,
-        etcd_given_up: vec![ClusterName::from("etcd")],
-        node_uid: text("uid"),
-        node_is_gone: true,
-        machine_is_off: true,
-        backup: Some(Box::default()),
-        remediation: Some(RemediationLimits::default()),
-        remembered: Some(Box::default()),
-        preserve_local_storage: true,
-        image: text("ubuntu-24.04"),
-        deploys: vec![NodeName::from("n1")],
-        forget: true,
-        clean_steps: vec![CleanStep::new("deploy", "erase_devices")],
-        deploy_steps: vec![DeployStep {
-            interface: Arc::from("bios"),
-            step: Arc::from("apply_configuration"),
-            priority: 150,
-            arguments: None,
-        }],
-    }
+fn everything() -> Map<String, Value> {
+    let differences = AcceptedDesign {
+        revision: Arc::from("r1"),
+        digests: Digests::default(),
+        differences: Vec::new(),
+    };
+    let member = EtcdRemoval {
+        cluster: ClusterName::from("etcd"),
+        cluster_id: Arc::from("c"),
+        member_id: Arc::from("1"),
+        name: Arc::from("n1"),
+    };
+    let step = DeployStep {
+        interface: Arc::from("bios"),
+        step: Arc::from("apply_configuration"),
+        priority: 150,
+        arguments: None,
+    };
+    let settings = &of_settings(&[("bios.Turbo", "Enabled")])["settings"];
+    let all = json!({
+        "soak": {"seconds": 60},
+        "settings": settings,
+        "runbook": "CUSTOM_DELL",
+        "set_labels": [["a", "b"]],
+        "remove_labels": ["c"],
+        "disks": ["sda"],
+        "reason": "it is old",
+        "identity": Identity::of(None, Some("SN-1")),
+        "accepted": differences,
+        "verified": [Section::Labels],
+        "open": [OpenField::Storage],
+        "renamed_from": "n9",
+        "joins": true,
+        "deployed_at": 1,
+        "refused": "it is unknown",
+        "grace_period": 60,
+        "on_drain_timeout": OnDrainTimeout::Continue,
+        "etcd_members": [member],
+        "members_only": true,
+        "etcd_given_up": ["etcd"],
+        "node_uid": "uid",
+        "node_is_gone": true,
+        "machine_is_off": true,
+        "backup": Backup { unschedulable: true, ..Backup::default() },
+        "remediation": RemediationLimits::default(),
+        "remembered": Memory::default(),
+        "preserve_local_storage": true,
+        "image": "ubuntu-24.04",
+        "deploys": ["n1"],
+        "forget": true,
+        "clean_steps": [CleanStep::new("deploy", "erase_devices")],
+        "deploy_steps": [step],
+    });
+    all.as_object().unwrap().clone()
+}
+
+/// Those of a kind, each with a value.
+fn of_kind(kind: StepKind) -> Map<String, Value> {
+    let mut all = everything();
+    all.retain(|name, value| Parameters::read(kind, &json!({ name: value }).to_string()).is_ok());
+    all
 }
 
 #[test]
 fn every_parameter_of_a_step_is_covered_or_an_exception() {
-    let schema: serde_json::Value =
-        serde_json::from_str(include_str!("../../../schemas/plan.json")).unwrap();
+    let schema: Value = serde_json::from_str(include_str!("../../../schemas/plan.json")).unwrap();
     let schema = schema["$defs"]["parameters"]["properties"].as_object();
-    let names: BTreeSet<&str> = schema.unwrap().keys().map(String::as_str).collect();
-    let whole = serde_json::to_value(everything()).unwrap();
-    let with = |parameters: Parameters| {
-        let mut plan = redeployed().plan();
-        *of_deploy(&mut plan) = parameters;
-        plan
-    };
-    let reviewed = with(everything());
-    for name in names.into_iter().filter(|name| *name != "refused") {
-        let mut without = whole.clone();
-        let removed = without.as_object_mut().unwrap().remove(name);
-        assert!(removed.is_some(), "{name} has no value in this test");
-        let without = with(serde_json::from_value(without).unwrap());
-        let digest = |plan| PlanEffect::of(plan).digest();
-        let mut exceptions = EXCEPTIONS.iter();
-        let is_exception = exceptions.any(|each| each.name == name && each.kind.is_none());
-        assert_eq!(
-            digest(&without) == digest(&reviewed),
-            is_exception,
-            "{name}"
-        );
-        let (more, less) = match name {
-            // It holds something back.
-            "preserve_local_storage" => (&without, &reviewed),
-            _ => (&reviewed, &without),
-        };
-        let is_added = !added(more, less).is_empty();
-        assert_eq!(is_added, !is_exception && name != "grace_period", "{name}");
-        // A deploy or a service by other steps than those that were reviewed is another one in either direction.
-        let is_less = added(less, more).is_empty();
-        let is_another = ["deploy_steps", "runbook"].contains(&name);
-        assert_eq!(is_less, !is_another, "{name}");
+    let mut named: BTreeSet<&str> = schema.unwrap().keys().map(String::as_str).collect();
+    let kinds = StepKind::ALL.into_iter();
+    for kind in kinds.filter(|kind| kind.facts().subject == KindSubject::Node) {
+        let mut whole = of_kind(kind);
+        // What is refused does not count at all.
+        named.remove("refused");
+        whole.remove("refused");
+        let reviewed = with(kind, &Value::Object(whole.clone()));
+        for name in whole.keys().map(String::as_str) {
+            named.remove(name);
+            let mut without = whole.clone();
+            without.remove(name);
+            let without = with(kind, &Value::Object(without));
+            let digest = |plan| PlanEffect::of(plan).digest();
+            let mut exceptions = EXCEPTIONS.iter();
+            let is_exception = exceptions
+                .any(|each| each.name == name && each.kind.is_none_or(|other| other == kind));
+            let is_same = digest(&without) == digest(&reviewed);
+            assert_eq!(is_same, is_exception, "{kind}: {name}");
+            let (more, less) = match name {
+                // It holds something back.
+                "preserve_local_storage" => (&without, &reviewed),
+                _ => (&reviewed, &without),
+            };
+            let is_added = !added(more, less).is_empty();
+            let counts = !is_exception && name != "grace_period";
+            assert_eq!(is_added, counts, "{kind}: {name}");
+            // A deploy or a service by other steps than those that were reviewed is another one in either direction.
+            let is_less = added(less, more).is_empty();
+            let is_another = ["deploy_steps", "runbook"].contains(&name);
+            assert_eq!(is_less, !is_another, "{kind}: {name}");
+        }
     }
+    // Those of the site and of groups are no part of a node's.
+    assert_eq!(named, BTreeSet::from(["deploys", "soak"]));
     assert!(EXCEPTIONS.iter().all(|each| !each.reason.is_empty()));
 }
 
 #[test]
+fn a_parameter_of_another_kind_is_refused() {
+    for kind in StepKind::ALL {
+        let own = of_kind(kind);
+        let others = everything().into_iter();
+        for (name, value) in others.filter(|(name, _)| !own.contains_key(name)) {
+            let error = Parameters::read(kind, &json!({ &*name: value }).to_string());
+            let error = error.unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("unknown field `{name}`")),
+                "{kind}: {error}"
+            );
+        }
+        // What has its empty value is as good as absent.
+        assert_eq!(Parameters::read(kind, "{}").unwrap(), None);
+    }
+}
+
+#[test]
 fn less_than_what_was_reviewed_is_covered() {
-    let with = |edit: fn(&mut Parameters)| {
-        let mut plan = redeployed().plan();
-        let parameters = of_deploy(&mut plan);
-        *parameters = everything();
-        edit(parameters);
-        plan
-    };
-    let reviewed = with(|_| {});
-    type Case = (fn(&mut Parameters), &'static [&'static str]);
-    let table: [Case; 6] = [
-        (|all| all.grace_period = Some(90), &[]),
+    let table: [(StepKind, &str, Value, &[&str]); 6] = [
+        (StepKind::Drain, "grace_period", json!(90), &[]),
         (
-            |all| all.grace_period = Some(59),
+            StepKind::Drain,
+            "grace_period",
+            json!(59),
             &["n1: its pods are given 59 s to end"],
         ),
-        (|all| all.on_drain_timeout = Some(OnDrainTimeout::Fail), &[]),
+        (StepKind::Drain, "on_drain_timeout", json!("fail"), &[]),
         (
-            |all| all.on_drain_timeout = Some(OnDrainTimeout::ForceDelete),
+            StepKind::Drain,
+            "on_drain_timeout",
+            json!("force-delete"),
             &["n1: `--on-drain-timeout` takes effect: `force-delete`"],
         ),
         (
-            |all| all.set_labels.push((Arc::from("x"), Arc::from("y"))),
+            StepKind::Relabel,
+            "set_labels",
+            json!([["a", "b"], ["x", "y"]]),
             &["n1: label `x=y` is set"],
         ),
         (
-            |all| all.image = Some(Arc::from("evil")),
+            StepKind::Deploy,
+            "image",
+            json!("evil"),
             &["n1: image `evil` is deployed"],
         ),
     ];
-    for (edit, expected) in table {
-        assert_eq!(added(&with(edit), &reviewed), expected);
+    for (kind, name, value, expected) in table {
+        let mut given = Value::Object(of_kind(kind));
+        let reviewed = with(kind, &given);
+        given[name] = value;
+        assert_eq!(added(&with(kind, &given), &reviewed), expected);
     }
 }
 

@@ -91,7 +91,7 @@ fn what_an_adopted_machine_shows_is_kept_and_a_replaced_board_is_accepted() {
     fixture.options.adopt.all = true;
     let identity_of = |plan: &Plan, kind: StepKind| {
         let step = plan.steps.iter().find(|step| step.id.kind == kind)?;
-        step.parameters.as_ref()?.identity.clone()
+        step.given().identity().clone()
     };
     let kept = identity_of(&fixture.plan(), StepKind::Adopt).unwrap();
     assert_eq!(

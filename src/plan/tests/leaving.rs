@@ -138,13 +138,10 @@ fn a_node_of_the_cluster_leaves_it_before_its_machine_is_destroyed_and_is_waited
     for (step, expected) in table {
         assert_eq!(needs(&plan, step), expected, "{step}");
     }
-    let parameters = |id: &str| step(&plan, id).parameters.clone().unwrap();
-    assert_eq!(parameters("drain/all/n1").grace_period, Some(1800));
-    assert_eq!(
-        parameters("drain/all/n1").node_uid.as_deref(),
-        Some("uid-n1")
-    );
-    let removal = &parameters("remove-etcd/all/n1").etcd_members[0];
+    let given = |id: &str| step(&plan, id).given();
+    assert_eq!(*given("drain/all/n1").grace_period(), Some(1800));
+    assert_eq!(given("drain/all/n1").node_uid().as_deref(), Some("uid-n1"));
+    let removal = &given("remove-etcd/all/n1").etcd_members()[0];
     assert_eq!(&*removal.member_id, "id-n1");
     assert_eq!(step(&plan, "drain/all/n1").timeout, 3600);
     assert_eq!(step(&plan, "check-etcd/all/n1").timeout, 600);
@@ -372,13 +369,7 @@ fn a_machine_that_is_gone_is_not_waited_for() {
         work(&plan),
         "drain/n1 clear-labels/n1 remove-etcd/n1 check-etcd/n1 destroy/n1 remove-from-cluster/n1"
     );
-    assert!(
-        step(&plan, "drain/n1")
-            .parameters
-            .as_ref()
-            .unwrap()
-            .node_is_gone
-    );
+    assert!(step(&plan, "drain/n1").given().node_is_gone());
 }
 
 #[test]
@@ -558,10 +549,7 @@ fn a_member_that_is_no_node_of_kubernetes_is_waited_for_as_a_member_only() {
     fixture.seen("n1").cluster = Fact::Known(None);
     redeploy(&mut fixture, &["n1", "n2"]);
     let plan = fixture.plan();
-    let members_only = |id: &str| {
-        let parameters = step(&plan, id).parameters.as_ref();
-        parameters.is_some_and(|parameters| parameters.members_only)
-    };
+    let members_only = |id: &str| *step(&plan, id).given().members_only();
     assert!(members_only("await-ready/all/n1") && !members_only("await-ready/all/n2"));
 }
 

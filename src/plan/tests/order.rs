@@ -119,6 +119,18 @@ fn redeploys_run_in_waves_and_creates_belong_to_the_first() {
     // What the first, alone, does not survive is not done to the others.
     assert_eq!(needs(&plan, "wave/all/2"), "start/all deploy/all/n1");
     assert_eq!(needs(&plan, "destroy/all/n3"), "wave/all/2");
+    // And no later wave goes round it.
+    let mut fixture = PlanFixture::settled(&["n1", "n2", "n3"]);
+    for name in ["n1", "n2", "n3"] {
+        fixture.edit(name, Section::OperatingSystem);
+    }
+    fixture.options.allow_redeploy = all();
+    fixture.options.canary = true;
+    fixture.options.max_unavailable = Some(Share::Machines(1));
+    let plan = fixture.plan();
+    for wave in ["wave/all/2", "wave/all/3"] {
+        assert!(needs(&plan, wave).contains("deploy/all/n1"), "{wave}");
+    }
 }
 
 #[test]
@@ -193,7 +205,7 @@ fn a_refused_prepare_says_why_and_does_nothing() {
     fixture.seen("n").provision = Fact::Unknown(Arc::from("the controller is dead"));
     let plan = fixture.plan();
     let step = step(&plan, "prepare/all/n");
-    let refused = step.parameters.as_ref().and_then(|it| it.refused.clone());
+    let refused = step.given().refused();
     assert_eq!(
         refused.as_deref(),
         Some("it could not be observed: the controller is dead")

@@ -8,7 +8,7 @@ use super::properties::fixtures;
 use super::*;
 use crate::design::{ClusterName, Share};
 use crate::plan::{Action, Part, PartKind, Parts};
-use crate::step::{EtcdRemoval, Need, Parameters, StepKind};
+use crate::step::{EtcdRemoval, Need, StepKind};
 
 /// One line a part: its id, its steps, and the ids of those that it comes after.
 fn lines(plan: &Plan, parts: &Parts) -> Vec<String> {
@@ -122,7 +122,7 @@ fn excludes(
             .map(|node| format!("node {node}"))
             .collect();
         if step.id.kind == StepKind::RemoveEtcd {
-            let members = &step.parameters.as_ref().unwrap().etcd_members;
+            let members = step.given().etcd_members();
             held.extend(
                 members
                     .iter()
@@ -368,10 +368,7 @@ fn members_of_one_etcd_cluster_and_remediations_are_taken_by_one_part_after_the_
             member_id: Arc::from("m1"),
             name: Arc::from("m1"),
         };
-        step.parameters = Some(Arc::new(Parameters {
-            etcd_members: vec![member],
-            ..Parameters::default()
-        }));
+        step.give("etcd_members", [member]);
     }
     assert_eq!(after(&plan), vec![vec![], vec![], vec![0]]);
 }

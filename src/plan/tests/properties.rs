@@ -141,10 +141,7 @@ fn applied(fixture: &PlanFixture, plan: &Plan) -> PlanFixture {
     done.old = fixture.after.clone();
     for step in plan.steps.iter().filter(|step| step.id.node.is_some()) {
         let name = step.id.node.clone().unwrap();
-        let refused = step
-            .parameters
-            .as_ref()
-            .is_some_and(|p| p.refused.is_some());
+        let refused = step.given().refused().is_some();
         let designed = done.after.nodes.get(&name).cloned();
         match step.id.kind {
             StepKind::Destroy if designed.is_none() => drop(done.records.remove(&name)),

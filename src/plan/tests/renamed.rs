@@ -40,8 +40,8 @@ fn a_machine_under_a_new_name_is_one_change_that_touches_no_machine() {
         ("new", ChangeKind::Rename, Standing::Deployed)
     );
     assert_eq!(work(&plan), "rename/new");
-    let parameters = step(&plan, "rename/new").parameters.as_deref().unwrap();
-    assert_eq!(parameters.renamed_from, Some(NodeName::from("old")));
+    let before = step(&plan, "rename/new").given().renamed_from();
+    assert_eq!(*before, Some(NodeName::from("old")));
     // Nothing that is allowed tears it down under its old name.
     let mut fixture = renamed();
     fixture.options.allow_destroy = all();

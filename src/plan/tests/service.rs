@@ -85,17 +85,17 @@ fn a_value_that_differs_is_set_by_a_service_and_no_other() {
         (ChangeKind::Service, Some(Rung::Restart), false, 0)
     );
     assert_eq!(kinds(&plan, "n"), "drain service await-ready uncordon");
-    let service = steps_of(&plan, "n")[1].parameters.clone().unwrap();
-    let settings: Vec<_> = service.settings.iter().collect();
+    let service = steps_of(&plan, "n")[1].given();
+    let settings: Vec<_> = service.settings().iter().collect();
     assert_eq!(settings.len(), 1, "{settings:?}");
     assert_eq!(settings[0].before.as_deref(), Some("false"));
-    assert_eq!(service.runbook, None);
+    assert_eq!(*service.runbook(), None);
 
     // What sets it in the place of its settings is a part of what is reviewed.
     site.seen("n").runbook = Some(Arc::from("CUSTOM_DELL"));
     let with_runbook = site.plan();
-    let service = steps_of(&with_runbook, "n")[1].parameters.clone().unwrap();
-    assert_eq!(service.runbook.as_deref(), Some("CUSTOM_DELL"));
+    let service = steps_of(&with_runbook, "n")[1].given();
+    assert_eq!(service.runbook().as_deref(), Some("CUSTOM_DELL"));
     let mut reasons = with_runbook.changes[0].reasons.iter();
     assert!(reasons.any(|reason| **reason == *"set by runbook `CUSTOM_DELL`"));
     let effect = |plan| crate::plan::PlanEffect::of(plan).digest();
@@ -127,8 +127,7 @@ fn the_checker_finds_a_service_by_another_runbook_than_was_observed() {
         let service = steps
             .find(|step| step.id.kind == StepKind::Service)
             .unwrap();
-        let parameters = Arc::make_mut(service.parameters.as_mut().unwrap());
-        parameters.runbook = runbook.map(Arc::from);
+        service.give("runbook", runbook);
         let found = site.checked(&plan);
         let says = "is not done by the runbook that its provisioner has for it";
         assert!(
@@ -165,8 +164,8 @@ fn an_edited_document_sets_what_differs_and_records_what_is_as_designed() {
     );
     allowed(&mut one);
     let plan = one.plan();
-    let service = steps_of(&plan, "n")[0].parameters.clone().unwrap();
-    let names: Vec<&str> = service.settings.iter().map(|each| &*each.name).collect();
+    let settings = steps_of(&plan, "n")[0].given().settings();
+    let names: Vec<&str> = settings.iter().map(|each| &*each.name).collect();
     assert_eq!(names, ["bios.Turbo"]);
 
     site.seen("n").compared = Arc::new([Section::Firmware]);
@@ -174,10 +173,7 @@ fn an_edited_document_sets_what_differs_and_records_what_is_as_designed() {
     assert_eq!(plan.changes[0].kind, ChangeKind::Record);
     let record = steps_of(&plan, "n")[0];
     assert_eq!(record.id.kind, StepKind::Record);
-    assert_eq!(
-        record.parameters.as_ref().unwrap().verified,
-        [Section::Firmware]
-    );
+    assert_eq!(*record.given().verified(), [Section::Firmware]);
 }
 
 #[test]
@@ -392,8 +388,7 @@ fn members_of_etcd_are_serviced_one_after_the_other_and_never_below_their_quorum
     let etcd = &plan.forecast.etcd[0];
     assert_eq!((etcd.now, etcd.meanwhile, etcd.after), (3, 2, 3));
     let removes = |step: &Step| {
-        let all = step.parameters.as_ref();
-        step.id.kind == StepKind::RemoveEtcd || all.is_some_and(|all| !all.etcd_members.is_empty())
+        step.id.kind == StepKind::RemoveEtcd || !step.given().etcd_members().is_empty()
     };
     assert!(!plan.steps.iter().any(removes), "its members stay");
 
@@ -521,8 +516,9 @@ fn the_checker_finds_a_service_that_is_not_what_was_planned() {
     type Breaks = fn(&mut Step);
     let table: [(&str, StepKind, Breaks); 4] = [
         ("check-parameters", StepKind::Service, |step| {
-            let all = Arc::make_mut(step.parameters.as_mut().unwrap());
-            all.settings[0].value = Arc::from("never");
+            let mut settings = step.given().settings().clone();
+            settings[0].value = Arc::from("never");
+            step.give("settings", settings);
         }),
         ("check-node-order", StepKind::Service, |step| {
             step.needs.clear();

@@ -25,7 +25,7 @@ fn soaks(plan: &Plan) -> String {
     let soaks = plan.steps.iter();
     let soaks = soaks.filter(|step| step.id.kind == StepKind::Soak);
     let told = soaks.map(|step| {
-        let terms = step.parameters.as_ref().unwrap().soak.as_ref().unwrap();
+        let terms = step.given().soak().as_ref().unwrap();
         let names = |nodes: &[NodeName]| {
             nodes
                 .iter()

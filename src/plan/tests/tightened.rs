@@ -126,6 +126,59 @@ fn a_machine_that_was_protected_or_retired_since_is_left_alone() {
         from: None,
         mark: mark(),
     }];
-    let refused = refused(&retired);
-    assert!(refused.contains(&StepKind::Deploy), "{refused:?}");
+    // Nothing is taken down for a step that must fail.
+    let expected = [StepKind::Destroy, StepKind::Prepare, StepKind::Deploy];
+    assert_eq!(refused(&retired), expected);
+}
+
+#[test]
+fn a_machine_that_was_retired_since_is_neither_drained_nor_serviced() {
+    let mut fixture = super::leaving::clustered(&["n1", "n2", "n3"]);
+    fixture.edit("n1", Section::OperatingSystem);
+    fixture.options.allow_redeploy = all();
+    let mut plan = fixture.plan();
+    fixture.guards.retirements = vec![crate::design::Retirement {
+        selector: named(&["n1"]).remove(0),
+        reason: Arc::from("old"),
+        from: None,
+        mark: mark(),
+    }];
+    let refused = |plan: &crate::plan::Plan| -> BTreeSet<StepKind> {
+        let steps = judged(&fixture, plan).steps.into_keys();
+        steps.map(|at| plan.steps[at].id.kind).collect()
+    };
+    let taken_out = [
+        StepKind::Drain,
+        StepKind::ClearLabels,
+        StepKind::ShutdownKubelet,
+    ];
+    assert!(refused(&plan).is_superset(&taken_out.into()));
+    for step in &mut plan.steps {
+        if step.id.kind == StepKind::Destroy {
+            step.id.kind = StepKind::Service;
+        }
+    }
+    assert!(refused(&plan).is_superset(&[StepKind::Drain, StepKind::Service].into()));
+}
+
+#[test]
+fn a_run_that_reaches_more_than_the_policy_of_now_allows_is_not_carried_out() {
+    use crate::design::{BlastRadius, Rung};
+    let mut fixture = PlanFixture::settled(&["n1", "n2"]);
+    for name in ["n1", "n2"] {
+        fixture.edit(name, Section::OperatingSystem);
+    }
+    fixture.options.allow_redeploy = all();
+    let plan = fixture.plan();
+    let most = |machines| BlastRadius {
+        machines: Some(machines),
+        ..BlastRadius::default()
+    };
+    fixture.guards.policy.blast_radius = [(Rung::Wipe, most(2))].into();
+    assert!(judged(&fixture, &plan).refusals.is_empty());
+    fixture.guards.policy.blast_radius = [(Rung::Wipe, most(1))].into();
+    assert_eq!(
+        judged(&fixture, &plan).refusals,
+        ["it reaches 2 machines on rung `wipe` or above, and at most 1 (`blast_radius`)"]
+    );
 }

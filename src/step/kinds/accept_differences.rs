@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::{DIGEST_VERSION, Rung};
 use crate::record::{Accepted, AcceptedDifference, NodeRecord, Phase};
 
+parameters!(AcceptDifferencesParameters: AcceptDifferences { accepted });
+
 pub(super) const FACTS: Facts = Facts {
     name: "accept-differences",
     effect: Effect::None,
@@ -21,7 +23,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["accepted"],
     record,
 };
 

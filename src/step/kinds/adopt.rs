@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::{Rung, Section};
 use crate::record::{Adopted, Known, NodeRecord, Phase};
 
+parameters!(AdoptParameters: Adopt { reason, identity, verified, open });
+
 pub(super) const FACTS: Facts = Facts {
     name: "adopt",
     effect: Effect::None,
@@ -21,7 +23,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["identity", "open", "reason", "verified"],
     record,
 };
 

@@ -7,6 +7,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::record::{Join, NodeRecord, Phase};
 
+parameters!(AwaitReadyParameters: AwaitReady { remove_labels, etcd_members, members_only, node_uid, backup, deployed_at });
+
 pub(super) const FACTS: Facts = Facts {
     name: "await-ready",
     effect: Effect::Reversible,
@@ -22,14 +24,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::Guards,
     notes: Notes::Carried,
     failure: None,
-    parameters: &[
-        "backup",
-        "deployed_at",
-        "etcd_members",
-        "members_only",
-        "node_uid",
-        "remove_labels",
-    ],
     record,
 };
 

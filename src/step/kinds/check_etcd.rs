@@ -5,6 +5,8 @@ use super::facts::{
 };
 use crate::design::Rung;
 
+parameters!(CheckEtcdParameters: CheckEtcd { etcd_given_up, node_uid, node_is_gone });
+
 pub(super) const FACTS: Facts = Facts {
     name: "check-etcd",
     effect: Effect::None,
@@ -20,6 +22,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::Guards,
     notes: Notes::None,
     failure: None,
-    parameters: &["etcd_given_up", "node_is_gone", "node_uid"],
     record: unchanged,
 };

@@ -5,6 +5,8 @@ use super::facts::{
 };
 use crate::design::Rung;
 
+parameters!(CleanParameters: Clean { disks, clean_steps });
+
 pub(super) const FACTS: Facts = Facts {
     name: "clean",
     effect: Effect::Destructive,
@@ -20,6 +22,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["clean_steps", "disks"],
     record: manageable,
 };

@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::step::FailureReason;
 
+parameters!(ClearLabelsParameters: ClearLabels { node_uid, node_is_gone });
+
 pub(super) const FACTS: Facts = Facts {
     name: "clear-labels",
     effect: Effect::Reversible,
@@ -21,6 +23,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::Carried,
     failure: Some(FailureReason::ClearLabelsError),
-    parameters: &["node_is_gone", "node_uid"],
     record: unchanged,
 };

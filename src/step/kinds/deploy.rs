@@ -10,6 +10,8 @@ use crate::design::{Digests, Rung, Section};
 use crate::record::{Adopted, Join, Known, NodeRecord, Phase};
 use crate::step::DECIDED_DONE;
 
+parameters!(DeployParameters: Deploy { disks, preserve_local_storage, image, joins, deploy_steps });
+
 pub(super) const FACTS: Facts = Facts {
     name: "deploy",
     effect: Effect::Destructive,
@@ -25,13 +27,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &[
-        "deploy_steps",
-        "disks",
-        "image",
-        "joins",
-        "preserve_local_storage",
-    ],
     record,
 };
 

@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::record::{NodeRecord, Phase};
 
+parameters!(DestroyParameters: Destroy { disks, preserve_local_storage, forget, clean_steps });
+
 pub(super) const FACTS: Facts = Facts {
     name: "destroy",
     effect: Effect::Destructive,
@@ -21,7 +23,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::Takes,
     notes: Notes::None,
     failure: None,
-    parameters: &["clean_steps", "disks", "forget", "preserve_local_storage"],
     record,
 };
 

@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::step::FailureReason;
 
+parameters!(DrainParameters: Drain { grace_period, on_drain_timeout, etcd_given_up, node_uid, node_is_gone });
+
 pub(super) const FACTS: Facts = Facts {
     name: "drain",
     effect: Effect::Reversible,
@@ -21,12 +23,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::Guards,
     notes: Notes::LeftPods,
     failure: Some(FailureReason::DrainNodeError),
-    parameters: &[
-        "etcd_given_up",
-        "grace_period",
-        "node_is_gone",
-        "node_uid",
-        "on_drain_timeout",
-    ],
     record: unchanged,
 };

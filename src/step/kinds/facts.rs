@@ -42,8 +42,6 @@ pub struct Facts {
     pub notes: Notes,
     /// The reason of a failure, where airship-node-teardown has one.
     pub failure: Option<FailureReason>,
-    /// The parameters that a step of it may have, by name.
-    pub parameters: &'static [&'static str],
     /// The record of its node once it has succeeded; `None`: it is dropped.
     pub record: fn(NodeRecord, &RecordContext<'_>) -> Option<NodeRecord>,
 }

@@ -49,15 +49,18 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::parameters::{Given, NoParameters};
+
 pub use deploy::{build, decided};
 pub use facts::{
     Actor, Effect, Facts, KindStage, KindSubject, LeavingRole, Loss, Notes, RecordContext,
 };
 pub use soak::SOAK_SLACK;
 
-/// Writes the enum of kinds, and where the facts of each stand, from one list: file and kind.
+/// Writes the enum of kinds, where the facts of each stand, and the parameters of those that have some, from one list: file,
+/// kind and type of parameters.
 macro_rules! kinds {
-    ($($file:ident: $kind:ident,)+) => {
+    ($($file:ident: $kind:ident $(($own:ident))?,)+) => {
         /// The kinds of step.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
@@ -77,51 +80,107 @@ macro_rules! kinds {
                 }
             }
         }
+
+        $($(pub use $file::$own;)?)+
+
+        /// The parameters of a step, by its kind.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+        #[serde(untagged)]
+        pub enum Parameters {
+            $($(#[doc = concat!("Of `", stringify!($file), "`.")] $kind($own),)?)+
+        }
+
+        impl Parameters {
+            /// Reads those of a kind; `None` if none is given.
+            ///
+            /// # Errors
+            ///
+            /// The kind does not have one of them, or not with that value.
+            pub fn read(kind: StepKind, json: &str) -> Result<Option<Self>, serde_json::Error> {
+                let read = match kind {
+                    $(StepKind::$kind => read_as!(json $(, $kind($own))?),)+
+                };
+                Ok(read?.filter(|given| !given.is_empty()))
+            }
+
+            /// Each by its name.
+            #[must_use]
+            pub fn given(&self) -> &dyn Given {
+                match self {
+                    $($(Self::$kind(own) => { let own: &$own = own; own })?)+
+                }
+            }
+
+            /// Whether none is given.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                match self {
+                    $($(Self::$kind(own) => *own == $own::default(),)?)+
+                }
+            }
+
+            /// Takes one away.
+            pub(crate) fn clear(&mut self, name: &str) {
+                match self {
+                    $($(Self::$kind(own) => $own::clear(own, name),)?)+
+                }
+            }
+        }
+    };
+}
+
+/// Reads the parameters of a kind that has some, or refuses all.
+macro_rules! read_as {
+    ($json:ident) => {
+        serde_json::from_str($json).map(|NoParameters {}| None)
+    };
+    ($json:ident, $kind:ident($own:ident)) => {
+        serde_json::from_str($json).map(|own: $own| Some(Self::$kind(own)))
     };
 }
 
 kinds! {
-    verify_site: VerifySite,
+    verify_site: VerifySite(VerifySiteParameters),
     prepare_site: PrepareSite,
     start_group: StartGroup,
     start_wave: StartWave,
-    destroy: Destroy,
-    prepare: Prepare,
+    destroy: Destroy(DestroyParameters),
+    prepare: Prepare(PrepareParameters),
     gate_prepared: GatePrepared,
-    deploy: Deploy,
+    deploy: Deploy(DeployParameters),
     gate_deployed: GateDeployed,
-    relabel: Relabel,
+    relabel: Relabel(RelabelParameters),
     power_on: PowerOn,
-    record_design: Record,
-    adopt: Adopt,
-    rename: Rename,
+    record_design: Record(RecordParameters),
+    adopt: Adopt(AdoptParameters),
+    rename: Rename(RenameParameters),
     lock: Lock,
-    set_retired: SetRetired,
+    set_retired: SetRetired(SetRetiredParameters),
     unset_retired: UnsetRetired,
-    drain: Drain,
-    uncordon: Uncordon,
-    clear_labels: ClearLabels,
-    remove_etcd: RemoveEtcd,
-    check_etcd: CheckEtcd,
-    shutdown_kubelet: ShutdownKubelet,
-    remove_from_cluster: RemoveFromCluster,
-    await_ready: AwaitReady,
+    drain: Drain(DrainParameters),
+    uncordon: Uncordon(UncordonParameters),
+    clear_labels: ClearLabels(ClearLabelsParameters),
+    remove_etcd: RemoveEtcd(RemoveEtcdParameters),
+    check_etcd: CheckEtcd(CheckEtcdParameters),
+    shutdown_kubelet: ShutdownKubelet(ShutdownKubeletParameters),
+    remove_from_cluster: RemoveFromCluster(RemoveFromClusterParameters),
+    await_ready: AwaitReady(AwaitReadyParameters),
     power_off: PowerOff,
     manage: Manage,
-    provide: Provide,
-    clean: Clean,
-    set_maintenance: SetMaintenance,
+    provide: Provide(ProvideParameters),
+    clean: Clean(CleanParameters),
+    set_maintenance: SetMaintenance(SetMaintenanceParameters),
     unset_maintenance: UnsetMaintenance,
     forget: Forget,
-    accept_identity: AcceptIdentity,
-    accept_differences: AcceptDifferences,
-    remediate: Remediate,
-    set_out_of_service: SetOutOfService,
-    unset_out_of_service: UnsetOutOfService,
-    restore_node: RestoreNode,
-    service: Service,
+    accept_identity: AcceptIdentity(AcceptIdentityParameters),
+    accept_differences: AcceptDifferences(AcceptDifferencesParameters),
+    remediate: Remediate(RemediateParameters),
+    set_out_of_service: SetOutOfService(SetOutOfServiceParameters),
+    unset_out_of_service: UnsetOutOfService(UnsetOutOfServiceParameters),
+    restore_node: RestoreNode(RestoreNodeParameters),
+    service: Service(ServiceParameters),
     rotate_bmc_password: RotateBmcPassword,
-    soak: Soak,
+    soak: Soak(SoakParameters),
     critical_check: CriticalCheck,
     tag: Tag,
 }

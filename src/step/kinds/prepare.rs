@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::record::Phase;
 
+parameters!(PrepareParameters: Prepare { disks, refused, preserve_local_storage, clean_steps });
+
 pub(super) const FACTS: Facts = Facts {
     name: "prepare",
     effect: Effect::Reversible,
@@ -21,6 +23,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["clean_steps", "disks", "preserve_local_storage", "refused"],
     record: as_designed,
 };

@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::record::Phase;
 
+parameters!(RecordParameters: Record { verified });
+
 pub(super) const FACTS: Facts = Facts {
     name: "record",
     effect: Effect::None,
@@ -21,6 +23,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["verified"],
     record: as_designed,
 };

@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::{Class, DIGEST_VERSION, Rung};
 use crate::record::NodeRecord;
 
+parameters!(RelabelParameters: Relabel { set_labels, remove_labels, backup });
+
 pub(super) const FACTS: Facts = Facts {
     name: "relabel",
     effect: Effect::Reversible,
@@ -21,7 +23,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::Carried,
     failure: None,
-    parameters: &["backup", "remove_labels", "set_labels"],
     record,
 };
 

@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::record::NodeRecord;
 
+parameters!(RemediateParameters: Remediate { remediation, remembered });
+
 pub(super) const FACTS: Facts = Facts {
     name: "remediate",
     effect: Effect::Destructive,
@@ -21,7 +23,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::Remediation,
     failure: None,
-    parameters: &["remediation", "remembered"],
     record,
 };
 

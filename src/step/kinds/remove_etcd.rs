@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::step::FailureReason;
 
+parameters!(RemoveEtcdParameters: RemoveEtcd { etcd_members, node_uid, node_is_gone });
+
 pub(super) const FACTS: Facts = Facts {
     name: "remove-etcd",
     effect: Effect::Destructive,
@@ -21,6 +23,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::Guards,
     notes: Notes::None,
     failure: Some(FailureReason::RemoveEtcdError),
-    parameters: &["etcd_members", "node_is_gone", "node_uid"],
     record: unchanged,
 };

@@ -7,6 +7,8 @@ use crate::design::Rung;
 use crate::record::{NodeRecord, Phase};
 use crate::step::FailureReason;
 
+parameters!(RemoveFromClusterParameters: RemoveFromCluster { on_drain_timeout, node_uid, node_is_gone, machine_is_off });
+
 pub(super) const FACTS: Facts = Facts {
     name: "remove-from-cluster",
     effect: Effect::Destructive,
@@ -22,12 +24,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::Takes,
     notes: Notes::None,
     failure: Some(FailureReason::DeleteNodeError),
-    parameters: &[
-        "machine_is_off",
-        "node_is_gone",
-        "node_uid",
-        "on_drain_timeout",
-    ],
     record,
 };
 

@@ -5,6 +5,8 @@ use super::facts::{
 };
 use crate::design::Rung;
 
+parameters!(RenameParameters: Rename { renamed_from });
+
 pub(super) const FACTS: Facts = Facts {
     name: "rename",
     effect: Effect::None,
@@ -20,6 +22,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["renamed_from"],
     record: unchanged,
 };

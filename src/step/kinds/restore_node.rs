@@ -5,6 +5,8 @@ use super::facts::{
 };
 use crate::design::Rung;
 
+parameters!(RestoreNodeParameters: RestoreNode { node_uid, backup });
+
 pub(super) const FACTS: Facts = Facts {
     name: "restore-node",
     effect: Effect::Reversible,
@@ -20,6 +22,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["backup", "node_uid"],
     record: unchanged,
 };

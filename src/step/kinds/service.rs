@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::{Rung, Section};
 use crate::record::{NodeRecord, Phase, Serviced};
 
+parameters!(ServiceParameters: Service { settings, runbook });
+
 pub(super) const FACTS: Facts = Facts {
     name: "service",
     effect: Effect::Reversible,
@@ -21,7 +23,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["settings", "runbook"],
     record,
 };
 

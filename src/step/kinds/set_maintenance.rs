@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::record::NodeRecord;
 
+parameters!(SetMaintenanceParameters: SetMaintenance { reason });
+
 pub(super) const FACTS: Facts = Facts {
     name: "set-maintenance",
     effect: Effect::Reversible,
@@ -21,7 +23,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["reason"],
     record,
 };
 

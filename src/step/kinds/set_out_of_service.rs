@@ -5,6 +5,8 @@ use super::facts::{
 };
 use crate::design::Rung;
 
+parameters!(SetOutOfServiceParameters: SetOutOfService { node_uid, machine_is_off });
+
 pub(super) const FACTS: Facts = Facts {
     name: "set-out-of-service",
     effect: Effect::Reversible,
@@ -20,6 +22,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["machine_is_off", "node_uid"],
     record: unchanged,
 };

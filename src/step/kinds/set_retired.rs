@@ -8,6 +8,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::record::NodeRecord;
 
+parameters!(SetRetiredParameters: SetRetired { reason });
+
 pub(super) const FACTS: Facts = Facts {
     name: "set-retired",
     effect: Effect::Reversible,
@@ -23,7 +25,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["reason"],
     record,
 };
 

@@ -6,6 +6,8 @@ use super::facts::{
 use crate::design::Rung;
 use crate::step::FailureReason;
 
+parameters!(ShutdownKubeletParameters: ShutdownKubelet { etcd_given_up, node_uid, node_is_gone });
+
 pub(super) const FACTS: Facts = Facts {
     name: "shutdown-kubelet",
     effect: Effect::Reversible,
@@ -21,6 +23,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::Takes,
     notes: Notes::None,
     failure: Some(FailureReason::ShutdownKubeletError),
-    parameters: &["etcd_given_up", "node_is_gone", "node_uid"],
     record: unchanged,
 };

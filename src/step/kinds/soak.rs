@@ -9,6 +9,8 @@ use crate::record::{Join, NodeRecord, Phase};
 /// The seconds that a soak may take beyond its own time, for the last look.
 pub const SOAK_SLACK: u64 = 120;
 
+parameters!(SoakParameters: Soak { soak });
+
 pub(super) const FACTS: Facts = Facts {
     name: "soak",
     effect: Effect::None,
@@ -24,7 +26,6 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["soak"],
     record,
 };
 

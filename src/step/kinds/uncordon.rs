@@ -5,6 +5,8 @@ use super::facts::{
 };
 use crate::design::Rung;
 
+parameters!(UncordonParameters: Uncordon { set_labels, node_uid, node_is_gone, backup });
+
 pub(super) const FACTS: Facts = Facts {
     name: "uncordon",
     effect: Effect::Reversible,
@@ -20,6 +22,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::Carried,
     failure: None,
-    parameters: &["backup", "node_is_gone", "node_uid", "set_labels"],
     record: unchanged,
 };

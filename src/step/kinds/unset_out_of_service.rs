@@ -5,6 +5,8 @@ use super::facts::{
 };
 use crate::design::Rung;
 
+parameters!(UnsetOutOfServiceParameters: UnsetOutOfService { node_uid });
+
 pub(super) const FACTS: Facts = Facts {
     name: "unset-out-of-service",
     effect: Effect::Reversible,
@@ -20,6 +22,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["node_uid"],
     record: unchanged,
 };

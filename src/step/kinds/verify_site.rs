@@ -5,6 +5,8 @@ use super::facts::{
 };
 use crate::design::Rung;
 
+parameters!(VerifySiteParameters: VerifySite { deploys });
+
 pub(super) const FACTS: Facts = Facts {
     name: "verify-site",
     effect: Effect::None,
@@ -20,6 +22,5 @@ pub(super) const FACTS: Facts = Facts {
     leaving: LeavingRole::No,
     notes: Notes::None,
     failure: None,
-    parameters: &["deploys"],
     record: unchanged,
 };

@@ -8,10 +8,10 @@ use trueup::guard::Guarded;
 use trueup::plan::saved::read;
 use trueup::plan::{Change, ChangeKind, Plan};
 use trueup::site::{Accept, At, Depth, Detail, Loader, Settings, locate};
-use trueup::step::{Effect, Parameters, StepKind};
+use trueup::step::{Effect, StepKind};
 
 use super::order::without;
-use super::{Fixture, another_image, changed, control_plane, relabel, save};
+use super::{Fixture, another_image, changed, control_plane, give, relabel, save};
 
 /// The design and the guards of what is checked out.
 fn guarded(fixture: &Fixture) -> Guarded {
@@ -70,10 +70,6 @@ fn change(plan: &mut Plan, kind: ChangeKind) -> &mut Change {
         .unwrap()
 }
 
-fn parameters(plan: &mut Plan, kind: StepKind) -> &mut Parameters {
-    Arc::make_mut(of(plan, kind).parameters.get_or_insert_default())
-}
-
 #[test]
 fn a_step_in_the_place_of_another_one_is_found() {
     let fixture = Fixture::one_rack();
@@ -120,7 +116,7 @@ fn what_a_plan_allows_itself_is_found_where_nothing_gave_it() {
     change(&mut forged, ChangeKind::Redeploy).kind = ChangeKind::Destroy;
     finds(&forged, &site, "check-change");
     let mut forged = honest.clone();
-    parameters(&mut forged, StepKind::Deploy).image = Some(Arc::from("mine"));
+    give(of(&mut forged, StepKind::Deploy), "image", "mine".into());
     finds(&forged, &site, "check-parameters");
     let mut forged = honest.clone();
     forged.request.action = trueup::plan::Action::Clean;
@@ -214,7 +210,7 @@ fn a_teardown_without_one_of_its_steps_is_found() {
         finds(&without(&honest, kind), &site, "check-steps");
     }
     let mut hasty = honest.clone();
-    parameters(&mut hasty, StepKind::Drain).grace_period = Some(0);
+    give(of(&mut hasty, StepKind::Drain), "grace_period", 0.into());
     finds(&hasty, &site, "check-times");
     // Two members of three at once.
     let both = ["redeploy", "control-1", "control-2"];

@@ -24,6 +24,7 @@ use trueup::run::{
     ApprovedPlan, Committer, Connection, Process, Proposal, SiteRepository, TakeOver, Timekeeper,
     abort, begin, find_interrupted,
 };
+use trueup::step::{Parameters, Step};
 
 use super::fixture::{Fixture, copy_folder};
 use super::git::Checkout;
@@ -191,4 +192,12 @@ fn plant(fixture: &Fixture, honest: &Plan, bytes: &[u8]) {
     // Its process is certainly gone, so that its lease is not waited for.
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("released"), "").unwrap();
+}
+
+/// Gives the step of a kind another parameter.
+fn give(step: &mut Step, name: &str, value: Value) {
+    let mut all = serde_json::to_value(step.parameters.as_deref()).unwrap();
+    all[name] = value;
+    let given = Parameters::read(step.id.kind, &all.to_string());
+    step.parameters = given.unwrap().map(Arc::new);
 }

@@ -5,7 +5,7 @@ use trueup::plan::Plan;
 use trueup::plan::saved::{read, write};
 use trueup::step::StepKind;
 
-use super::{Fixture, another_image, changed, control_plane, plant, save};
+use super::{Fixture, another_image, changed, control_plane, give, plant, save};
 
 /// A plan for a request, as it is read.
 fn planned(fixture: &Fixture, request: &[&str]) -> Plan {
@@ -183,10 +183,8 @@ fn a_machine_is_not_taken_away_without_what_goes_before() {
     }
     let mut hasty = honest.clone();
     for step in &mut hasty.steps {
-        if let Some(parameters) = &mut step.parameters
-            && parameters.grace_period.is_some()
-        {
-            std::sync::Arc::make_mut(parameters).grace_period = Some(0);
+        if step.given().grace_period().is_some() {
+            give(step, "grace_period", 0.into());
         }
     }
     let pin = pinned(&hasty);

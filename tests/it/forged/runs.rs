@@ -30,7 +30,7 @@ fn a_planted_run_that_contradicts_itself_is_not_resumed() {
     fixture
         .run(&["apply", "--resume"])
         .with(1)
-        .saying("the parameter `set_labels`, which steps of its kind do not have");
+        .saying("are not those of its kind: unknown field `set_labels`");
     let relabel = step(&mut plan, "destroy");
     relabel.as_object_mut().unwrap().remove("parameters");
     plant(&fixture, &honest, &forge(&plan));

@@ -185,7 +185,12 @@ fn the_default_remote_is_chosen_as_git_chooses_it() {
     checkout.git(&["remote", "add", "upstream", "/nowhere"]);
     assert_eq!(remote().as_deref(), Some("upstream"));
     checkout.git(&["remote", "add", "other", "/nowhere"]);
-    assert_eq!(remote(), None);
+    // No run takes its lock in this clone alone where others could have taken theirs elsewhere.
+    let error = checkout.open().default_remote().unwrap_err().to_string();
+    assert!(
+        error.ends_with("tracked by the branch: other, upstream"),
+        "{error}"
+    );
     checkout.git(&["remote", "add", "origin", "/nowhere"]);
     assert_eq!(remote().as_deref(), Some("origin"));
     checkout.git(&["config", "branch.main.remote", "other"]);

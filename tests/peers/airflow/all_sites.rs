@@ -8,7 +8,7 @@ use super::{Lab, said};
 
 /// A repository of sites, all of which are deployed but the last, in a worker's checkout. One has machines
 /// that are off, one has documents that cannot be read, and one has changed.
-fn lab(sites: usize) -> Option<Lab> {
+pub(super) fn lab(sites: usize) -> Option<Lab> {
     let mut lab = Lab::empty()?;
     lab.migrate();
     lab.trueup(".", &["init", "edge"]);
@@ -45,11 +45,11 @@ fn lab(sites: usize) -> Option<Lab> {
     Some(lab)
 }
 
-fn name(number: usize) -> String {
+pub(super) fn name(number: usize) -> String {
     format!("site-{number:04}")
 }
 
-fn commit(lab: &Lab, message: &str) {
+pub(super) fn commit(lab: &Lab, message: &str) {
     lab.git("all", &["add", "--all"]);
     lab.git("all", &["commit", "--quiet", "-m", message]);
 }

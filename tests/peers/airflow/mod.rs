@@ -14,6 +14,7 @@ mod ledger;
 mod many;
 mod overhead;
 mod processes;
+mod rollout;
 mod scheduler;
 #[path = "../../it/simulation/sites.rs"]
 #[expect(dead_code, reason = "the site that is not drawn is for simulations")]

@@ -2,20 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use trueup::backend::{ActError, Probe};
-use trueup::step::{OnDrainTimeout, Parameters, StepKind};
+use trueup::step::{OnDrainTimeout, StepKind};
 
 use super::fixture::{RUN, permanent, until};
 use super::{Fixture, parameters};
 
 const CLUSTERS: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
 
-fn grace(seconds: u64) -> Parameters {
-    Parameters {
-        grace_period: Some(seconds),
-        ..parameters()
-    }
+fn grace(seconds: u64) -> Value {
+    json!({"grace_period": seconds})
 }
 
 /// Pods on `n1` of all kinds: two behind a budget (one of them on `n2`), one without a controller, a mirror, and one of a
@@ -226,10 +223,11 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
         "DrainNodeError: 1 pod is left after 4 s: default/stuck (is ending)"
     );
 
-    let chosen = |on_drain_timeout| Parameters {
-        on_drain_timeout: Some(on_drain_timeout),
-        node_uid: Some(uid.clone()),
-        ..grace(1)
+    let left = |on_drain_timeout| json!({"on_drain_timeout": on_drain_timeout, "node_uid": uid});
+    let chosen = |on_drain_timeout| {
+        let mut given = left(on_drain_timeout);
+        given["grace_period"] = json!(1);
+        given
     };
     let (order, heard) = fixture.order(StepKind::Drain, "n1", 4, chosen(OnDrainTimeout::Continue));
     fixture.backend.act(&order).await.unwrap();
@@ -240,7 +238,7 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
         StepKind::RemoveFromCluster,
         "n1",
         3,
-        chosen(OnDrainTimeout::Continue),
+        left(OnDrainTimeout::Continue),
     );
     let refused = permanent(removal.await);
     assert!(
@@ -267,7 +265,7 @@ async fn a_pod_that_never_ends_is_named_and_deleted_only_where_that_was_chosen()
             StepKind::RemoveFromCluster,
             "n1",
             30,
-            chosen(OnDrainTimeout::Continue),
+            left(OnDrainTimeout::Continue),
         )
         .await
         .unwrap();

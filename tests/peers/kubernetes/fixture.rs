@@ -23,9 +23,9 @@ use trueup::backend::{
 use trueup::design::{DrainRules, Guards, NodeName, Reference, RunId};
 use trueup::diagnostic::SourceId;
 use trueup::document::{Limits, load_values};
-use trueup::step::{Parameters, Step, StepId, StepKind};
+use trueup::step::{Step, StepId, StepKind};
 
-use crate::harness::{Peer, shared};
+use crate::harness::{Peer, given, shared};
 
 /// The rights that the documentation lists.
 const RIGHTS: &str = include_str!("../../../docs/kubernetes.md");
@@ -91,8 +91,8 @@ impl Listener for Heard {
 }
 
 /// Nothing but defaults.
-pub(crate) fn parameters() -> Parameters {
-    Parameters::default()
+pub(crate) fn parameters() -> Value {
+    json!({})
 }
 
 /// Guards whose Backends document has this `clusters`, and whose Policy these `drain_rules`.
@@ -171,6 +171,11 @@ impl Fixture {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "medik8s-leases"}});
         self.create(&namespace).await;
         self.grant_block("namespace: medik8s-leases").await;
+    }
+
+    /// Gives it those for eviction requests, too.
+    pub(crate) async fn grant_requests(&self) {
+        self.grant_block("name: trueup-eviction-requests").await;
     }
 
     /// A lease on a node.
@@ -431,7 +436,7 @@ impl Fixture {
         kind: StepKind,
         node: &str,
         timeout: u64,
-        parameters: Parameters,
+        parameters: Value,
     ) -> (Order, Arc<Heard>) {
         let heard = Arc::new(Heard::default());
         let step = Step {
@@ -444,7 +449,7 @@ impl Fixture {
             timeout,
             effect: kind.facts().effect,
             standby: false,
-            parameters: Some(Arc::new(parameters)),
+            parameters: given(kind, &parameters),
             needs: Vec::new(),
         };
         let order = Order {
@@ -464,14 +469,14 @@ impl Fixture {
         kind: StepKind,
         node: &str,
         timeout: u64,
-        parameters: Parameters,
+        parameters: Value,
     ) -> Result<(), ActError> {
         let (order, _) = self.order(kind, node, timeout, parameters);
         self.backend.act(&order).await
     }
 
     /// Looks how far a step is.
-    pub(crate) async fn probe(&self, kind: StepKind, node: &str, parameters: Parameters) -> Probe {
+    pub(crate) async fn probe(&self, kind: StepKind, node: &str, parameters: Value) -> Probe {
         let (order, _) = self.order(kind, node, 60, parameters);
         self.backend.probe(&order).await
     }

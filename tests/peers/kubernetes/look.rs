@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use trueup::backend::{Look, Rights};
 use trueup::design::NodeName;
 use trueup::observed::Fact;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
+use super::Fixture;
 use super::fixture::{open, permanent, secret, until};
-use super::{Fixture, parameters};
 
 /// A cluster whose nodes are called as in the design.
 const ALIKE: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
@@ -226,12 +226,12 @@ async fn the_last_api_server_that_is_ready_is_not_drained() {
     let seen = fixture.backend.observe(&asked, Look::default()).await;
     assert_eq!(seen.facts.unwrap().api_servers, Some(Fact::Known(1)));
     assert_eq!(seen.nodes.known().unwrap()["n1"].api_servers, 1);
-    let grace = Parameters {
-        grace_period: Some(1),
-        ..parameters()
-    };
-    for kind in [StepKind::Drain, StepKind::ShutdownKubelet] {
-        let refused = permanent(fixture.act(kind, "n1", 30, grace.clone()).await);
+    let grace = json!({"grace_period": 1});
+    for (kind, given) in [
+        (StepKind::Drain, grace.clone()),
+        (StepKind::ShutdownKubelet, json!({})),
+    ] {
+        let refused = permanent(fixture.act(kind, "n1", 30, given).await);
         assert!(
             refused.starts_with("Conflict: node `n1` cannot be ")
                 && refused.contains("no other API server of its cluster is ready"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trueup::backend::{ActError, Look, Probe};
 use trueup::design::NodeName;
 use trueup::observed::{ClusterNode, Fact};
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use super::fixture::{RUN, permanent};
 use super::{Fixture, parameters};
@@ -14,11 +14,8 @@ use super::{Fixture, parameters};
 const CLUSTERS: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
 const LEASE: &str = "node-n1";
 
-fn quick() -> Parameters {
-    Parameters {
-        grace_period: Some(1),
-        ..parameters()
-    }
+fn quick() -> Value {
+    json!({"grace_period": 1})
 }
 
 /// The conditions that trueup has set on a node and that hold.

@@ -13,9 +13,9 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 use trueup::backend::Look;
 use trueup::design::NodeName;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
-use super::{Fixture, parameters};
+use super::Fixture;
 
 const CLUSTERS: &str = "clusters: {kubernetes: {kubeconfig: {env: SITE}}}\n";
 
@@ -72,10 +72,7 @@ async fn a_drain_of_three_hundred_pods_beside_that_of_kubectl() {
         };
         let trueup = async {
             let began = Instant::now();
-            let wanted = Parameters {
-                grace_period: Some(1),
-                ..parameters()
-            };
+            let wanted = json!({"grace_period": 1});
             fixture
                 .act(StepKind::Drain, &ours, 600, wanted)
                 .await

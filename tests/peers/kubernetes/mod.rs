@@ -10,5 +10,6 @@ mod maintainers;
 mod measure;
 mod nodes;
 mod remedy;
+mod requests;
 
 pub(crate) use fixture::{Fixture, parameters, until};

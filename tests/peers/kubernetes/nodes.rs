@@ -1,14 +1,13 @@
 //! Steps on the Node itself: labels, the kubelet's shutdown, its removal, and its coming back.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use trueup::backend::Probe;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use super::fixture::{permanent, until};
 use super::{Fixture, parameters};
@@ -27,15 +26,8 @@ async fn labels(fixture: &Fixture, node: &str) -> BTreeMap<String, String> {
         .unwrap()
 }
 
-fn relabel(set: &[(&str, &str)], remove: &[&str]) -> Parameters {
-    let set = set
-        .iter()
-        .map(|(key, value)| (Arc::from(*key), Arc::from(*value)));
-    Parameters {
-        set_labels: set.collect(),
-        remove_labels: remove.iter().map(|key| Arc::from(*key)).collect(),
-        ..parameters()
-    }
+fn relabel(set: &[(&str, &str)], remove: &[&str]) -> Value {
+    json!({"set_labels": set, "remove_labels": remove})
 }
 
 async fn label_as(fixture: &Fixture, manager: &str, key: &str, value: &str) {
@@ -111,11 +103,8 @@ async fn a_node_is_taken_out_of_its_cluster_step_by_step_and_comes_back_another(
     };
     let kubelets = fixture.play_kubelets();
     let uid = fixture.register("n1").await;
-    let meant = Parameters {
-        node_uid: Some(uid.clone()),
-        grace_period: Some(1),
-        ..parameters()
-    };
+    let meant = json!({"node_uid": uid});
+    let evicted = json!({"node_uid": uid, "grace_period": 1});
     label_as(&fixture, "kubectl-label", "role", "compute").await;
     fixture.run("front", "n1", json!({})).await;
 
@@ -135,7 +124,7 @@ async fn a_node_is_taken_out_of_its_cluster_step_by_step_and_comes_back_another(
     );
 
     fixture
-        .act(StepKind::Drain, "n1", 60, meant.clone())
+        .act(StepKind::Drain, "n1", 60, evicted.clone())
         .await
         .unwrap();
     let refused = permanent(
@@ -271,7 +260,7 @@ async fn a_node_is_taken_out_of_its_cluster_step_by_step_and_comes_back_another(
     assert!(fixture.nodes().get_opt("n1").await.unwrap().is_some());
     let probe = fixture.probe(StepKind::Drain, "n1", meant.clone()).await;
     assert_eq!(probe, Probe::NotBegun);
-    let refused = permanent(fixture.act(StepKind::Drain, "n1", 30, meant).await);
+    let refused = permanent(fixture.act(StepKind::Drain, "n1", 30, evicted).await);
     assert!(
         refused.starts_with("Conflict: node `n1` was made anew"),
         "{refused}"
@@ -333,11 +322,7 @@ async fn a_machine_that_is_gone_is_removed_with_its_pods_but_only_when_it_is_sil
     let uid = fixture.register("n1").await;
     label_as(&fixture, "kubectl-label", "role", "compute").await;
     fixture.run_stubborn("front", "n1").await;
-    let gone = Parameters {
-        node_uid: Some(uid),
-        node_is_gone: true,
-        ..parameters()
-    };
+    let gone = json!({"node_uid": uid, "node_is_gone": true});
     let refused = permanent(
         fixture
             .act(StepKind::RemoveFromCluster, "n1", 3, gone.clone())
@@ -369,9 +354,10 @@ async fn a_node_that_is_not_there_is_not_found_by_any_step_that_needs_it() {
         StepKind::ShutdownKubelet,
         StepKind::Relabel,
     ] {
-        let wanted = Parameters {
-            grace_period: Some(1),
-            ..relabel(&[("a", "b")], &[])
+        let wanted = match kind {
+            StepKind::Drain => json!({"grace_period": 1}),
+            StepKind::Relabel => relabel(&[("a", "b")], &[]),
+            _ => parameters(),
         };
         let text = permanent(fixture.act(kind, "n9", 30, wanted.clone()).await);
         assert_eq!(text, "NotFound: the cluster has no node `n9`", "{kind}");

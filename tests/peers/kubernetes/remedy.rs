@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use trueup::backend::ActError;
 use trueup::design::NodeName;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use super::Fixture;
 
@@ -36,12 +36,8 @@ async fn laden(fixture: &Fixture, node: &str) -> Arc<str> {
     uid
 }
 
-fn of(uid: &Arc<str>) -> Parameters {
-    Parameters {
-        node_uid: Some(uid.clone()),
-        machine_is_off: true,
-        ..Parameters::default()
-    }
+fn of(uid: &Arc<str>) -> Value {
+    json!({"node_uid": uid.clone(), "machine_is_off": true})
 }
 
 async fn whole(fixture: &Fixture, node: &str) -> Value {
@@ -86,11 +82,7 @@ async fn a_node_made_anew_gets_what_the_one_before_carried_and_keeps_what_it_has
         json!({"metadata": {"labels": {"zone": "b"}}}),
     )
     .await;
-    let parameters = Parameters {
-        node_uid: Some(new.clone()),
-        backup: Some(Box::new(live.backup.clone())),
-        ..Parameters::default()
-    };
+    let parameters = json!({"node_uid": new, "backup": live.backup});
     for _ in 0..2 {
         fixture
             .act(StepKind::RestoreNode, "n1", 30, parameters.clone())
@@ -112,10 +104,7 @@ async fn a_node_made_anew_gets_what_the_one_before_carried_and_keeps_what_it_has
             .any(|taint| taint["key"] == "node.kubernetes.io/unreachable")
     );
     // A node that was made anew once more is not the one that is meant.
-    let parameters = Parameters {
-        node_uid: Some(uid),
-        ..parameters
-    };
+    let parameters = json!({"node_uid": uid, "backup": live.backup});
     let refused = fixture
         .act(StepKind::RestoreNode, "n1", 30, parameters)
         .await;
@@ -138,7 +127,12 @@ async fn a_node_is_put_out_of_service_until_it_is_ready() {
     let live = fixture.backend.node(&name).await.unwrap().unwrap();
     assert!(live.out_of_service && live.uid == uid);
     let refused = fixture
-        .act(StepKind::UnsetOutOfService, "n1", 60, of(&uid))
+        .act(
+            StepKind::UnsetOutOfService,
+            "n1",
+            60,
+            json!({"node_uid": uid}),
+        )
         .await;
     assert!(
         matches!(&refused, Err(ActError::Permanent(why)) if why.contains("not Ready")),
@@ -146,7 +140,12 @@ async fn a_node_is_put_out_of_service_until_it_is_ready() {
     );
     fixture.say_ready("n1", true).await;
     fixture
-        .act(StepKind::UnsetOutOfService, "n1", 60, of(&uid))
+        .act(
+            StepKind::UnsetOutOfService,
+            "n1",
+            60,
+            json!({"node_uid": uid}),
+        )
         .await
         .unwrap();
     assert!(

@@ -1,7 +1,8 @@
 //! Disks and interfaces of a deployed machine that are otherwise than its design: each named with both values.
 
+use serde_json::json;
 use trueup::design::Section;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use super::lab::{Lab, PLATFORM};
 use super::life::VERSIONS;
@@ -14,9 +15,8 @@ type Case = (Box<dyn FnOnce(&mut Parts)>, &'static [&'static str]);
 
 async fn deployed(version: Version, data: &str) -> Lab {
     let lab = site(version, 4, data).await;
-    lab.run(StepKind::Prepare, "n1", Parameters::default())
-        .await;
-    lab.run(StepKind::Deploy, "n1", Parameters::default()).await;
+    lab.run(StepKind::Prepare, "n1", json!({})).await;
+    lab.run(StepKind::Deploy, "n1", json!({})).await;
     lab
 }
 

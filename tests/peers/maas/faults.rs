@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use trueup::observed::ObservedNode;
-use trueup::step::{CleanStep, Parameters, StepKind};
+use trueup::step::{CleanStep, StepKind};
 
 use super::lab::{Lab, reason};
 use super::life::VERSIONS;
@@ -66,12 +67,9 @@ enum Way {
 }
 
 impl Way {
-    fn steps(self) -> Vec<(StepKind, Parameters)> {
-        let plain = |kind| (kind, Parameters::default());
-        let erase = Parameters {
-            clean_steps: vec![CleanStep::new("deploy", "erase_devices")],
-            ..Parameters::default()
-        };
+    fn steps(self) -> Vec<(StepKind, Value)> {
+        let plain = |kind| (kind, json!({}));
+        let erase = json!({"clean_steps": [CleanStep::new("deploy", "erase_devices")]});
         match self {
             Self::Life => [StepKind::Prepare, StepKind::Deploy, StepKind::Destroy]
                 .map(plain)
@@ -85,10 +83,7 @@ impl Way {
             ],
             Self::Parts => vec![plain(StepKind::Prepare)],
             Self::Created => {
-                let forget = Parameters {
-                    forget: true,
-                    ..Parameters::default()
-                };
+                let forget = json!({"forget": true});
                 let steps = vec![plain(StepKind::Prepare), plain(StepKind::Deploy)];
                 let ends = [(StepKind::Destroy, forget)];
                 steps.into_iter().chain(ends).collect()

@@ -4,6 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::harness::given;
+use serde_json::{Value, json};
 use trueup::backend::{
     ActError, BackendContext, Backends, Hardware, Listener, Order, Pending, Probe, Reporter,
     Secret, SecretError, Secrets, choose,
@@ -14,7 +16,7 @@ use trueup::document::{LoadSettings, load};
 use trueup::guard::Guarded;
 use trueup::identity::Registry;
 use trueup::observed::ObservedNode;
-use trueup::step::{Parameters, Step, StepId, StepKind};
+use trueup::step::{Step, StepId, StepKind};
 
 use super::region::{KEY, Region, mac_of};
 use super::serve::Server;
@@ -198,7 +200,7 @@ impl Lab {
         &self,
         kind: StepKind,
         node: Option<&str>,
-        parameters: Parameters,
+        parameters: Value,
     ) -> (Order, Arc<Journal>) {
         let journal = Arc::new(Journal::default());
         let order = Order {
@@ -214,7 +216,7 @@ impl Lab {
                 timeout: 0,
                 effect: kind.facts().effect,
                 standby: false,
-                parameters: Some(Arc::new(parameters)),
+                parameters: given(kind, &parameters),
                 needs: Vec::new(),
             }),
             node: node.map(|node| self.design.nodes[&NodeName::from(node)].clone()),
@@ -229,7 +231,7 @@ impl Lab {
         &self,
         kind: StepKind,
         node: &str,
-        parameters: Parameters,
+        parameters: Value,
     ) -> Result<(), Failure> {
         let (mut order, journal) = self.order(kind, Some(node), parameters);
         let mut probes = false;
@@ -288,20 +290,20 @@ impl Lab {
         kind: StepKind,
         node: &str,
     ) -> Result<(), String> {
-        let (mut order, _) = self.order(kind, Some(node), Parameters::default());
+        let (mut order, _) = self.order(kind, Some(node), json!({}));
         Arc::make_mut(&mut order.step).timeout = seconds.into();
         let acted = self.backends().act(&order).await;
         acted.map_err(|error| error.to_string())
     }
 
     /// Drives a step that succeeds.
-    pub(super) async fn run(&self, kind: StepKind, node: &str, parameters: Parameters) {
+    pub(super) async fn run(&self, kind: StepKind, node: &str, parameters: Value) {
         let ended = self.drive(kind, node, parameters).await;
         ended.unwrap_or_else(|failure| panic!("{kind}: {failure:?}"));
     }
 
     /// Drives a step that fails, and gives the reason.
-    pub(super) async fn fails(&self, kind: StepKind, node: &str, parameters: Parameters) -> String {
+    pub(super) async fn fails(&self, kind: StepKind, node: &str, parameters: Value) -> String {
         match self.drive(kind, node, parameters).await {
             Err(Failure::Failed(why) | Failure::Undecided(why)) => why,
             Ok(()) => panic!("{kind} succeeds"),
@@ -345,9 +347,6 @@ impl Attempt {
 }
 
 /// A reason, for flags.
-pub(super) fn reason(text: &str) -> Parameters {
-    Parameters {
-        reason: Some(Arc::from(text)),
-        ..Parameters::default()
-    }
+pub(super) fn reason(text: &str) -> Value {
+    json!({"reason": text})
 }

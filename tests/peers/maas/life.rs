@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Value, json};
 use trueup::backend::{Hardware, Probe};
 use trueup::lifecycle::{PowerState, ProvisionState as S};
 use trueup::observed::{Capability, Fact};
-use trueup::step::{CleanStep, Parameters, StepKind};
+use trueup::step::{CleanStep, StepKind};
 
 use super::lab::{Lab, PLATFORM, node, reason};
 use super::region::{Region, Version, Wrong};
 
 pub(super) const VERSIONS: [Version; 2] = [Version::V34, Version::V35];
 
-fn nothing() -> Parameters {
-    Parameters::default()
+fn nothing() -> Value {
+    json!({})
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,10 +117,7 @@ async fn a_machine_that_maas_does_not_know_is_created_and_not_commissioned_by_th
     assert_eq!(effects[..2], ["create new001", "commission new001"]);
     assert_eq!(lab.region.machine("new001").power_type, "redfish");
     // Asked for: it leaves MAAS.
-    let forget = Parameters {
-        forget: true,
-        ..nothing()
-    };
+    let forget = json!({"forget": true});
     lab.run(StepKind::Destroy, "n1", forget).await;
     assert!(lab.region.state().machines.is_empty());
 }
@@ -235,17 +233,11 @@ async fn a_machine_is_cleaned_when_it_is_asked_for_and_a_failed_erasure_fences_i
         assert_eq!(lab.seen("n1").await.provision, Fact::Known(S::Manageable));
         lab.region
             .change("abc001", |machine| machine.is_dirty = true);
-        let erase = || Parameters {
-            clean_steps: vec![CleanStep::new("deploy", "erase_devices")],
-            ..nothing()
-        };
+        let erase = || json!({"clean_steps": [CleanStep::new("deploy", "erase_devices")]});
         lab.run(StepKind::Clean, "n1", erase()).await;
         assert!(!lab.region.machine("abc001").is_dirty);
         assert_eq!(lab.seen("n1").await.provision, Fact::Known(S::Manageable));
-        let other = Parameters {
-            clean_steps: vec![CleanStep::new("bios", "apply_configuration")],
-            ..nothing()
-        };
+        let other = json!({"clean_steps": [CleanStep::new("bios", "apply_configuration")]});
         let why = lab.fails(StepKind::Clean, "n1", other).await;
         assert!(
             why.contains("MAAS has no clean step `bios.apply_configuration`"),
@@ -271,10 +263,7 @@ async fn a_machine_is_cleaned_when_it_is_asked_for_and_a_failed_erasure_fences_i
 
 #[tokio::test(start_paused = true)]
 async fn disks_are_kept_only_by_a_script_of_maas_and_where_no_option_erases_them() {
-    let keep = || Parameters {
-        preserve_local_storage: true,
-        ..nothing()
-    };
+    let keep = || json!({"preserve_local_storage": true});
     for (version, settings, option, is_able) in [
         (Version::V35, "system_disk_script: wipe-root", false, true),
         (Version::V35, "system_disk_script: wipe-root", true, false),

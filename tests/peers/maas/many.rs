@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use serde_json::json;
 use tokio::time::Instant;
 use trueup::backend::Hardware;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use super::lab::{Lab, PLATFORM, node};
 use super::region::{Region, Version};
@@ -68,7 +69,7 @@ async fn many(version: Version) {
         lab.region.state().requests.clear();
         let began = Instant::now();
         let steps = documents.iter().map(|(name, _)| {
-            let (order, _) = lab.order(kind, Some(name), Parameters::default());
+            let (order, _) = lab.order(kind, Some(name), json!({}));
             let backends = Arc::clone(&backends);
             async move { backends.act(&order).await }
         });

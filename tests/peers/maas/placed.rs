@@ -1,8 +1,9 @@
 //! Disks and interfaces of a design in MAAS: made one by one, left alone if they are right, corrected if they
 //! are not.
 
+use serde_json::{Value, json};
 use trueup::backend::{ActError, Hardware};
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use super::lab::{Lab, node};
 use super::life::VERSIONS;
@@ -33,8 +34,8 @@ pub(super) const NETWORKS: &str = "---\nschema: drydock/NetworkLink/v1\nmetadata
     routes: [{subnet: 0.0.0.0/0, gateway: 10.30.0.1, metric: 100}]}\n\
     ---\nschema: drydock/Network/v1\nmetadata: {name: storage}\ndata: {cidr: 10.40.0.0/24, vlan: '30'}\n";
 
-fn nothing() -> Parameters {
-    Parameters::default()
+fn nothing() -> Value {
+    json!({})
 }
 
 /// A site of one machine in a status, with a design of its own.
@@ -354,10 +355,7 @@ async fn what_maas_cannot_do_is_named_and_what_it_lacks_is_found_before_anything
         let region = Region::new(Version::V34).with("abc001", "n1", 4);
         let networks = NETWORKS.replace(from, to);
         let lab = Lab::of(region, "", &[node("n1", "abc001", PARTS)], &networks).await;
-        let parameters = Parameters {
-            deploys: vec!["n1".into()],
-            ..nothing()
-        };
+        let parameters = json!({"deploys": ["n1"]});
         let (order, _) = lab.order(StepKind::VerifySite, None, parameters);
         let Err(ActError::Permanent(why)) = lab.open().act(&order).await else {
             panic!("{expected}")

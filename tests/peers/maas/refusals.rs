@@ -1,8 +1,9 @@
 //! What is never asked for, what is never shown, and what is said instead.
 
+use serde_json::{Value, json};
 use trueup::backend::{ActError, Hardware};
 use trueup::observed::{Capability, Fact};
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use super::answers;
 use super::lab::{Lab, PLATFORM, design, node};
@@ -11,8 +12,8 @@ use super::region::{KEY, Region, Version, Wrong};
 use super::rules::{self, STATUSES};
 use super::serve::{Answer, Received, Reply, Server};
 
-fn nothing() -> Parameters {
-    Parameters::default()
+fn nothing() -> Value {
+    json!({})
 }
 
 #[tokio::test(start_paused = true)]
@@ -292,10 +293,7 @@ async fn a_plain_user_and_an_unknown_image_are_found_before_anything_is_done() {
     let nodes = [node("n1", "abc001", "platform: {image: warty}")];
     let lab = Lab::of(Region::new(Version::V34), "", &nodes, "").await;
     let verify = async |lab: &Lab| {
-        let parameters = Parameters {
-            deploys: vec!["n1".into()],
-            ..nothing()
-        };
+        let parameters = json!({"deploys": ["n1"]});
         let (order, _) = lab.order(StepKind::VerifySite, None, parameters);
         match lab.open().act(&order).await {
             Err(ActError::Permanent(why)) => why.to_string(),

@@ -1,9 +1,10 @@
 //! Each status of MAAS with each kind of step: what is asked for, and what is left alone with the words of the way out.
 
+use serde_json::{Value, json};
 use trueup::backend::Hardware;
 use trueup::lifecycle::ProvisionState as S;
 use trueup::observed::Fact;
-use trueup::step::{CleanStep, Parameters, StepKind};
+use trueup::step::{CleanStep, StepKind};
 
 use super::lab::{Lab, reason};
 use super::life::VERSIONS;
@@ -111,13 +112,10 @@ const ROWS: [Row; 23] = [
     ),
 ];
 
-fn of(kind: StepKind) -> Parameters {
+fn of(kind: StepKind) -> Value {
     match kind {
-        StepKind::Clean => Parameters {
-            clean_steps: vec![CleanStep::new("deploy", "erase_devices")],
-            ..Parameters::default()
-        },
-        _ => Parameters::default(),
+        StepKind::Clean => json!({"clean_steps": [CleanStep::new("deploy", "erase_devices")]}),
+        _ => json!({}),
     }
 }
 

@@ -1,7 +1,8 @@
 //! A stand-in that breaks one rule is noticed: what the tests of the backend claim does not hold on it.
 
+use serde_json::json;
 use trueup::observed::Fact;
-use trueup::step::{Parameters, StepKind};
+use trueup::step::StepKind;
 
 use super::lab::{Lab, reason};
 use super::life::VERSIONS;
@@ -15,7 +16,7 @@ async fn claims(version: super::region::Version, wrong: Option<Wrong>) -> Result
     let lab = Lab::of(Region::new(version), settings, &nodes, NETWORKS).await;
     lab.region.state().wrong = wrong;
     let drive = async |kind| {
-        let driven = lab.drive(kind, "n1", Parameters::default()).await;
+        let driven = lab.drive(kind, "n1", json!({})).await;
         driven.map_err(|failure| format!("{kind}: {failure:?}"))
     };
     let claim = |holds: bool, what: &str| holds.then_some(()).ok_or_else(|| what.to_owned());
@@ -64,10 +65,7 @@ async fn claims(version: super::region::Version, wrong: Option<Wrong>) -> Result
     drive(StepKind::Destroy).await?;
     let machine = lab.region.machine("new001");
     claim(machine.status == 4 && !machine.is_dirty, "it is erased")?;
-    let forget = Parameters {
-        forget: true,
-        ..Parameters::default()
-    };
+    let forget = json!({"forget": true});
     let left = lab.drive(StepKind::Destroy, "n1", forget).await;
     left.map_err(|failure| format!("{failure:?}"))?;
     claim(lab.region.state().machines.is_empty(), "it has left")?;

@@ -36,7 +36,7 @@ const LENGTH: (usize, u64) = (64 + 4 * 56 + 40, 0x11_34f0);
 const DATA: usize = 0x6c4_0000;
 
 /// The folder of the servers; `None`, said loudly, if there are none.
-pub(super) fn assets() -> Option<PathBuf> {
+pub(crate) fn assets() -> Option<PathBuf> {
     let script = shared("peers")?.join("kube-assets.sh");
     let _turn = turn("kube-up.sh");
     let output = match Command::new(script).output() {

@@ -11,7 +11,7 @@ mod hosts;
 mod identity;
 mod lab;
 mod life;
-mod mended;
+pub(crate) mod mended;
 pub(crate) mod operator;
 mod remediation;
 mod rights;

@@ -89,8 +89,7 @@ impl Etcd {
 }
 
 fn removals(order: &Order) -> &[EtcdRemoval] {
-    let parameters = order.step.parameters.as_deref();
-    parameters.map_or(&[], |parameters| &parameters.etcd_members)
+    order.step.given().etcd_members()
 }
 
 impl Gateway {

@@ -102,10 +102,7 @@ fn order(timeout: u64) -> Order {
         member_id: Arc::from("1"),
         name: Arc::from("m1"),
     };
-    let parameters = Parameters {
-        etcd_members: vec![removal],
-        ..Parameters::default()
-    };
+    let parameters = json!({"etcd_members": [removal]});
     Order {
         leaving: Arc::default(),
         run: RunId::from("01JH0000000000000000000000"),
@@ -119,7 +116,7 @@ fn order(timeout: u64) -> Order {
             timeout,
             effect: Effect::Destructive,
             standby: false,
-            parameters: Some(Arc::new(parameters)),
+            parameters: Parameters::of(StepKind::RemoveEtcd, &parameters),
             needs: Vec::new(),
         }),
         node: None,
@@ -148,10 +145,7 @@ async fn what_a_member_says_is_carried_whole_and_ids_in_hexadecimal() {
     let ids: Vec<&str> = answer.members.iter().map(|member| &*member.id).collect();
     assert_eq!(ids, ["1", "2", "3"]);
     let removals = removal(&cluster, &seen, &NodeName::from("n1"), false);
-    assert_eq!(
-        removals.unwrap(),
-        order(0).step.parameters.as_ref().unwrap().etcd_members
-    );
+    assert_eq!(removals.unwrap(), *order(0).step.given().etcd_members());
 }
 
 #[tokio::test(start_paused = true)]
@@ -514,8 +508,9 @@ async fn another_cluster_or_another_id_than_planned_is_never_touched() {
     let changed = |how: fn(&mut EtcdRemoval)| {
         let mut order = order(5);
         let step = Arc::make_mut(&mut order.step);
-        let parameters = step.parameters.as_mut().unwrap();
-        how(&mut Arc::make_mut(parameters).etcd_members[0]);
+        let mut members = step.given().etcd_members().clone();
+        how(&mut members[0]);
+        step.give("etcd_members", members);
         order
     };
     for (order, expected) in [

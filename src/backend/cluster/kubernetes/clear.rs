@@ -41,7 +41,7 @@ pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
 /// Takes the labels off, and waits for the pods.
 pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     let node = clear(step).await?;
-    if step.parameters.node_is_gone {
+    if *step.given.node_is_gone() {
         return Ok(());
     }
     settle(step, &node).await

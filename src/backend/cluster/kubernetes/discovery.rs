@@ -74,6 +74,19 @@ pub(super) async fn budgets(server: &Server) -> Result<BudgetVersion, ApiError> 
     }
 }
 
+/// Whether the server has a resource in a group and version, which not all servers have.
+pub(super) async fn has_resource(
+    server: &Server,
+    version: &str,
+    name: &str,
+) -> Result<bool, ApiError> {
+    match server.read::<Resources>(&format!("/apis/{version}")).await {
+        Ok(found) => Ok(found.resources.iter().any(|each| each.name == name)),
+        Err(error) if error.code() == Some(404) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// The `apiVersion` of an eviction: `policy/v1` since 1.22. Budgets are `v1` since 1.21, so that one does
 /// not tell the other.
 pub(super) async fn eviction(server: &Server) -> Result<String, ApiError> {

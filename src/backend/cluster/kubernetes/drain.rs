@@ -23,6 +23,7 @@ use super::course::Course;
 use super::discovery;
 use super::endpoints::guard;
 use super::evict::{Answer, delay, evict, waits};
+use super::eviction_request::{self, Progress, Requested};
 use super::force::{abandon, force};
 use super::lease;
 use super::node::{cordon, leave_cordoned};
@@ -84,6 +85,8 @@ struct Left {
     going: bool,
     /// An eviction is being asked for.
     asked: bool,
+    /// How far its eviction request is.
+    requested: Requested,
     /// Those after refusals.
     waits: Waits,
     due: Instant,
@@ -99,6 +102,7 @@ struct Left {
 }
 
 type Flight = Pending<'static, (Arc<str>, Asked, Result<Answer, ApiError>)>;
+type Request = Pending<'static, (Arc<str>, Result<Progress, ApiError>)>;
 
 struct Drain<'e, 'a> {
     step: &'e NodeStep<'a>,
@@ -109,6 +113,9 @@ struct Drain<'e, 'a> {
     /// Pods that stay by a rule or by their label.
     skipped: BTreeSet<PodName>,
     flights: FuturesUnordered<Flight>,
+    /// The server has eviction requests.
+    has_requests: bool,
+    requests: FuturesUnordered<Request>,
     budgets: Allowances,
     outage: Outage,
     kubelet: KubeletWatch,
@@ -146,14 +153,17 @@ pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
 /// Cordons, evicts, and waits for pods and volumes. A drain that has failed for good is at work no more.
 pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     let ended = drain(step).await;
-    if let Err(ActError::Permanent(_)) = &ended {
-        leave_cordoned(step).await;
+    match &ended {
+        Err(ActError::Permanent(_)) => leave_cordoned(step).await,
+        // A step that is retried finds its requests.
+        Err(_) => {}
+        Ok(()) => eviction_request::withdraw(step).await,
     }
     ended
 }
 
 async fn drain(step: &NodeStep<'_>) -> Result<(), ActError> {
-    let grace = step.parameters.grace_period.unwrap_or(GRACE);
+    let grace = step.given.grace_period().unwrap_or(GRACE);
     let timeout = step.timeout();
     if timeout > 0 && grace >= timeout {
         let text = format_args!(
@@ -162,7 +172,7 @@ async fn drain(step: &NodeStep<'_>) -> Result<(), ActError> {
         return Err(ActError::Permanent(FailureReason::BadRequest.message(text)));
     }
     let node = step.present().await?;
-    if step.parameters.node_is_gone {
+    if *step.given.node_is_gone() {
         return abandon(step, &node).await;
     }
     guard(step, &node).await?;
@@ -187,6 +197,8 @@ async fn drain(step: &NodeStep<'_>) -> Result<(), ActError> {
         left: BTreeMap::new(),
         skipped: BTreeSet::new(),
         flights: FuturesUnordered::new(),
+        has_requests: eviction_request::are_served(&step.server).await,
+        requests: FuturesUnordered::new(),
         budgets: Allowances::none(),
         outage: Outage::none(),
         kubelet: KubeletWatch {
@@ -340,7 +352,7 @@ impl Drain<'_, '_> {
             self.watch_kubelet().await;
             self.tell();
             let now = Instant::now();
-            let free = self.flights.len() < PARALLEL;
+            let free = self.flights.len() + self.requests.len() < PARALLEL;
             let order = self.order();
             let waiting = self.left.values();
             let waiting = waiting.filter(|left| free && left.is_askable(order));
@@ -367,6 +379,9 @@ impl Drain<'_, '_> {
                 },
                 Some((uid, asked, answer)) = self.flights.next(), if !self.flights.is_empty() => {
                     self.take_answer(&uid, &asked, answer)?;
+                }
+                Some((uid, progress)) = self.requests.next(), if !self.requests.is_empty() => {
+                    self.take_progress(&uid, progress)?;
                 }
                 () = tokio::time::sleep_until(wake) => {}
             }
@@ -404,6 +419,7 @@ impl Drain<'_, '_> {
             pod: name(pod),
             going,
             asked: false,
+            requested: Requested::Not,
             waits: waits(&name(pod)),
             due: Instant::now(),
             held: None,
@@ -443,10 +459,20 @@ impl Drain<'_, '_> {
         let now = Instant::now();
         let order = self.order();
         for (uid, left) in &mut self.left {
-            if self.flights.len() >= PARALLEL {
+            if self.flights.len() + self.requests.len() >= PARALLEL {
                 return;
             }
             if !left.is_askable(order) || left.due > now {
+                continue;
+            }
+            let (server, pod, uid) = (self.step.server.clone(), left.pod.clone(), uid.clone());
+            if self.has_requests && left.requested != Requested::Declined {
+                left.asked = true;
+                let (node, is_made) = (self.step.node.clone(), left.requested != Requested::Not);
+                self.requests.push(Box::pin(async move {
+                    let progress = eviction_request::ask(&server, &node, &pod, is_made).await;
+                    (uid, progress)
+                }));
                 continue;
             }
             // What waited for so long that a change may have been missed, or is not ready, is asked for.
@@ -463,8 +489,7 @@ impl Drain<'_, '_> {
             };
             left.awaits_budget = false;
             left.asked = true;
-            let (server, pod) = (self.step.server.clone(), left.pod.clone());
-            let (uid, version, grace) = (uid.clone(), self.version.clone(), self.grace);
+            let (version, grace) = (self.version.clone(), self.grace);
             self.flights.push(Box::pin(async move {
                 let answer = evict(&server, &version, &pod, grace).await;
                 (uid, asked, answer)
@@ -520,6 +545,38 @@ impl Drain<'_, '_> {
             Answer::Busy(seconds) => seconds,
         };
         left.due = Instant::now() + delay(&mut left.waits, asked);
+        Ok(())
+    }
+
+    /// Takes the progress of an eviction request in.
+    fn take_progress(
+        &mut self,
+        uid: &Arc<str>,
+        progress: Result<Progress, ApiError>,
+    ) -> Result<(), ActError> {
+        let progress = progress.map_err(|error| (error.to_string(), error));
+        let told = match progress {
+            Ok(progress) => {
+                self.outage.ends();
+                Ok(progress)
+            }
+            Err((text, error)) => {
+                self.outage.note(self.step, error)?;
+                Err(text)
+            }
+        };
+        let Some(left) = self.left.get_mut(uid) else {
+            return Ok(());
+        };
+        left.asked = false;
+        left.due = Instant::now() + eviction_request::PACE;
+        left.held = Some(match told {
+            Ok(progress) => left.requested.take(progress),
+            Err(text) => text.into(),
+        });
+        if left.requested == Requested::Declined {
+            left.due = Instant::now();
+        }
         Ok(())
     }
 

@@ -78,8 +78,7 @@ impl ApiServers {
 
 /// Refuses to take a node away with the last API server that is ready.
 pub(super) async fn guard(step: &NodeStep<'_>, node: &Node) -> Result<(), ActError> {
-    let parameters = &step.parameters;
-    if parameters.node_is_gone || !parameters.etcd_given_up.is_empty() {
+    if *step.given.node_is_gone() || !step.given.etcd_given_up().is_empty() {
         return Ok(());
     }
     let is_control = has_control_plane_label(|label| node.metadata.labels.get(label));

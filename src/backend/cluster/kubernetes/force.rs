@@ -104,7 +104,7 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 /// Only where a person chose so, or the machine is off: a pod that is deleted in this way may still
 /// run. The drain of a machine that runs spares what its rules leave.
 pub(super) async fn force(step: &NodeStep<'_>) -> Result<(), ActError> {
-    let is_off = step.parameters.node_is_gone || step.order.step.id.kind != StepKind::Drain;
+    let is_off = *step.given.node_is_gone() || step.order.step.id.kind != StepKind::Drain;
     let goes = |pod: &&Pod| match is_off {
         true => fate(pod).leaves(),
         false => step.course(pod).leaves(),

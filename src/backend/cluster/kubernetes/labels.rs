@@ -89,8 +89,8 @@ pub(super) async fn apply_labels(
         .collect();
     wanted.retain(|key, _| {
         !step
-            .parameters
-            .remove_labels
+            .given
+            .remove_labels()
             .iter()
             .any(|gone| **gone == **key)
     });

@@ -28,6 +28,7 @@ mod discovery;
 mod drain;
 mod endpoints;
 mod evict;
+mod eviction_request;
 mod force;
 mod forecast;
 mod labels;

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::conditions::{self, Maintenance};
+use super::eviction_request;
 use super::labels::{CORDONED_BY, applied_labels, apply_labels};
 use super::lease;
 use super::node_step::NodeStep;
@@ -58,8 +59,8 @@ pub(super) async fn uncordon(step: &NodeStep<'_>) -> Result<(), ActError> {
         // Its kubelet was to be stopped, and is not to be any more.
         retire(step).await?;
     }
-    if !step.parameters.set_labels.is_empty() {
-        apply_labels(step, &node, &step.parameters.set_labels).await?;
+    if !step.given.set_labels().is_empty() {
+        apply_labels(step, &node, step.given.set_labels()).await?;
     }
     give_back(step).await?;
     // Before the cordon: a step that is interrupted between the two finds the node cordoned, and does both again.
@@ -82,6 +83,7 @@ pub(super) async fn leave_cordoned(step: &NodeStep<'_>) {
         };
         conditions::set(step, &node, maintenance).await;
     }
+    eviction_request::withdraw(step).await;
     lease::release(step).await;
 }
 
@@ -92,8 +94,8 @@ pub(super) async fn probe_relabel(step: &NodeStep<'_>) -> Result<Probe, ApiError
     };
     let labels = &node.metadata.labels;
     let ours = applied_labels(&node);
-    let mut set = step.parameters.set_labels.iter();
-    let mut removed = step.parameters.remove_labels.iter();
+    let mut set = step.given.set_labels().iter();
+    let mut removed = step.given.remove_labels().iter();
     let done = set.all(|(key, value)| labels.get(key) == Some(value))
         && removed.all(|key| !labels.contains_key(key) || !ours.contains(&**key));
     Ok(match done && !is_owed(step).await? {
@@ -111,6 +113,6 @@ pub(super) async fn relabel(step: &NodeStep<'_>) -> Result<(), ActError> {
     if is_marked(&node) && node.status.is_ready() {
         retire(step).await?;
     }
-    apply_labels(step, &node, &step.parameters.set_labels).await?;
+    apply_labels(step, &node, step.given.set_labels()).await?;
     give_back(step).await
 }

@@ -13,7 +13,7 @@ use super::{Kubernetes, NODES, PODS};
 use crate::backend::api_server::{ApiError, OUTAGE, Server};
 use crate::backend::{ActError, Order, Probe};
 use crate::design::DrainRules;
-use crate::step::{FailureReason, OnDrainTimeout, Parameters, StepKind};
+use crate::step::{FailureReason, Given, OnDrainTimeout, StepKind};
 
 /// The interval between two polls of a slow operation.
 pub(super) const PACE: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) struct NodeStep<'a> {
     pub(super) node: Arc<str>,
     /// The image of the pod that shuts a kubelet down.
     pub(super) shutdown_image: Arc<str>,
-    pub(super) parameters: Parameters,
+    pub(super) given: &'a dyn Given,
     rules: &'a DrainRules,
     began: Instant,
 }
@@ -56,12 +56,7 @@ impl<'a> NodeStep<'a> {
             server: server.map_err(|error| problem(order.step.id.kind, error))?,
             node: names.outside(node),
             shutdown_image: connection.settings().shutdown_image.clone(),
-            parameters: order
-                .step
-                .parameters
-                .as_deref()
-                .cloned()
-                .unwrap_or_default(),
+            given: order.step.given(),
             rules: drain_rules,
             began,
         })
@@ -74,8 +69,8 @@ impl<'a> NodeStep<'a> {
 
     /// The handling of pods that are left at the timeout.
     pub(super) fn on_timeout(&self) -> OnDrainTimeout {
-        self.parameters
-            .on_drain_timeout
+        self.given
+            .on_drain_timeout()
             .unwrap_or(OnDrainTimeout::Fail)
     }
 
@@ -122,13 +117,13 @@ impl<'a> NodeStep<'a> {
     pub(super) async fn meant_or_gone(&self) -> Result<Result<Node, Probe>, ApiError> {
         Ok(match self.look().await? {
             Some(node) if self.means(&node) => Ok(node),
-            None if self.parameters.node_uid.is_some() => Err(Probe::Done),
+            None if self.given.node_uid().is_some() => Err(Probe::Done),
             _ => Err(Probe::NotBegun),
         })
     }
 
     fn means(&self, node: &Node) -> bool {
-        let meant = self.parameters.node_uid.as_ref();
+        let meant = self.given.node_uid().as_ref();
         meant.is_none_or(|uid| *uid == node.metadata.uid)
     }
 

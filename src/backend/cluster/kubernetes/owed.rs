@@ -53,14 +53,14 @@ pub(super) async fn save(step: &NodeStep<'_>) -> Result<(), ActError> {
 
 /// The labels and taints to restore, by the plan and by the notes of this run; `None`: nothing.
 fn owed(step: &NodeStep<'_>) -> Option<Backup> {
-    let planned = step.parameters.backup.as_deref().cloned();
+    let planned = step.given.backup().as_deref().cloned();
     let noted = Memory::default().with(step.order.notes.iter().map(|note| &**note));
     let mut owed = planned.unwrap_or_default();
     if let Some(noted) = &noted.backup {
         owed = owed.with(noted);
     }
     let designed = step.order.node.as_ref().map(|node| &node.labels);
-    let removed = &step.parameters.remove_labels;
+    let removed = step.given.remove_labels();
     owed.labels.retain(|key, _| {
         designed.is_none_or(|designed| !designed.contains_key(key)) && !removed.contains(key)
     });
@@ -82,7 +82,7 @@ pub(super) async fn is_owed(step: &NodeStep<'_>) -> Result<bool, ApiError> {
 
 /// Puts back what the node is owed, and notes that it is back.
 pub(super) async fn give_back(step: &NodeStep<'_>) -> Result<(), ActError> {
-    let had_any = step.parameters.backup.is_some() || !step.order.notes.is_empty();
+    let had_any = step.given.backup().is_some() || !step.order.notes.is_empty();
     if let Some(owed) = owed(step) {
         step.progress("putting back the labels and taints that were taken off it");
         put_back(step, &owed).await?;

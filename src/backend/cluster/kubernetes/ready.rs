@@ -9,7 +9,7 @@ use crate::backend::{ActError, Probe};
 
 /// Whether the node is there, Ready, and not the old one.
 pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
-    if step.parameters.members_only {
+    if *step.given.members_only() {
         return Ok(Probe::Done);
     }
     let waits_for = missing(step, step.look().await?.as_ref());
@@ -20,7 +20,7 @@ pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
 /// Waits until the node is there, Ready, and not the old one, and puts back what it is owed: the UID of the parameters, if one is
 /// given, is that of the node that went.
 pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
-    if step.parameters.members_only {
+    if *step.given.members_only() {
         return Ok(());
     }
     let mut outage = Outage::none();
@@ -51,7 +51,7 @@ fn missing(step: &NodeStep<'_>, node: Option<&Node>) -> Option<String> {
     let Some(node) = node else {
         return Some(format!("node `{name}` is not in the cluster"));
     };
-    if step.parameters.node_uid.as_ref() == Some(&node.metadata.uid) {
+    if step.given.node_uid().as_ref() == Some(&node.metadata.uid) {
         return Some(format!("node `{name}` is still the old one"));
     }
     if node.status.is_ready() {

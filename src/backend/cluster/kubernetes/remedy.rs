@@ -114,7 +114,7 @@ async fn write(
             let text = format_args!("the cluster has no node `{}`", step.node);
             return Err(ActError::Passing(FailureReason::NotFound.message(text)));
         };
-        let meant = step.parameters.node_uid.as_ref();
+        let meant = step.given.node_uid().as_ref();
         if meant.is_some_and(|uid| *uid != now.node.metadata.uid) {
             let text = format!("node `{}` was made anew meanwhile", step.node);
             return Err(ActError::Passing(text.into()));
@@ -202,7 +202,7 @@ pub(super) async fn unset_out_of_service(step: &NodeStep<'_>) -> Result<(), ActE
 /// Whether the node has all that the one before carried.
 pub(super) async fn probe_restore(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
     let now = whole(&step.server, &step.node).await?;
-    let backup = step.parameters.backup.as_deref();
+    let backup = step.given.backup().as_deref();
     Ok(match (now, backup) {
         (Some(now), Some(backup)) if !backup.missing_on(&now.backup()).is_empty() => {
             Probe::NotBegun
@@ -214,7 +214,7 @@ pub(super) async fn probe_restore(step: &NodeStep<'_>) -> Result<Probe, ApiError
 
 /// Gives the node what the one before carried and it does not have: existing keys win.
 pub(super) async fn restore(step: &NodeStep<'_>) -> Result<(), ActError> {
-    match step.parameters.backup.as_deref() {
+    match step.given.backup().as_deref() {
         Some(backup) => put_back(step, backup).await,
         None => Ok(()),
     }

@@ -36,10 +36,10 @@ pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
             // Its kubelet was to be stopped, and that step did not end.
             retire(step).await?;
         }
-        if step.parameters.machine_is_off {
+        if *step.given.machine_is_off() {
             // Off and fenced: deleting the node is how the scheduler learns of it (metal3-remediation).
             step.progress("deleting it as it is: its machine is off");
-        } else if step.parameters.node_is_gone {
+        } else if *step.given.node_is_gone() {
             abandon(step, &node).await?;
         } else {
             check(step, &node).await?;

@@ -120,7 +120,7 @@ pub(super) async fn probe(step: &NodeStep<'_>) -> Result<Probe, ApiError> {
 /// Has the kubelet stopped, and takes away what stopped it.
 pub(super) async fn act(step: &NodeStep<'_>) -> Result<(), ActError> {
     let node = step.present().await?;
-    if step.parameters.node_is_gone {
+    if *step.given.node_is_gone() {
         return Ok(());
     }
     guard(step, &node).await?;

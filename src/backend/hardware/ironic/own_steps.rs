@@ -48,8 +48,7 @@ pub(super) async fn of_design(
     order: &Order,
 ) -> Result<Vec<Value>, ActError> {
     let permanent = |why: String| ActError::Permanent(Arc::from(format!("{subject}: {why}")));
-    let parameters = order.step.parameters.as_ref();
-    let steps = parameters.map_or(&[][..], |each| &each.deploy_steps);
+    let steps = order.step.given().deploy_steps();
     if !steps.is_empty()
         && let Some(why) = api.lacks(Feature::DeploySteps).await?
     {
@@ -75,9 +74,10 @@ pub(super) struct LeftOut {
 
 impl LeftOut {
     pub(super) fn of(verb: Verb, order: &Order) -> Self {
-        let parameters = order.step.parameters.as_ref();
-        let steps = parameters.filter(|_| verb == Verb::Deploy);
-        let steps = steps.map_or(&[][..], |all| &all.deploy_steps);
+        let steps = match verb {
+            Verb::Deploy => &**order.step.given().deploy_steps(),
+            _ => &[],
+        };
         let runs = steps.iter().filter(|step| step.priority > 0);
         Self {
             missing: runs.map(DeployStep::name).collect(),

@@ -106,7 +106,7 @@ impl NodeSteps<'_> {
         let task = &self.task;
         let ironic = self.ironic();
         // The one of the plan, which was reviewed.
-        let runbook = task.parameters().and_then(|all| all.runbook.as_deref());
+        let runbook = task.given().runbook().as_deref();
         let is_named = ironic.settings.runbook.is_some();
         let lacking = ironic.api.lacks(of_service(is_named || runbook.is_some()));
         if let Some(refusal) = lacking.await? {

@@ -58,7 +58,7 @@ impl<'a> NodeSteps<'a> {
     /// or that was asked for.
     fn leaves(&self, node: &Node) -> bool {
         let has_left = self.task.has_left() && !node.retired;
-        has_left || self.task.parameters().is_some_and(|each| each.forget)
+        has_left || *self.task.given().forget()
     }
 
     /// How far the step is: done only when what it changed for its own time is as it was.
@@ -409,10 +409,7 @@ impl<'a> NodeSteps<'a> {
     /// Erases a retired machine that cannot be cleaned on the way to available, since it never goes there,
     /// by the steps that the plan names; a plan that names none was not for erasing it.
     async fn erase(&self, node: Node) -> Result<Node> {
-        let steps = self
-            .task
-            .parameters()
-            .map_or(&[][..], |each| &each.clean_steps);
+        let steps = self.task.given().clean_steps();
         if steps.is_empty() {
             self.task
                 .report("retired, and not erased: nothing was deployed on it since it was cleaned");
@@ -648,10 +645,7 @@ impl NodeSteps<'_> {
     /// Runs clean steps.
     async fn clean(&self) -> Result<()> {
         let task = &self.task;
-        let steps = self
-            .task
-            .parameters()
-            .map_or(&[][..], |each| &each.clean_steps);
+        let steps = self.task.given().clean_steps();
         let left_out = |step: &&CleanStep| LEFT_OUT.contains(&&*step.step);
         if let Some(step) = steps.iter().find(left_out) {
             return Err(task.permanent(format!(

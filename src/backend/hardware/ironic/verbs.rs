@@ -205,10 +205,10 @@ impl Task<'_, Ironic> {
             .api
             .running_steps(&self.subject, &node.uuid, "clean_steps")
             .await;
-        let (Ok(Some(running)), Some(parameters)) = (running, &self.order.step.parameters) else {
+        let Ok(Some(running)) = running else {
             return Ok(false);
         };
-        let asked = parameters.clean_steps.iter();
+        let asked = self.order.step.given().clean_steps().iter();
         let missing: Vec<String> = asked
             .map(|step| format!("{}.{}", step.interface, step.step))
             .filter(|step| !running.contains(step))

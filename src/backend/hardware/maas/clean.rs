@@ -13,7 +13,7 @@ impl MachineSteps<'_> {
     /// Erases the disks, and leaves the machine managed.
     pub(super) async fn clean(&self) -> Result<()> {
         let task = &self.task;
-        let steps = task.parameters().map_or(&[][..], |each| &each.clean_steps);
+        let steps = task.given().clean_steps();
         let is_erasure = |step: &&CleanStep| {
             *step.interface == *CleanInterface::Deploy.as_str() && *step.step == *ERASE
         };

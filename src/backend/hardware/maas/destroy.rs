@@ -24,7 +24,7 @@ impl MachineSteps<'_> {
     pub(super) fn leaves(&self, machine: &Machine) -> bool {
         let creates = self.maas().settings.creation.is_some();
         let has_left = self.task.has_left() && machine.retired().is_none() && creates;
-        has_left || self.task.parameters().is_some_and(|each| each.forget)
+        has_left || *self.task.given().forget()
     }
 
     /// The disks that a release erases in this step.
@@ -117,10 +117,7 @@ impl MachineSteps<'_> {
 
     /// Erases a machine that is ready and not available: a retired one by the steps that the plan names.
     async fn erase_idle(&self, machine: Machine) -> Result<Machine> {
-        let steps = self
-            .task
-            .parameters()
-            .map_or(&[][..], |each| &each.clean_steps);
+        let steps = self.task.given().clean_steps();
         if machine.retired().is_some() && steps.is_empty() {
             let text = "retired, and not erased: nothing was deployed on it since it was cleaned";
             self.task.report(text);

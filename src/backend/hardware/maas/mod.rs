@@ -209,8 +209,7 @@ impl Maas {
         &'a self,
         order: &'a Order,
     ) -> impl Iterator<Item = (&'a NodeName, &'a System)> {
-        let deploys = order.step.parameters.as_ref();
-        let deploys = deploys.map_or(&[][..], |each| &each.deploys);
+        let deploys = order.step.given().deploys();
         deploys
             .iter()
             .filter_map(|node| Some((node, self.systems.get(node)?)))

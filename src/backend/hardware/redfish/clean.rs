@@ -20,9 +20,7 @@ const COMPARISONS: [&str; 2] = ["management.verify_properties", "firmware.verify
 impl Machine<'_> {
     /// Runs the steps that are named, or the automated ones in their order.
     pub(super) async fn clean(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
-        let asked = order.step.parameters.as_deref();
-        let asked = asked.map_or(&[][..], |parameters| &parameters.clean_steps);
-        if asked.is_empty() {
+        if order.step.given().clean_steps().is_empty() {
             for name in self.automated_steps(node).await? {
                 self.clean_step(order, node, &name, None).await?;
             }
@@ -36,8 +34,7 @@ impl Machine<'_> {
         order: &Order,
         node: &NodeDesign,
     ) -> Result<(), ActError> {
-        let asked = order.step.parameters.as_deref();
-        for step in asked.map_or(&[][..], |parameters| &parameters.clean_steps) {
+        for step in order.step.given().clean_steps() {
             self.clean_step(order, node, &step.name(), step.arguments.as_deref())
                 .await?;
         }

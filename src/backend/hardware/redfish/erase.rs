@@ -21,8 +21,7 @@ impl Machine<'_> {
     /// Cleans it as planned, erases its drives, as far as the step says, if no clean step did, and
     /// switches it off.
     pub(super) async fn destroy(&self, order: &Order, node: &NodeDesign) -> Result<(), ActError> {
-        let steps = order.step.parameters.as_deref();
-        let steps = steps.map_or(&[][..], |parameters| &parameters.clean_steps);
+        let steps = order.step.given().clean_steps();
         if states(&order.notes).is_empty() {
             self.check_destroy(order).await?;
         }
@@ -58,7 +57,6 @@ impl Machine<'_> {
         wipe: WipePolicy,
     ) -> Result<Vec<Drive>, ActError> {
         let may_skip = wipe == WipePolicy::Skip;
-        let parameters = order.step.parameters.as_deref();
         let system = self.read_system().await?;
         let all = match self.drives(&system).await {
             Ok(drives) => drives,
@@ -68,8 +66,8 @@ impl Machine<'_> {
             }
             Err(error) => return Err(error),
         };
-        let named = parameters.map_or(&[][..], |parameters| &parameters.disks);
-        let only_system = parameters.is_some_and(|parameters| parameters.preserve_local_storage);
+        let named = order.step.given().disks();
+        let only_system = *order.step.given().preserve_local_storage();
         let mut chosen: Vec<Drive> = Vec::new();
         if only_system && named.is_empty() {
             let node = order.node.as_deref();

@@ -67,8 +67,7 @@ impl Reports {
     ///
     /// For which nodes, and where.
     pub(super) async fn verify(&self, client: &Client, order: &Order) -> Result<(), ActError> {
-        let parameters = order.step.parameters.as_ref();
-        let deploys = parameters.map_or(&[][..], |parameters| &parameters.deploys);
+        let deploys = order.step.given().deploys();
         let named = deploys.iter().filter_map(|node| self.0.get_key_value(node));
         let asked = named.map(|(node, url)| async move {
             let is_there = has_reported(client, &format!("node `{node}`"), url).await;

@@ -372,10 +372,8 @@ impl Driver for Redfish {
     /// A controller has no place for flags, and what the records say is available needs nothing but its
     /// clean steps.
     fn is_kept_by_records(&self, order: &Order) -> bool {
-        let parameters = order.step.parameters.as_ref();
-        let cleans = parameters.is_some_and(|parameters| !parameters.clean_steps.is_empty());
         match order.step.id.kind {
-            StepKind::Provide => !cleans,
+            StepKind::Provide => order.step.given().clean_steps().is_empty(),
             kind => is_flag(kind),
         }
     }

@@ -58,16 +58,14 @@ pub(super) fn on_the_way(
 
 /// Whether a step erases the disks as one of its clean steps.
 pub(super) fn erases(order: &Order) -> bool {
-    let parameters = order.step.parameters.as_deref();
-    let steps = parameters.map_or(&[][..], |parameters| &parameters.clean_steps);
+    let steps = order.step.given().clean_steps();
     steps.iter().any(|step| &*step.step == ERASE)
 }
 
 /// The steps that are named, each of which the machine has.
 fn asked(order: &Order, node: &NodeDesign) -> Result<Vec<OfferedStep>, ActError> {
-    let parameters = order.step.parameters.as_deref();
     let offered = &*OFFERED;
-    let asked = parameters.map_or(&[][..], |parameters| &parameters.clean_steps);
+    let asked = order.step.given().clean_steps();
     let mut steps = Vec::with_capacity(asked.len());
     for each in asked {
         let name = each.name();
@@ -140,9 +138,8 @@ fn bios_settings(node: &NodeDesign) -> BTreeMap<Arc<str>, Arc<str>> {
 
 /// The disks that a step may erase: those that it names, or all, or that of the operating system alone.
 pub(super) fn disks(order: &Order, node: &NodeDesign, machine: &Machine) -> Vec<Arc<str>> {
-    let parameters = order.step.parameters.as_deref();
-    let named = parameters.map_or(&[][..], |parameters| &parameters.disks);
-    let preserves = parameters.is_some_and(|parameters| parameters.preserve_local_storage);
+    let named = order.step.given().disks().as_slice();
+    let preserves = *order.step.given().preserve_local_storage();
     let system = system_disk(machine, node);
     let disks = machine.disks.iter().map(|disk| disk.name.clone());
     let disks = disks.filter(|name| match named {

@@ -19,7 +19,7 @@ use crate::guard::api_servers_left;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::ClusterNode;
 use crate::remediation::Backup;
-use crate::step::{Actor, FailureReason, OnDrainTimeout, Parameters, StepKind};
+use crate::step::{Actor, FailureReason, Given, OnDrainTimeout, StepKind};
 
 /// How long a drain may take if the step has no bound, in seconds (airship-node-teardown).
 const DRAIN_TIMEOUT: u64 = 3600;
@@ -31,7 +31,7 @@ pub(super) fn is_at_level(
     order: &Order,
     node: &NodeDesign,
 ) -> bool {
-    let parameters = order.step.parameters.as_deref();
+    let given = order.step.given();
     let cluster = machine.cluster.as_ref();
     match order.step.id.kind {
         StepKind::PowerOn => machine.power == PowerState::On,
@@ -54,32 +54,32 @@ pub(super) fn is_at_level(
             let is_other = |by: &Arc<str>| **by != *order.run.as_str();
             cluster.is_some_and(|node| {
                 let is_taken = !node.cordoned_by.as_ref().is_some_and(is_other);
-                is_meant(node, parameters) && node.unschedulable && is_taken
+                is_meant(node, given) && node.unschedulable && is_taken
             }) && pods::left(&settings.cluster, &node.name, machine).is_empty()
         }
         StepKind::Uncordon => {
-            parameters.is_none_or(|parameters| parameters.backup.is_none())
-                && cluster.is_some_and(|node| is_meant(node, parameters) && !node.unschedulable)
+            given.backup().is_none()
+                && cluster.is_some_and(|node| is_meant(node, given) && !node.unschedulable)
         }
-        StepKind::ClearLabels => cluster
-            .is_some_and(|node| is_meant(node, parameters) && labels_to_clear(node).is_empty()),
+        StepKind::ClearLabels => {
+            cluster.is_some_and(|node| is_meant(node, given) && labels_to_clear(node).is_empty())
+        }
         StepKind::ShutdownKubelet => {
-            cluster.is_some_and(|node| is_meant(node, parameters) && !node.ready)
+            cluster.is_some_and(|node| is_meant(node, given) && !node.ready)
         }
-        StepKind::RemoveFromCluster => cluster.is_none_or(|node| !is_meant(node, parameters)),
+        StepKind::RemoveFromCluster => cluster.is_none_or(|node| !is_meant(node, given)),
         StepKind::SetOutOfService => {
-            machine.out_of_service && cluster.is_some_and(|node| is_meant(node, parameters))
+            machine.out_of_service && cluster.is_some_and(|node| is_meant(node, given))
         }
         StepKind::UnsetOutOfService => !machine.out_of_service,
-        StepKind::RemoveEtcd => members_meant(machine, parameters).is_empty(),
+        StepKind::RemoveEtcd => members_meant(machine, given).is_empty(),
         _ => false,
     }
 }
 
 /// Whether the node that a step means was there, and is gone: nothing is left to be emptied, changed or stopped.
 pub(super) fn is_gone(order: &Order, machine: &Machine) -> bool {
-    let parameters = order.step.parameters.as_deref();
-    let was_there = parameters.is_some_and(|parameters| parameters.node_uid.is_some());
+    let was_there = order.step.given().node_uid().is_some();
     matches!(
         order.step.id.kind,
         StepKind::Drain | StepKind::ClearLabels | StepKind::ShutdownKubelet
@@ -88,9 +88,8 @@ pub(super) fn is_gone(order: &Order, machine: &Machine) -> bool {
 }
 
 /// Whether a node is the one that a step means.
-fn is_meant(node: &ClusterNode, parameters: Option<&Parameters>) -> bool {
-    let uid = parameters.and_then(|parameters| parameters.node_uid.as_ref());
-    uid.is_none_or(|uid| *uid == node.uid)
+fn is_meant(node: &ClusterNode, given: &dyn Given) -> bool {
+    given.node_uid().as_ref().is_none_or(|uid| *uid == node.uid)
 }
 
 /// The labels that are to be cleared.
@@ -102,11 +101,8 @@ fn labels_to_clear(node: &ClusterNode) -> Vec<Arc<str>> {
 }
 
 /// The members of a machine that a step means: those named, by their ids, else all.
-fn members_meant(
-    machine: &Machine,
-    parameters: Option<&Parameters>,
-) -> Vec<(ClusterName, Arc<str>)> {
-    let named = parameters.map_or(&[][..], |parameters| &parameters.etcd_members);
+fn members_meant(machine: &Machine, given: &dyn Given) -> Vec<(ClusterName, Arc<str>)> {
+    let named = given.etcd_members();
     let all = machine.members.iter();
     all.filter(|(cluster, member)| {
         named.is_empty()
@@ -119,10 +115,8 @@ fn members_meant(
 }
 
 fn reason_of(order: &Order, otherwise: &str) -> Arc<str> {
-    let parameters = order.step.parameters.as_ref();
-    parameters
-        .and_then(|parameters| parameters.reason.clone())
-        .unwrap_or_else(|| Arc::from(otherwise))
+    let reason = order.step.given().reason().clone();
+    reason.unwrap_or_else(|| Arc::from(otherwise))
 }
 
 /// The course of a step; or why it is refused.
@@ -234,9 +228,8 @@ fn keep_api_server(
     machine: &Machine,
 ) -> Result<(), ActError> {
     let settings = &simulator.settings.cluster;
-    let parameters = order.step.parameters.as_deref();
-    let is_allowed = parameters
-        .is_some_and(|parameters| parameters.node_is_gone || !parameters.etcd_given_up.is_empty());
+    let given = order.step.given();
+    let is_allowed = *given.node_is_gone() || !given.etcd_given_up().is_empty();
     if is_allowed || !settings.has_api_server(&node.name) {
         return Ok(());
     }
@@ -250,8 +243,7 @@ fn keep_api_server(
 
 /// Labels, taints and annotations of the node before, as far as a simulated node has them.
 fn restored(order: &Order, cluster: &ClusterNode) -> Effect {
-    let parameters = order.step.parameters.as_deref();
-    let backup = parameters.and_then(|parameters| parameters.backup.as_deref());
+    let backup = order.step.given().backup().as_deref();
     let missing = backup.map(|backup| backup.missing_on(&kept(cluster)));
     let missing = missing.unwrap_or_default();
     Effect::NodeRestored(Box::new(NodeRestored {
@@ -262,19 +254,17 @@ fn restored(order: &Order, cluster: &ClusterNode) -> Effect {
 
 /// The labels of the design and those that the node is owed, if a step puts them back.
 fn put_back(order: &Order, cluster: &ClusterNode) -> Vec<Effect> {
-    let Some(parameters) = order.step.parameters.as_deref() else {
-        return Vec::new();
-    };
+    let given = order.step.given();
     let mut effects = Vec::new();
-    if !parameters.set_labels.is_empty() && order.step.id.kind == StepKind::Uncordon {
+    if !given.set_labels().is_empty() && order.step.id.kind == StepKind::Uncordon {
         effects.push(Effect::Relabelled(Box::new(Relabelled {
-            set: parameters.set_labels.iter().cloned().collect(),
+            set: given.set_labels().iter().cloned().collect(),
             remove: Vec::new(),
         })));
     }
-    if let Some(backup) = &parameters.backup {
+    if let Some(backup) = given.backup() {
         let mut missing = backup.missing_on(&kept(cluster));
-        let removed = &parameters.remove_labels;
+        let removed = given.remove_labels();
         missing.labels.retain(|key, _| !removed.contains(key));
         effects.push(Effect::NodeRestored(Box::new(NodeRestored {
             labels: missing.labels,
@@ -311,7 +301,7 @@ fn found<'a>(
         let text = format_args!("the cluster has no node `{}`", node.name);
         return permanent(FailureReason::NotFound.message(text));
     };
-    if !is_meant(cluster, order.step.parameters.as_deref()) {
+    if !is_meant(cluster, order.step.given()) {
         return permanent(FailureReason::Conflict.message(format_args!(
             "node `{}` was made anew: its UID is {}, and not the one that is meant",
             node.name, cluster.uid
@@ -328,7 +318,7 @@ fn drain(
     machine: &Machine,
 ) -> Result<Course, ActError> {
     found(order, node, machine)?;
-    let parameters = order.step.parameters.as_deref();
+    let given = order.step.given();
     let settings = &simulator.settings.cluster;
     let in_cluster = change.machines().filter(|(_, each)| each.cluster.is_some());
     let healthy = pods::healthy(settings, in_cluster.map(|(name, _)| name));
@@ -344,12 +334,10 @@ fn drain(
         absences: &absences,
         run: &order.run,
         now: change.now,
-        grace: parameters.and_then(|parameters| parameters.grace_period),
+        grace: *given.grace_period(),
         deadline: change.now.saturating_add(millis),
-        on_timeout: parameters
-            .and_then(|parameters| parameters.on_drain_timeout)
-            .unwrap_or(OnDrainTimeout::Fail),
-        is_gone: parameters.is_some_and(|parameters| parameters.node_is_gone),
+        on_timeout: given.on_drain_timeout().unwrap_or(OnDrainTimeout::Fail),
+        is_gone: *given.node_is_gone(),
     };
     Ok(drain.course(settings, &node.name, machine, &healthy))
 }
@@ -362,7 +350,7 @@ fn removals(
     machine: &Machine,
 ) -> Result<Vec<Stage>, ActError> {
     let mut stages = Vec::new();
-    for (cluster, id) in members_meant(machine, order.step.parameters.as_deref()) {
+    for (cluster, id) in members_meant(machine, order.step.given()) {
         let seats = simulator.seats(&cluster, change.machines(), change.now);
         match etcd::may_remove(&seats, &id) {
             Ok(()) => stages.push(Stage {
@@ -394,12 +382,12 @@ fn leftovers(
     cluster: &ClusterNode,
 ) -> Result<Vec<Stage>, ActError> {
     let name = &node.name;
-    let parameters = order.step.parameters.as_deref();
-    let is_gone = parameters.is_some_and(|parameters| parameters.node_is_gone);
+    let given = order.step.given();
+    let is_gone = *given.node_is_gone();
     let left = pods::left(&simulator.settings.cluster, name, machine);
     let is_ready = cluster.ready && !simulator.is_silent(name, machine);
     let mut missing = Vec::new();
-    if parameters.is_some_and(|parameters| parameters.machine_is_off) {
+    if *given.machine_is_off() {
         if is_ready {
             missing.push("it is Ready, so that its machine is not off".to_owned());
         }
@@ -411,8 +399,7 @@ fn leftovers(
         if !labels.is_empty() {
             missing.push(format!("it has the labels {}", labels.join(", ")));
         }
-        let forced =
-            parameters.is_some_and(|each| each.on_drain_timeout == Some(OnDrainTimeout::Continue));
+        let forced = *given.on_drain_timeout() == Some(OnDrainTimeout::Continue);
         if !left.is_empty() && !forced {
             missing.push(format!("it is not drained: {} pods are left", left.len()));
         }
@@ -524,8 +511,7 @@ fn deployed(
     node: &NodeDesign,
     step: &str,
 ) -> Vec<Effect> {
-    let parameters = order.step.parameters.as_deref();
-    let preserves = parameters.is_some_and(|parameters| parameters.preserve_local_storage);
+    let preserves = *order.step.given().preserve_local_storage();
     let first = machine.disks.first().map(|disk| disk.name.clone());
     let system = clean::system_disk(machine, node);
     let written = match &*node.disks {
@@ -550,9 +536,9 @@ fn deployed(
 
 /// The effects of a teardown: it erases disks, and switches the machine off.
 fn destroyed(machine: &Machine, order: &Order, node: &NodeDesign) -> Result<Vec<Effect>, ActError> {
-    let parameters = order.step.parameters.as_deref();
+    let given = order.step.given();
     let mut effects = Vec::new();
-    for name in parameters.map_or(&[][..], |parameters| &parameters.disks) {
+    for name in given.disks() {
         if !machine.disks.iter().any(|disk| disk.name == *name) {
             return permanent(format!("`{}` has no disk `{name}` to erase", node.name));
         }
@@ -564,20 +550,20 @@ fn destroyed(machine: &Machine, order: &Order, node: &NodeDesign) -> Result<Vec<
     }
     effects.extend((machine.power == PowerState::On).then_some(Effect::PoweredOff));
     effects.push(Effect::Destroyed);
-    let forgets = parameters.is_some_and(|parameters| parameters.forget);
+    let forgets = *given.forget();
     effects.extend(forgets.then_some(Effect::Forgotten));
     Ok(effects)
 }
 
 /// The effects of a change of labels, with the labels to restore.
 fn relabelled(machine: &Machine, order: &Order, node: &NodeDesign) -> Vec<Effect> {
-    let parameters = order.step.parameters.as_deref();
+    let given = order.step.given();
     let mut effects = vec![Effect::Relabelled(Box::new(Relabelled {
-        set: match parameters {
-            Some(parameters) => parameters.set_labels.iter().cloned().collect(),
+        set: match order.step.parameters {
+            Some(_) => given.set_labels().iter().cloned().collect(),
             None => (*node.labels).clone(),
         },
-        remove: parameters.map_or_else(Vec::new, |each| each.remove_labels.clone()),
+        remove: given.remove_labels().clone(),
     }))];
     let cluster = machine.cluster.as_ref();
     effects.extend(cluster.into_iter().flat_map(|node| put_back(order, node)));

@@ -68,12 +68,11 @@ fn fail(course: &mut Course, kind: StepKind, of_cleaning: bool, why: Arc<str>) {
 
 /// Whether a step puts back what a node is owed.
 fn puts_back(order: &Order) -> bool {
-    let parameters = order.step.parameters.as_ref();
     let kind = order.step.id.kind;
     matches!(
         kind,
         StepKind::Uncordon | StepKind::Relabel | StepKind::AwaitReady
-    ) && parameters.is_some_and(|parameters| parameters.backup.is_some())
+    ) && order.step.given().backup().is_some()
 }
 
 impl Simulator {
@@ -481,8 +480,8 @@ impl Simulator {
         let view = world.view()?;
         let node = order.node.as_deref();
         let is_check = order.step.id.kind == StepKind::CheckEtcd;
-        let parameters = order.step.parameters.as_ref();
-        let waits_for_node = !is_check && parameters.is_none_or(|each| !each.members_only);
+        let given = order.step.given();
+        let waits_for_node = !is_check && !given.members_only();
         if waits_for_node && let Some(node) = node {
             let machine = view.machine(&node.name);
             let machine =
@@ -495,7 +494,7 @@ impl Simulator {
                 Some(_) => {}
             }
         }
-        let given_up = parameters.map_or(&[][..], |parameters| &parameters.etcd_given_up);
+        let given_up = given.etcd_given_up();
         for cluster in &self.settings.cluster.etcd {
             let name = &cluster.name;
             if is_check && given_up.contains(name) {

@@ -134,8 +134,7 @@ pub(super) fn compare(
 
 /// The values that a step is to set.
 pub(super) fn wanted(order: &Order) -> &[HardwareSetting] {
-    let parameters = order.step.parameters.as_deref();
-    parameters.map_or(&[], |all| &all.settings)
+    order.step.given().settings()
 }
 
 /// The value that a step is to set and that the machine does not show, with the value that it shows.

@@ -13,9 +13,7 @@ use crate::plan::{
 use crate::record::{Counts, Outcome, Unproven};
 use crate::report::plan::tests::{a_thousand_groups, large, plan, redeploy, step};
 use crate::run::NodeResult;
-use crate::step::{
-    CleanStep, Cleaning, Effect, EtcdRemoval, Need, Parameters, StepIndex, StepKind, Wait,
-};
+use crate::step::{CleanStep, Cleaning, Effect, EtcdRemoval, Need, StepIndex, StepKind, Wait};
 
 fn written(plan: &Plan, run: Option<RunPage<'_>>) -> String {
     let mut text = String::new();
@@ -342,13 +340,13 @@ fn control_plane() -> Plan {
                 Some(node),
                 &[(last + 1 + number, Wait::Success)],
             );
-            work.parameters = Some(Arc::new(Parameters {
-                etcd_members: vec![EtcdRemoval {
-                    cluster: "kubernetes".into(),
-                    ..etcd_removal()
-                }],
-                ..Parameters::default()
-            }));
+            let removal = EtcdRemoval {
+                cluster: "kubernetes".into(),
+                ..etcd_removal()
+            };
+            if kind != StepKind::Destroy {
+                work.give("etcd_members", [removal]);
+            }
             plan.steps.push(work);
             let from = begin + 100 * number;
             plan.forecast.schedule.push(StepTimes(from, from + 100));

@@ -318,8 +318,7 @@ fn etcd<'p>(model: &Model<'p>) -> Vec<Members<'p>> {
             let Some(node) = step.id.node.as_ref().filter(|_| !step.standby) else {
                 continue;
             };
-            let parameters = step.parameters.as_ref();
-            let removals = parameters.map_or(&[][..], |all| &all.etcd_members);
+            let removals = step.given().etcd_members();
             let of_it = removals
                 .iter()
                 .filter(|each| each.cluster == cluster.cluster);

@@ -215,7 +215,7 @@ async fn what_ironic_has_no_room_for_waits_as_long_as_ironic_works_on_others() {
         })
         .await;
     let (ironic, design) = opened(&server.url, &["n1"]);
-    let mut order = order(&design, StepKind::Provide, "n1", Parameters::default());
+    let mut order = order(&design, StepKind::Provide, "n1", json!({}));
     Arc::make_mut(&mut order.step).timeout = 2000;
     let begun = tokio::time::Instant::now();
     let ended = ironic.act(&order).await;
@@ -237,7 +237,7 @@ async fn an_answer_that_is_lost_is_looked_for_before_anything_is_asked_again() {
         })
         .await;
     let (ironic, design) = opened(&server.url, &["n1"]);
-    let order = order(&design, StepKind::Deploy, "n1", Parameters::default());
+    let order = order(&design, StepKind::Deploy, "n1", json!({}));
     match ironic.act(&order).await {
         Err(ActError::Ambiguous(text)) => assert!(text.contains("states/provision"), "{text}"),
         other => panic!("{other:?}"),
@@ -260,7 +260,7 @@ async fn another_runs_deploy_is_not_taken_for_this_ones() {
     let server = stand_in.serve().await;
     let (ironic, design) = opened(&server.url, &["n1"]);
     act(&ironic, &design, StepKind::Deploy, "n1").await.unwrap();
-    let mut other = order(&design, StepKind::Deploy, "n1", Parameters::default());
+    let mut other = order(&design, StepKind::Deploy, "n1", json!({}));
     assert_eq!(ironic.probe(&other).await, Probe::Done);
     other.run = RunId::from("01J00000000000000000000009");
     assert_eq!(ironic.probe(&other).await, Probe::NotBegun);
@@ -270,7 +270,7 @@ async fn another_runs_deploy_is_not_taken_for_this_ones() {
         "instance_uuid",
         json!("5ce3ed53-0000-4000-8000-000000000001"),
     );
-    let ours = order(&design, StepKind::Deploy, "n1", Parameters::default());
+    let ours = order(&design, StepKind::Deploy, "n1", json!({}));
     assert!(matches!(ironic.probe(&ours).await, Probe::Ambiguous(_)));
 }
 

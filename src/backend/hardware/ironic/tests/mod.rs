@@ -19,7 +19,7 @@ use crate::document::{LoadSettings, load};
 use crate::guard::Guarded;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::observed::Fact;
-use crate::step::{CleanStep, DeployStep, Parameters, Step, StepId, StepKind};
+use crate::step::{CleanStep, DeployStep, Parameters, Step, StepId, StepKind, of_settings};
 use standin::StandIn;
 
 const RUN: &str = "01J00000000000000000000001";
@@ -74,7 +74,7 @@ fn opened(url: &str, nodes: &[&str]) -> (Ironic, Guarded) {
     (open(&design, Arc::new(NoSecrets)).unwrap(), design)
 }
 
-fn order(design: &Guarded, kind: StepKind, node: &str, parameters: Parameters) -> Order {
+fn order(design: &Guarded, kind: StepKind, node: &str, parameters: Value) -> Order {
     Order {
         leaving: Arc::default(),
         run: RunId::from(RUN),
@@ -88,7 +88,7 @@ fn order(design: &Guarded, kind: StepKind, node: &str, parameters: Parameters) -
             timeout: 0,
             effect: kind.facts().effect,
             standby: false,
-            parameters: Some(Arc::new(parameters)),
+            parameters: Parameters::of(kind, &parameters),
             needs: Vec::new(),
         }),
         node: Some(design.nodes[&NodeName::from(node)].clone()),
@@ -103,9 +103,7 @@ async fn act(
     kind: StepKind,
     node: &str,
 ) -> Result<(), ActError> {
-    ironic
-        .act(&order(design, kind, node, Parameters::default()))
-        .await
+    ironic.act(&order(design, kind, node, json!({}))).await
 }
 
 #[track_caller]
@@ -193,10 +191,7 @@ async fn a_clean_step_that_ironic_leaves_out_is_noticed() {
     let server = stand_in.serve().await;
     let (ironic, design) = opened(&server.url, &["n1"]);
     let step = CleanStep::new("management", "reset");
-    let parameters = Parameters {
-        clean_steps: vec![step],
-        ..Parameters::default()
-    };
+    let parameters = json!({"clean_steps": [step]});
     match ironic
         .act(&order(&design, StepKind::Clean, "n1", parameters))
         .await
@@ -236,7 +231,7 @@ async fn a_prepare_that_has_moved_its_node_is_under_way_and_not_refused_for_that
     stand_in.set("a", "provision_updated_at", json!("2026-01-01T00:00:00"));
     let server = stand_in.serve().await;
     let (ironic, design) = opened(&server.url, &["a"]);
-    let prepare = order(&design, StepKind::Prepare, "a", Parameters::default());
+    let prepare = order(&design, StepKind::Prepare, "a", json!({}));
     let marked = |run: &str| {
         let marker = json!({"run": run, "step": prepare.step.id.to_string(), "before": null});
         stand_in.set("a", "extra", json!({"trueup": marker}));
@@ -267,7 +262,7 @@ async fn an_enrolment_that_was_interrupted_goes_on_in_that_run_and_in_another() 
             };
             let ironic = open();
             stand_in.busy_at(Some((method, end)));
-            let first = order(&design, StepKind::Prepare, "rich", Parameters::default());
+            let first = order(&design, StepKind::Prepare, "rich", json!({}));
             ironic.act(&first).await.unwrap_err();
             stand_in.busy_at(None);
             let nodes = [design.nodes["rich"].clone()];
@@ -277,7 +272,7 @@ async fn an_enrolment_that_was_interrupted_goes_on_in_that_run_and_in_another() 
             assert!(proof.is_proven(), "{method} {end}: {proof:?}");
             let again = Order {
                 run: RunId::from(run),
-                ..order(&design, StepKind::Prepare, "rich", Parameters::default())
+                ..order(&design, StepKind::Prepare, "rich", json!({}))
             };
             while let Err(error) = later.act(&again).await {
                 assert!(
@@ -366,10 +361,7 @@ async fn a_machine_is_enrolled_and_deployed_as_its_design_has_it_and_no_password
         priority: 150,
         arguments: arguments.map(Arc::from),
     };
-    let parameters = Parameters {
-        deploy_steps: vec![step(Some(r#"{"settings":[]}"#)), step(None)],
-        ..Parameters::default()
-    };
+    let parameters = json!({"deploy_steps": [step(Some(r#"{"settings":[]}"#)), step(None)]});
     let stand_in = StandIn::new().with("rich", "available");
     let server = stand_in.serve().await;
     let design = site(&server.url, settings, &[], RICH);
@@ -523,7 +515,7 @@ async fn a_machine_is_deployed_by_a_few_requests_of_its_own() {
             let (ironic, design) = (&ironic, &design);
             async move {
                 // As a run does it: what the step relies on, whether it has begun, then the step.
-                let order = order(design, kind, name, Parameters::default());
+                let order = order(design, kind, name, json!({}));
                 ironic
                     .observe(std::slice::from_ref(order.node.as_ref().unwrap()))
                     .await;
@@ -678,10 +670,7 @@ async fn cleaning_that_a_step_switched_off_is_restored_by_the_resumed_run() {
         fixture.slow("n04");
         let server = fixture.serve().await;
         let (ironic, design) = opened(&server.url, &["n04"]);
-        let preserve = Parameters {
-            preserve_local_storage: true,
-            ..Parameters::default()
-        };
+        let preserve = json!({"preserve_local_storage": true});
         let mut first = order(&design, StepKind::Destroy, "n04", preserve);
         let notes = Arc::new(Notes::default());
         first.reporter = Reporter::new(notes.clone());

@@ -62,12 +62,7 @@ async fn updates_and_settings_are_asked_for_together() {
         ]
     );
     assert!(seen.capabilities.contains(Capability::Service) && seen.fixed.is_empty());
-    let order = order(
-        &design,
-        StepKind::Service,
-        "n1",
-        Parameters::of_settings(&[TURBO, BMC]),
-    );
+    let order = order(&design, StepKind::Service, "n1", of_settings(&[TURBO, BMC]));
     assert_eq!(ironic.probe(&order).await, Probe::NotBegun);
     run(&ironic, &order).await.unwrap();
     assert_eq!(ironic.probe(&order).await, Probe::Done);
@@ -105,12 +100,7 @@ async fn no_report_of_ironic_makes_a_success_and_the_machine_is_active_after_a_f
     for (way, succeeds, times, state) in WAYS {
         let (stand_in, server) = machine(way, 115).await;
         let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-        let order = order(
-            &design,
-            StepKind::Service,
-            "n1",
-            Parameters::of_settings(&[TURBO, BMC]),
-        );
+        let order = order(&design, StepKind::Service, "n1", of_settings(&[TURBO, BMC]));
         let ended = run(&ironic, &order).await;
         assert_eq!(ended.is_ok(), succeeds, "{way:?}: {ended:?}");
         assert_eq!(stand_in.fixture().serviced.len(), times, "{way:?}");
@@ -127,12 +117,7 @@ async fn no_report_of_ironic_makes_a_success_and_the_machine_is_active_after_a_f
     }
     let (_, server) = machine(Service::Half, 115).await;
     let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-    let order = order(
-        &design,
-        StepKind::Service,
-        "n1",
-        Parameters::of_settings(&[TURBO, BMC]),
-    );
+    let order = order(&design, StepKind::Service, "n1", of_settings(&[TURBO, BMC]));
     let text = permanent(run(&ironic, &order).await);
     assert!(
         text.ends_with("not changed: `firmware.bmc` shows 7.0, designed 7.1"),
@@ -141,12 +126,7 @@ async fn no_report_of_ironic_makes_a_success_and_the_machine_is_active_after_a_f
     // What Ironic accepts and leaves alone is no success either.
     let (_, server) = machine(Service::Ignored, 115).await;
     let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-    let order = super::order(
-        &design,
-        StepKind::Service,
-        "n1",
-        Parameters::of_settings(&[TURBO]),
-    );
+    let order = super::order(&design, StepKind::Service, "n1", of_settings(&[TURBO]));
     assert!(matches!(
         run(&ironic, &order).await,
         Err(ActError::Passing(_))
@@ -168,12 +148,7 @@ async fn an_ironic_that_is_too_old_is_told_before_anything_is_changed() {
             fixed.iter().all(|value| value.reason.ends_with(reason)),
             "{fixed:?}"
         );
-        let order = order(
-            &design,
-            StepKind::Service,
-            "n1",
-            Parameters::of_settings(&[TURBO]),
-        );
+        let order = order(&design, StepKind::Service, "n1", of_settings(&[TURBO]));
         let text = permanent(ironic.act(&order).await);
         assert!(text.ends_with(reason), "{text}");
         assert!(changes(&server).is_empty(), "{:?}", changes(&server));
@@ -209,7 +184,7 @@ async fn a_runbook_takes_the_place_of_the_steps() {
     let runbook = seen[&NodeName::from("n2")].runbook.as_deref();
     assert_eq!(runbook, Some("CUSTOM_DELL"));
     // The one of the plan counts, and no other.
-    let without = Parameters::of_settings(&[TURBO]);
+    let without = of_settings(&[TURBO]);
     let order = |parameters| super::order(&design, StepKind::Service, "n2", parameters);
     let text = permanent(ironic.act(&order(without.clone())).await);
     assert!(text.ends_with("plan again"), "{text}");
@@ -219,10 +194,8 @@ async fn a_runbook_takes_the_place_of_the_steps() {
         &format!("{DOCUMENT}{profile}"),
     );
     assert!(stand_in.fixture().serviced.is_empty());
-    let planned = Parameters {
-        runbook: Some(Arc::from("CUSTOM_DELL")),
-        ..without
-    };
+    let mut planned = without;
+    planned["runbook"] = json!("CUSTOM_DELL");
     another.act(&order(planned)).await.unwrap();
     assert_eq!(
         stand_in.fixture().serviced,
@@ -275,7 +248,7 @@ async fn what_ironic_does_not_show_or_its_registry_refuses_is_told_when_it_is_ob
         &design,
         StepKind::Service,
         "n1",
-        Parameters::of_settings(&[("bios.Tubro", "Enabled")]),
+        of_settings(&[("bios.Tubro", "Enabled")]),
     );
     permanent(ironic.act(&order).await);
     assert!(changes(&server).is_empty() && stand_in.fixture().serviced.is_empty());
@@ -309,12 +282,7 @@ async fn a_failed_service_of_another_is_left_alone() {
     let (stand_in, server) = machine(Service::Well, 115).await;
     stand_in.set("n1", "provision_state", json!("service failed"));
     let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-    let order = order(
-        &design,
-        StepKind::Service,
-        "n1",
-        Parameters::of_settings(&[TURBO]),
-    );
+    let order = order(&design, StepKind::Service, "n1", of_settings(&[TURBO]));
     let text = permanent(ironic.act(&order).await);
     assert!(
         text.contains("this step did not begin that service"),
@@ -333,12 +301,7 @@ async fn a_runbook_whose_name_needs_a_profile_is_refused_where_there_is_none() {
         "the name of its runbook, `CUSTOM_{profile}`, needs a hardware profile, and it has none";
     let fixed = &seen[&NodeName::from("n1")].fixed;
     assert_eq!((fixed.len(), &*fixed[0].reason), (2, reason));
-    let order = order(
-        &design,
-        StepKind::Service,
-        "n1",
-        Parameters::of_settings(&[TURBO]),
-    );
+    let order = order(&design, StepKind::Service, "n1", of_settings(&[TURBO]));
     let text = permanent(ironic.act(&order).await);
     assert!(text.ends_with(reason), "{text}");
     assert!(changes(&server).is_empty(), "{:?}", changes(&server));
@@ -351,24 +314,14 @@ async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() 
         let (ironic, design) = serviced(&server.url, "", DOCUMENT);
         let _ = run(
             &ironic,
-            &order(
-                &design,
-                StepKind::Service,
-                "n1",
-                Parameters::of_settings(&[TURBO, BMC]),
-            ),
+            &order(&design, StepKind::Service, "n1", of_settings(&[TURBO, BMC])),
         )
         .await;
         let requests = server.lines().len();
         for killed_at in 1..=requests {
             let (stand_in, server) = machine(way, 115).await;
             let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-            let order = order(
-                &design,
-                StepKind::Service,
-                "n1",
-                Parameters::of_settings(&[TURBO, BMC]),
-            );
+            let order = order(&design, StepKind::Service, "n1", of_settings(&[TURBO, BMC]));
             tokio::select! {
                 _ = run(&ironic, &order) => {}
                 () = async { while server.lines().len() < killed_at { tokio::time::sleep(Duration::from_millis(1)).await; } } => {}
@@ -400,7 +353,7 @@ async fn an_abort_leaves_a_service_that_runs_to_ironic_and_brings_a_failed_one_b
     for way in [Service::Well, Service::Fails] {
         let (stand_in, server) = machine(way, 115).await;
         let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-        let parameters = Parameters::of_settings(&[TURBO, BMC]);
+        let parameters = of_settings(&[TURBO, BMC]);
         let order = order(&design, StepKind::Service, "n1", parameters);
         stand_in.slow("n1");
         let asked = async {
@@ -428,7 +381,7 @@ async fn an_abort_leaves_a_service_that_runs_to_ironic_and_brings_a_failed_one_b
     let (stand_in, server) = machine(Service::Well, 115).await;
     stand_in.set("n1", "provision_state", json!("service failed"));
     let (ironic, design) = serviced(&server.url, "", DOCUMENT);
-    let parameters = Parameters::of_settings(&[TURBO]);
+    let parameters = of_settings(&[TURBO]);
     let order = order(&design, StepKind::Service, "n1", parameters);
     ironic.take_back(&order).await.unwrap();
     assert!(changes(&server).is_empty(), "{:?}", changes(&server));

@@ -86,10 +86,7 @@ async fn each_version_takes_what_is_sent_and_what_it_cannot_take_is_refused_in_t
             act(&ironic, &design, StepKind::Prepare, name)
                 .await
                 .unwrap();
-            let parameters = Parameters {
-                deploy_steps: steps,
-                ..Parameters::default()
-            };
+            let parameters = json!({"deploy_steps": steps});
             let order = order(&design, StepKind::Deploy, name, parameters);
             ironic
                 .act(&order)

@@ -117,10 +117,7 @@ async fn a_report_of_an_earlier_deploy_is_found_before_anything_is_done() {
     let url = server.url.replace("127.0.0.1", "localhost");
     let verify = async |url: String| {
         let site = site(&[1, 2], &format!("deploy: {{url: '{url}'}}"), "");
-        let parameters = Parameters {
-            deploys: vec!["n0".into()],
-            ..Parameters::default()
-        };
+        let parameters = json!({"deploys": ["n0"]});
         let (mut order, _) = site.order_with(StepKind::VerifySite, Some(parameters), Vec::new());
         let mut step = (*order.step).clone();
         step.id.node = None;

@@ -46,13 +46,12 @@ async fn an_erase_that_ends_with_a_warning_is_no_wipe_and_its_words_are_told() {
 
 #[tokio::test]
 async fn a_teardown_that_cannot_be_ended_changes_nothing() {
-    let steps = |names: &[&str]| Parameters {
-        clean_steps: names
+    let steps = |names: &[&str]| {
+        json!({"clean_steps": names
             .iter()
             .map(|name| name.split_once('.').unwrap())
             .map(|(interface, step)| CleanStep::new(interface, step))
-            .collect(),
-        ..Parameters::default()
+            .collect::<Vec<_>>()})
     };
     for (lacks, drives, expected) in [
         (
@@ -86,7 +85,7 @@ async fn a_teardown_that_cannot_be_ended_changes_nothing() {
 
 #[tokio::test]
 async fn only_the_drives_that_are_named_are_erased_or_the_one_of_the_system() {
-    let only = |parameters: Parameters| async move {
+    let only = |parameters: Value| async move {
         let bmc = Bmc::start().await;
         let site = site(&[bmc.port()], "operating_system_drive: D2", "");
         let (order, _) = site.order_with(StepKind::Destroy, Some(parameters), Vec::new());
@@ -94,20 +93,11 @@ async fn only_the_drives_that_are_named_are_erased_or_the_one_of_the_system() {
         let erased = bmc.state().erased.clone();
         (result.map_err(|error| error.to_string()), erased)
     };
-    let named = Parameters {
-        disks: vec!["D1".into()],
-        ..Parameters::default()
-    };
+    let named = json!({"disks": ["D1"]});
     assert_eq!(only(named).await, (Ok(()), vec!["D1"]));
-    let system = Parameters {
-        preserve_local_storage: true,
-        ..Parameters::default()
-    };
+    let system = json!({"preserve_local_storage": true});
     assert_eq!(only(system).await, (Ok(()), vec!["D2"]));
-    let unknown = Parameters {
-        disks: vec!["sda".into()],
-        ..Parameters::default()
-    };
+    let unknown = json!({"disks": ["sda"]});
     let (result, erased) = only(unknown).await;
     assert!(
         result
@@ -267,10 +257,7 @@ async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused()
     );
     assert_eq!(bmc.state().erased.len(), 2);
     let step = CleanStep::new("bios", "reset_bios");
-    let parameters = Parameters {
-        clean_steps: vec![step],
-        ..Parameters::default()
-    };
+    let parameters = json!({"clean_steps": [step]});
     let (order, _) = site.order_with(StepKind::Clean, Some(parameters), Vec::new());
     let error = site.hardware.act(&order).await.unwrap_err();
     assert!(
@@ -282,12 +269,11 @@ async fn clean_steps_run_in_their_order_and_one_that_is_not_offered_is_refused()
 
 #[tokio::test]
 async fn a_teardown_cleans_as_planned_erases_once_and_notes_each_step_before_it_begins() {
-    let planned = |names: &[(&str, &str)]| Parameters {
-        clean_steps: names
+    let planned = |names: &[(&str, &str)]| {
+        json!({"clean_steps": names
             .iter()
             .map(|(interface, step)| CleanStep::new(interface, step))
-            .collect(),
-        ..Parameters::default()
+            .collect::<Vec<_>>()})
     };
     let bmc = Bmc::start().await;
     bmc.state().is_on = true;

@@ -29,7 +29,7 @@ use crate::document::{LoadSettings, load};
 use crate::guard::Guarded;
 use crate::lifecycle::PowerState;
 use crate::observed::{Capability, Fact};
-use crate::step::{CleanStep, Effect, Parameters, Step, StepId};
+use crate::step::{CleanStep, Effect, Parameters, Step, StepId, of_settings};
 use bmc::{Bmc, CONSOLE, Erase, SYSTEM};
 
 /// Knows one password, and a reference that cannot be had.
@@ -150,7 +150,7 @@ impl Site {
     fn order_with(
         &self,
         kind: StepKind,
-        parameters: Option<Parameters>,
+        parameters: Option<Value>,
         notes: Vec<Arc<str>>,
     ) -> (Order, Arc<RecordingListener>) {
         self.order_of(0, kind, parameters, notes)
@@ -164,7 +164,7 @@ impl Site {
         &self,
         at: usize,
         kind: StepKind,
-        parameters: Option<Parameters>,
+        parameters: Option<Value>,
         notes: Vec<Arc<str>>,
     ) -> (Order, Arc<RecordingListener>) {
         let node = self.nodes[at].clone();
@@ -182,7 +182,7 @@ impl Site {
                 timeout: 20,
                 effect: Effect::Destructive,
                 standby: false,
-                parameters: parameters.map(Arc::new),
+                parameters: parameters.and_then(|given| Parameters::of(kind, &given)),
                 needs: Vec::new(),
             }),
             node: Some(node),
@@ -203,7 +203,7 @@ impl Site {
     async fn carried_out(
         &self,
         kind: StepKind,
-        parameters: Option<Parameters>,
+        parameters: Option<Value>,
         notes: Vec<Arc<str>>,
     ) -> Result<(), ActError> {
         let mut notes = notes;

@@ -157,8 +157,7 @@ fn wrong_after_deploy(state: &State, mode: Option<&str>) -> Option<String> {
 
 /// Services a machine: why it was refused before anything was changed, where it was; or what is wrong after it.
 async fn after_service(site: &Site, bmc: &Bmc) -> Result<Option<String>, String> {
-    let parameters =
-        Parameters::of_settings(&[("bios.Turbo", "Enabled"), ("firmware.NIC.1", "22.5")]);
+    let parameters = of_settings(&[("bios.Turbo", "Enabled"), ("firmware.NIC.1", "22.5")]);
     let ended = site
         .carried_out(StepKind::Service, Some(parameters), Vec::new())
         .await;

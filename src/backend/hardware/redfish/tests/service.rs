@@ -37,7 +37,7 @@ async fn machine(change: impl FnOnce(&mut Simulated)) -> (Bmc, Site) {
 const NIC: (&str, &str) = ("firmware.NIC.1", "22.5");
 const TURBO: (&str, &str) = ("bios.Turbo", "Enabled");
 
-async fn run(site: &Site, parameters: &Parameters, notes: Vec<Arc<str>>) -> Result<(), ActError> {
+async fn run(site: &Site, parameters: &Value, notes: Vec<Arc<str>>) -> Result<(), ActError> {
     let parameters = Some(parameters.clone());
     site.carried_out(StepKind::Service, parameters, notes).await
 }
@@ -60,9 +60,7 @@ async fn updates_and_pending_values_come_about_with_one_restart() {
         ("firmware.bmc", "7.1"),
         ("firmware.bios", "2.5"),
     ];
-    run(&site, &Parameters::of_settings(&all), Vec::new())
-        .await
-        .unwrap();
+    run(&site, &of_settings(&all), Vec::new()).await.unwrap();
     assert_eq!(resets(&bmc), 1);
     let mut state = bmc.state();
     let hardware = state.hardware();
@@ -110,7 +108,7 @@ const UPDATES: [(Dealt, bool, usize); 16] = [
 async fn no_report_of_an_update_makes_a_success() {
     let case = async |(dealt, succeeds, times): (Dealt, bool, usize), more: &[(&str, &str)]| {
         let (bmc, site) = machine(|hardware| hardware.updates = dealt).await;
-        let ended = run(&site, &Parameters::of_settings(more), Vec::new()).await;
+        let ended = run(&site, &of_settings(more), Vec::new()).await;
         let mut state = bmc.state();
         let hardware = state.hardware();
         let is_true = hardware.versions["NIC.1"] == "22.5";
@@ -133,7 +131,7 @@ async fn no_report_of_an_update_makes_a_success() {
 async fn whatever_a_controller_reports_only_what_it_shows_after_the_restart_counts() {
     let case = async |lie: (Report, Truth)| {
         let (bmc, site) = machine(|hardware| hardware.lie = Some(lie)).await;
-        let ended = run(&site, &Parameters::of_settings(&[NIC]), Vec::new()).await;
+        let ended = run(&site, &of_settings(&[NIC]), Vec::new()).await;
         let mut state = bmc.state();
         let hardware = state.hardware();
         let is_true = hardware.versions["NIC.1"] == "22.5";
@@ -167,11 +165,7 @@ async fn a_service_is_found_done_only_where_its_values_are_shown_twice() {
             hardware.is_restarted();
         })
         .await;
-        let (order, _) = site.order_with(
-            StepKind::Service,
-            Some(Parameters::of_settings(&[NIC])),
-            Vec::new(),
-        );
+        let (order, _) = site.order_with(StepKind::Service, Some(of_settings(&[NIC])), Vec::new());
         assert_eq!(site.hardware.probe(&order).await, probed, "{truth:?}");
         drop(bmc);
     }
@@ -193,7 +187,7 @@ async fn pending_values_count_only_where_they_are_read_after_the_restart() {
             hardware.shows_pending = shows_pending;
         };
         let (bmc, site) = machine(change).await;
-        let ended = run(&site, &Parameters::of_settings(&[TURBO]), Vec::new()).await;
+        let ended = run(&site, &of_settings(&[TURBO]), Vec::new()).await;
         let mut state = bmc.state();
         let hardware = state.hardware();
         let is_true = hardware.attributes["Turbo"] == "Enabled";
@@ -209,7 +203,7 @@ async fn pending_values_count_only_where_they_are_read_after_the_restart() {
 #[tokio::test]
 async fn a_failure_tells_what_is_left_and_what_was_reported() {
     let (_bmc, site) = machine(|hardware| hardware.updates = Dealt::Fails).await;
-    let error = run(&site, &Parameters::of_settings(&[NIC]), Vec::new())
+    let error = run(&site, &of_settings(&[NIC]), Vec::new())
         .await
         .unwrap_err();
     let error = error.to_string();
@@ -220,7 +214,7 @@ async fn a_failure_tells_what_is_left_and_what_was_reported() {
 
 #[tokio::test]
 async fn a_service_that_is_killed_at_any_request_is_ended_by_the_next_process() {
-    let parameters = Parameters::of_settings(&[TURBO, NIC]);
+    let parameters = of_settings(&[TURBO, NIC]);
     let (bmc, site) = machine(|_| ()).await;
     run(&site, &parameters, Vec::new()).await.unwrap();
     let requests = bmc.server.received.lock().unwrap().len();
@@ -333,7 +327,7 @@ async fn what_a_controller_does_not_offer_is_told_when_it_is_observed() {
 async fn what_a_controller_has_taken_of_a_service_is_told_to_stay() {
     let (bmc, site) = machine(|_| ()).await;
     let order = |notes| {
-        let parameters = Some(Parameters::of_settings(&[TURBO]));
+        let parameters = Some(of_settings(&[TURBO]));
         site.order_with(StepKind::Service, parameters, notes)
     };
     let (first, listener) = order(Vec::new());

@@ -6,15 +6,12 @@ use super::*;
 use crate::lifecycle::{PowerState, ProvisionState};
 use crate::step::CleanStep;
 
-fn steps(names: &[&str]) -> Parameters {
+fn steps(names: &[&str]) -> Value {
     let steps = names.iter().map(|name| {
         let (interface, step) = name.split_once('.').unwrap();
         CleanStep::new(interface, step)
     });
-    Parameters {
-        clean_steps: steps.collect(),
-        ..Parameters::default()
-    }
+    json!({"clean_steps": steps.collect::<Vec<_>>()})
 }
 
 async fn managed(site: &Site, simulator: &Simulator) {
@@ -145,20 +142,17 @@ async fn what_a_machine_does_not_offer_or_its_state_does_not_allow_is_refused() 
 async fn with_local_storage_preserved_no_step_touches_another_disk_than_the_systems() {
     let site = Site::new(1);
     let simulator = site.open("{}");
-    let preserve = || Parameters {
-        preserve_local_storage: true,
-        ..Parameters::default()
-    };
+    let preserve = json!({"preserve_local_storage": true});
     site.deployed(&simulator).await;
     let mut first = site.ledger(&simulator, 0).len();
     for kind in [
         StepKind::Destroy,
         StepKind::Manage,
-        StepKind::Clean,
         StepKind::Prepare,
         StepKind::Deploy,
     ] {
-        let order = site.order_with("R1", kind, 0, Some(preserve()));
+        let keeps = kind != StepKind::Manage;
+        let order = site.order_with("R1", kind, 0, keeps.then(|| preserve.clone()));
         simulator.act(&order).await.unwrap();
         let ledger = site.ledger(&simulator, 0);
         for effect in &ledger[first..] {
@@ -267,7 +261,7 @@ async fn a_retired_machine_is_cleaned_off_and_manageable_and_unknown_once_it_is_
     let machine = site.machine(&simulator, 0);
     assert_eq!(machine.provision, ProvisionState::Manageable);
     assert!(machine.power == PowerState::Off && machine.retired.is_some());
-    parameters.forget = true;
+    parameters["forget"] = json!(true);
     let order = site.order_with("R3", StepKind::Destroy, 0, Some(parameters));
     simulator.act(&order).await.unwrap();
     let machine = site.machine(&simulator, 0);

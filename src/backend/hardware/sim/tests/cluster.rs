@@ -60,10 +60,7 @@ async fn the_last_api_server_that_is_ready_is_neither_drained_nor_shut_down() {
     }
     act(StepKind::Drain, 2).await.unwrap();
     // Of a machine that is gone nothing is kept.
-    let gone = Parameters {
-        node_is_gone: true,
-        ..Parameters::default()
-    };
+    let gone = json!({"node_is_gone": true});
     let order = site.order_with("R1", StepKind::Drain, 1, Some(gone));
     Cluster::act(&simulator, &order).await.unwrap();
 }
@@ -73,13 +70,10 @@ async fn a_node_that_is_ready_again_gets_what_it_is_owed() {
     let site = Site::new(1);
     let simulator = site.open_cluster("{}", "{}");
     site.deployed(&simulator).await;
-    let owed = Parameters {
-        backup: Some(Box::new(Backup {
-            labels: [(Arc::from("team"), Arc::from("blue"))].into(),
-            ..Backup::default()
-        })),
-        ..Parameters::default()
-    };
+    let owed = json!({"backup": Box::new(Backup {
+        labels: [(Arc::from("team"), Arc::from("blue"))].into(),
+        ..Backup::default()
+    })});
     let order = site.order_with("R1", StepKind::AwaitReady, 0, Some(owed));
     let label = async || {
         let nodes = look(&simulator).await.nodes;
@@ -229,14 +223,11 @@ async fn a_check_waits_for_the_threshold_without_the_node_that_leaves() {
     Hardware::act(&simulator, &off).await.unwrap();
     let check = |parameters| site.order_in_time(("R1", 601), StepKind::CheckEtcd, 0, parameters);
     let began = Instant::now();
-    let answer = Cluster::act(&simulator, &check(Parameters::default())).await;
+    let answer = Cluster::act(&simulator, &check(json!({}))).await;
     let message = "DisassociateStepFailure: etcd cluster `main` has 1 healthy members, and 2 are wanted, after 600 s";
     assert_eq!(answer, Err(ActError::Permanent(Arc::from(message))));
     assert_eq!(began.elapsed(), Duration::from_secs(600));
-    let given_up = Parameters {
-        etcd_given_up: vec![main()],
-        ..Parameters::default()
-    };
+    let given_up = json!({"etcd_given_up": [main()]});
     assert_eq!(Cluster::act(&simulator, &check(given_up)).await, Ok(()));
     // It waits until the cluster is repaired.
     let repair = async {
@@ -244,7 +235,7 @@ async fn a_check_waits_for_the_threshold_without_the_node_that_leaves() {
         let on = site.order("R1", StepKind::PowerOn, 1);
         Hardware::act(&simulator, &on).await
     };
-    let order = check(Parameters::default());
+    let order = check(json!({}));
     let (checked, repaired) = tokio::join!(Cluster::act(&simulator, &order), repair);
     assert_eq!((checked, repaired), (Ok(()), Ok(())));
 }
@@ -253,16 +244,10 @@ async fn a_check_waits_for_the_threshold_without_the_node_that_leaves() {
 async fn a_node_is_removed_only_when_nothing_of_it_is_left() {
     const PODS: &str = "it is not drained: 1 pods are left";
     const READY: &str = "it is Ready: its kubelet reports, so that its machine is not off";
-    let forced = Parameters {
-        on_drain_timeout: Some(OnDrainTimeout::Continue),
-        ..Parameters::default()
-    };
-    let gone = Parameters {
-        node_is_gone: true,
-        ..Parameters::default()
-    };
-    let none = Parameters::default;
-    let table: [(&[StepKind], Parameters, &str); 8] = [
+    let forced = json!({"on_drain_timeout": OnDrainTimeout::Continue});
+    let gone = json!({"node_is_gone": true});
+    let none = || json!({});
+    let table: [(&[StepKind], Value, &str); 8] = [
         (
             &[],
             none(),
@@ -315,11 +300,13 @@ async fn what_a_drain_left_on_purpose_is_deleted_when_the_machine_is_off() {
     let site = Site::new(1);
     let simulator = site.open_cluster("{}", "{pods: [{name: web, never_ends: true}]}");
     site.deployed(&simulator).await;
-    let parameters = Parameters {
-        on_drain_timeout: Some(OnDrainTimeout::Continue),
-        ..Parameters::default()
+    let parameters = json!({"on_drain_timeout": OnDrainTimeout::Continue});
+    let order = |kind| match kind {
+        StepKind::Drain | StepKind::RemoveFromCluster => {
+            site.order_in_time(("R1", 100), kind, 0, parameters.clone())
+        }
+        _ => site.order_in_time(("R1", 100), kind, 0, json!({})),
     };
-    let order = |kind| site.order_in_time(("R1", 100), kind, 0, parameters.clone());
     for kind in [StepKind::Drain, StepKind::ClearLabels] {
         Cluster::act(&simulator, &order(kind)).await.unwrap();
     }
@@ -342,10 +329,7 @@ async fn what_a_drain_left_on_purpose_is_deleted_when_the_machine_is_off() {
 async fn a_node_that_is_not_there_or_another_one_is_not_touched() {
     let site = Site::new(1);
     let simulator = site.open_cluster("{}", "{}");
-    let other = || Parameters {
-        node_uid: Some(Arc::from("another")),
-        ..Parameters::default()
-    };
+    let other = || json!({"node_uid": "another"});
     let kinds = [
         StepKind::Drain,
         StepKind::Uncordon,

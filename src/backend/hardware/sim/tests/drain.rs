@@ -16,7 +16,7 @@ const WEB: &str = "{name: web, count: 2, kind: deployment}";
 async fn a_drain_takes_as_long_as_its_pods_and_budgets_let_it() {
     struct Row {
         settings: String,
-        parameters: Parameters,
+        parameters: Value,
         answer: &'static str,
         seconds: u64,
         evicted: usize,
@@ -25,7 +25,7 @@ async fn a_drain_takes_as_long_as_its_pods_and_budgets_let_it() {
     }
     let row = |settings: &str, answer, seconds, [evicted, deleted, left]: [usize; 3]| Row {
         settings: settings.to_owned(),
-        parameters: Parameters::default(),
+        parameters: json!({}),
         answer,
         seconds,
         evicted,
@@ -34,17 +34,11 @@ async fn a_drain_takes_as_long_as_its_pods_and_budgets_let_it() {
     };
     let held = format!("{{pods: [{WEB}], budgets: [{{name: front}}]}}");
     let on = |policy, row: Row| Row {
-        parameters: Parameters {
-            on_drain_timeout: Some(policy),
-            ..Parameters::default()
-        },
+        parameters: json!({"on_drain_timeout": policy}),
         ..row
     };
     let grace = |seconds, row: Row| Row {
-        parameters: Parameters {
-            grace_period: Some(seconds),
-            ..Parameters::default()
-        },
+        parameters: json!({"grace_period": seconds}),
         ..row
     };
     let table = [
@@ -305,7 +299,7 @@ async fn a_drain_follows_the_rules_of_the_policy_and_the_labels_of_pods() {
     assert_eq!(name(&forecast.skipped).as_deref(), Some("kept-n1-1"));
     assert_eq!(name(&forecast.awaited).as_deref(), Some("job-n1-1"));
     let began = Instant::now();
-    let order = site.order_in_time(("R1", 3600), StepKind::Drain, 0, Parameters::default());
+    let order = site.order_in_time(("R1", 3600), StepKind::Drain, 0, json!({}));
     Hardware::act(&simulator, &order).await.unwrap();
     // The pods of order 5 go once the job has ended.
     assert_eq!(began.elapsed().as_secs(), 130);

@@ -168,10 +168,7 @@ async fn flags_power_and_labels_are_set_to_a_level_once() {
     let site = Site::new(1);
     let simulator = site.open("{}");
     let name = &site.nodes[0].name;
-    let retire = Parameters {
-        reason: Some(Arc::from("old")),
-        ..Parameters::default()
-    };
+    let retire = json!({"reason": "old"});
     let retire = site.order_with("R1", StepKind::SetRetired, 0, Some(retire));
     simulator.act(&retire).await.unwrap();
     simulator.act(&retire).await.unwrap();
@@ -203,11 +200,7 @@ async fn flags_power_and_labels_are_set_to_a_level_once() {
         .act(&site.order("R3", StepKind::Deploy, 0))
         .await
         .unwrap();
-    let labels = Parameters {
-        set_labels: vec![(Arc::from("rack"), Arc::from("r1"))],
-        remove_labels: vec![Arc::from("plane")],
-        ..Parameters::default()
-    };
+    let labels = json!({"set_labels": [("rack", "r1")], "remove_labels": ["plane"]});
     simulator
         .act(&site.order_with("R3", StepKind::Relabel, 0, Some(labels)))
         .await
@@ -234,10 +227,7 @@ async fn only_the_disks_that_are_named_are_erased_and_a_disk_that_is_not_there_i
         simulator.act(&site.order("R1", kind, 0)).await.unwrap();
     }
     let disks = |name: &str| {
-        let parameters = Parameters {
-            disks: vec![Arc::from(name)],
-            ..Parameters::default()
-        };
+        let parameters = json!({"disks": [name]});
         site.order_with("R2", StepKind::Destroy, 0, Some(parameters))
     };
     let answer = simulator.act(&disks("sdx")).await;

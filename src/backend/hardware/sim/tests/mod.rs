@@ -11,6 +11,7 @@ mod random;
 mod settings;
 mod values;
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
@@ -19,7 +20,7 @@ use crate::design::{RunId, Section, SiteName, build};
 use crate::diagnostic::Sources;
 use crate::document::{LoadSettings, load};
 use crate::guard::Guarded;
-use crate::step::{Effect as Harm, Parameters, Step, StepId};
+use crate::step::{Effect as Harm, Parameters, Step, StepId, of_settings};
 
 fn design(text: &str) -> (Sources, Guarded) {
     let mut sources = Sources::new();
@@ -128,7 +129,7 @@ impl Site {
         run: &str,
         kind: StepKind,
         node: usize,
-        parameters: Option<Parameters>,
+        parameters: Option<Value>,
     ) -> Order {
         let node = &self.nodes[node];
         Order {
@@ -146,7 +147,7 @@ impl Site {
                 timeout: 0,
                 effect: Harm::Reversible,
                 standby: false,
-                parameters: parameters.map(Arc::new),
+                parameters: parameters.and_then(|given| Parameters::of(kind, &given)),
                 needs: Vec::new(),
             }),
             node: Some(node.clone()),
@@ -158,7 +159,7 @@ impl Site {
         (run, timeout): (&str, u64),
         kind: StepKind,
         node: usize,
-        parameters: Parameters,
+        parameters: Value,
     ) -> Order {
         let mut order = self.order_with(run, kind, node, Some(parameters));
         let mut step = (*order.step).clone();

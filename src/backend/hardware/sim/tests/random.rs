@@ -162,12 +162,7 @@ fn play(actions: &[(usize, usize, u8, u16)]) {
         for (kind, node, run, seconds) in actions {
             let kind = KINDS[*kind];
             let takes = matches!(kind, StepKind::Destroy | StepKind::PowerOff);
-            let order = site.order_in_time(
-                (&format!("R{run}"), 900),
-                kind,
-                *node,
-                Parameters::default(),
-            );
+            let order = site.order_in_time((&format!("R{run}"), 900), kind, *node, json!({}));
             let breaks = takes && !may_take(&simulator, &site, *node)
                 || kind == StepKind::RemoveEtcd && !may_remove(&simulator, &site, *node);
             if breaks {

@@ -26,7 +26,7 @@ async fn an_update_counts_by_what_its_second_reading_shows() {
         let script = format!("{{hardware: [{{{OLD}, updates: [{update}]}}]}}");
         let simulator = site.open(&script);
         site.deployed(&simulator).await;
-        let wanted = Parameters::of_settings(&[("bios.Turbo", "true"), ("firmware.bios", "2.10")]);
+        let wanted = of_settings(&[("bios.Turbo", "true"), ("firmware.bios", "2.10")]);
         let order = site.order_with("R1", StepKind::Service, 0, Some(wanted));
         assert_eq!(Hardware::probe(&simulator, &order).await, Probe::NotBegun);
         let answer = match Hardware::act(&simulator, &order).await {
