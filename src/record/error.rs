@@ -85,6 +85,22 @@ pub enum Error {
         /// The remote.
         remote: Box<str>,
     },
+    /// The remote has no records, and another one of this clone has some: each has a lock of its own.
+    #[error(
+        "remote `{asked}` has no records of site `{site}`, and remote `{other}` has some: a run here would meet none of its locks"
+    )]
+    OtherRemote {
+        /// The site.
+        site: SiteName,
+        /// The remote that was asked.
+        asked: Box<str>,
+        /// The remote that has records.
+        other: Box<str>,
+        /// The ref that holds the records in a clone.
+        own: Box<str>,
+        /// The ref that holds them at a remote.
+        at: Box<str>,
+    },
     /// The remote tells of a run by its tag, and has older records.
     #[error(
         "`{at}` of the remote went back: a tag tells of run {newer} of site `{site}`, and {}",
@@ -200,6 +216,11 @@ impl Error {
                 remote,
                 ..
             } => Some(elsewhere_hint(site, other, remote)),
+            Self::OtherRemote {
+                asked, other, own, at, ..
+            } => Some(format!(
+                "`--remote {other}` works with them; where the site moves to `{asked}`, `trueup log --remote {other}` fetches them and `git push {asked} {own}:{at}` publishes them there first"
+            )),
             Self::WentBack { newer, own, at, .. } => Some(format!(
                 "restore it at the remote, or from the clone with the newest `trueup log --offline`: `git push REMOTE {own}:{at}`; where what was done since is lost for good, `git config {ACCEPTED_STATE} {newer}` here, and the next plan observes all machines anew"
             )),

@@ -77,7 +77,7 @@ impl Store<'_> {
     ///
     /// The remote cannot be asked; [`Error::LostRace`] if another process moved ours meanwhile;
     /// [`Error::Moved`], [`Error::NotMoved`], [`Error::MarkerMissing`] and [`Error::BranchMissing`] if the records
-    /// of the remote are not where this clone looks for them.
+    /// of the remote are not where this clone looks for them; [`Error::OtherRemote`] if another remote has them.
     pub fn follow(&self, remote: &Remote<'_>) -> Result<Exchange, Error> {
         let (there, tagged) = self.ask_with_tags(remote)?;
         let exchange = |standing| Exchange {
@@ -86,6 +86,7 @@ impl Store<'_> {
         };
         let ours = self.tip()?;
         let Some(theirs) = there else {
+            self.refuse_other_remote(remote)?;
             let newest = match ours {
                 Some(tip) => Some(self.read_at(tip)?),
                 None => None,
@@ -149,6 +150,25 @@ impl Store<'_> {
             true => ExchangeOutcome::Followed,
             false => ExchangeOutcome::SetAside { run, kept },
         }))
+    }
+
+    /// Refuses a remote without records where another one of this clone has them: a branch may track a fork. One that does not answer is passed over.
+    fn refuse_other_remote(&self, remote: &Remote<'_>) -> Result<(), Error> {
+        let at = self.place.at_remote();
+        let others = remote.others().map_err(failed("list the remotes"))?;
+        let mut with_records = others.into_iter().filter(|other| {
+            let refs = other.ls_remote(&[at]);
+            refs.is_ok_and(|refs| refs.contains_key(at))
+        });
+        with_records.next().map_or(Ok(()), |other| {
+            Err(Error::OtherRemote {
+                site: self.site.clone(),
+                asked: Box::from(remote.name()),
+                other: Box::from(other.name()),
+                own: Box::from(self.place.own()),
+                at: Box::from(at),
+            })
+        })
     }
 
     /// Refuses records that are older than the tags beside them: the remote was set back, or has lost records, and what was done

@@ -399,6 +399,12 @@ impl<'a> Substituter<'a> {
                 );
                 return Ok(Some(Diagnostic::warning("render-pattern", mark, message)));
             }
+            Ok(_) if replaced == 0 && recurse_depth.is_none() => {
+                let message = format!(
+                    "the pattern `{text}` matches nothing at `{path}`, so nothing is replaced"
+                );
+                return Ok(Some(Diagnostic::warning("render-pattern", mark, message)));
+            }
             Ok(_) => return Ok(None),
         };
         Err(Diagnostic::error("render-pattern-target", mark, message).into())

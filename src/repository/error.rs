@@ -232,6 +232,14 @@ pub enum Error {
         /// By whom.
         holder: Box<super::Holder>,
     },
+    /// A lock tells nothing of its holder.
+    #[error("lock {id} is broken: {reason}")]
+    BrokenLock {
+        /// Its commit.
+        id: super::CommitId,
+        /// The problem.
+        reason: String,
+    },
     /// Something in the repository is not as trueup writes it.
     #[error("{what} is broken: {reason}")]
     Broken {
@@ -298,6 +306,7 @@ impl Error {
                 "trueup keeps its records in git: run it inside the site's repository; `trueup init DIR` makes one with a small site, `git init` an empty one"
                     .to_owned()
             }
+            Self::BrokenLock { .. } => "who holds it is not known: where no run of the site is at work, delete it at the remote (`git push REMOTE :refs/trueup/SITE/lock`) and here (`git update-ref -d refs/trueup/SITE/lock`); a run that was interrupted is found by its records then".to_owned(),
             Self::SeveralRemotes { names } => format!(
                 "name it with `--remote NAME`, or have the branch track it: `git branch --set-upstream-to {}/BRANCH`",
                 names.first().map_or("REMOTE", String::as_str)

@@ -227,10 +227,7 @@ impl Repository {
     }
 
     fn lock_at(&self, id: CommitId) -> Result<Lock, Error> {
-        let broken = |reason: String| Error::Broken {
-            what: format!("lock {id}"),
-            reason,
-        };
+        let broken = |reason: String| Error::BrokenLock { id, reason };
         let holder = self
             .file_at(id, HOLDER)?
             .ok_or_else(|| broken("it names no holder".to_owned()))?;

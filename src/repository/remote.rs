@@ -216,6 +216,20 @@ impl Remote<'_> {
         Some((promisor, timeout))
     }
 
+    /// The other remotes of the clone, for a question that needs no answer: no password is asked for, and none is waited for
+    /// long. None of one that is reached by a transport.
+    pub(crate) fn others(&self) -> Result<Vec<Self>, Error> {
+        const LIMIT: ProgramTimeout = ProgramTimeout::Unattended(Duration::from_secs(10));
+        if matches!(self.way, Way::Transport(_)) {
+            return Ok(Vec::new());
+        }
+        let names = self.repository.remotes()?.into_iter();
+        let others = names.filter(|name| *name != self.name);
+        Ok(others
+            .filter_map(|name| self.repository.remote(&name, LIMIT).ok())
+            .collect())
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -99,6 +99,15 @@ fn every_manual_page_has_its_exit_codes_environment_and_examples() {
         let shown = fixture.run(&[&["man"], words].concat()).with(0).stdout;
         assert_eq!(shown, part);
     }
+    // Each option has its text, also those that `-h` leaves out.
+    for command in ["plan", "apply", "adopt"] {
+        let page = fixture.run(&["man", command]).with(0).stdout;
+        let options = page.split(".SH OPTIONS").nth(1).unwrap();
+        let options = options.split(".SH").next().unwrap();
+        let mut described = options.split(".TP\n").skip(1);
+        let bare = described.find(|option| option.lines().nth(1).is_none_or(str::is_empty));
+        assert_eq!(bare, None, "{command}");
+    }
     fixture
         .run(&["man", "aply"])
         .with(64)

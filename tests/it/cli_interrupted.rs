@@ -336,6 +336,46 @@ pub(crate) fn same_machines(from: &Fixture, to: &Fixture) {
 }
 
 #[test]
+fn a_branch_that_tracks_a_fork_does_not_begin_the_site_anew_there() {
+    let (first, origin) = shared(Fixture::one_rack());
+    first.run(&["apply", "--yes"]).with(0);
+    let second = clone(&first, &origin);
+    let fork = Origin::new();
+    for fixture in [&first, &second] {
+        let git = |arguments: &[&str]| fixture.checkout.git(arguments);
+        git(&["remote", "add", "fork", &fork.url()]);
+        git(&["push", "--quiet", "--set-upstream", "fork", "main"]);
+        for command in [&["plan"][..], &["apply", "--yes"], &["status"]] {
+            fixture
+                .run(command)
+                .with(1)
+                .saying(
+                    "remote `fork` has no records of site `one-rack`, and remote `origin` has some",
+                )
+                .saying("`--remote origin`")
+                .saying("`git push fork refs/trueup/one-rack/state:refs/trueup/one-rack/state`");
+        }
+        assert_eq!(fork.git(&["for-each-ref", "refs/trueup", "refs/tags"]), "");
+        fixture.run(&["plan", "--remote", "origin"]).with(0);
+    }
+    // As the hint says, the site moves.
+    second.run(&["log", "--remote", "origin"]).with(0);
+    let state = "refs/trueup/one-rack/state:refs/trueup/one-rack/state";
+    second.checkout.git(&["push", "--quiet", "fork", state]);
+    for fixture in [&first, &second] {
+        let plan = fixture.run(&["plan"]).with(0).stdout;
+        assert!(plan.contains("No changes"), "{plan}");
+    }
+    // A remote that does not answer is passed over.
+    let third = Fixture::one_rack();
+    third
+        .checkout
+        .git(&["remote", "add", "origin", &Origin::new().url()]);
+    third.checkout.git(&["remote", "add", "gone", "/nowhere"]);
+    third.run(&["plan"]).with(2);
+}
+
+#[test]
 fn the_revision_of_a_site_action_is_the_newest_that_the_remote_has() {
     let (first, origin) = shared(Fixture::one_rack());
     first.run(&["apply", "--yes"]).with(0);

@@ -462,6 +462,16 @@ fn what_is_only_in_the_worktree_or_broken_in_the_records_is_told_with_the_way_on
                 "broken ones here alone are deleted (`git update-ref -d refs/trueup/SITE/state`)",
             );
     }
+    fixture.checkout.git(&["update-ref", "-d", state]);
+    let lock = "refs/trueup/edge/lock";
+    fixture.checkout.git(&["update-ref", lock, "HEAD"]);
+    for command in ["plan", "apply", "status"] {
+        fixture
+            .run(&[command])
+            .with(1)
+            .saying("it names no holder")
+            .saying("`git update-ref -d refs/trueup/SITE/lock`");
+    }
 }
 
 #[test]

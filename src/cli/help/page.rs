@@ -39,7 +39,14 @@ const VARIABLES: [(&str, &str); 7] = [
 
 /// The page of a command that was built, with those below it.
 pub(in crate::cli) fn page(command: &clap::Command) -> io::Result<Vec<u8>> {
-    let man = Man::new(command.clone().before_long_help(None::<&str>));
+    // What is left out of `-h` has no text in a page but a long one.
+    let described = command
+        .clone()
+        .mut_args(|argument| match argument.get_help().cloned() {
+            Some(help) if argument.get_long_help().is_none() => argument.long_help(help),
+            _ => argument,
+        });
+    let man = Man::new(described.before_long_help(None::<&str>));
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;

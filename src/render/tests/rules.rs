@@ -126,6 +126,22 @@ fn substitutions_take_values_from_other_documents() {
 }
 
 #[test]
+fn a_pattern_that_matches_nothing_in_its_destination_is_a_warning() {
+    let codes = |pattern: &str| {
+        let metadata = format!(
+            ";substitutions: [{{src: {{schema: example/Source/v1, name: source, path: .a}}, dest: {{path: .x, pattern: '{pattern}'}}}}]"
+        );
+        let site = Site::of(&[
+            document("Source", "source", "global", "", "{a: 1}"),
+            document("Kind", "target", "site", &metadata, "{x: port HERE}"),
+        ]);
+        codes(&site.render())
+    };
+    assert_eq!(codes("HERE"), Vec::<String>::new());
+    assert_eq!(codes("THERE"), ["render-pattern?"]);
+}
+
+#[test]
 fn the_parent_is_the_nearest_document_that_carries_all_labels() {
     let other_schema = document("Other", "o", "global", "abstract;labels: {k: v}", "{}");
     for (parents, child, expected) in [

@@ -187,7 +187,7 @@ impl<'a, 'r> Opening<'a, 'r> {
             own.is_incomplete,
             &own.entries,
         )?;
-        let is_resumed = before.is_some();
+        let is_resumed = before.is_some() || !own.entries.is_empty();
         let replay = Replay {
             entries: all,
             decisions: self.request.decisions.clone(),
@@ -375,11 +375,13 @@ impl Own {
         before: Option<&KnownPart>,
     ) -> Result<Self, Error> {
         let Some(before) = before else {
+            // A journal whose part has no ref: that was deleted, and what the journal tells was done. Another worker may have done more.
+            let found = files.read()?.unwrap_or_default();
             return Ok(Self {
-                journal: None,
-                entries: Vec::new(),
+                is_incomplete: !found.entries.is_empty(),
+                journal: found.id,
+                entries: found.entries,
                 published: 0,
-                is_incomplete: false,
             });
         };
         let shared = progress(repository, before.commit, &[], false)?.entries;

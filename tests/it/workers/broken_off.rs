@@ -420,3 +420,21 @@ fn a_run_of_workers_has_its_page_before_its_end_and_after_it() {
         assert!(ended.contains("deploy/workers/edge-1"), "{ended}");
     }
 }
+
+#[test]
+fn a_part_whose_ref_was_deleted_is_resumed_in_the_clone_that_has_its_journal() {
+    let site = Site::begun(in_real_time("[]"), 1);
+    for part in site.parts() {
+        site.carry_out(0, &part).with(0);
+    }
+    let refs = "refs/trueup";
+    let origin = &site.origin;
+    let all = origin.git(&["for-each-ref", "--format=%(refname)", refs]);
+    let parts = all.lines().filter(|name| name.contains("/run/"));
+    for name in parts {
+        origin.git(&["update-ref", "-d", name]);
+    }
+    site.carry_out_all();
+    site.end().with(0);
+    everything_happened_once(&site.first);
+}
