@@ -124,11 +124,14 @@ impl<'a> Range<'a> {
         if to.starts_with('.') || to.contains("..") {
             return Err(refused("a range has two dots and two ends"));
         }
-        let end = |revision: &str| match revision {
-            "" => "HEAD".to_owned(),
-            _ => revision.to_owned(),
+        // A variable of a pipeline that is not set would mean `HEAD..HEAD`: no site.
+        if from.is_empty() {
+            return Err(refused("the range names no commit in front of the dots"));
+        }
+        let to = match to {
+            "" => "HEAD",
+            to => to,
         };
-        let (from, to) = (end(from), end(to));
         let Some(name) = name else {
             let resolve = |revision: &str| {
                 let resolved = repository.resolve(revision).map_err(Failure::from);
@@ -141,8 +144,8 @@ impl<'a> Range<'a> {
             return Ok(Self {
                 repository,
                 name: None,
-                from: resolve(&from)?,
-                to: resolve(&to)?,
+                from: resolve(from)?,
+                to: resolve(to)?,
             });
         };
         let mut others = repository.others().iter();
@@ -154,8 +157,8 @@ impl<'a> Range<'a> {
         Ok(Self {
             repository,
             name: Some(name.to_owned()),
-            from: other.resolve(&from)?,
-            to: other.resolve(&to)?,
+            from: other.resolve(from)?,
+            to: other.resolve(to)?,
         })
     }
 

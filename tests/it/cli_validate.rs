@@ -229,6 +229,26 @@ fn a_policy_silences_warnings_by_their_codes_and_never_errors() {
 }
 
 #[test]
+fn a_timeout_in_which_nothing_can_be_done_is_refused() {
+    let fixture = Fixture::one_rack();
+    fixture.edit("strategy.yaml", "deploy_timeout: 3600", "deploy_timeout: 0");
+    let ended = fixture.run(&["validate"]).with(1);
+    let said = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(
+        said.contains("`data.physical_provisioner.deploy_timeout`"),
+        "{said}"
+    );
+    assert!(said.contains("strategy.yaml:56"), "{said}");
+    // No wait at all is one that can be kept.
+    fixture.edit(
+        "strategy.yaml",
+        "deploy_timeout: 0",
+        "deploy_timeout: 3600\n    join_wait: 0",
+    );
+    fixture.run(&["validate"]).with(0);
+}
+
+#[test]
 fn of_a_new_file_the_line_of_a_field_is_quoted_and_no_other() {
     let fixture = fixture_of_edge();
     let machine = "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: edge-4}\ndata:\n  host_profile: wrker\n  description: hunter2-beside\n  oob: {type: manual}\n  secrte: hunter2-unknown\n  metadata: {rack: closet, tags: hunter2-tags, boot_mac: hunter2-mac}  # password\n";

@@ -444,6 +444,8 @@ fn a_range_that_names_no_commits_is_refused() {
         ("HEAD", 64, "no range of commits"),
         ("HEAD...HEAD", 64, "two dots and two ends"),
         ("HEAD..HEAD..HEAD", 64, "two dots and two ends"),
+        ("..", 64, "names no commit in front"),
+        ("..HEAD", 64, "names no commit in front"),
         ("common=HEAD..HEAD", 64, "`--repository common=PATH`"),
         ("nothing..HEAD", 1, "`nothing` names no commit"),
         ("HEAD..--all", 1, "names no commit"),

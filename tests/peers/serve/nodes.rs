@@ -47,20 +47,29 @@ impl Cluster {
         // With the rights of the manifests, and no others.
         manifests::apply(&fixture).await;
         let kubeconfig = manifests::kubeconfig(&fixture);
-        let backends = format!(
-            "schema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {{kind: sim, sim: {{clock: real, \
-             durations: {{prepare: 0.1, deploy: 0.1, destroy: 0.1, relabel: 0.1, power: 0.1}}}}}}\n  \
-             clusters: {{kubernetes: {{kubeconfig: {{file: {}}}, shutdown_image: 'example.org/tools:1'}}}}\n",
-            kubeconfig.display()
-        );
+        let backends = |clusters: &str| {
+            format!(
+                "schema: trueup/Backends/v1\nmetadata: {{name: backends}}\ndata:\n  hardware: {{kind: sim, sim: {{clock: real, \
+                 durations: {{prepare: 0.1, deploy: 0.1, destroy: 0.1, relabel: 0.1, power: 0.1}}}}}}\n{clusters}"
+            )
+        };
+        let [alone, backends] = [
+            backends(""),
+            backends(&format!(
+                "  clusters: {{kubernetes: {{kubeconfig: {{file: {}}}, shutdown_image: 'example.org/tools:1'}}}}\n",
+                kubeconfig.display()
+            )),
+        ];
         let (site, service) = tokio::task::spawn_blocking(move || {
+            // Machines that are on: they are deployed before the cluster is asked for them.
             let site = Site::new(&[
                 ("site-definition.yaml", DEFINITION),
                 ("machines.yaml", MACHINES),
-                ("backends.yaml", &backends),
+                ("backends.yaml", &alone),
             ]);
-            site.trueup(&["apply", "--yes", "--adopt", "all"], &[])
-                .with(0);
+            site.trueup(&["apply", "--yes"], &[]).with(0);
+            site.commit(&[("backends.yaml", &backends)]);
+            site.trueup(&["apply", "--yes"], &[]).with(0);
             let service = Service::spawn(&mut site.program(&["serve", "-v"]));
             (site, service)
         })
