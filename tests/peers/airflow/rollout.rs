@@ -52,7 +52,7 @@ fn the_dag_of_a_rollout_brings_a_revision_to_every_site_once() {
     lab.write(
         "all/rollouts/fleet.yaml",
         &format!(
-            "schema: trueup/Rollout/v1\nmetadata: {{name: fleet}}\ndata:\n  phases:\n    - {{names: [{}]}}\n    \
+            "schema: trueup/Rollout/v1\nmetadata: {{name: fleet}}\ndata:\n  phases:\n    - {{sites: [{}]}}\n    \
              - {{percent: 10}}\n    - {{percent: 50, max_sites: 20}}\n    - {{rest: true}}\n  soak: 1s\n",
             name(1)
         ),
