@@ -217,10 +217,10 @@ impl Remote<'_> {
     }
 
     /// The other remotes of the clone, for a question that needs no answer: no password is asked for, and none is waited for
-    /// long. None of one that is reached by a transport.
+    /// long. None of one that is reached by a transport, or that was listed for a command over many sites.
     pub(crate) fn others(&self) -> Result<Vec<Self>, Error> {
         const LIMIT: ProgramTimeout = ProgramTimeout::Unattended(Duration::from_secs(10));
-        if matches!(self.way, Way::Transport(_)) {
+        if matches!(self.way, Way::Transport(_)) || self.listed.is_some() {
             return Ok(Vec::new());
         }
         let names = self.repository.remotes()?.into_iter();
