@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::LiveNode;
@@ -282,16 +283,7 @@ impl Walk<'_> {
                 (StepKind::SetOutOfService, parameters.into())
             }
         };
-        let bound = Duration::from_secs(self.limits.release);
-        let order = part(
-            self.order,
-            kind,
-            self.memory.attempt,
-            bound,
-            Some(parameters),
-        );
-        let released = timeout(bound, self.cluster.act(&order)).await;
-        match released {
+        match self.act_on_node(kind, parameters).await {
             Ok(Ok(())) => Ok(self.note(Note::Released { uid }).await?),
             Ok(Err(ActError::Permanent(reason) | ActError::Refused(reason))) => {
                 Err(Failure::Last(reason))
@@ -323,6 +315,17 @@ impl Walk<'_> {
 
     /// Does something to a node that is back. If that fails, the machine is not switched off again for it.
     async fn on_living(&self, kind: StepKind, parameters: Parameters) -> Result<(), Failure> {
+        let late = || ActError::Passing(format!("`{kind}` did not end in time").into());
+        let ended = self.act_on_node(kind, parameters).await;
+        ended.unwrap_or_else(|_| Err(late())).map_err(Failure::Run)
+    }
+
+    /// Carries out a part of the step on the node, within the time of a release.
+    async fn act_on_node(
+        &self,
+        kind: StepKind,
+        parameters: Parameters,
+    ) -> Result<Result<(), ActError>, Elapsed> {
         let bound = Duration::from_secs(self.limits.release);
         let order = part(
             self.order,
@@ -331,9 +334,7 @@ impl Walk<'_> {
             bound,
             Some(parameters),
         );
-        let late = || ActError::Passing(format!("`{kind}` did not end in time").into());
-        let ended = timeout(bound, self.cluster.act(&order)).await;
-        ended.unwrap_or_else(|_| Err(late())).map_err(Failure::Run)
+        timeout(bound, self.cluster.act(&order)).await
     }
 
     async fn await_ready(&mut self, sight: &Sight) -> Result<(), Failure> {
