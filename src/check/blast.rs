@@ -16,10 +16,16 @@ pub(super) fn radius(view: &View<'_>, found: &mut Found<'_, '_>) {
             continue;
         }
         let (mut machines, mut racks) = (BTreeSet::new(), BTreeSet::new());
+        // As another revision whose limits hold has them.
+        let mut racks_elsewhere: BTreeSet<&str> = BTreeSet::new();
         for (change, _) in view.worked_on() {
             if change.rung.is_some_and(|own| own >= *rung) {
                 machines.insert(change.node.as_str());
                 racks.extend(change.rack.as_deref());
+                match guards.policy.elsewhere.get(change.node.as_str()) {
+                    None => racks_elsewhere.extend(change.rack.as_deref()),
+                    Some(moved) => racks_elsewhere.extend(moved.racks.iter().map(|rack| &**rack)),
+                }
             }
         }
         let mut members = 0;
@@ -33,7 +39,7 @@ pub(super) fn radius(view: &View<'_>, found: &mut Found<'_, '_>) {
         }
         let limits = [
             ("machines", machines.len(), most.machines),
-            ("racks", racks.len(), most.racks),
+            ("racks", racks.len().max(racks_elsewhere.len()), most.racks),
             ("etcd_members", members, most.etcd_members),
         ];
         for (name, reached, most) in limits {

@@ -215,7 +215,7 @@ pub(super) fn all<'s, 'a>(
             }
             _ => {}
         }
-        let elsewhere = policy.elsewhere.get(&node.name);
+        let elsewhere = guards.policy.elsewhere.get(&node.name);
         if let Some(most) = policy.per_rack {
             let other = elsewhere.into_iter().flat_map(|place| &place.racks);
             let racks: BTreeSet<_> = node.rack.iter().chain(other).collect();
@@ -412,9 +412,8 @@ pub(super) fn holding(
     limit: &Limit<'_, '_>,
     held: &[&NodeDesign],
 ) -> usize {
-    let policy = &guards.policy.max_unavailable;
     let counts = |node: &&&NodeDesign| {
-        let elsewhere = policy.elsewhere.get(&node.name);
+        let elsewhere = guards.policy.elsewhere.get(&node.name);
         let what = &limit.what;
         let in_rack = |rack| *what == format!("of rack `{rack}`");
         let has_tag = |tag| *what == format!("with tag `{tag}`");

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::design::{MergeJoin, NodeName};
 use crate::plan::{Change, ChangeKind, Request, UnfinishedRun};
-use crate::record::{NodeRecord, Phase, Store};
+use crate::record::{NodeRecord, Phase};
 use crate::report::run::{StatusRow, differences};
 use crate::report::{self, Visible};
 
@@ -21,7 +21,7 @@ use super::planning::{self, PlanArguments, RemoteArguments};
 use super::revision::RevisionArguments;
 use super::selection::SelectionArguments;
 use crate::run::Connection;
-use crate::workflow::{Approving, Checkout, PlanRequest, Planned, Planner};
+use crate::workflow::{Approving, Checkout, PlanRequest, Planned, Planner, UnapprovedRun};
 
 #[derive(Debug, Args)]
 pub(super) struct StatusCommand {
@@ -111,34 +111,24 @@ fn unapproved(
     connection: &Connection<'_>,
     planned: &Planned,
 ) -> Result<Vec<String>, Failure> {
-    let runs = &planned.state.break_glass;
-    if runs.is_empty() {
+    if planned.state.break_glass.is_empty() {
         return Ok(Vec::new());
     }
-    let store = Store::open(checkout.repository, &checkout.location.site)?;
-    let state = store.read()?;
     let approving = Approving {
         client: context,
         repository: checkout.repository,
         site: &checkout.location.site,
         connection,
     };
-    let mut found = Vec::new();
-    for run in runs {
-        let record = store.run(&state, run)?;
-        let Some(broken) = record.and_then(|record| record.break_glass) else {
-            continue;
-        };
-        let missing = planned.gate.still_missing(approving, run, &broken)?;
-        if !missing.is_empty() {
-            let text = format!(
-                "run {run} began without approvals (break-glass by {}: {}), and was not approved since; `trueup approve {run}` approves it",
-                broken.by, broken.reason
-            );
-            found.push(format!("warning: {}", Visible(&text)));
-        }
-    }
-    Ok(found)
+    let runs = planned.gate.unapproved_runs(approving)?;
+    let texts = runs.iter().map(|UnapprovedRun { run, broken }| {
+        let text = format!(
+            "run {run} began without approvals (break-glass by {}: {}), and was not approved since; `trueup approve {run}` approves it",
+            broken.by, broken.reason
+        );
+        format!("warning: {}", Visible(&text))
+    });
+    Ok(texts.collect())
 }
 
 /// One row for each node; whether it is designed stands beside its name.

@@ -56,6 +56,16 @@ pub struct FirmwareTerms {
     pub image: Option<ImageTerms>,
 }
 
+impl FirmwareTerms {
+    fn read(node: &Node) -> Self {
+        Self {
+            from: text_set(node, "from"),
+            downgrade: node.get("downgrade").and_then(Node::as_bool) == Some(true),
+            image: node.get("image").and_then(ImageTerms::read),
+        }
+    }
+}
+
 /// An image, and by what it is known to be the one that is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageTerms {
@@ -133,21 +143,33 @@ impl NodeDesign {
     pub fn firmware_terms(&self, name: &str) -> Option<FirmwareTerms> {
         let component = name.strip_prefix("firmware.")?;
         let fields = self.sections.shared(&Section::Firmware)?;
-        let node = fields.at(&["firmware", component])?;
-        Some(FirmwareTerms {
-            from: text_set(node, "from"),
-            downgrade: node.get("downgrade").and_then(Node::as_bool) == Some(true),
-            image: node.get("image").and_then(ImageTerms::read),
+        Some(FirmwareTerms::read(fields.at(&["firmware", component])?))
+    }
+
+    /// The terms on which its firmware is changed, now or once it is enforced: by component, with the version that it is to
+    /// have.
+    pub fn all_firmware_terms(
+        &self,
+    ) -> impl Iterator<Item = (Arc<str>, Option<Arc<str>>, FirmwareTerms)> {
+        self.firmware_components().map(|(name, node)| {
+            let version = node.get("version").and_then(shown);
+            (name, version, FirmwareTerms::read(node))
         })
+    }
+
+    /// The components whose firmware Hardware documents say something of, now or once it is enforced.
+    fn firmware_components(&self) -> impl Iterator<Item = (Arc<str>, &Node)> {
+        let fields = self.hardware_sections();
+        let fields = fields.filter_map(|section| self.sections.shared(&section));
+        let components = fields.filter_map(|fields| fields.get("firmware")?.as_map());
+        let components = components.flat_map(Map::iter);
+        components.map(|(key, component)| (Arc::from(&*key.text), &component.node))
     }
 
     /// The images that its firmware is taken from, now or once it is enforced.
     pub fn firmware_images(&self) -> impl Iterator<Item = ImageTerms> {
-        let fields = self.hardware_sections();
-        let fields = fields.filter_map(|section| self.sections.shared(&section));
-        let components = fields.filter_map(|fields| fields.get("firmware")?.as_map());
-        let images = components.flat_map(Map::iter);
-        images.filter_map(|(_, component)| ImageTerms::read(component.node.get("image")?))
+        let components = self.firmware_components();
+        components.filter_map(|(_, component)| ImageTerms::read(component.get("image")?))
     }
 }
 

@@ -527,6 +527,9 @@ pub struct Policy {
     pub disruption: DisruptionPolicy,
     /// The most that one plan of the documents reaches, by rung.
     pub blast_radius: BTreeMap<Rung, BlastRadius>,
+    /// Where machines stand, and their tags, in another revision whose limits hold, too: each limit holds over the machines
+    /// of its own revision.
+    pub elsewhere: BTreeMap<NodeName, Placement>,
     /// How failed machines are brought back.
     pub remediation: RemediationPolicy,
     /// Changes of fields that need a redeploy, and are accepted as they are instead; the first that applies counts.
@@ -600,9 +603,6 @@ pub struct MaxUnavailable {
     pub by_tag: BTreeMap<Arc<str>, usize>,
     /// The defaults that hold beside the numbers.
     pub defaults: DefaultLimits,
-    /// Where machines stand, and their tags, in another revision whose limits hold, too: each limit holds over the machines
-    /// of its own revision.
-    pub elsewhere: BTreeMap<NodeName, Placement>,
 }
 
 /// Where a machine stands, and its tags.

@@ -110,7 +110,6 @@ fn read_policy(data: &Node, guards: &mut Guards) {
                 .filter_map(|(tag, limit)| Some((tag, usize::try_from(limit).ok()?)))
                 .collect(),
             defaults: DefaultLimits::default(),
-            elsewhere: BTreeMap::new(),
         };
     }
     policy.failure_domains = FailureDomains::read(data);

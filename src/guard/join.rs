@@ -55,22 +55,6 @@ pub(super) fn max_unavailable(guards: &mut Guards, design: &Design, revision: &D
         &guards.policy.max_unavailable,
         &revision.guards.policy.max_unavailable,
     );
-    let mut elsewhere = own.elsewhere.clone();
-    if other.per_rack.is_some() || !other.by_tag.is_empty() {
-        for (name, node) in &revision.nodes {
-            let is_alike = |now: &Arc<NodeDesign>| now.rack == node.rack && now.tags == node.tags;
-            if design.nodes.get(name).is_none_or(is_alike) {
-                continue;
-            }
-            let place = elsewhere.entry(name.clone()).or_default();
-            place.racks.extend(node.rack.clone());
-            let limited = node
-                .tags
-                .iter()
-                .filter(|tag| other.by_tag.contains_key(*tag));
-            place.tags.extend(limited.cloned());
-        }
-    }
     let mut by_tag = own.by_tag.clone();
     for (tag, limit) in &other.by_tag {
         let own = by_tag.entry(tag.clone()).or_insert(*limit);
@@ -85,8 +69,25 @@ pub(super) fn max_unavailable(guards: &mut Guards, design: &Design, revision: &D
             control_plane: own.has_control_plane_default() || other.has_control_plane_default(),
             others: own.has_default() || other.has_default(),
         },
-        elsewhere,
     };
+    if other.per_rack.is_some() || !other.by_tag.is_empty() {
+        place_as(guards, design, revision);
+    }
+}
+
+/// Notes where machines stand in another revision, and their tags by which it limits.
+fn place_as(guards: &mut Guards, design: &Design, revision: &Documented) {
+    let by_tag = &revision.guards.policy.max_unavailable.by_tag;
+    for (name, node) in &revision.nodes {
+        let is_alike = |now: &Arc<NodeDesign>| now.rack == node.rack && now.tags == node.tags;
+        if design.nodes.get(name).is_none_or(is_alike) {
+            continue;
+        }
+        let place = guards.policy.elsewhere.entry(name.clone()).or_default();
+        place.racks.extend(node.rack.clone());
+        let limited = node.tags.iter().filter(|tag| by_tag.contains_key(*tag));
+        place.tags.extend(limited.cloned());
+    }
 }
 
 /// The domains of both; if one has none, the default width of waves holds beside those of the other.
@@ -169,10 +170,14 @@ pub(super) fn disruption(guards: &mut Guards, _: &Design, other: &Documented) {
     *policy = policy.lower(&other.guards.policy.disruption);
 }
 
-pub(super) fn blast_radius(guards: &mut Guards, _: &Design, other: &Documented) {
-    for (rung, other) in &other.guards.policy.blast_radius {
+pub(super) fn blast_radius(guards: &mut Guards, design: &Design, revision: &Documented) {
+    let others = &revision.guards.policy.blast_radius;
+    for (rung, other) in others {
         let own = guards.policy.blast_radius.entry(*rung).or_default();
         *own = own.lower(*other);
+    }
+    if others.values().any(|other| other.racks.is_some()) {
+        place_as(guards, design, revision);
     }
 }
 

@@ -136,8 +136,44 @@ fn expected_parts(subject: &Subject<'_>) -> Value {
     json!(machines)
 }
 
+/// The components of machines whose firmware may go to an older version.
+fn firmware_downgrades(subject: &Subject<'_>) -> Value {
+    let nodes = subject.design.nodes.iter();
+    let nodes = nodes.filter(|(name, _)| subject.counts(name));
+    let components = nodes.flat_map(|(name, node)| {
+        let terms = node.all_firmware_terms();
+        let allowed = terms.filter(|(.., terms)| terms.downgrade);
+        allowed.map(move |(component, ..)| format!("{component} of {name}"))
+    });
+    components.collect()
+}
+
+/// The versions from which the firmware of machines may go to the one that is designed. Another design of a version says
+/// anew from which.
+fn firmware_from(subject: &Subject<'_>) -> Value {
+    let is_same = |name: &NodeName, component: &str, version: Option<&str>| {
+        subject.against.is_none_or(|other| {
+            let node = other.nodes.get(name.as_str());
+            let mut terms = node.into_iter().flat_map(|node| node.all_firmware_terms());
+            terms.any(|(other, new, _)| *other == *component && new.as_deref() == version)
+        })
+    };
+    let mut found = Map::new();
+    for (name, node) in subject.design.nodes.iter() {
+        for (component, version, terms) in node.all_firmware_terms() {
+            let version = version.as_deref();
+            let is_meant = !terms.from.is_empty() && subject.counts(name);
+            if is_meant && is_same(name, &component, version) {
+                let key = format!("{component} of {name} to {}", version.unwrap_or_default());
+                found.insert(key, json!(terms.from));
+            }
+        }
+    }
+    Value::Object(found)
+}
+
 /// All guards.
-pub static TABLE: [Guard; 34] = [
+pub static TABLE: [Guard; 36] = [
     Guard {
         name: "protected",
         fields: &[(kind::POLICY, "protected")],
@@ -269,6 +305,27 @@ pub static TABLE: [Guard; 34] = [
         join: Join::Both(join::expected_parts),
         value: expected_parts,
         order: Order::Each(&Order::AtLeastMachines),
+    },
+    Guard {
+        name: "firmware_downgrades",
+        fields: &[
+            (kind::HARDWARE, "firmware.*.downgrade"),
+            (kind::HARDWARE, "selectors"),
+        ],
+        // The versions that a permission is about are of the newest.
+        join: Join::Newest,
+        value: firmware_downgrades,
+        order: Order::AtMostThese,
+    },
+    Guard {
+        name: "firmware_from",
+        fields: &[
+            (kind::HARDWARE, "firmware.*.from"),
+            (kind::HARDWARE, "selectors"),
+        ],
+        join: Join::Newest,
+        value: firmware_from,
+        order: Order::Each(&Order::AtMostThese),
     },
     Guard {
         name: "disruption",

@@ -311,7 +311,7 @@ impl<'a> WaveLimits<'a> {
             false if self.has_default_width => result.push((About::Others, OTHERS)),
             true | false => {}
         }
-        let elsewhere = policy.elsewhere.get(&node.name);
+        let elsewhere = self.guards.policy.elsewhere.get(&node.name);
         if let Some(limit) = policy.per_rack {
             let other = elsewhere.into_iter().flat_map(|place| &place.racks);
             let racks: BTreeSet<&Arc<str>> = node.rack.iter().chain(other).collect();

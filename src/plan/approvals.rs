@@ -25,6 +25,21 @@ pub struct Approvals {
     /// An account that may push the records can take the rules away: nothing that it cannot rewrite holds them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub advisory: bool,
+    /// Whether it may begin without those that are missing, if it asks to (`--break-glass`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub break_glass: Option<BreakGlassOutlook>,
+}
+
+/// Whether a plan may begin without the approvals that are missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BreakGlassOutlook {
+    /// One of whom has to sign its run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<Arc<str>>,
+    /// Why it may not, whoever signs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Arc<str>>,
 }
 
 /// Signatures that a rule asks for.

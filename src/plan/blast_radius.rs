@@ -49,8 +49,7 @@ pub(super) fn exceeded(action: Action, changes: &[Change], guards: &Guards) -> V
             !is_held && change.kind != ChangeKind::None && change.rung >= Some(*rung)
         });
         let nodes: BTreeSet<&NodeName> = reached.clone().map(|change| &change.node).collect();
-        let racks: BTreeSet<&Arc<str>> =
-            reached.filter_map(|change| change.rack.as_ref()).collect();
+        let racks = racks(reached, guards);
         let clusters = guards.etcd_clusters.iter();
         let members = clusters.flat_map(|cluster| &cluster.members);
         let members = members
@@ -58,7 +57,7 @@ pub(super) fn exceeded(action: Action, changes: &[Change], guards: &Guards) -> V
             .count();
         let table = [
             ("machines", nodes.len(), radius.machines),
-            ("racks", racks.len(), radius.racks),
+            ("racks", racks, radius.racks),
             ("etcd_members", members, radius.etcd_members),
         ];
         found.extend(table.into_iter().filter_map(|(limit, reached, most)| {
@@ -72,4 +71,21 @@ pub(super) fn exceeded(action: Action, changes: &[Change], guards: &Guards) -> V
         }));
     }
     found
+}
+
+/// How many racks changes reach, as the documents have the machines, or as another revision whose limits hold has them: the
+/// machines that a commit moves to one rack have not moved yet.
+fn racks<'p>(changes: impl Iterator<Item = &'p Change> + Clone, guards: &'p Guards) -> usize {
+    let now: BTreeSet<&Arc<str>> = changes
+        .clone()
+        .filter_map(|change| change.rack.as_ref())
+        .collect();
+    let mut before = BTreeSet::new();
+    for change in changes {
+        match guards.policy.elsewhere.get(&change.node) {
+            Some(place) => before.extend(&place.racks),
+            None => before.extend(&change.rack),
+        }
+    }
+    now.len().max(before.len())
 }

@@ -75,7 +75,9 @@ use crate::step::{Cleaning, Step, StepId, StepIndex};
 pub use accept::no_difference;
 pub use action::{Action, ClusterSteps, Request};
 pub use allowance::Allowance;
-pub use approvals::{Approvals, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval};
+pub use approvals::{
+    Approvals, BreakGlassOutlook, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval,
+};
 pub use blast_radius::Exceeded;
 pub use covered::{CoveredBackend, CoveredMachine};
 

@@ -213,9 +213,16 @@ impl Plan {
     }
 
     fn missing_approvals(&self) -> Option<String> {
-        if !self.approvals.is_missing_any() || self.options.break_glass.is_some() {
+        if !self.approvals.is_missing_any() {
             return None;
         }
+        let does_without = match &self.approvals.break_glass {
+            None => String::new(),
+            Some(outlook) => match &outlook.refused {
+                None => return None,
+                Some(why) => format!(", and `--break-glass` cannot do without them: {why}"),
+            },
+        };
         let needed = self.approvals.needed.iter().filter(|rule| rule.missing > 0);
         let rules: Vec<String> = needed
             .map(|rule| {
@@ -226,6 +233,7 @@ impl Plan {
                 format!("{} of `{}`{by}", rule.missing, rule.rule)
             })
             .collect();
-        Some(format!("approvals are missing: {}", rules.join("; ")))
+        let rules = rules.join("; ");
+        Some(format!("approvals are missing: {rules}{does_without}"))
     }
 }

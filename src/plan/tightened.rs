@@ -207,11 +207,13 @@ mod tests {
     ];
 
     /// Guards of the revision that is applied, which a run goes through as its plan has them.
-    const AS_PLANNED: [&str; 10] = [
+    const AS_PLANNED: [&str; 12] = [
         "break_glass",
         "clean_steps",
         "clean_steps_left_out",
         "failure_domains",
+        "firmware_downgrades",
+        "firmware_from",
         "groups",
         "ignore_changes",
         "soak",

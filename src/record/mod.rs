@@ -555,6 +555,9 @@ pub struct BreakGlass {
     pub reason: Arc<str>,
     /// The effect of its plan, by which it is approved afterwards.
     pub effect: Digest,
+    /// The machines that its plan was about.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub nodes: BTreeSet<NodeName>,
     /// The rules of which signatures were missing.
     pub missing: Vec<MissingApproval>,
 }

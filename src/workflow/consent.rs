@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::notices::not_approved;
 use super::rules::not_denied;
-use super::warnings::builds_none_of_former;
+use super::warnings::takes_none_of_former;
 use super::{
     Approving, Checkout, Clearance, Client, Failure, FailureKind, PlanRequest, Planned, Planner,
     commit_of,
@@ -297,7 +297,7 @@ pub enum Origin {
 ///
 /// # Errors
 ///
-/// Those of [`run::admit`]; a rule denies it, no ticket is named, or it builds what a former site has as deployed.
+/// Those of [`run::admit`]; a rule denies it, no ticket is named, or it takes over what a former site has as deployed.
 pub fn ensure_admitted(
     site: &SiteRepository<'_>,
     planned: &Planned,
@@ -307,7 +307,7 @@ pub fn ensure_admitted(
 ) -> Result<(), Failure> {
     not_denied(&planned.plan)?;
     names_ticket(&planned.plan, origin)?;
-    builds_none_of_former(site, (&planned.plan, &planned.records))?;
+    takes_none_of_former(site, (&planned.plan, &planned.records))?;
     let documents = &planned.site;
     let (selection, digest) = (&documents.location.selection, &documents.digest);
     admit(site, selection, &planned.state, plan, commit, digest).map_err(|error| {

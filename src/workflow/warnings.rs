@@ -33,10 +33,10 @@ pub(super) fn warnings(
     };
     let (repository, own) = (checkout.repository, &checkout.location.site);
     let former = match state.tip {
-        Some(_) => None,
-        None => former_site((repository, own), design.nodes.keys())?,
+        Some(_) => Vec::new(),
+        None => former_sites((repository, own), design.nodes.keys())?,
     };
-    let former = former.map(|former| {
+    let former = former.into_iter().next().map(|former| {
         format!(
             "warning: site `{own}` has no records, and {}: if it is the same site, give it that name again, or its machines \
              count as new",
@@ -80,6 +80,8 @@ fn older_design(
 struct FormerSite {
     name: String,
     deployed: Vec<NodeName>,
+    /// Whether the policy that is in force there asks for approvals.
+    asks: bool,
 }
 
 impl FormerSite {
@@ -97,15 +99,15 @@ impl FormerSite {
     }
 }
 
-/// The former site whose records have some of these machines as deployed.
+/// The former sites whose records have some of these machines as deployed.
 ///
 /// # Errors
 ///
 /// The refs of the repository cannot be listed.
-fn former_site<'n>(
+fn former_sites<'n>(
     (repository, own): (&Repository, &SiteName),
     nodes: impl Iterator<Item = &'n NodeName> + Clone,
-) -> Result<Option<FormerSite>, Failure> {
+) -> Result<Vec<FormerSite>, Failure> {
     let prefix = repository.ref_prefix()?;
     let refs = repository.refs(&prefix)?;
     let recorded = refs.keys().filter_map(|name| {
@@ -114,62 +116,92 @@ fn former_site<'n>(
     });
     let others: Vec<&str> = recorded.filter(|name| *name != own.as_str()).collect();
     if others.is_empty() || others.len() > MOST {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     // What cannot be read of others keeps no site from its plan.
     let Ok(defined) = sites(repository, &Scope::All, None) else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let defined: BTreeSet<String> = defined.into_iter().map(|site| site.name).collect();
+    let mut found = Vec::new();
     for name in others.into_iter().filter(|name| !defined.contains(*name)) {
-        let records = Store::open(repository, &SiteName::from(name))
-            .and_then(|store| store.nodes(&store.read()?));
-        let Ok(records) = records else { continue };
+        let known = Store::open(repository, &SiteName::from(name)).and_then(|store| {
+            let state = store.read()?;
+            let records = store.nodes(&state)?;
+            Ok((state, records))
+        });
+        let Ok((state, records)) = known else {
+            continue;
+        };
         let deployed = |node: &&NodeName| {
             let record = records.get(*node);
             record.is_some_and(|record| record.phase == Phase::Deployed)
         };
         let deployed: Vec<NodeName> = nodes.clone().filter(deployed).cloned().collect();
         if !deployed.is_empty() {
-            let name = name.to_owned();
-            return Ok(Some(FormerSite { name, deployed }));
+            let in_force = state.site.guards_in_force();
+            found.push(FormerSite {
+                name: name.to_owned(),
+                deployed,
+                asks: in_force.is_some_and(|action| action.policy_asks),
+            });
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
-/// Refuses a plan that builds machines of which a former site has records: under another name they would be wiped without
-/// the flag that a redeploy needs.
+/// Refuses a plan that takes over machines of which a former site has records: under another name they would be wiped
+/// without the flag that a redeploy needs, and no approval would be asked for that the former site asks for.
 ///
 /// # Errors
 ///
 /// It does; the refs of the repository cannot be listed.
-pub(super) fn builds_none_of_former(
+pub(super) fn takes_none_of_former(
     site: &SiteRepository<'_>,
     (plan, records): (&Plan, &BTreeMap<NodeName, NodeRecord>),
 ) -> Result<(), Failure> {
-    let allowed = &plan.options.allow_redeploy;
-    let is_new = |change: &&Change| {
-        let is_allowed = allowed.all || allowed.names(&change.node);
-        change.kind == ChangeKind::Create
-            && !is_allowed
+    let is_taken = |change: &&Change| {
+        matches!(change.kind, ChangeKind::Create | ChangeKind::Adopt)
             && !change.is_left_out()
             && !records.contains_key(&change.node)
     };
-    let built = plan.changes.iter().filter(is_new);
-    let built = built.map(|change| &change.node);
-    if built.clone().next().is_none() {
+    let taken = plan.changes.iter().filter(is_taken);
+    if taken.clone().next().is_none() {
         return Ok(());
     }
-    let Some(former) = former_site((site.repository, &site.name), built)? else {
+    let nodes = taken.clone().map(|change| &change.node);
+    let former = former_sites((site.repository, &site.name), nodes)?;
+    let no_records = |former: &FormerSite| {
+        format!(
+            "site `{}` has no records of what it would take over, and {}",
+            site.name,
+            former.describe()
+        )
+    };
+    if let Some(former) = former.iter().find(|former| former.asks) {
+        let text = format!(
+            "{}, under a policy that asks for approvals",
+            no_records(former)
+        );
+        return Err(Failure::new(FailureKind::Guard, text).hint(format!(
+            "give it the name `{}` again; a policy that asks for none is put in force there first, with the approvals of the \
+             one that does",
+            former.name
+        )));
+    }
+    let allowed = &plan.options.allow_redeploy;
+    let is_built = |change: &&Change| {
+        change.kind == ChangeKind::Create && !allowed.all && !allowed.names(&change.node)
+    };
+    let built: BTreeSet<_> = taken.filter(is_built).map(|change| &change.node).collect();
+    let built = former.into_iter().find_map(|mut former| {
+        former.deployed.retain(|node| built.contains(node));
+        (!former.deployed.is_empty()).then_some(former)
+    });
+    let Some(former) = built else {
         return Ok(());
     };
-    let text = format!(
-        "site `{}` has no records of what it would build, and {}",
-        site.name,
-        former.describe()
-    );
-    Err(Failure::new(FailureKind::Guard, text).hint(format!(
+    Err(Failure::new(FailureKind::Guard, no_records(&former)).hint(format!(
         "if it is the same site, give it the name `{}` again; `--allow-redeploy` of these machines builds them anew",
         former.name
     )))

@@ -775,6 +775,32 @@ fn a_site_under_another_name_is_told_before_its_machines_are_built_anew() {
         );
     }
     assert_eq!(fixture.ledger(), ledger);
+    // Nor is it taken over without the approvals that the former name asks for, with whatever flag.
+    fixture.edit("site-definition.yaml", "name: edge2", "name: edge");
+    fixture.checkout.write("allowed_signers", "bob@example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO23STP1EaQsQDcAuhgP5ZZCFgnhsohmzB3E0mv/yG9m\n");
+    fixture.checkout.write(
+        "policy.yaml",
+        "---\nschema: trueup/Policy/v1\nmetadata: {name: policy}\ndata: {approvals: {redeploy: 1}}\n",
+    );
+    fixture.checkout.commit("Approvals");
+    fixture
+        .run(&["apply", "--yes", "--allow-intermediate-commits"])
+        .with(0);
+    fixture.edit("site-definition.yaml", "name: edge", "name: edge2");
+    fixture.checkout.git(&["rm", "-q", "policy.yaml"]);
+    fixture.checkout.commit("Another name, and no approvals");
+    for flags in [
+        &["--adopt", "all"][..],
+        &["--allow-redeploy", "all", "--adopt", "all"],
+    ] {
+        let words = [&["apply", "--yes"], flags].concat();
+        fixture
+            .run(&words)
+            .with(4)
+            .saying("under a policy that asks for approvals")
+            .saying("give it the name `edge` again");
+    }
+    assert_eq!(fixture.ledger(), ledger);
     fixture.checkout.write("site-definition.yaml", "");
     fixture.checkout.commit("Emptied");
     let validated = fixture.run(&["validate"]).with(0).stdout;

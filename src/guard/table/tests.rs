@@ -29,7 +29,7 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
 }
 
 /// For each guard a stricter and a weaker document.
-const PAIRS: [(&str, &str, &str, &str); 31] = [
+const PAIRS: [(&str, &str, &str, &str); 34] = [
     (
         "expected_parts",
         kind::HARDWARE,
@@ -47,6 +47,24 @@ const PAIRS: [(&str, &str, &str, &str); 31] = [
         kind::POLICY,
         "expected_hardware: demand",
         "{}",
+    ),
+    (
+        "firmware_downgrades",
+        kind::HARDWARE,
+        "firmware: {bios: {version: '2.10', downgrade: false}}",
+        "selectors: [{node_names: [n1]}]\nfirmware: {bios: {version: '2.10', downgrade: true}}",
+    ),
+    (
+        "firmware_from",
+        kind::HARDWARE,
+        "mode: enforce\nfirmware: {bios: {version: '2.10', from: ['2.9']}}",
+        "mode: enforce\nfirmware: {bios: {version: '2.10', from: ['2.9', '2.8']}}",
+    ),
+    (
+        "firmware_from",
+        kind::HARDWARE,
+        "firmware: {bios: {version: '2.10', from: ['2.9']}}",
+        "firmware: {bios: {version: '2.10'}}",
     ),
     (
         "blast_radius",
@@ -247,6 +265,8 @@ fn of_two_revisions_each_guard_holds_as_the_stricter_has_it_whichever_is_the_new
             "break_glass",
             "clean_steps",
             "clean_steps_left_out",
+            "firmware_downgrades",
+            "firmware_from",
             "groups",
             "ignore_changes",
             "reach",
@@ -327,6 +347,27 @@ fn groups_whose_machines_are_watched_otherwise_or_gone_loosen_nothing() {
     );
 }
 
+#[test]
+fn another_version_says_anew_from_which_it_may_be_set() {
+    let firmware = |version: &str, from: &str| {
+        let text = format!("firmware: {{bios: {{version: '{version}', from: [{from}]}}}}");
+        documented(&[(kind::HARDWARE, &text)])
+    };
+    let old = firmware("2.10", "'2.9'");
+    let ways = |new: &Documented| {
+        let files = GuardFiles::default();
+        let old = values(&Subject {
+            against: Some(new),
+            ..Subject::of(&old, &files)
+        });
+        super::weaker(&old, &values(&Subject::of(new, &files))).len()
+    };
+    assert_eq!(ways(&firmware("2.11", "'2.10'")), 0);
+    assert_eq!(ways(&firmware("2.10", "'2.9'")), 0);
+    assert_eq!(ways(&firmware("2.10", "'2.8', '2.9'")), 3);
+    assert_eq!(ways(&firmware("2.10", "")), 3);
+}
+
 /// The leaves of a schema, as paths.
 fn leaves(schema: &Value, of: &Value, path: &str, found: &mut Vec<String>) {
     let defs = &schema["$defs"];
@@ -386,7 +427,7 @@ fn every_field_of_the_documents_that_guard_a_site_has_a_row() {
                 .flat_map(|guard| guard.fields)
                 .filter(|(of, _)| *of == kind)
         };
-        // What machines are made of guards nothing.
+        // What machines are made of guards nothing, but for the terms on which it is changed.
         let is_made_of = |leaf: &&String| {
             let part = leaf.split(['.', '[']).next().unwrap_or_default();
             kind == kind::HARDWARE && ["mode", "firmware", "bios", "boot", "bmc"].contains(&part)
@@ -468,12 +509,13 @@ fn a_limit_of_another_revision_holds_over_the_racks_of_that_revision() {
         machine(&mut newest, name).rack = Some(Arc::from("r1"));
     }
     machine(&mut newest, "n1").rack = Some(Arc::from("r2"));
-    let elsewhere = with_those_of(&newest, &other)
-        .policy
-        .max_unavailable
-        .elsewhere;
-    assert_eq!(elsewhere.len(), 1, "{elsewhere:?}");
-    assert!(elsewhere["n1"].racks.contains("r1"));
+    let mut radius = documented(&[(kind::POLICY, "blast_radius: {restart: {racks: 1}}")]);
+    radius.design = other.design.clone();
+    for other in [other, radius] {
+        let elsewhere = with_those_of(&newest, &other).policy.elsewhere;
+        assert_eq!(elsewhere.len(), 1, "{elsewhere:?}");
+        assert!(elsewhere["n1"].racks.contains("r1"));
+    }
 }
 
 #[test]

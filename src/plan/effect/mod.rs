@@ -392,6 +392,11 @@ impl<'p> PlanEffect<'p> {
         nodes.any(|node| node.kinds().meets(kinds))
     }
 
+    /// The nodes that it does anything to.
+    pub fn machines(&self) -> impl Iterator<Item = &'p NodeName> {
+        self.nodes.iter().map(|node| node.node)
+    }
+
     /// How many nodes it does what kind of thing to.
     #[must_use]
     pub fn scale(&self) -> EffectScale {

@@ -1,7 +1,7 @@
 //! How far each change goes with its machine, and how far it may.
 
 use super::*;
-use crate::design::{BlastRadius, DisruptionPolicy, Rung};
+use crate::design::{BlastRadius, DisruptionPolicy, Placement, Rung};
 use crate::plan::{Action, PlanEffect};
 
 /// A node for each kind of change of a site, with its rung.
@@ -279,4 +279,32 @@ fn a_commit_that_reaches_more_than_it_may_is_refused() {
     // What is left out is not reached.
     site.options.excludes = these(&["d"]);
     assert_eq!(reached(&mut site, Rung::Live, Some(3), None), [""; 0]);
+}
+
+#[test]
+fn machines_that_a_commit_moves_to_one_rack_are_counted_if_they_stand() {
+    let names = ["a", "b", "c"];
+    let mut site = PlanFixture::settled(&names);
+    for (name, rack) in names.into_iter().zip(["r1", "r2", "r3"]) {
+        site.edit(name, Section::OperatingSystem);
+        site.designed(name).rack = Some(Arc::from("r9"));
+        let racks = [Arc::from(rack)].into();
+        let place = Placement {
+            racks,
+            ..Placement::default()
+        };
+        site.guards.policy.elsewhere.insert(name.into(), place);
+    }
+    let most = BlastRadius {
+        racks: Some(2),
+        ..BlastRadius::default()
+    };
+    site.guards.policy.blast_radius = [(Rung::Wipe, most)].into();
+    site.options.allow_redeploy = all();
+    let plan = site.plan();
+    let exceeded = plan.guards.exceeded.iter().map(ToString::to_string);
+    assert_eq!(
+        exceeded.collect::<Vec<String>>(),
+        ["3 racks on rung `wipe` or above, and at most 2"]
+    );
 }

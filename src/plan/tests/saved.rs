@@ -312,6 +312,10 @@ pub(crate) fn full() -> Plan {
         }],
         rules_from: Arc::from("origin/main"),
         advisory: true,
+        break_glass: Some(crate::plan::BreakGlassOutlook {
+            by: vec![Arc::from("ada")],
+            refused: Some(Arc::from("the plan makes guards weaker")),
+        }),
     };
     plan.guards = full_guards();
     plan.checked = Some(VERDICT);

@@ -90,11 +90,20 @@ pub fn summary(plan: &Plan) -> Vec<String> {
         let missing = rules.map(|rule| rule.missing).max().unwrap_or_default();
         let missing = usize::try_from(missing).unwrap_or(usize::MAX);
         let missing = counted(missing, "approval is", "approvals are");
-        lines.push(match &plan.options.break_glass {
+        let reason = plan.options.break_glass.as_deref().unwrap_or_default();
+        lines.push(match &plan.approvals.break_glass {
             None => format!(
                 "UNAPPROVED: {missing} missing; nothing is applied without (`trueup approve`)."
             ),
-            Some(reason) => format!("BREAK-GLASS: {missing} missing, and done without: {reason}."),
+            Some(outlook) => match &outlook.refused {
+                Some(why) => format!(
+                    "UNAPPROVED: {missing} missing; `--break-glass` cannot do without: {why}."
+                ),
+                None => format!(
+                    "BREAK-GLASS: {missing} missing, and done without if {} signs the run: {reason}.",
+                    outlook.by.join(" or ")
+                ),
+            },
         });
     }
     if blocked > 0 {

@@ -5,6 +5,7 @@
 //! approve is read, and no more. Rules and allowed signers come from a protected revision ([`Gate`]). A run spends the
 //! approvals that it begins with: its first records, written by compare-and-swap under the lock, name them.
 
+mod break_glass;
 mod gate;
 mod missing;
 mod other_effects;
@@ -25,13 +26,14 @@ use crate::plan::{
     Action, Approvals, GivenApproval, NeededApproval, Plan, PlanEffect, RefusedApproval, effect,
     saved,
 };
-use crate::record::{Approval, BreakGlass, MissingApproval, RunRecord, Store};
+use crate::record::{Approval, BreakGlass, RunRecord, Store};
 use crate::repository::{
     CommitId, NewCommit, PublicKey, PushOutcome, RefUpdate, Repository, Signature, Signed,
     claimed_key,
 };
-use crate::run::{Connection, SiteRepository, time_of_id};
+use crate::run::{Connection, SiteRepository};
 
+pub use break_glass::UnapprovedRun;
 pub use gate::{Gate, recovery_keys};
 use missing::missing;
 pub(super) use protected::signer_times;
@@ -219,7 +221,11 @@ impl Gate {
     ///
     /// As [`Gate::assess`].
     pub fn approvals(&self, approving: Approving<'_>, plan: &Plan) -> Result<Approvals, Failure> {
-        Ok(self.assess(approving, plan, plan, None)?.shown)
+        let mut shown = self.assess(approving, plan, plan, None)?.shown;
+        if shown.is_missing_any() && plan.options.break_glass.is_some() {
+            shown.break_glass = Some(self.break_glass_outlook(approving, plan)?);
+        }
+        Ok(shown)
     }
 
     /// The clearance of a plan that does nothing which one that was reviewed does not. The only way to begin a run, or to resume one that another
@@ -328,109 +334,6 @@ impl Gate {
             true => Ok(()),
             false => runs::check_key(approving.repository, approving.site, &self.signing),
         }
-    }
-
-    /// Lets a plan begin without approvals that are missing, as the Policy lets who signs the run do it.
-    fn break_glass(
-        &self,
-        approving: Approving<'_>,
-        plan: &Plan,
-        shown: &Approvals,
-        reason: &Arc<str>,
-    ) -> Result<BreakGlass, Failure> {
-        let refused = |why: String| {
-            let text =
-                format!("`--break-glass` cannot do without the approvals that are missing: {why}");
-            Failure::new(FailureKind::Guard, text)
-        };
-        let Some(policy) = &self.break_glass else {
-            let why = "the Policy, in force and of the documents, has no `break_glass`";
-            return Err(refused(why.to_owned()));
-        };
-        let machines = PlanEffect::of(plan).scale().nodes as u64;
-        if machines > policy.machines {
-            let most = policy.machines;
-            return Err(refused(format!(
-                "the plan is about {machines} machines, and at most {most} may be"
-            )));
-        }
-        if !plan.guards.loosened.is_empty() {
-            return Err(refused("the plan makes guards weaker".to_owned()));
-        }
-        let key = approving.repository.run_signing_key()?.ok_or_else(|| {
-            runs::no_key("`--break-glass` needs a signature of the person who begins")
-        })?;
-        let public = key.public();
-        let signer = public.as_ref().and_then(|key| self.signer(key));
-        let signer = signer.filter(|signer| {
-            let name = signer.principal.to_lowercase();
-            policy.by.iter().any(|each| each.to_lowercase() == name)
-        });
-        let Some(signer) = signer else {
-            let names = policy.by.join(", ");
-            return Err(refused(format!(
-                "the key that git signs with is of none of {names}"
-            )));
-        };
-        let open = shown.needed.iter().filter(|rule| rule.missing > 0);
-        Ok(BreakGlass {
-            by: Arc::from(signer.principal.as_str()),
-            reason: reason.clone(),
-            effect: PlanEffect::of(plan).digest(),
-            missing: open
-                .map(|rule| MissingApproval {
-                    rule: rule.rule.clone(),
-                    count: rule.count,
-                    of: rule.of.clone(),
-                })
-                .collect(),
-        })
-    }
-
-    /// The rules whose approvals a run still lacks that began without them. A signature of its effect counts, but for that
-    /// of the person who began it.
-    ///
-    /// # Errors
-    ///
-    /// The remote cannot be asked, or `ssh-keygen` cannot be run.
-    pub fn still_missing(
-        &self,
-        approving: Approving<'_>,
-        run: &RunId,
-        broken: &BreakGlass,
-    ) -> Result<Vec<MissingApproval>, Failure> {
-        let none = Vec::new();
-        let signers = self.signers.as_ref().unwrap_or(&none);
-        let judge = Judge {
-            approving,
-            effect: &broken.effect,
-            repository: approving.repository.signed_name()?,
-            now: now(approving.client),
-            // What was approved since stays so.
-            needed: time_of_id(run.as_str()),
-            spent: BTreeMap::new(),
-            own: Some(run),
-            ticket: None,
-            appliers: BTreeSet::from([broken.by.to_lowercase()]),
-        };
-        let mut given = Vec::new();
-        for candidate in approving.candidates(signers, &broken.effect, None)? {
-            if let Ok((_, expires)) = judge.verdict_on(&candidate)? {
-                let by = Arc::from(candidate.signer.principal.as_str());
-                given.push(GivenApproval { by, expires });
-            }
-        }
-        let missing = broken.missing.iter().filter(|rule| {
-            let needed = NeededApproval {
-                rule: rule.rule.clone(),
-                count: rule.count,
-                of: rule.of.clone(),
-                recovery: None,
-                missing: rule.count,
-            };
-            needed.with(&given).missing > 0
-        });
-        Ok(missing.cloned().collect())
     }
 }
 

@@ -43,9 +43,19 @@ fn a_run_without_approvals_is_begun_by_few_for_few_machines_and_shown_until_it_w
         .saying("at most 1 may be");
     assert_eq!(team.site.effects("destroyed"), 0);
     let plan = team.site.run(&[&["plan"], &REDEPLOY[..], &REASON].concat());
-    let line = "BREAK-GLASS: 1 approval is missing, and done without: the site is down.";
+    let line = "BREAK-GLASS: 1 approval is missing, and done without if ada@example.org signs the run: the site is down.";
     assert!(plan.with(0).stdout.contains(line));
+    let two = [&["plan", "redeploy", "edge-1", "edge-2"], &REASON[..]];
+    let plan = team.site.run(&two.concat()).with(0);
+    let line = "UNAPPROVED: 1 approval is missing; `--break-glass` cannot do without: the plan is about 2 machines, and at most 1";
+    assert!(plan.stdout.contains(line), "{}", plan.stdout);
     apply(&REDEPLOY).with(0);
+    assert_eq!(team.site.effects("destroyed"), 1);
+    // One machine after another is no way around the number.
+    let other = ["redeploy", "edge-2"];
+    apply(&other)
+        .with(4)
+        .saying("with the runs that began so, and were not approved since, it is about 2 machines, and at most 1 may be");
     assert_eq!(team.site.effects("destroyed"), 1);
 
     let status = team.site.run(&["status"]).with(0);
@@ -70,6 +80,7 @@ fn a_run_without_approvals_is_begun_by_few_for_few_machines_and_shown_until_it_w
     std::thread::sleep(std::time::Duration::from_millis(2100));
     let status = team.site.run(&["status"]).with(0);
     assert!(!status.stderr.contains(warning), "{}", status.stderr);
+    apply(&other).with(0);
 }
 
 #[test]
