@@ -24,7 +24,7 @@ pub(super) const CODES: [(u8, &str); 12] = [
     ),
     (
         4,
-        "refused by a guard: blocked change, a rule of the site, intermediate commits, files that are not committed, backends that are not trusted",
+        "refused by a guard: blocked change, a rule of the site, a flag that its policy forbids, intermediate commits, files that are not committed, backends that are not trusted",
     ),
     (5, "the plan is stale"),
     (

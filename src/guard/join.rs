@@ -2,11 +2,12 @@
 //! design.
 
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
 
 use crate::design::{
     DefaultLimits, Design, Documented, EtcdCluster, Guards, MaxUnavailable, NodeDesign,
-    RedeployPolicy, RemediationPolicy, Selector, WipePolicy,
+    RedeployPolicy, RemediationPolicy, Retirement, Selector, WipePolicy,
 };
 
 pub(super) fn protected(guards: &mut Guards, design: &Design, other: &Documented) {
@@ -224,10 +225,18 @@ pub(super) fn allow_plain_http(guards: &mut Guards, _: &Design, other: &Document
     guards.backends.allow_plain_http &= other.guards.backends.allow_plain_http;
 }
 
+/// The retirements of both. A machine whose tags or rack have changed since is the same machine.
 pub(super) fn retirements(guards: &mut Guards, _: &Design, other: &Documented) {
-    guards
-        .retirements
-        .extend(other.guards.retirements.iter().cloned());
+    let others = &other.guards.retirements;
+    guards.retirements.extend(others.iter().cloned());
+    for retirement in others {
+        if let Some(selector) = named(slice::from_ref(&retirement.selector), other) {
+            guards.retirements.push(Retirement {
+                selector,
+                ..retirement.clone()
+            });
+        }
+    }
 }
 
 /// The clusters of both revisions. Of members that both have, the newest revision says on which node they are.

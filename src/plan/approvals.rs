@@ -37,7 +37,7 @@ pub struct BreakGlassOutlook {
     /// One of whom has to sign its run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by: Vec<Arc<str>>,
-    /// Why it may not, whoever signs.
+    /// Why it may not, with any signature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<Arc<str>>,
 }

@@ -78,7 +78,11 @@ impl<'a> Rules<'a> {
                 item.block(&reason, None);
             }
             Retired::ByHand => item.block("it is retired", None),
-            Retired::No | Retired::NoLonger => {}
+            Retired::NoLonger => item.block(
+                "it is retired, by no document any more: the next update takes that back first",
+                None,
+            ),
+            Retired::No => {}
         }
         if subject.after.is_none() {
             item.block(

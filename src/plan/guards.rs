@@ -67,6 +67,29 @@ pub struct GuardBasis {
     pub files: GuardFiles,
 }
 
+impl GuardBasis {
+    /// The way out for a refusal by some guards, if they are weaker in the documents than in force.
+    #[must_use]
+    pub fn way_out(&self, guards: &[&str]) -> Option<String> {
+        way_out(self.in_force.as_deref(), &self.stricter_in_force, guards)
+    }
+}
+
+fn way_out(
+    in_force: Option<&str>,
+    stricter: &BTreeSet<Arc<str>>,
+    guards: &[&str],
+) -> Option<String> {
+    let stricter = stricter.iter();
+    let stricter = stricter.filter(|guard| guards.contains(&&***guard));
+    let names: Vec<String> = stricter.map(|guard| format!("`{guard}`")).collect();
+    let commit = short_id(in_force.filter(|_| !names.is_empty())?);
+    Some(format!(
+        "commit {commit}, whose guards are in force, is stricter than the documents in {}: `trueup apply guards` puts those of the documents in force",
+        names.join(", ")
+    ))
+}
+
 impl PlanGuards {
     pub(super) fn is_default(&self) -> bool {
         *self == Self::default()
@@ -139,15 +162,7 @@ impl PlanGuards {
     /// The way out for a refusal by some guards, if they are weaker in the documents than in force.
     #[must_use]
     pub fn way_out(&self, guards: &[&str]) -> Option<String> {
-        let stricter = self.stricter_in_force.iter();
-        let stricter = stricter.filter(|guard| guards.contains(&&***guard));
-        let names: Vec<String> = stricter.map(|guard| format!("`{guard}`")).collect();
-        let in_force = self.in_force.as_deref().filter(|_| !names.is_empty())?;
-        let commit = short_id(in_force);
-        Some(format!(
-            "commit {commit}, whose guards are in force, is stricter than the documents in {}: `trueup apply guards` puts those of the documents in force",
-            names.join(", ")
-        ))
+        way_out(self.in_force.as_deref(), &self.stricter_in_force, guards)
     }
 
     /// The guards that are weaker here than in others, or become weaker only here; `takes`: whether the plan has a step on a

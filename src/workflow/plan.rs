@@ -484,7 +484,7 @@ impl<'a> Planner<'a> {
             resumes: &self.plan_request.resumes,
         };
         let plan = in_phase(Phase::Plan, || plan::make(&input));
-        let mut plan = plan.map_err(|error| self.refused(&error))?;
+        let mut plan = plan.map_err(|error| self.refused(&error, guards))?;
         plan.approvals = gate.approvals(self.approving(), &plan)?;
         let world = World {
             applied: &designs.before,
@@ -495,9 +495,8 @@ impl<'a> Planner<'a> {
         };
         checked_as_made(&mut plan, guarded, world)?;
         let unblocking = match &self.plan_request.unblock {
-            Some(node) => {
-                plan::unblocking(&input, &plan, node).map_err(|error| self.refused(&error))?
-            }
+            Some(node) => plan::unblocking(&input, &plan, node)
+                .map_err(|error| self.refused(&error, guards))?,
             None => None,
         };
         Ok((plan, unblocking))
@@ -715,14 +714,23 @@ impl<'a> Planner<'a> {
     }
 
     /// Why no plan was made: wrong usage, or nodes and documents that are not as they should be.
-    fn refused(&self, error: &plan::Error) -> Failure {
+    fn refused(&self, error: &plan::Error, guards: &GuardBasis) -> Failure {
         let kind = match error {
             plan::Error::Word(error) | plan::Error::Flag { error, .. } => Failure::from(error).kind,
             plan::Error::NotInCluster { .. } | plan::Error::NoEtcd => FailureKind::NotFound,
-            plan::Error::GracePeriod { .. } if !self.plan_request.gives_times => FailureKind::Error,
-            _ => FailureKind::Usage,
+            plan::Error::GracePeriod { .. } if self.plan_request.gives_times => FailureKind::Usage,
+            plan::Error::NoNodes { .. } | plan::Error::Field { .. } => FailureKind::Usage,
+            plan::Error::Forbidden { .. } => FailureKind::Guard,
+            plan::Error::GracePeriod { .. }
+            | plan::Error::RemediationUnseen { .. }
+            | plan::Error::GroupCycle { .. }
+            | plan::Error::UnknownGroup { .. }
+            | plan::Error::RepeatedGroup { .. } => FailureKind::Error,
         };
-        Failure::new(kind, error.to_string())
+        let failure = Failure::new(kind, error.to_string());
+        let is_forbidden = matches!(error, plan::Error::Forbidden { .. });
+        let way_out = || guards.way_out(&["forbidden_flags"]);
+        failure.hint_if(is_forbidden.then(way_out).flatten())
     }
 
     /// The parts of the cluster to observe.

@@ -9,9 +9,10 @@ fn deployed() -> Fixture {
     let fixture = Fixture::one_rack();
     let members: Vec<String> = (1..=3)
         .map(|number| {
+            let host = format!("10.20.2.{}", 11 + number);
             format!(
                 "{{node: control0{number}, name: control0{number}, \
-                 peer_url: 'https://10.20.2.1{number}:2380', client_url: 'https://10.20.2.1{number}:2379'}}"
+                 peer_url: 'https://{host}:2380', client_url: 'https://{host}:2379'}}"
             )
         })
         .collect();
@@ -257,8 +258,8 @@ fn an_only_member_is_not_said_to_be_gone() {
         "etcd.yaml",
         "schema: promenade/EtcdClusters/v1\nmetadata: {name: etcd-clusters}\ndata:\n  clusters:\n  \
          - name: kube\n    credentials: {ca: {file: ca.pem}, cert: {file: cert.pem}, key: {file: key.pem}}\n    \
-         members: [{node: control01, name: control01, peer_url: 'https://10.20.2.11:2380', \
-         client_url: 'https://10.20.2.11:2379'}]\n",
+         members: [{node: control01, name: control01, peer_url: 'https://10.20.2.12:2380', \
+         client_url: 'https://10.20.2.12:2379'}]\n",
     );
     fixture.checkout.commit("An etcd cluster of one member");
     fixture

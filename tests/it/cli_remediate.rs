@@ -26,9 +26,10 @@ fn deployed(remediation: &str, faults: &str) -> Fixture {
 fn etcd(fixture: &Fixture) {
     let members: Vec<String> = (1..=3)
         .map(|number| {
+            let host = format!("10.20.2.{}", 11 + number);
             format!(
                 "{{node: control0{number}, name: control0{number}, \
-                 peer_url: 'https://10.20.2.1{number}:2380', client_url: 'https://10.20.2.1{number}:2379'}}"
+                 peer_url: 'https://{host}:2380', client_url: 'https://{host}:2379'}}"
             )
         })
         .collect();

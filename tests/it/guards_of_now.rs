@@ -111,6 +111,7 @@ fn a_threshold_of_etcd_that_head_raises_holds_for_every_action() {
         "node: worker-1, name: control-3",
     );
     assert_ne!(moved, text);
+    let moved = moved.replace("10.60.1.13", "10.60.1.21");
     fixture.checkout.write("etcd.yaml", moved);
     fixture.checkout.commit("Move a member");
     for node in ["control-3", "worker-1"] {

@@ -1,11 +1,12 @@
-//! Etcd clusters: members that are there, URLs of their own, whole credentials, thresholds that can be met, quorum after
+//! Etcd clusters: members that are there, URLs of their own and on their machines, whole credentials, thresholds that can be met, quorum after
 //! retirement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::super::read::{Findings, items, number, text, text_of};
-use super::super::{name_problem, quorum};
+use super::super::{NodeName, name_problem, quorum};
 use super::groups::retiring;
 use super::{Catalog, Design, Documented, kind, names_near};
 use crate::diagnostic::{Diagnostic, Mark, some_names};
@@ -22,17 +23,90 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
         .collect();
     let mut names: BTreeMap<Arc<str>, Mark> = BTreeMap::new();
     let mut urls: BTreeMap<String, Mark> = BTreeMap::new();
+    let mut places: Vec<MemberPlace> = Vec::new();
     for (_, data) in catalog.of(kind::ETCD_CLUSTERS) {
         for cluster in items(data, "clusters") {
             once(cluster.get("name"), "etcd cluster", &mut names, findings);
             check_name(cluster, findings);
             check_members(cluster, &genesis, site, findings);
             check_urls(cluster, &mut urls, findings);
+            places.extend(member_places(cluster));
             check_credentials(cluster, findings);
             check_threshold(cluster, findings);
             check_quorum(cluster, site, &retires, findings);
         }
     }
+    check_places(&places, site, findings);
+}
+
+/// Where a member is reached, by a URL of it.
+struct MemberPlace {
+    node: Arc<str>,
+    host: Arc<str>,
+    mark: Mark,
+}
+
+/// Where the members of a cluster are reached.
+fn member_places(cluster: &Node) -> impl Iterator<Item = MemberPlace> {
+    let members = items(cluster, "members").iter();
+    members.flat_map(|member| {
+        let urls = ["peer_url", "client_url"].into_iter();
+        urls.filter_map(|field| {
+            let url = member.get(field)?;
+            let parsed: http::Uri = text_of(url)?.parse().ok()?;
+            let host = parsed.host()?.trim_matches(['[', ']']);
+            Some(MemberPlace {
+                node: text(member, "node")?,
+                host: Arc::from(host.to_ascii_lowercase()),
+                mark: url.mark,
+            })
+        })
+    })
+}
+
+/// A member is reached on its own machine: the one that is taken out of service with it.
+fn check_places(places: &[MemberPlace], design: &Design, findings: &mut Findings) {
+    let hosts = places.iter().filter_map(|place| place.host.parse().ok());
+    let hosts: BTreeSet<IpAddr> = hosts.collect();
+    if places.is_empty() {
+        return;
+    }
+    let mut owners: BTreeMap<IpAddr, Vec<&NodeName>> = BTreeMap::new();
+    if !hosts.is_empty() {
+        for (name, node) in &design.nodes {
+            let of_controller = node.out_of_band.address.iter();
+            for address in node.addresses.values().chain(of_controller) {
+                if let Some(address) = address.parse().ok().filter(|each| hosts.contains(each)) {
+                    owners.entry(address).or_default().push(name);
+                }
+            }
+        }
+    }
+    for place in places {
+        let by_address = place.host.parse().ok();
+        let by_address = by_address.and_then(|address: IpAddr| owners.get(&address));
+        let is_own = |owner: &&NodeName| *owner.as_str() == *place.node;
+        let (what, owner) = match by_address {
+            Some(owners) if owners.iter().any(is_own) => continue,
+            Some(owners) => ("an address", owners[0].as_str()),
+            None => match named_node(&place.host, design) {
+                Some(owner) if *owner.as_str() != *place.node => ("the name", owner.as_str()),
+                Some(_) | None => continue,
+            },
+        };
+        let message = format!(
+            "`{}` is {what} of `{owner}`, and this member is on `{}`",
+            place.host, place.node
+        );
+        findings.push(Diagnostic::error("rule-etcd-place", place.mark, message));
+    }
+}
+
+/// The node that a host is called after: `n1`, or `n1.example.org`.
+fn named_node<'d>(host: &str, design: &'d Design) -> Option<&'d NodeName> {
+    let ends = host.match_indices('.').map(|(end, _)| end);
+    let mut names = ends.chain([host.len()]).map(|end| &host[..end]);
+    names.find_map(|name| Some(design.nodes.get_key_value(name)?.0))
 }
 
 fn check_name(cluster: &Node, findings: &mut Findings) {

@@ -57,6 +57,7 @@
 //! | `rule-package-list` | packages that are no map of names to versions | DD4002 |
 //! | `rule-etcd-name` | a name of an etcd cluster that cannot be part of ids, refs and paths | |
 //! | `rule-etcd-repeated` | a cluster or a member twice | |
+//! | `rule-etcd-place` | a member that is reached at an address, or by the name, of another node than its own | |
 //! | `rule-etcd-threshold` | more healthy members wanted than there are | |
 //! | `rule-etcd-retired` | retirement leaves an etcd cluster without quorum, or below its minimum | |
 //! | `rule-hardware-conflict` | two Hardware documents with different values of one name for a machine | |

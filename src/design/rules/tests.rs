@@ -543,6 +543,33 @@ fn clusters() {
             ],
         ),
         (
+            "on other machines",
+            vec![
+                (
+                    kind::NODE,
+                    "n1",
+                    "metadata: {rack: r1, tags: [compute]}\naddressing: [{network: oam, address: 10.0.0.1}]",
+                ),
+                (
+                    kind::NODE,
+                    "n2",
+                    "metadata: {rack: r1, tags: [compute]}\naddressing: [{network: oam, address: 10.0.0.2}, {network: six, address: 'fd00::2'}]",
+                ),
+                (kind::NETWORK, "oam", "cidr: 10.0.0.0/24"),
+                (kind::NETWORK, "six", "cidr: 'fd00::/64'"),
+                (
+                    kind::ETCD_CLUSTERS,
+                    "e",
+                    "clusters:\n- name: k\n  members:\n  - {node: n1, name: a, peer_url: 'https://10.0.0.2:2380', client_url: 'https://10.0.0.1:2379'}\n  - {node: n2, name: b, peer_url: 'https://n1.example.org:2380', client_url: 'https://[fd00:0::2]:2379'}\n- name: l\n  members:\n  - {node: n1, name: a, peer_url: 'https://10.0.0.9:2380', client_url: 'https://[FD00::2]:2378'}",
+                ),
+            ],
+            &[
+                "rule-etcd-place 30:37 `10.0.0.2` is an address of `n2`, and this member is on `n1`",
+                "rule-etcd-place 31:37 `n1.example.org` is the name of `n1`, and this member is on `n2`",
+                "rule-etcd-place 34:74 `fd00::2` is an address of `n2`, and this member is on `n1`",
+            ],
+        ),
+        (
             "one of three retires",
             vec![
                 NODE,

@@ -307,6 +307,17 @@ fn a_retirement_counts_in_either_revision_but_for_what_sets_it() {
         merge_guards(Arc::make_mut(&mut both.guards), &plain, &retired, kind);
         assert_eq!(both.guards.retired(&both, "2030-01-01").len(), expected);
     }
+    // The machines that a tag meant there.
+    let mut tagged = documented(&[(
+        kind::RETIREMENT,
+        "retirements: [{node_tags: [old], reason: old}]",
+    )]);
+    Arc::make_mut(&mut machine(&mut tagged, "n2").tags).insert(Arc::from("old"));
+    let mut both = plain.clone();
+    let guards = Arc::make_mut(&mut both.guards);
+    merge_guards(guards, &plain, &tagged, MergeFor::Action);
+    let retired = both.guards.retired(&both, "2030-01-01");
+    assert!(retired.into_keys().eq(["n2"].map(NodeName::from).iter()));
 }
 
 #[test]

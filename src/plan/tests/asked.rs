@@ -579,6 +579,12 @@ fn a_machine_that_was_retired_by_hand_is_not_built_again() {
     let plan = fixture.plan();
     assert_eq!(why_blocked(&plan), Some("it is retired"));
     assert_eq!(work(&plan), "");
+    // Nor is one whose retirement was taken out of the documents, before an update has taken it back.
+    fixture.record("n1").retired = Some(Arc::from("eol"));
+    let plan = fixture.plan();
+    let why = "it is retired, by no document any more: the next update takes that back first";
+    assert_eq!(why_blocked(&plan), Some(why));
+    assert_eq!(work(&plan), "");
 }
 
 #[test]

@@ -274,24 +274,9 @@ fn way_back() -> crate::plan::WayBack {
     }
 }
 
-/// A plan in which every field has a value.
-pub(crate) fn full() -> Plan {
-    let mut plan = rich();
-    plan.intermediate_commits
-        .push(crate::plan::IntermediateCommit {
-            commit: Arc::from("c"),
-            subject: Arc::from("s"),
-        });
-    plan.history.lineage = crate::plan::Lineage::Rollback;
-    let verdict = crate::plan::Verdict {
-        rule: Arc::from("main.deny"),
-        message: Arc::from("no"),
-    };
-    plan.policies = crate::plan::Verdicts {
-        denied: vec![verdict.clone()],
-        warned: vec![verdict],
-    };
-    plan.approvals = crate::plan::Approvals {
+/// Approvals with each field.
+fn approvals() -> crate::plan::Approvals {
+    crate::plan::Approvals {
         needed: vec![crate::plan::NeededApproval {
             rule: Arc::from("destroy"),
             count: 2,
@@ -316,7 +301,27 @@ pub(crate) fn full() -> Plan {
             by: vec![Arc::from("ada")],
             refused: Some(Arc::from("the plan makes guards weaker")),
         }),
+    }
+}
+
+/// A plan in which every field has a value.
+pub(crate) fn full() -> Plan {
+    let mut plan = rich();
+    plan.intermediate_commits
+        .push(crate::plan::IntermediateCommit {
+            commit: Arc::from("c"),
+            subject: Arc::from("s"),
+        });
+    plan.history.lineage = crate::plan::Lineage::Rollback;
+    let verdict = crate::plan::Verdict {
+        rule: Arc::from("main.deny"),
+        message: Arc::from("no"),
     };
+    plan.policies = crate::plan::Verdicts {
+        denied: vec![verdict.clone()],
+        warned: vec![verdict],
+    };
+    plan.approvals = approvals();
     plan.guards = full_guards();
     plan.checked = Some(VERDICT);
     plan.rehearsal = Some(rehearsal());

@@ -20,7 +20,7 @@ pub struct UnapprovedRun {
     pub broken: BreakGlass,
 }
 
-/// Why a plan does not begin without the approvals that are missing, whoever signs its run.
+/// Why a plan does not begin without the approvals that are missing, with any signature of its run.
 type Refusal = String;
 
 impl Gate {

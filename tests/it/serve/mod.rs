@@ -36,9 +36,9 @@ data:
   - name: kubernetes
     credentials: {ca: {file: ca.pem}, cert: {file: cert.pem}, key: {file: key.pem}}
     members:
-    - {node: control01, name: control01, peer_url: 'https://10.20.2.11:2380', client_url: 'https://10.20.2.11:2379'}
-    - {node: control02, name: control02, peer_url: 'https://10.20.2.12:2380', client_url: 'https://10.20.2.12:2379'}
-    - {node: control03, name: control03, peer_url: 'https://10.20.2.13:2380', client_url: 'https://10.20.2.13:2379'}
+    - {node: control01, name: control01, peer_url: 'https://10.20.2.12:2380', client_url: 'https://10.20.2.12:2379'}
+    - {node: control02, name: control02, peer_url: 'https://10.20.2.13:2380', client_url: 'https://10.20.2.13:2379'}
+    - {node: control03, name: control03, peer_url: 'https://10.20.2.14:2380', client_url: 'https://10.20.2.14:2379'}
 ";
 
 /// The example site with an etcd cluster and a simulated Kubernetes cluster of these settings, deployed.

@@ -251,6 +251,21 @@ impl<'l> Scheduler<'l> {
         );
     }
 
+    /// How often a task of a run was really begun. On a busy machine Airflow loses an attempt before anything of it ran,
+    /// and counts it.
+    pub(super) fn attempts(&self, dag: &str, run: &str, task: &str) -> usize {
+        const STARTUP: &str = "Worker startup parse complete";
+        let folder = format!("airflow/logs/dag_id={dag}/run_id={run}/task_id={task}");
+        let entries = std::fs::read_dir(self.lab.path(&folder));
+        let logs = entries.into_iter().flatten().flatten();
+        let has_begun = |entry: &std::fs::DirEntry| {
+            let mut text = String::new();
+            read_log(&entry.path(), &mut text);
+            text.lines().any(|line| !line.contains(STARTUP))
+        };
+        logs.filter(has_begun).count()
+    }
+
     /// The logs of a run's tasks.
     pub(super) fn logs(&self, dag: &str) -> String {
         let folder = self.lab.path("airflow/logs").join(format!("dag_id={dag}"));
@@ -312,30 +327,34 @@ fn read_all(folder: &Path, text: &mut String) {
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
     paths.sort();
     for path in paths {
-        if path.is_dir() {
-            read_all(&path, text);
-            continue;
+        match path.is_dir() {
+            true => read_all(&path, text),
+            false => read_log(&path, text),
         }
-        let content = std::fs::read_to_string(&path).unwrap_or_default();
-        let end = path.iter().rev().take(2).collect::<PathBuf>();
-        for line in content.lines() {
-            let Ok(line) = serde_json::from_str::<Value>(line) else {
-                continue;
-            };
-            let is_told = line["level"] != "info" || line["filename"] == "task_runner.py";
-            let is_own = line["logger"]
-                .as_str()
-                .is_some_and(|name| name.contains("unusual_prefix"));
-            let event = line["event"].as_str().unwrap_or_default();
-            if (is_told || is_own) && !event.is_empty() && !event.starts_with("::") {
-                let time = &line["timestamp"];
-                let _ = writeln!(
-                    text,
-                    "{} {time} {event} {}",
-                    end.display(),
-                    line["error_detail"][0]["exc_value"]
-                );
-            }
+    }
+}
+
+/// Adds what trueup and the errors say in the log of an attempt.
+fn read_log(path: &Path, text: &mut String) {
+    let content = std::fs::read_to_string(path).unwrap_or_default();
+    let end = path.iter().rev().take(2).collect::<PathBuf>();
+    for line in content.lines() {
+        let Ok(line) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        let is_told = line["level"] != "info" || line["filename"] == "task_runner.py";
+        let is_own = line["logger"]
+            .as_str()
+            .is_some_and(|name| name.contains("unusual_prefix"));
+        let event = line["event"].as_str().unwrap_or_default();
+        if (is_told || is_own) && !event.is_empty() && !event.starts_with("::") {
+            let time = &line["timestamp"];
+            let _ = writeln!(
+                text,
+                "{} {time} {event} {}",
+                end.display(),
+                line["error_detail"][0]["exc_value"]
+            );
         }
     }
 }

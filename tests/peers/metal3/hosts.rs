@@ -78,7 +78,8 @@ async fn a_system_of_another_client_is_never_deployed_over() {
     let external = json!({"externallyProvisioned": true, "online": true});
     create(&lab.management, "m001", external).await;
     let is_there = is_in("externally provisioned");
-    lab.management.until("m001", "seen", &is_there).await;
+    let is_on = |host: &Value| is_there(host) && host["status"]["poweredOn"] == json!(true);
+    lab.management.until("m001", "seen and on", is_on).await;
     let said = lab.run(&["apply", "--yes"], 4);
     assert!(said.contains("--adopt m001"), "{said}");
     lab.run(&["apply", "--yes", "--adopt", "m001"], 0);
