@@ -9,6 +9,7 @@ mod merge;
 mod order;
 pub mod quorum;
 mod selection;
+mod subject;
 mod table;
 mod waves;
 pub mod windows;
@@ -19,9 +20,8 @@ pub use expected::{Unexpected, unexpected};
 pub use join::expected_parts;
 pub use merge::{BuiltOf, Guarded, MergeFor, OlderRevision, Revisions};
 pub use selection::{ALL, Machines, WordError, WordKind, check_word, glob, is_by_name, is_glob};
-pub use table::{
-    Guard, GuardFiles, SignerTime, Subject, TABLE, about, is_weaker_at_once, values, weaker,
-};
+pub use subject::{GuardFiles, SignerTime, Subject};
+pub use table::{Guard, TABLE, about, is_weaker_at_once, values, weaker};
 pub use waves::{
     CONTROL_PLANE_LABELS, CONTROL_PLANE_TAGS, GroupSize, PlaceLimit, WaveLimits, WaveReason,
     WaveSize, has_control_plane_label, is_control_plane,

@@ -114,9 +114,11 @@ fn a_threshold_of_etcd_that_head_raises_holds_for_every_action() {
     let moved = moved.replace("10.60.1.13", "10.60.1.21");
     fixture.checkout.write("etcd.yaml", moved);
     fixture.checkout.commit("Move a member");
-    for node in ["control-3", "worker-1"] {
+    for (node, why) in [
+        ("control-3", "at an address of it, which no document lists"),
+        ("worker-1", "and by its peer URL on no machine"),
+    ] {
         let plan = fixture.run(&["plan", "teardown", node]).with(0);
-        let why = "which machine holds it is not known";
         assert!(plan.stdout.contains(why), "{node}: {}", plan.stdout);
     }
 }

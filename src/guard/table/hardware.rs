@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::Subject;
 use crate::design::NodeName;
+use crate::guard::subject::Subject;
 
 /// The machines of which each part is demanded. A machine that the other revision has no more is demanded nothing of.
 pub(super) fn expected_parts(subject: &Subject<'_>) -> Value {

@@ -4,7 +4,7 @@ use super::*;
 use crate::design::NodeDesign;
 use crate::design::fixture::{document, site};
 use crate::guard::merge::merge_guards;
-use crate::guard::{Guarded, MergeFor, OlderRevision, Revisions};
+use crate::guard::{GuardFiles, Guarded, MergeFor, OlderRevision, Revisions};
 
 fn documented(documents: &[(&str, &str)]) -> Documented {
     let machines = ["n1", "n2", "n3"].map(|name| document(kind::NODE, name, "{}"));
