@@ -32,6 +32,7 @@ pub fn orders_to_leave(plan: &Plan, run: &RunId, nodes: &BTreeSet<&NodeName>) ->
             node: None,
             notes: Vec::new(),
             leaving: Arc::default(),
+            soaked: Arc::default(),
             reporter: Reporter::default(),
         })
         .collect()

@@ -108,6 +108,7 @@ impl Dispatcher<'_> {
             listener: StepListener::new(index, self.reports.clone(), notes.clone()),
             order: Order {
                 leaving: self.leaving(index),
+                soaked: self.soaked(&step),
                 notes,
                 reporter: Reporter::default(),
                 run: self.work.run.clone(),
@@ -142,6 +143,15 @@ impl Dispatcher<'_> {
         let back: BTreeSet<&NodeName> = back.map(|node| &node.name).collect();
         let SoakTerms { nodes, joined, .. } = &mut **soak;
         nodes.retain(|node| back.contains(node) || joined.contains(node));
+    }
+
+    /// The machines whose parts a soak reads.
+    fn soaked(&mut self, step: &Step) -> Arc<[Arc<NodeDesign>]> {
+        let terms = step.given().soak().as_deref();
+        let terms = terms.filter(|terms| terms.parts);
+        let nodes = terms.into_iter().flat_map(|terms| &terms.nodes);
+        let designs = nodes.filter_map(|name| self.designed.get(name.as_str()).cloned());
+        designs.collect()
     }
 
     /// The nodes whose etcd members steps behind this one remove.

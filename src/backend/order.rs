@@ -24,6 +24,8 @@ pub struct Order {
     pub notes: Vec<Arc<str>>,
     /// Nodes whose etcd members later steps of the plan remove: leadership is better with another.
     pub leaving: Arc<BTreeSet<NodeName>>,
+    /// The machines whose parts a soak reads.
+    pub soaked: Arc<[Arc<NodeDesign>]>,
     /// Receives the progress of the step.
     pub reporter: Reporter,
 }

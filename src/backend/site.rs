@@ -327,7 +327,11 @@ impl Hardware for Backends {
 
     fn act<'a>(&'a self, order: &'a Order) -> Pending<'a, Result<(), ActError>> {
         if order.step.id.kind == StepKind::Soak {
-            return Box::pin(soak::await_end(order, self.cluster.as_deref()));
+            return Box::pin(soak::await_end(
+                order,
+                self.cluster.as_deref(),
+                &*self.hardware,
+            ));
         }
         match (self.actor(order), &self.cluster) {
             (Actor::Cluster, Some(cluster)) => cluster.act(order),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::{ActError, Cluster, Look, Order, Sight};
-use crate::design::NodeName;
+use super::{ActError, Cluster, Hardware, Look, Order, Sight};
+use crate::design::{NodeDesign, NodeName};
 use crate::observed::Fact;
 use crate::step::SoakTerms;
 
@@ -16,10 +16,12 @@ const INTERVAL: Duration = Duration::from_secs(15);
 /// How many looks in a row may be without an answer.
 const MISSES: usize = 4;
 
-/// Waits for the end of a soak. Without a cluster only time passes.
+/// Waits for the end of a soak. Without a cluster only time passes. The parts of machines are read as it begins and as it
+/// ends: their controllers are slow.
 pub(super) async fn await_end(
     order: &Order,
     cluster: Option<&dyn Cluster>,
+    hardware: &dyn Hardware,
 ) -> Result<(), ActError> {
     let Some(terms) = order.step.given().soak().as_deref() else {
         let text = "a soak has no time";
@@ -29,11 +31,18 @@ pub(super) async fn await_end(
     let began = Instant::now();
     let mut misses = 0;
     let mut told: Option<(Duration, bool)> = None;
+    let mut is_first = true;
     loop {
-        let looked = match cluster {
+        let is_last = began.elapsed() >= whole;
+        let mut looked = match cluster {
             Some(cluster) => look(cluster, terms).await,
             None => Ok(Vec::new()),
         };
+        if is_first || is_last {
+            let parts = parts(hardware, &order.soaked).await;
+            looked = looked.and_then(|found| Ok([found, parts?].concat()));
+            is_first = looked.is_err();
+        }
         match looked {
             Ok(problems) if problems.is_empty() => misses = 0,
             Ok(problems) => {
@@ -46,10 +55,10 @@ pub(super) async fn await_end(
             }
             Err(_) => misses += 1,
         }
-        let over = began.elapsed();
-        if over >= whole && misses == 0 {
+        if is_last && misses == 0 {
             return Ok(());
         }
+        let over = began.elapsed();
         let left = whole.saturating_sub(over);
         // What changes, and else as the time that is left halves: a soak of a day has no thousand lines.
         let is_answered = misses == 0;
@@ -103,6 +112,31 @@ async fn look(cluster: &dyn Cluster, terms: &SoakTerms) -> Result<Vec<String>, A
     Ok(problems)
 }
 
+/// The parts that machines have otherwise than is expected of them.
+async fn parts(
+    hardware: &dyn Hardware,
+    nodes: &[Arc<NodeDesign>],
+) -> Result<Vec<String>, Arc<str>> {
+    if nodes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut problems = Vec::new();
+    for (name, seen) in hardware.observe(nodes).await {
+        let unread = match &seen.provision {
+            Fact::Unknown(why) => Some(why),
+            Fact::Known(_) => seen.unread_parts.as_ref(),
+        };
+        if let Some(why) = unread {
+            return Err(Arc::from(format!("`{name}`: {why}")));
+        }
+        problems.extend(
+            seen.unexpected_parts()
+                .map(|part| format!("`{name}`: {part}")),
+        );
+    }
+    Ok(problems)
+}
+
 /// The nodes that are not Ready.
 fn nodes(sight: &Sight, terms: &SoakTerms) -> Result<Vec<String>, Arc<str>> {
     let known = match &sight.nodes {
@@ -124,7 +158,8 @@ mod tests {
     use super::*;
     use crate::backend::{Pending, Probe, Reporter};
     use crate::design::RunId;
-    use crate::observed::ClusterNode;
+    use crate::lifecycle::ProvisionState;
+    use crate::observed::{ClusterNode, ObservedNode, ObservedNodes};
     use crate::step::{Effect, SoakParameters, Step, StepId, StepKind};
 
     /// A cluster whose looks were written down: whether its node is Ready; `None`: it does not answer. The last counts on.
@@ -176,6 +211,81 @@ mod tests {
         }
     }
 
+    /// The memory that a machine shows, look by look: `None`: it does not answer. The last counts on.
+    #[derive(Default)]
+    struct Parts {
+        memory: Mutex<Vec<Option<&'static str>>>,
+        looked: Mutex<usize>,
+    }
+
+    impl Hardware for Parts {
+        fn observe<'a>(&'a self, nodes: &'a [Arc<NodeDesign>]) -> Pending<'a, ObservedNodes> {
+            *self.looked.lock().unwrap() += 1;
+            let mut memory = self.memory.lock().unwrap();
+            let look = if memory.len() > 1 {
+                memory.remove(0)
+            } else {
+                memory[0]
+            };
+            let one = |node: &Arc<NodeDesign>| {
+                let mut seen = ObservedNode::unknown("no answer");
+                if let Some(memory) = look {
+                    seen.provision = Fact::Known(ProvisionState::Active);
+                    let name: Arc<str> = Arc::from("expect.memory_gib");
+                    let values = BTreeMap::from([(name, Arc::from(memory))]);
+                    seen.compare_hardware(node, &values, None);
+                }
+                (node.name.clone(), Box::new(seen))
+            };
+            let seen = nodes.iter().map(one).collect();
+            Box::pin(std::future::ready(seen))
+        }
+
+        fn probe<'a>(&'a self, _: &'a Order) -> Pending<'a, Probe> {
+            Box::pin(std::future::ready(Probe::NotBegun))
+        }
+
+        fn act<'a>(&'a self, _: &'a Order) -> Pending<'a, Result<(), ActError>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_parts_of_machines_are_read_as_a_soak_begins_and_as_it_ends() {
+        let site = crate::design::fixture::site(
+            "---\nschema: drydock/BaremetalNode/v1\nmetadata: {name: n1}\ndata: {}\n\
+             ---\nschema: trueup/Hardware/v1\nmetadata: {name: h}\ndata: {expect: {memory_gib: 512}}\n",
+        );
+        let nodes: Vec<Arc<NodeDesign>> = site.design.nodes.values().cloned().collect();
+        let order = Order {
+            soaked: nodes.into(),
+            ..order()
+        };
+        let wrong = "`n1`: expect.memory_gib: 448, designed 512";
+        let table = [
+            (vec![Some("512")], 2, Ok(())),
+            (vec![None, Some("512")], 3, Ok(())),
+            (vec![Some("512"), Some("448")], 2, Err(wrong)),
+            (vec![Some("448")], 1, Err(wrong)),
+            (vec![None], 4, Err("is not known: `n1`: no answer")),
+        ];
+        for (memory, looks, expected) in table {
+            let hardware = Parts {
+                memory: Mutex::new(memory),
+                looked: Mutex::new(0),
+            };
+            let ended = await_end(&order, None, &hardware).await;
+            assert_eq!(*hardware.looked.lock().unwrap(), looks);
+            match expected {
+                Ok(()) => assert_eq!(ended, Ok(())),
+                Err(why) => {
+                    let error = ended.unwrap_err().to_string();
+                    assert!(error.contains(why), "{error}");
+                }
+            }
+        }
+    }
+
     fn order() -> Order {
         let terms = SoakTerms {
             seconds: 100,
@@ -183,6 +293,7 @@ mod tests {
             nodes: vec![NodeName::from("n1")],
             joined: Vec::new(),
             etcd: BTreeMap::new(),
+            parts: false,
         };
         let soak = Some(Box::new(terms));
         Order {
@@ -203,6 +314,7 @@ mod tests {
             node: None,
             notes: Vec::new(),
             leaving: Arc::default(),
+            soaked: Arc::default(),
             reporter: Reporter::default(),
         }
     }
@@ -230,7 +342,7 @@ mod tests {
                 looked: Mutex::new(0),
             };
             let began = Instant::now();
-            let ended = await_end(&order(), Some(&cluster)).await;
+            let ended = await_end(&order(), Some(&cluster), &Parts::default()).await;
             match expected {
                 Ok(()) => {
                     assert_eq!(ended, Ok(()));

@@ -85,9 +85,16 @@ pub(super) fn soaks(view: &View<'_>, found: &mut Found<'_, '_>) {
             let watched: BTreeSet<_> = terms.namespaces.iter().cloned().collect();
             let clusters = guards.etcd_clusters.iter();
             let mut wanted = clusters.map(|each| (&each.name, each.minimum_healthy));
+            let mut nodes = terms
+                .nodes
+                .iter()
+                .filter_map(|node| view.designed(node.as_str()));
+            let has_parts = guards.policy.demands_expected_hardware
+                && nodes.any(|node| !node.expected_parts().is_empty());
             terms.seconds >= policy.seconds
                 && watched.is_superset(&policy.namespaces)
                 && wanted.all(|(name, most)| terms.etcd.get(name) >= Some(&most))
+                && (terms.parts || !has_parts)
         });
         if !is_kept {
             found.add([*soak], "is shorter, or watches less, than the guards say");

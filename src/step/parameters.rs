@@ -159,6 +159,9 @@ pub struct SoakTerms {
     /// How many members of etcd clusters have to be healthy.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub etcd: BTreeMap<ClusterName, usize>,
+    /// Whether the machines of its nodes have to have the parts that are expected of them, as it begins and as it ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parts: bool,
 }
 
 /// The handling of pods that a drain could not evict in time.

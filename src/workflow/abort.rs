@@ -209,6 +209,7 @@ impl AbortRequest<'_> {
             };
             orders.entry(node).or_default().push(Order {
                 leaving: Arc::default(),
+                soaked: Arc::default(),
                 run: found.record.run.clone(),
                 step: Arc::new(step.clone()),
                 node: equipped.guarded.nodes.get(node).cloned(),
@@ -405,6 +406,7 @@ mod tests {
     fn order(id: &str) -> Order {
         Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             run: RunId::from("01J00000000000000000000001"),
             step: Arc::new(Step {
                 id: id.parse().unwrap(),

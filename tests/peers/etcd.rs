@@ -212,6 +212,7 @@ fn order(kind: StepKind, node: &str, members: Vec<EtcdRemoval>, heard: &Arc<Hear
     let parameters = json!({"etcd_members": members});
     Order {
         leaving: Arc::default(),
+        soaked: Arc::default(),
         run: RunId::from("01JH0000000000000000000000"),
         step: Arc::new(Step {
             id: StepId {

@@ -241,6 +241,7 @@ impl Hands {
         let listener = Arc::new(RecordingListener::default());
         let order = Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             run: RunId::from(self.run.as_str()),
             step: Arc::new(Step {
                 id: StepId {

@@ -124,6 +124,7 @@ impl Machines {
         let node = self.nodes[at].clone();
         Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             run: RunId::from("run"),
             step: Arc::new(Step {
                 id: StepId {

@@ -159,6 +159,7 @@ fn what_cannot_be_told_from_outside_waits_for_a_decision() {
             .unwrap();
         let order = crate::backend::Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             notes: Vec::new(),
             reporter: crate::backend::Reporter::default(),
             run: RunId::from("01RUN"),

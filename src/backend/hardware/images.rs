@@ -174,6 +174,7 @@ mod tests {
         let deploys = deploys.iter().map(|name| NodeName::from(*name)).collect();
         Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             run: RunId::from("R1"),
             step: Arc::new(Step {
                 id: StepId {

@@ -266,6 +266,7 @@ impl StepList {
             return None;
         }
         let clusters = guards.etcd_clusters.iter();
+        let demands = guards.policy.demands_expected_hardware;
         let terms = SoakTerms {
             seconds: policy.seconds,
             namespaces: policy.namespaces.iter().cloned().collect(),
@@ -274,6 +275,7 @@ impl StepList {
             etcd: clusters
                 .map(|cluster| (cluster.name.clone(), cluster.minimum_healthy))
                 .collect(),
+            parts: demands && nodes.iter().any(|node| !node.expected_parts().is_empty()),
         };
         let soak = Some(Box::new(terms));
         let step = NewStep::new(StepKind::Soak, group, None)

@@ -454,6 +454,7 @@ impl Fixture {
         };
         let order = Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             run: RunId::from(RUN),
             step: Arc::new(step),
             node: None,

@@ -205,6 +205,7 @@ impl Lab {
         let journal = Arc::new(Journal::default());
         let order = Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             run: RunId::from(self.run),
             step: Arc::new(Step {
                 id: StepId {

@@ -105,6 +105,7 @@ fn order(timeout: u64) -> Order {
     let parameters = json!({"etcd_members": [removal]});
     Order {
         leaving: Arc::default(),
+        soaked: Arc::default(),
         run: RunId::from("01JH0000000000000000000000"),
         step: Arc::new(Step {
             id: StepId {

@@ -170,6 +170,7 @@ impl Machine {
     fn order(&self, kind: StepKind) -> Order {
         Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             run: RunId::from("R1"),
             step: Arc::new(Step {
                 id: StepId {

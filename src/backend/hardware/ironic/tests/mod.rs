@@ -77,6 +77,7 @@ fn opened(url: &str, nodes: &[&str]) -> (Ironic, Guarded) {
 fn order(design: &Guarded, kind: StepKind, node: &str, parameters: Value) -> Order {
     Order {
         leaving: Arc::default(),
+        soaked: Arc::default(),
         run: RunId::from(RUN),
         step: Arc::new(Step {
             id: StepId {

@@ -171,6 +171,7 @@ impl Site {
         let listener = Arc::new(RecordingListener::default());
         let order = Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             run: RunId::from("run"),
             step: Arc::new(Step {
                 id: StepId {

@@ -134,6 +134,7 @@ impl Site {
         let node = &self.nodes[node];
         Order {
             leaving: Arc::default(),
+            soaked: Arc::default(),
             notes: Vec::new(),
             reporter: Reporter::default(),
             run: RunId::from(run),
