@@ -367,6 +367,12 @@ impl<'a> WaveLimits<'a> {
         }
     }
 
+    /// Whether two machines fail apart, so that they are not out of service together.
+    #[must_use]
+    pub fn is_in_another_domain(&self, one: &NodeDesign, other: &NodeDesign) -> bool {
+        self.has_domains && self.domain_of(one) != self.domain_of(other)
+    }
+
     /// A machine that was held is brought back from here on.
     pub fn release(&mut self, node: &NodeDesign) {
         self.down.remove(&node.name);

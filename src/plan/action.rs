@@ -263,15 +263,19 @@ impl Action {
         self != Self::Update
     }
 
-    /// Whether a plan of it with these steps waits for a maintenance window. A machine that has failed does not, and a
-    /// fenced one is not left so until the next one; nor does what changes no machine, such as records and the tag.
+    /// Whether a plan of it with these steps waits for a maintenance window. The remediation of a machine that has failed does
+    /// not, and a fenced one is not left so until the next one; nor does what changes no machine, such as records and the tag.
     #[must_use]
     pub fn waits_for_window(self, steps: &[Step]) -> bool {
         let acts_on_machine = |step: &Step| {
             let touches = step.id.kind.facts().touches_world() && step.effect != Effect::None;
             step.id.node.is_some() && touches
         };
-        self != Self::Remediate && steps.iter().any(acts_on_machine)
+        let is_in_service = |step: &Step| *step.given().in_service();
+        match self {
+            Self::Remediate => steps.iter().any(is_in_service),
+            _ => steps.iter().any(acts_on_machine),
+        }
     }
 
     /// Whether nodes have to be named.

@@ -39,6 +39,10 @@ impl<'a> Rules<'a> {
         let Some(way) = way(&item, state) else {
             return item;
         };
+        // What a teardown has kept is not erased on the way to available either.
+        if item.keeps_disks && way == Way::ToAvailable {
+            return item;
+        }
         let named = item.work.single.as_ref();
         let named = named.and_then(|single| single.parameters.as_ref());
         let named = named.map_or(&[][..], |parameters| parameters.given().clean_steps());

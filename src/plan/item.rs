@@ -21,6 +21,8 @@ pub(super) struct Item<'a> {
     pub(super) unwiped: bool,
     /// The disks beside that of its system are kept where it is torn down.
     pub(super) preserves: bool,
+    /// They are kept by all of its steps: as was asked for, or as the run that tore it down has kept them.
+    pub(super) keeps_disks: bool,
 }
 
 impl<'a> Item<'a> {
@@ -50,6 +52,7 @@ impl<'a> Item<'a> {
             work: NodeWork::default(),
             unwiped: false,
             preserves: false,
+            keeps_disks: false,
         }
     }
 
@@ -86,6 +89,13 @@ impl<'a> Item<'a> {
         let single = self.work.single.as_ref();
         let is_off = single.is_some_and(|single| single.kind == StepKind::PowerOff);
         (stays || is_off) && !self.comes_back() && !self.work.destroy
+    }
+
+    /// Whether it is restarted by a remediation though it serves.
+    pub(super) fn is_remediated_in_service(&self) -> bool {
+        let parameters = self.work.single.as_ref();
+        let parameters = parameters.and_then(|single| single.parameters.as_ref());
+        parameters.is_some_and(|parameters| *parameters.given().in_service())
     }
 
     /// Whether it is out of service before, and is built.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::ChangeKind;
 use super::item::Item;
 use super::leave::Leave;
-use super::remedy::{asks, begun, is_begun, unseen};
+use super::remedy::{asks, begun, is_asked_for, is_begun, unseen};
 use super::rules::Rules;
 use super::subject::{Membership, Observation, Subject};
 use super::work::Single;
@@ -44,6 +44,7 @@ impl<'a> Rules<'a> {
             parameters: Some(Parameters::Remediate(RemediateParameters {
                 remediation: Some(limits),
                 remembered: (memory != Memory::default()).then(|| Box::new(memory)),
+                in_service: is_in_service(&subject),
             })),
         }));
         // Whether its etcd clusters bear that it is away is settled with all nodes.
@@ -162,6 +163,15 @@ impl<'a> Rules<'a> {
                 None,
             );
         }
+        // What has failed is made safe whatever guards it; what serves is taken out of service like by any other action.
+        if is_in_service(&subject) {
+            if let Some(why) = subject.protection(self.guards) {
+                item.block(why, None);
+            }
+            if subject.is_flagged() {
+                item.block("it is retired, and in service", None);
+            }
+        }
         if let Some(why) = given_up(&subject).filter(|_| !named) {
             item.block(
                 &format!("its remediation failed before ({why}): name the node to retry"),
@@ -169,6 +179,12 @@ impl<'a> Rules<'a> {
             );
         }
     }
+}
+
+/// Whether the machine serves, and nothing but its name in the request asks for its remediation.
+fn is_in_service(subject: &Subject<'_>) -> bool {
+    let is_ready = matches!(subject.membership, Membership::In(node) if node.ready);
+    is_ready && !subject.seen.is_off() && !is_asked_for(subject)
 }
 
 /// Blocks it for each reason against it at the machine itself.

@@ -43,9 +43,9 @@ impl<'a> Rules<'a> {
             item.block(&why, None);
         }
         if item.work.destroy {
-            item = self.preserve(self.leave(item));
+            item = self.leave(item);
         }
-        self.complete(item)
+        self.complete(self.preserve(item))
     }
 
     /// Adds what a deploy runs, what the backend cannot do, and how the machine is cleaned.
@@ -152,12 +152,28 @@ impl<'a> Rules<'a> {
         item
     }
 
-    /// Keeps all disks but that of the operating system, if that was asked for.
+    /// Keeps all disks but that of the operating system, if that was asked for, or if the run that tore it down has kept them
+    /// and no one lets them be erased.
     pub(super) fn preserve(&self, mut item: Item<'a>) -> Item<'a> {
-        if !item.work.destroy || !self.leaving.preserve_local_storage {
+        let is_asked = item.work.destroy && self.leaving.preserve_local_storage;
+        let is_built = !item.work.destroy && (item.work.prepare || item.work.deploy);
+        let may_erase = self.allow_redeploy.contains(item.subject.name);
+        let is_kept = is_built && item.subject.has_kept_disks() && !may_erase;
+        if !is_asked && !is_kept {
             return item;
         }
-        item.preserves = true;
+        if is_kept {
+            let run = item
+                .subject
+                .record
+                .and_then(|record| record.torn_down.as_ref());
+            let by = run.map_or_else(String::new, |run| format!(" by run {run}"));
+            let name = item.subject.name;
+            item.because(format!(
+                "its other disks were kept{by}, and are: `--allow-redeploy {name}` erases them"
+            ));
+        }
+        (item.preserves, item.keeps_disks) = (true, true);
         match item.subject.system_disk() {
             Some(disk) => item.change.disks = vec![disk],
             None => item.block(

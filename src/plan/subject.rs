@@ -270,6 +270,11 @@ impl Subject<'_> {
         self.record.is_some_and(NodeRecord::is_torn_down)
     }
 
+    /// Whether the run that took its system off it has kept its other disks.
+    pub(super) fn has_kept_disks(&self) -> bool {
+        self.record.is_some_and(|record| record.kept_disks)
+    }
+
     /// Whether it has joined its clusters, or is to join them, by its record.
     fn is_to_be_in_cluster(&self) -> bool {
         self.record.is_some_and(|record| record.join.is_some())

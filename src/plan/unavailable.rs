@@ -41,6 +41,41 @@ pub(super) fn judge<'i, 'l>(
     (items, limits)
 }
 
+/// Blocks the remediation of machines that serve and find no place under the numbers of the policy, `at_once` of which go down
+/// together. What has failed takes no other place than it has.
+pub(super) fn restart<'i>(
+    mut items: Vec<Item<'i>>,
+    mut limits: WaveLimits<'_>,
+    down: &[(&NodeDesign, &'static str)],
+    (at_once, is_missed): (usize, impl Fn(&NodeName) -> bool),
+) -> Vec<Item<'i>> {
+    for (node, why) in down {
+        limits.hold(node, why);
+    }
+    let mut together = 0;
+    let serves = |item: &&mut Item<'_>| {
+        item.is_remediated_in_service() && item.is_carried() && is_missed(item.subject.name)
+    };
+    for item in items.iter_mut().filter(serves) {
+        let Some(node) = item.subject.after else {
+            continue;
+        };
+        // The defaults are those of changes: what a person holds for failed is brought back beside others that are down.
+        match limits
+            .refusal(node, 1)
+            .filter(|refusal| refusal.flag.is_none())
+        {
+            Some(refusal) => item.block_as(&refusal.reason, None),
+            None if together + 1 < at_once => {
+                limits.hold(node, "going down before it");
+                together += 1;
+            }
+            None => {}
+        }
+    }
+    items
+}
+
 /// The limits that a run of what is carried out holds, so that a machine that does not come back keeps its place. What stays down has
 /// its own as long as the plan is carried out, and what leaves the design is not missed.
 pub(super) fn of_run<'i>(
@@ -76,9 +111,16 @@ fn leave_down<'i>(
         item.is_carried() && is_in_service && item.stays_down() && is_missed(subject.name)
     };
     let mut more = items.iter().filter(|item| is_new(item)).count();
-    let mut left_down = Vec::new();
+    let mut left_down: Vec<&NodeDesign> = Vec::new();
     for item in items.iter_mut().filter(|item| is_new(item)) {
         block(item, limits, more);
+        if let (Some(node), Some(first)) = (item.subject.after, left_down.first())
+            && limits.is_in_another_domain(node, first)
+        {
+            let first = &first.name;
+            let reason = format!("{first} goes down with it, and is in another failure domain");
+            item.block_as(&reason, None);
+        }
         if let Some(node) = item.subject.after.filter(|_| item.change.blocked.is_none()) {
             limits.hold(node, "going down before it");
             left_down.push(node);

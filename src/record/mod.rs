@@ -128,6 +128,9 @@ pub struct NodeRecord {
     /// The run that took its system off it, until one is put on it again; absent if it never had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub torn_down: Option<RunId>,
+    /// The run that took its system off it kept its other disks, which no one has let be erased since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept_disks: bool,
     /// The run in whose wave it came back, until a soak that watches it has succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soaking: Option<RunId>,
@@ -301,6 +304,7 @@ impl NodeRecord {
             cordoned: None,
             torn_down: None,
             soaking: None,
+            kept_disks: false,
         }
     }
 

@@ -83,6 +83,12 @@ impl<'a> PlanEffects<'a> {
         self.steps.get(step).copied()
     }
 
+    /// Whether a step keeps the disks beside that of the system.
+    pub(super) fn keeps_disks(&self, step: &StepId) -> bool {
+        self.step(step)
+            .is_some_and(|step| *step.given().preserve_local_storage())
+    }
+
     /// Takes the end of a step into the records. `design`: the digests of the design to be reached, `None` if the node left
     /// it; `now`: seconds since 1970. Gives the old name of a node that was renamed.
     pub(super) fn apply(
@@ -115,6 +121,7 @@ impl<'a> PlanEffects<'a> {
             open: given.map_or(&[], |all| all.open()),
             settings: given.map_or(&[], |all| all.settings()),
             joins_after: given.filter(|all| *all.joins()).map(|_| now),
+            keeps_disks: self.keeps_disks(&outcome.step),
             lifts_cordon: self.uncordoned.contains(&outcome.node),
             soaks: self.soaked.contains(&outcome.node),
             decided: outcome.decided,

@@ -4,6 +4,7 @@
 //! as that of their newest writer: if they name another, the run was resumed elsewhere and the
 //! journal is not the newest. `plan` is the digest of the plan that this clone began the run with.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -86,6 +87,14 @@ impl RunFiles {
         Self {
             directory: run.directory.join("parts").join(part),
         }
+    }
+
+    /// The names of the parts of the run that this clone has files of.
+    pub(super) fn parts(&self) -> BTreeSet<String> {
+        let entries = std::fs::read_dir(self.directory.join("parts"));
+        let entries = entries.into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().into_string());
+        names.filter_map(Result::ok).collect()
     }
 
     /// The journal of a run that begins. One that is there and tells of nothing is that of a run that crashed

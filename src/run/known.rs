@@ -320,21 +320,36 @@ impl KnownRun {
                 .filter(|node| plan.effects.begin_drain(nodes, node, &run.run));
             changed.extend(begun.cloned());
         }
-        for (node, step) in begun
-            .into_iter()
-            .filter(|(_, step)| !self.recorded.contains(step))
-        {
-            let before = nodes.get(node);
-            let mut record = node::under_way(before, node, step, &run.run, &run.revision);
-            if self.is_suspected(step) {
-                record.last_error = Some(Arc::from(format!("{step} may have begun")));
-            }
-            if before != Some(&record) {
+        let begun = begun.into_iter();
+        let begun = begun.filter(|(_, step)| !self.recorded.contains(step));
+        for (node, step) in begun {
+            if self.take_in_begun(nodes, run, known_plan.as_ref(), (node, step)) {
                 changed.insert(node.clone());
-                nodes.insert(node.clone(), record);
             }
         }
         changed
+    }
+
+    /// Takes in that a step had begun whose end is not known; whether that changed the record.
+    fn take_in_begun(
+        &self,
+        nodes: &mut BTreeMap<NodeName, NodeRecord>,
+        run: &RunRecord,
+        plan: Option<&KnownPlan<'_>>,
+        (node, step): (&NodeName, &StepId),
+    ) -> bool {
+        let before = nodes.get(node);
+        let keeps_disks = plan.is_some_and(|plan| plan.effects.keeps_disks(step));
+        let step_of = (step, keeps_disks);
+        let mut record = node::under_way(before, node, step_of, &run.run, &run.revision);
+        if self.is_suspected(step) {
+            record.last_error = Some(Arc::from(format!("{step} may have begun")));
+        }
+        let is_new = before != Some(&record);
+        if is_new {
+            nodes.insert(node.clone(), record);
+        }
+        is_new
     }
 
     /// Takes the end of a soak into the records of its nodes; gives them.

@@ -58,6 +58,7 @@ pub(super) fn after(
         }
     }
     mark_torn_down(&mut record, before, context.run);
+    mark_kept(&mut record, outcome, context);
     if let Some(message) = &outcome.message {
         if let Some(step) = &outcome.clean_step {
             // No action on it without manual intervention (ironic-cleaning).
@@ -111,6 +112,14 @@ fn mark_torn_down(record: &mut NodeRecord, before: Option<&NodeRecord>, run: &Ru
     }
 }
 
+/// Disks that a teardown kept are kept until its machine is built again.
+fn mark_kept(record: &mut NodeRecord, outcome: &NodeOutcome, context: &RecordContext<'_>) {
+    if outcome.step.kind == StepKind::Destroy && outcome.phase.is_some() {
+        record.kept_disks = context.keeps_disks;
+    }
+    record.kept_disks &= record.phase != Phase::Deployed;
+}
+
 /// The record tells a cordon that a service lifts from one that stays: a drain sets it, an uncordon or the end of its node
 /// takes it away.
 fn mark_cordon(record: &mut NodeRecord, outcome: &NodeOutcome, context: &RecordContext<'_>) {
@@ -124,15 +133,19 @@ fn mark_cordon(record: &mut NodeRecord, outcome: &NodeOutcome, context: &RecordC
     }
 }
 
-/// The record of a node while a step that rebuilds or tears it down is under way.
+/// The record of a node while a step that rebuilds or tears it down is under way; `keeps_disks`: but for those of the system
+/// that a teardown erases.
 pub(super) fn under_way(
     before: Option<&NodeRecord>,
     node: &NodeName,
-    step: &StepId,
+    (step, keeps_disks): (&StepId, bool),
     run: &RunId,
     revision: &Arc<str>,
 ) -> NodeRecord {
     let mut record = of_run(before, node, run);
+    if step.kind == StepKind::Destroy {
+        record.kept_disks = keeps_disks;
+    }
     record.phase = Phase::Unknown;
     record.last_error = Some(Arc::from(format!("{step} had begun")));
     forget_digests(&mut record);
@@ -257,6 +270,7 @@ mod tests {
             open: &[],
             settings: &[],
             joins_after: None,
+            keeps_disks: false,
             lifts_cordon: false,
             soaks: false,
             decided: false,

@@ -27,7 +27,7 @@ pub(super) struct LiveRecords<'a> {
     pub(super) nodes: FxHashMap<NodeName, NodeRecord>,
     pub(super) changed: FxHashSet<NodeName>,
     /// Nodes that are being rebuilt or torn down just now.
-    pub(super) begun: FxHashMap<NodeName, StepId>,
+    pub(super) begun: FxHashMap<NodeName, (StepId, bool)>,
     /// How many entries the journal has at least.
     pub(super) entries: usize,
     /// The events since the last checkpoint, packed as they come.
@@ -119,11 +119,11 @@ impl<'a> LiveRecords<'a> {
         self.note(event);
     }
 
-    /// Takes in that a step started.
-    pub(super) fn step_started(&mut self, step: &StepId) {
+    /// Takes in that a step started; `keeps_disks`: it keeps the disks beside that of the system.
+    pub(super) fn step_started(&mut self, step: &StepId, keeps_disks: bool) {
         match &step.node {
             Some(node) if step.kind.rebuilds() => {
-                self.begun.insert(node.clone(), step.clone());
+                self.begun.insert(node.clone(), (step.clone(), keeps_disks));
                 self.changed.insert(node.clone());
             }
             Some(_) => {}
@@ -140,7 +140,7 @@ impl<'a> LiveRecords<'a> {
             step.kind == StepKind::VerifySite && *outcome == StepOutcome::Succeeded;
         self.is_new_wave |= step.kind == StepKind::StartWave;
         if let Some(node) = &step.node
-            && self.begun.get(node) == Some(step)
+            && self.begun.get(node).is_some_and(|(begun, _)| begun == step)
         {
             self.begun.remove(node);
             self.changed.insert(node.clone());
@@ -178,9 +178,10 @@ impl<'a> LiveRecords<'a> {
         for name in changed {
             // Whatever had begun counts as unknown, should this be the last that is heard of it.
             match (self.begun.get(name), self.nodes.get(name)) {
-                (Some(step), record) => {
-                    let revision = &self.run.revision;
-                    nodes.push(node::under_way(record, name, step, &self.run.run, revision));
+                (Some((step, keeps_disks)), record) => {
+                    let (run, revision) = (&self.run.run, &self.run.revision);
+                    let step = (step, *keeps_disks);
+                    nodes.push(node::under_way(record, name, step, run, revision));
                 }
                 (None, Some(record)) => nodes.push(record.clone()),
                 (None, None) => forgotten.push(name.clone()),

@@ -53,7 +53,9 @@ impl LeaseHolder for Session<'_> {
         let mut records = lock(&self.records);
         records.add_event(&self.journal, event);
         match &event.kind {
-            EventKind::StepStarted { step, .. } => records.step_started(step),
+            EventKind::StepStarted { step, .. } => {
+                records.step_started(step, self.effects.keeps_disks(step));
+            }
             EventKind::GroupStarted { .. } => records.is_new_wave = true,
             EventKind::StepFinished {
                 step,

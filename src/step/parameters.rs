@@ -67,6 +67,8 @@ known! {
     remediation: Option<crate::remediation::RemediationLimits> = None;
     /// The memory of a remediation that another run began, for remediate.
     remembered: Option<Box<crate::remediation::Memory>> = None;
+    /// The machine is in service, and no one but who names it asks for it, for remediate.
+    in_service: bool = false;
     /// Only the disk of the operating system may be erased or written.
     preserve_local_storage: bool = false;
     /// The image of the design, for deploy.

@@ -22,7 +22,7 @@ struct Row {
 
 /// A copy of one of the example sites, not committed yet.
 pub(crate) fn example(name: &str) -> Fixture {
-    let fixture = Fixture::of(Checkout::new(), "edge");
+    let fixture = Fixture::of(Checkout::new(), name);
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = root.join("site-examples").join(name);
     copy_folder(&folder, fixture.checkout.path());

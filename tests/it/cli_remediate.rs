@@ -392,6 +392,7 @@ fn after_many_machines_came_back_none_is_remediated_for_a_while() {
 #[test]
 fn a_machine_that_has_failed_does_not_wait_for_a_maintenance_window() {
     let fixture = deployed("{}", "[]");
+    silence(&fixture, "[{nodes: [compute11], outcome: not-ready}]");
     let now = std::time::SystemTime::now();
     let seconds = now.duration_since(std::time::UNIX_EPOCH).unwrap();
     let hour = |more: u64| (seconds.as_secs() / 3600 + more) % 24;
@@ -407,6 +408,10 @@ fn a_machine_that_has_failed_does_not_wait_for_a_maintenance_window() {
     let before = fixture.ledger();
     fixture
         .run(&["apply", "power", "off", NODE, "--yes"])
+        .with(4)
+        .saying("no maintenance window is open now");
+    // One that serves does.
+    apply(&fixture, &["compute12"])
         .with(4)
         .saying("no maintenance window is open now");
     apply(&fixture, &[NODE]).with(0);

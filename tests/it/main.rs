@@ -113,6 +113,8 @@ mod guards_at_places;
 #[cfg(test)]
 mod guards_kept;
 #[cfg(test)]
+mod guards_of_actions;
+#[cfg(test)]
 mod guards_of_now;
 #[cfg(test)]
 mod hostile;

@@ -192,7 +192,7 @@ pub(in crate::plan) struct Exception {
 }
 
 /// All parameters that do not count.
-pub(in crate::plan) const EXCEPTIONS: [Exception; 12] = [
+pub(in crate::plan) const EXCEPTIONS: [Exception; 13] = [
     Exception {
         name: "reason",
         kind: None,
@@ -217,6 +217,11 @@ pub(in crate::plan) const EXCEPTIONS: [Exception; 12] = [
         name: "remembered",
         kind: None,
         reason: "what an earlier run did, as its records have it",
+    },
+    Exception {
+        name: "in_service",
+        kind: None,
+        reason: "how the machine was observed; the step is the same, and waits for a window",
     },
     Exception {
         name: "joins",

@@ -63,17 +63,20 @@ pub(super) fn together<'a>(
             &machines,
             input.after,
         );
+    let is_missed = |name: &NodeName| !terms.is_retired(name);
     let (items, limits) = match is_remediation {
         true => {
             let limits = limits.without_domains();
             let mut subjects = Subjects::of(input);
             let all = names.map(|name| subjects.get(name));
             let limit = rules.remedy.max_unhealthy;
-            (breaker::judge(items, all, guards, limit), limits)
+            let items = breaker::judge(items, all, guards, limit);
+            let policy = WaveLimits::new(guards, terms.options.max_unavailable);
+            let bounds = (rules.remedy.max_at_once, is_missed);
+            (unavailable::restart(items, policy, &down, bounds), limits)
         }
         false => {
             let position = |name: &NodeName| terms.group_of(name).unwrap_or(usize::MAX);
-            let is_missed = |name: &NodeName| !terms.is_retired(name);
             unavailable::judge(items, limits, &down, (position, is_missed))
         }
     };

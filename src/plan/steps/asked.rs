@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::leaving::{Bounds, OUTSIDE, tear_down, written as step_of_leaving};
-use super::{NewStep, StepInputs, StepList, deployed, down_first, keeps_disks};
+use super::{NewStep, StepInputs, StepList, deployed, down_first};
 use crate::guard::is_control_plane;
 use crate::plan::action::Action;
 use crate::plan::item::Item;
@@ -112,7 +112,7 @@ fn rebuild(
     let written = |kind| NewStep::new(kind, None, Some(item.subject.name));
     let torn_down = tear_down(draft, inputs, item, &OUTSIDE, |first| first.success([wave]));
     let parameters = draft.share(PrepareParameters {
-        preserve_local_storage: keeps_disks(inputs, item),
+        preserve_local_storage: item.keeps_disks,
         ..PrepareParameters::default()
     });
     let prepare = written(StepKind::Prepare)
@@ -121,7 +121,7 @@ fn rebuild(
         .success([wave])
         .success(torn_down);
     let prepared = draft.add(prepare);
-    let parameters = draft.share(deployed(inputs, item));
+    let parameters = draft.share(deployed(item));
     let deploy = written(StepKind::Deploy)
         .timeout(configuration.deploy_timeout)
         .effect(item.deploy_effect())

@@ -6,7 +6,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::leaving::{Place, tear_down, written};
-use super::{NewStep, StepInputs, StepList, clean_steps, deployed, down_first, keeps_disks};
+use super::{NewStep, StepInputs, StepList, clean_steps, deployed, down_first};
 use crate::design::{GroupName, NodeDesign, NodeName};
 use crate::guard::{WaveLimits, is_control_plane};
 use crate::plan::PlannedGroup;
@@ -451,10 +451,10 @@ impl<'g> OpenGroup<'g> {
         }
         // No cleaning up to the deploy undoes what a teardown has kept.
         let mut parameters = PrepareParameters {
-            preserve_local_storage: keeps_disks(self.inputs, item),
+            preserve_local_storage: item.keeps_disks,
             ..PrepareParameters::default()
         };
-        if !item.work.tears_down() {
+        if !item.work.tears_down() && !item.keeps_disks {
             parameters.clean_steps = clean_steps(item);
         }
         if parameters.clean_steps.iter().any(|step| step.erases) {
@@ -479,7 +479,7 @@ impl<'g> OpenGroup<'g> {
             .written(StepKind::Deploy, item)
             .timeout(self.inputs.site.guards().configuration.deploy_timeout)
             .effect(item.deploy_effect())
-            .parameters(draft.share(deployed(self.inputs, item)))
+            .parameters(draft.share(deployed(item)))
             .success([gate])
             .success(prepared)
             .success(draft.unset_retired.get(item.subject.name).copied());

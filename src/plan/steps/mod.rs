@@ -327,7 +327,7 @@ impl StepList {
     ) -> NewStep {
         let parameters = DestroyParameters {
             disks: item.change.disks.clone(),
-            preserve_local_storage: keeps_disks(inputs, item),
+            preserve_local_storage: item.keeps_disks,
             forget: inputs.options.leaving.forget,
             clean_steps: clean_steps(item),
         };
@@ -338,7 +338,7 @@ impl StepList {
 }
 
 /// The parameters of a deploy: the disks, the image, and its additional steps.
-fn deployed(inputs: &StepInputs<'_>, item: &Item<'_>) -> DeployParameters {
+fn deployed(item: &Item<'_>) -> DeployParameters {
     let system = item
         .subject
         .after
@@ -347,7 +347,7 @@ fn deployed(inputs: &StepInputs<'_>, item: &Item<'_>) -> DeployParameters {
     let steps = item.work.deploy_steps.as_deref();
     DeployParameters {
         disks: item.change.disks.clone(),
-        preserve_local_storage: keeps_disks(inputs, item),
+        preserve_local_storage: item.keeps_disks,
         image: image.and_then(Node::as_str).map(Arc::from),
         joins: item.work.joins,
         deploy_steps: steps.unwrap_or_default().to_vec(),
@@ -361,11 +361,6 @@ fn down_first<'i, 's: 'i>(items: impl Iterator<Item = &'i Item<'s>>) -> Vec<&'s 
     items
         .filter_map(|item| item.subject.after.or(item.subject.before))
         .collect()
-}
-
-/// Whether all disks but that of the operating system are kept.
-fn keeps_disks(inputs: &StepInputs<'_>, item: &Item<'_>) -> bool {
-    inputs.options.leaving.preserve_local_storage && item.work.tears_down()
 }
 
 /// The clean steps that its backend is told to run.

@@ -464,7 +464,7 @@ fn a_protected_machine_is_taken_out_of_no_cluster() {
             assert_eq!(blocks, ["the policy protects it"], "{action}");
         }
     }
-    // A drain is taken back, and a remediation brings it back.
+    // A drain is taken back, and a remediation brings back what has failed.
     for (action, step) in [
         (Action::Drain, "drain/n1"),
         (Action::Remediate, "remediate/n1"),
@@ -476,6 +476,9 @@ fn a_protected_machine_is_taken_out_of_no_cluster() {
             nodes: these(&["n1"]),
             ..Request::default()
         };
+        if let Fact::Known(Some(node)) = &mut fixture.seen("n1").cluster {
+            node.ready = action != Action::Remediate;
+        }
         let plan = fixture.plan();
         assert_eq!(plan.changes[0].blocked, None, "{action}");
         assert!(work(&plan).contains(step), "{action}: {}", work(&plan));

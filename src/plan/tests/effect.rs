@@ -193,6 +193,7 @@ fn everything() -> Map<String, Value> {
         "backup": Backup { unschedulable: true, ..Backup::default() },
         "remediation": RemediationLimits::default(),
         "remembered": Memory::default(),
+        "in_service": true,
         "preserve_local_storage": true,
         "image": "ubuntu-24.04",
         "deploys": ["n1"],

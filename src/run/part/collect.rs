@@ -7,10 +7,12 @@ use super::known::KnownParts;
 use super::refs::PartRefs;
 use super::status::progress;
 use crate::journal::Entry;
-use crate::plan::{Parts, Plan, saved};
+use crate::plan::{Part, Parts, Plan, saved};
 use crate::record::{RunFile, RunRecord, State, Store};
+use crate::repository::CommitId;
 use crate::run::error::{self, Error};
 use crate::run::event::RunEvent;
+use crate::run::files::RunFiles;
 use crate::run::site_repository::SiteRepository;
 use crate::step::StepId;
 
@@ -49,29 +51,73 @@ pub(in crate::run) fn collected(
         events: Vec::new(),
         open: Vec::new(),
     };
-    for part in &parts.parts {
-        let Some(found) = collected.known.0.get(&part.id) else {
-            continue;
+    let lost = LostParts::of(refs, &collected.known, &parts)?;
+    for (position, part) in parts.parts.iter().enumerate() {
+        let (entries, is_open) = match collected.known.0.get(&part.id) {
+            Some(found) => {
+                let done = progress(site.repository, found.commit, &[], true)?;
+                collected.events.extend(done.events);
+                (done.entries, found.status.state.is_open())
+            }
+            None => match lost.entries(refs, (position, part))? {
+                Some(entries) => (entries, true),
+                None => continue,
+            },
         };
-        let done = progress(site.repository, found.commit, &[], true)?;
-        let is_open = found.status.state.is_open();
-        collected.entries.extend(done.entries.iter().cloned());
-        collected.events.extend(done.events);
+        let mut begun = Vec::new();
         if is_open {
             collected.open.push(part.id.clone());
-            let steps = part
-                .steps
-                .iter()
-                .map(|step| &plan.steps[step.0 as usize].id);
-            collected
-                .entries
-                .extend(possibly_begun(steps, &done.entries));
+            let steps = part.steps.iter();
+            let steps = steps.map(|step| &plan.steps[step.0 as usize].id);
+            begun = possibly_begun(steps, &entries);
         }
+        collected.entries.extend(entries);
+        collected.entries.extend(begun);
     }
     collected
         .events
         .sort_by(|one, other| one.time.cmp(&other.time));
     Ok(Some(collected))
+}
+
+/// The parts without a ref of which something is known here, so that it was deleted: by their journals if this clone has carried
+/// them out, else by what was fetched of them before, or by parts that begin only once they have ended.
+struct LostParts {
+    journals: BTreeSet<String>,
+    copies: BTreeMap<Arc<str>, CommitId>,
+    needed: BTreeSet<usize>,
+}
+
+impl LostParts {
+    fn of(refs: PartRefs<'_>, known: &KnownParts, parts: &Parts) -> Result<Self, Error> {
+        let begun = parts.parts.iter();
+        let begun = begun.filter(|part| known.0.contains_key(&part.id));
+        Ok(Self {
+            journals: RunFiles::of(refs.site.repository, &refs.site.name, refs.run).parts(),
+            copies: refs.list_copies()?,
+            needed: begun.flat_map(|part| part.after.iter().copied()).collect(),
+        })
+    }
+
+    /// The entries of a part of which anything is known.
+    fn entries(
+        &self,
+        refs: PartRefs<'_>,
+        (position, part): (usize, &Part),
+    ) -> Result<Option<Vec<Entry>>, Error> {
+        let site = refs.site;
+        if self.journals.contains(&*part.id) {
+            let files = RunFiles::of_part(site.repository, &site.name, refs.run, &part.id);
+            let own = files.read()?.unwrap_or_default().entries;
+            if !own.is_empty() {
+                return Ok(Some(own));
+            }
+        }
+        match self.copies.get(&part.id) {
+            Some(copy) => Ok(Some(progress(site.repository, *copy, &[], false)?.entries)),
+            None => Ok(self.needed.contains(&position).then(Vec::new)),
+        }
+    }
 }
 
 /// Intents of those of some steps that act and of which no entry tells.

@@ -169,6 +169,21 @@ impl PartRefs<'_> {
         ))
     }
 
+    /// The parts as this clone fetched them last.
+    pub(in crate::run) fn list_copies(&self) -> Result<BTreeMap<Arc<str>, CommitId>, Error> {
+        if self.site.remote()?.is_none() {
+            return Ok(BTreeMap::new());
+        }
+        let copies = self.copies()?;
+        let found = self.site.repository.refs(&copies);
+        let found = found.map_err(self.failed("find the parts of the run"))?;
+        let parts = found.into_iter().filter_map(|(name, id)| {
+            let part = name.strip_prefix(&copies)?;
+            Some((Arc::from(part), CommitId(id)))
+        });
+        Ok(parts.collect())
+    }
+
     /// Moves the ref of a part, if it still has the value that was observed.
     ///
     /// # Errors

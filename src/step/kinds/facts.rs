@@ -193,6 +193,8 @@ pub struct RecordContext<'a> {
     pub settings: &'a [HardwareSetting],
     /// The time, in seconds since 1970, if the step builds a machine that is to join its clusters.
     pub joins_after: Option<i64>,
+    /// The disks beside that of the system are kept where the step tears its machine down.
+    pub keeps_disks: bool,
     /// The plan lets pods be scheduled on its node again, once its machine is serviced.
     pub lifts_cordon: bool,
     /// A soak of the plan watches the node.

@@ -6,7 +6,7 @@ use super::facts::{
 use crate::design::Rung;
 use crate::record::NodeRecord;
 
-parameters!(RemediateParameters: Remediate { remediation, remembered });
+parameters!(RemediateParameters: Remediate { remediation, remembered, in_service });
 
 pub(super) const FACTS: Facts = Facts {
     name: "remediate",

@@ -63,6 +63,10 @@ impl Gate {
         if !plan.guards.loosened.is_empty() {
             return Ok(Err("the plan makes guards weaker".to_owned()));
         }
+        if !plan.guards.exceeded.is_empty() {
+            let why = "the plan reaches more than Policy `blast_radius` lets one commit reach";
+            return Ok(Err(why.to_owned()));
+        }
         let unapproved = self.unapproved_runs(approving)?;
         for run in &unapproved {
             machines.extend(run.broken.nodes.iter().cloned());

@@ -438,3 +438,33 @@ fn a_part_whose_ref_was_deleted_is_resumed_in_the_clone_that_has_its_journal() {
     site.end().with(0);
     everything_happened_once(&site.first);
 }
+
+#[test]
+fn what_parts_have_done_whose_refs_were_deleted_is_recorded_by_an_abort() {
+    let delete = |site: &Site, of: &str| {
+        let origin = &site.origin;
+        let all = origin.git(&["for-each-ref", "--format=%(refname)", "refs/trueup"]);
+        let parts = all
+            .lines()
+            .filter(|name| name.contains("/run/") && name.contains(of));
+        parts.for_each(|name| drop(origin.git(&["update-ref", "-d", name])));
+    };
+    for of in ["", "deploy"] {
+        let site = Site::begun(in_real_time("[]"), 1);
+        for part in site.parts() {
+            site.carry_out(0, &part).with(0);
+        }
+        delete(&site, of);
+        let log = site.clones[0].run(&["log"]).with(0).stdout;
+        assert!(!log.contains("not started"), "{log}");
+        let run = site.clones[0]
+            .run(&["log", "--format", "json"])
+            .with(0)
+            .json();
+        let run = run["runs"][0]["run"].as_str().unwrap().to_owned();
+        site.clones[0].run(&["run", "abort", &run]).with(0);
+        // All of it was done, and nothing of it is done again.
+        site.clones[0].run(&["apply", "--yes"]).with(0);
+        everything_happened_once(&site.first);
+    }
+}
