@@ -291,6 +291,18 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// The ref of a part is not as trueup writes it.
+    #[error("the status of part `{part}` of run {run} is broken: {reason}")]
+    BrokenPart {
+        /// The run.
+        run: RunId,
+        /// The part.
+        part: Arc<str>,
+        /// The command that deletes its ref.
+        deletes: String,
+        /// The problem.
+        reason: String,
+    },
     /// Something that a run left is not as trueup writes it.
     #[error("{what} is broken: {reason}")]
     Broken {
@@ -338,6 +350,7 @@ impl Error {
             | Self::Journal(_)
             | Self::File { .. }
             | Self::Reservations { .. }
+            | Self::BrokenPart { .. }
             | Self::Broken { .. } => Kind::Error,
         }
     }
@@ -392,6 +405,9 @@ impl Error {
             Self::NotShared { .. } => {
                 "it needs a remote, without `--offline` and `--no-push`: in a clone the records are always below trueup's own refs".to_owned()
             }
+            Self::BrokenPart { run, deletes, .. } => format!(
+                "`{deletes}` deletes its ref; then end the run in the clone that carried the part out, whose journal tells what it has done: `trueup run abort {run}`"
+            ),
             Self::Moving { .. } => "nothing is lost: run the command again".to_owned(),
             Self::NotSigned { .. } => {
                 "give the key to an agent (`ssh-add`), or have git sign with one that asks for no passphrase; `git config trueup.signRuns false` leaves the signature away".to_owned()

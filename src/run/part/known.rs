@@ -42,7 +42,8 @@ impl KnownParts {
             if known.is_some_and(|known| known.commit == *commit) {
                 continue;
             }
-            let status = PartStatus::read(repository, (refs.run, part), *commit)?;
+            let status = PartStatus::read(repository, (refs.run, part), *commit);
+            let status = status.or_else(|error| Err(refs.broken(part, error)?))?;
             let mut chunks = known.map_or_else(Vec::new, |known| known.chunks.clone());
             match refusal(refs, *commit, base) {
                 Some(why) if status.state != PartState::Running => {

@@ -169,6 +169,23 @@ impl PartRefs<'_> {
         ))
     }
 
+    /// The failure of a part whose ref is broken, with the way out.
+    pub(in crate::run) fn broken(&self, part: &Arc<str>, error: Error) -> Result<Error, Error> {
+        let Error::Broken { reason, .. } = error else {
+            return Ok(error);
+        };
+        let name = format!("{}{part}", self.folder()?);
+        Ok(Error::BrokenPart {
+            run: self.run.clone(),
+            part: part.clone(),
+            deletes: match self.site.remote()? {
+                Some(remote) => format!("git push {} --delete {name}", remote.name()),
+                None => format!("git update-ref -d {name}"),
+            },
+            reason,
+        })
+    }
+
     /// The parts as this clone fetched them last.
     pub(in crate::run) fn list_copies(&self) -> Result<BTreeMap<Arc<str>, CommitId>, Error> {
         if self.site.remote()?.is_none() {

@@ -468,3 +468,33 @@ fn what_parts_have_done_whose_refs_were_deleted_is_recorded_by_an_abort() {
         everything_happened_once(&site.first);
     }
 }
+
+#[test]
+fn a_part_whose_ref_is_broken_names_a_way_out_that_works() {
+    let site = Site::begun(in_real_time("[]"), 1);
+    for part in site.parts() {
+        site.carry_out(0, &part).with(0);
+    }
+    let origin = &site.origin;
+    let all = origin.git(&["for-each-ref", "--format=%(refname)", "refs/trueup"]);
+    let mut broken = all.lines().filter(|name| name.contains("/run/"));
+    let broken = broken.find(|name| name.contains("deploy"));
+    let broken = broken.unwrap_or_else(|| panic!("{all}"));
+    let part = broken.rsplit('/').next().unwrap_or_default();
+    let head = origin.git(&["for-each-ref", "--format=%(objectname)", "refs/heads"]);
+    origin.git(&["update-ref", broken, head.lines().next().expect("a commit")]);
+    let clone = &site.clones[0];
+    let run = clone.run(&["log", "--format", "json"]).json();
+    let run = run["runs"][0]["run"].as_str().expect("a run").to_owned();
+    let delete = format!("git push origin --delete {broken}");
+    clone
+        .run(&["run", "abort", &run])
+        .with(1)
+        .saying(&format!("the status of part `{part}`"))
+        .saying(&delete)
+        .saying(&format!("`trueup run abort {run}`"));
+    clone.checkout.git(&["push", "origin", "--delete", broken]);
+    clone.run(&["run", "abort", &run]).with(0);
+    clone.run(&["apply", "--yes"]).with(0);
+    everything_happened_once(&site.first);
+}
