@@ -165,7 +165,8 @@ impl<'a> Rules<'a> {
         }
         // What has failed is made safe whatever guards it; what serves is taken out of service like by any other action.
         if is_in_service(&subject) {
-            if let Some(why) = subject.protection(self.guards) {
+            // The host of another client's machine is protected from teardown alone.
+            if let Some(why) = subject.protection_by_policy(self.guards) {
                 item.block(why, None);
             }
             if subject.is_flagged() {

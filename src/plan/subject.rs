@@ -345,11 +345,18 @@ impl Subject<'_> {
         Standing::of(self.record)
     }
 
+    /// Why the policy protects it, if it does.
+    pub(super) fn protection_by_policy(&self, guards: &Guards) -> Option<&'static str> {
+        let mut designs = self.after.into_iter().chain(self.before);
+        designs
+            .any(|node| guards.is_protected(node))
+            .then_some(PROTECTED)
+    }
+
     /// Why it may never be torn down, if so: by the policy, or by the provisioner.
     pub(super) fn protection(&self, guards: &Guards) -> Option<&'static str> {
-        let mut designs = self.after.into_iter().chain(self.before);
-        if designs.any(|node| guards.is_protected(node)) {
-            return Some(PROTECTED);
+        if let Some(why) = self.protection_by_policy(guards) {
+            return Some(why);
         }
         let protected = self.seen.node().is_some_and(|node| node.protected);
         protected.then_some("the provisioner protects it")
