@@ -43,6 +43,8 @@ pub(super) fn check(catalog: &Catalog<'_>, site: &Documented, findings: &mut Fin
 struct MemberPlace {
     node: Arc<str>,
     host: Arc<str>,
+    /// The host, if it is an address.
+    address: Option<IpAddr>,
     mark: Mark,
 }
 
@@ -54,10 +56,11 @@ fn member_places(cluster: &Node) -> impl Iterator<Item = MemberPlace> {
         urls.filter_map(|field| {
             let url = member.get(field)?;
             let parsed: http::Uri = text_of(url)?.parse().ok()?;
-            let host = parsed.host()?.trim_matches(['[', ']']);
+            let host = parsed.host()?.trim_matches(['[', ']']).to_ascii_lowercase();
             Some(MemberPlace {
                 node: text(member, "node")?,
-                host: Arc::from(host.to_ascii_lowercase()),
+                address: host.parse().ok(),
+                host: Arc::from(host),
                 mark: url.mark,
             })
         })
@@ -66,11 +69,7 @@ fn member_places(cluster: &Node) -> impl Iterator<Item = MemberPlace> {
 
 /// A member is reached on its own machine: the one that is taken out of service with it.
 fn check_places(places: &[MemberPlace], design: &Design, findings: &mut Findings) {
-    let hosts = places.iter().filter_map(|place| place.host.parse().ok());
-    let hosts: BTreeSet<IpAddr> = hosts.collect();
-    if places.is_empty() {
-        return;
-    }
+    let hosts: BTreeSet<IpAddr> = places.iter().filter_map(|place| place.address).collect();
     let mut owners: BTreeMap<IpAddr, Vec<&NodeName>> = BTreeMap::new();
     if !hosts.is_empty() {
         for (name, node) in &design.nodes {
@@ -83,8 +82,7 @@ fn check_places(places: &[MemberPlace], design: &Design, findings: &mut Findings
         }
     }
     for place in places {
-        let by_address = place.host.parse().ok();
-        let by_address = by_address.and_then(|address: IpAddr| owners.get(&address));
+        let by_address = place.address.and_then(|address| owners.get(&address));
         let is_own = |owner: &&NodeName| *owner.as_str() == *place.node;
         let (what, owner) = match by_address {
             Some(owners) if owners.iter().any(is_own) => continue,

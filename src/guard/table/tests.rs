@@ -28,6 +28,16 @@ fn of(site: &Documented) -> BTreeMap<Arc<str>, Value> {
     values(&Subject::of(site, &GuardFiles::default()))
 }
 
+/// In how many ways a revision loosens guards of an older one.
+fn loosened(old: &Documented, new: &Documented) -> usize {
+    let files = GuardFiles::default();
+    let old = values(&Subject {
+        against: Some(new),
+        ..Subject::of(old, &files)
+    });
+    super::weaker(&old, &values(&Subject::of(new, &files))).len()
+}
+
 /// For each guard a stricter and a weaker document.
 const PAIRS: [(&str, &str, &str, &str); 34] = [
     (
@@ -325,14 +335,7 @@ fn groups_whose_machines_are_watched_otherwise_or_gone_loosen_nothing() {
     let groups = |groups: &str| documented(&[(kind::STRATEGY, groups)]);
     let one = "groups: [{name: a, critical: true, depends_on: [], selectors: [{node_names: [n1]}], success_criteria: {percent_successful_nodes: 100}}]";
     let old = groups(one);
-    let ways = |new: &Documented| {
-        let files = GuardFiles::default();
-        let old = values(&Subject {
-            against: Some(new),
-            ..Subject::of(&old, &files)
-        });
-        super::weaker(&old, &values(&Subject::of(new, &files))).len()
-    };
+    let ways = |new: &Documented| loosened(&old, new);
     assert_eq!(ways(&groups(one)), 0);
     assert_eq!(
         ways(&groups(&one.replace("name: a", "name: b"))),
@@ -365,14 +368,7 @@ fn another_version_says_anew_from_which_it_may_be_set() {
         documented(&[(kind::HARDWARE, &text)])
     };
     let old = firmware("2.10", "'2.9'");
-    let ways = |new: &Documented| {
-        let files = GuardFiles::default();
-        let old = values(&Subject {
-            against: Some(new),
-            ..Subject::of(&old, &files)
-        });
-        super::weaker(&old, &values(&Subject::of(new, &files))).len()
-    };
+    let ways = |new: &Documented| loosened(&old, new);
     assert_eq!(ways(&firmware("2.11", "'2.10'")), 0);
     assert_eq!(ways(&firmware("2.10", "'2.9'")), 0);
     assert_eq!(ways(&firmware("2.10", "'2.8', '2.9'")), 3);
