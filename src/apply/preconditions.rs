@@ -30,7 +30,8 @@ pub struct PreconditionChecker {
     leaving: Vec<(NodeName, EtcdRemoval)>,
     /// The removals of etcd members, by their own steps and by the drains before them.
     removals: BTreeMap<usize, usize>,
-    /// Where machines are remediated: all machines of the site, of which not too many may be unhealthy.
+    /// Where machines are remediated: all machines of the site, with those that have left its design, of which not too many may be
+    /// unhealthy.
     all: Vec<Arc<NodeDesign>>,
     max_unhealthy: Share,
     /// Etcd clusters that may end with their machine.
@@ -43,9 +44,14 @@ pub struct PreconditionChecker {
 }
 
 impl PreconditionChecker {
-    /// The preconditions of the steps of `plan`, observed through `backends`.
+    /// The preconditions of the steps of `plan`, observed through `backends`. `applied`: the recorded nodes as they were applied last.
     #[must_use]
-    pub fn new(plan: Arc<Plan>, site: &Guarded, backends: Arc<Backends>) -> Self {
+    pub fn new(
+        plan: Arc<Plan>,
+        site: &Guarded,
+        applied: &BTreeMap<NodeName, Arc<NodeDesign>>,
+        backends: Arc<Backends>,
+    ) -> Self {
         // Counted first, so that each step's part of the list is known before it is filled.
         let of_known = || {
             let preconditions = plan.relies_on.iter().zip(0u32..);
@@ -88,7 +94,11 @@ impl PreconditionChecker {
             leaving,
             removals,
             all: match plan.request.action == Action::Remediate {
-                true => site.nodes.values().cloned().collect(),
+                true => {
+                    let mut all = applied.clone();
+                    all.extend(site.nodes.clone());
+                    all.into_values().collect()
+                }
                 false => Vec::new(),
             },
             max_unhealthy: site

@@ -382,7 +382,7 @@ pub(super) fn is_down(view: &View<'_>, node: &str) -> bool {
 
 /// The machines that are down and stay so: they take a place under their limits.
 pub(super) fn held<'a>(view: &View<'a>, away: &[Away<'_>]) -> Vec<&'a NodeDesign> {
-    let (Some(site), Some(world)) = (view.site, view.world) else {
+    let (Some(_), Some(world)) = (view.site, view.world) else {
         return Vec::new();
     };
     let Some(seen) = world.observations else {
@@ -401,7 +401,12 @@ pub(super) fn held<'a>(view: &View<'a>, away: &[Away<'_>]) -> Vec<&'a NodeDesign
             && !retired.contains(node)
             && !is_of_resumed_run(view, name)
     });
-    down.filter_map(|name| site.nodes.get(name).map(|node| &**node))
+    // A machine that has left the design is not back for that; one that was torn down before is not missed then.
+    let left = |name: &str| {
+        let record = view.record(name)?;
+        view.applied(name).filter(|_| record.torn_down.is_none())
+    };
+    down.filter_map(|name| view.designed(name.as_str()).or_else(|| left(name.as_str())))
         .collect()
 }
 
@@ -425,7 +430,9 @@ pub(super) fn holding(
             {
                 return false;
             }
-            let groups = view.site.into_iter().flat_map(|site| &site.guards().groups);
+            // Groups are of designed machines.
+            let site = view.site.filter(|site| site.nodes.contains_key(&node.name));
+            let groups = site.into_iter().flat_map(|site| &site.guards().groups);
             let mut groups = groups.filter(|group| *what == format!("of group `{}`", group.name));
             groups.any(|group| {
                 let is_all = group.selectors.is_empty();

@@ -168,7 +168,7 @@ pub(super) fn judge<'i, 's>(
 ) -> Vec<Item<'i>> {
     let mut breaker = Breaker::new(guards, limit);
     for subject in subjects {
-        if let Some(node) = subject.after {
+        if let Some(node) = subject.missed_as() {
             let is_deployed = subject.is_recorded_deployed();
             breaker.count(
                 node,
@@ -177,7 +177,7 @@ pub(super) fn judge<'i, 's>(
         }
     }
     for item in items.iter_mut().filter(|item| !is_begun(&item.subject)) {
-        if let Err(many) = breaker.allows(item.subject.after) {
+        if let Err(many) = breaker.allows(item.subject.missed_as()) {
             let flag = format!("--max-unhealthy {}", breaker.counted());
             item.block_as(&many.to_string(), Some(&flag));
         }
@@ -185,8 +185,8 @@ pub(super) fn judge<'i, 's>(
     items
 }
 
-/// The circuit breaker at the instant at which the remediation of a machine begins, over all machines of the site. What is deployed is
-/// told by the provisioners alone: records are not read again.
+/// The circuit breaker at the instant at which the remediation of a machine begins, over all machines of the site, with those that are
+/// recorded and have left its design. What is deployed is told by the provisioners alone: records are not read again.
 ///
 /// # Errors
 ///

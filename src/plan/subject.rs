@@ -169,7 +169,21 @@ pub(super) struct Subject<'a> {
     pub(super) remediation: Option<&'a RemediationSeen>,
 }
 
-impl Subject<'_> {
+impl<'a> Subject<'a> {
+    /// Its design, or the one that was applied last if it has left the design since.
+    pub(super) fn design(&self) -> Option<&'a NodeDesign> {
+        self.after.or(self.before)
+    }
+
+    /// The design by which limits count it while it is out of service. A commit that deletes its document does not bring it back;
+    /// what was torn down before is not missed then.
+    pub(super) fn missed_as(&self) -> Option<&'a NodeDesign> {
+        match self.is_torn_down() {
+            true => self.after,
+            false => self.design(),
+        }
+    }
+
     /// Why nothing may be done to the machine now, whatever the plan wants.
     pub(super) fn held(&self) -> Option<String> {
         self.seen.held(self.record)
@@ -337,7 +351,7 @@ impl Subject<'_> {
 
     /// Its rack, as designed now or before it left the design.
     pub(super) fn rack(&self) -> Option<&Arc<str>> {
-        self.after.or(self.before)?.rack.as_ref()
+        self.design()?.rack.as_ref()
     }
 
     /// Its standing by its record alone.

@@ -1,6 +1,9 @@
 //! Which machines take places of the limits on machines out of service: those that are down already, those that this plan takes
 //! out for good, and those that it takes out and builds again.
 
+use rustc_hash::FxHashSet;
+
+use super::ChangeKind;
 use super::action::Action;
 use super::item::Item;
 use crate::design::{NodeDesign, NodeName};
@@ -15,7 +18,11 @@ pub(super) fn judge<'i, 'l>(
     down: &[(&NodeDesign, &'static str)],
     (position, is_missed): (impl Fn(&NodeName) -> usize, impl Fn(&NodeName) -> bool),
 ) -> (Vec<Item<'i>>, WaveLimits<'l>) {
-    for (node, why) in down {
+    let leaving = leaving(&items);
+    for (node, why) in down
+        .iter()
+        .filter(|(node, _)| !leaving.contains(&node.name))
+    {
         limits.hold(node, why);
     }
     let left_down = leave_down(&mut items, &mut limits, is_missed);
@@ -28,7 +35,7 @@ pub(super) fn judge<'i, 'l>(
     for group in order.chunk_by(|(one, _), (other, _)| one == other) {
         let items_of = group.iter().map(|(_, at)| &items[*at]);
         let down = items_of.filter(|item| item.is_carried() && item.ends_being_down());
-        for node in down.filter_map(|item| item.subject.after) {
+        for node in down.filter_map(|item| item.subject.design()) {
             limits.release(node);
         }
         for (_, at) in group {
@@ -94,6 +101,15 @@ pub(super) fn of_run<'i>(
     }))
 }
 
+/// The machines that have left the design, and that the plan takes away with what they carry: they are missed no more.
+fn leaving<'i>(items: &[Item<'i>]) -> FxHashSet<&'i NodeName> {
+    let leaves = |item: &&Item<'_>| {
+        item.change.kind == ChangeKind::Destroy && item.subject.after.is_none() && item.is_carried()
+    };
+    let leaving = items.iter().filter(leaves);
+    leaving.map(|item| item.subject.name).collect()
+}
+
 /// Whether it is out of service for a time.
 fn takes_part(item: &Item<'_>) -> bool {
     item.work.tears_down() || item.is_brought_back()
@@ -114,14 +130,15 @@ fn leave_down<'i>(
     let mut left_down: Vec<&NodeDesign> = Vec::new();
     for item in items.iter_mut().filter(|item| is_new(item)) {
         block(item, limits, more);
-        if let (Some(node), Some(first)) = (item.subject.after, left_down.first())
+        if let (Some(node), Some(first)) = (item.subject.design(), left_down.first())
             && limits.is_in_another_domain(node, first)
         {
             let first = &first.name;
             let reason = format!("{first} goes down with it, and is in another failure domain");
             item.block_as(&reason, None);
         }
-        if let Some(node) = item.subject.after.filter(|_| item.change.blocked.is_none()) {
+        let node = item.subject.design();
+        if let Some(node) = node.filter(|_| item.change.blocked.is_none()) {
             limits.hold(node, "going down before it");
             left_down.push(node);
             more -= 1;
@@ -132,7 +149,7 @@ fn leave_down<'i>(
 
 /// Blocks a machine that is in service and finds no place.
 fn block(item: &mut Item<'_>, limits: &WaveLimits<'_>, more: usize) {
-    let Some(node) = item.subject.after.or(item.subject.before) else {
+    let Some(node) = item.subject.design() else {
         return;
     };
     if item.subject.down().is_none()

@@ -280,6 +280,7 @@ impl Dispatch<'_> {
             let holds = PreconditionChecker::new(
                 execution.plan.clone(),
                 execution.guarded,
+                execution.applied,
                 backends.clone(),
             );
             let work = DispatchRequest {

@@ -111,3 +111,63 @@ fn machines_that_one_command_leaves_down_are_of_one_failure_domain() {
         .run(&["apply", "power", "off", "worker-1", "--yes"])
         .with(0);
 }
+
+/// Deletes the document of a worker.
+fn delete(fixture: &Fixture, node: &str) {
+    let nodes = fixture.read("nodes.yaml");
+    let documents = nodes.split("---\n");
+    let others = documents.filter(|text| !text.contains(&format!("name: {node}}}")));
+    let others: Vec<&str> = others.collect();
+    fixture.checkout.write("nodes.yaml", others.join("---\n"));
+    fixture.checkout.commit("One machine less");
+}
+
+#[test]
+fn a_commit_that_deletes_a_machine_which_is_down_frees_no_place() {
+    let fixture = applied("{max_unavailable: {total: 1}}");
+    let redeploy = ["apply", "redeploy", "worker-2", "--yes"];
+    fixture
+        .run(&["apply", "power", "off", "worker-1", "--yes"])
+        .with(0);
+    delete(&fixture, "worker-1");
+    fixture
+        .run(&redeploy)
+        .with(4)
+        .saying("at most 1 machine may be unavailable, and worker-1 is off");
+    // It is missed until it is taken away, which another machine may wait for in the same run.
+    image(&fixture);
+    let targets = ["plan", "--target", "worker-2"];
+    let shown = fixture.run(&targets).with(0).stdout;
+    assert!(shown.contains("and worker-1 is off"), "{shown}");
+    fixture
+        .run(&["apply", "--yes", "--allow-destroy", "worker-1"])
+        .with(0);
+    fixture.run(&redeploy).with(0);
+
+    // One that was torn down before it left is not.
+    let fixture = applied("{max_unavailable: {total: 1}}");
+    fixture
+        .run(&["apply", "teardown", "worker-1", "--yes"])
+        .with(0);
+    fixture
+        .run(&redeploy)
+        .with(4)
+        .saying("and worker-1 is torn down");
+    delete(&fixture, "worker-1");
+    fixture.run(&redeploy).with(0);
+}
+
+#[test]
+fn a_commit_that_deletes_a_machine_leaves_it_to_the_circuit_breaker() {
+    let fixture = applied("{remediation: {max_unhealthy: 1}}");
+    for node in ["worker-1", "worker-2"] {
+        fixture
+            .run(&["apply", "power", "off", node, "--yes"])
+            .with(0);
+    }
+    delete(&fixture, "worker-1");
+    fixture
+        .run(&["apply", "remediate", "worker-2", "--yes"])
+        .with(4)
+        .saying("2 of 5 machines are unhealthy");
+}

@@ -47,12 +47,12 @@ fn part<'a>(terms: &Terms<'a>, names: &[&'a NodeName]) -> Judged<'a> {
     let mut subjects = Subjects::of(terms.input);
     for &name in names {
         let subject = subjects.get(name);
-        if let (Some(after), Some(why)) = (subject.after, subject.down())
+        if let (Some(node), Some(why)) = (subject.missed_as(), subject.down())
             && !terms.is_retired(name)
             && !(terms.gives_up() && subject.is_torn_down())
             && !terms.is_of_resumed_run(&subject)
         {
-            judged.down.push((after, why));
+            judged.down.push((node, why));
         }
         let item = match terms.is_targeted() {
             true => terms.asked(subject),

@@ -358,9 +358,7 @@ fn deployed(item: &Item<'_>) -> DeployParameters {
 fn down_first<'i, 's: 'i>(items: impl Iterator<Item = &'i Item<'s>>) -> Vec<&'s NodeDesign> {
     let (down, up): (Vec<_>, Vec<_>) = items.partition(|item| item.subject.down().is_some());
     let items = down.into_iter().chain(up);
-    items
-        .filter_map(|item| item.subject.after.or(item.subject.before))
-        .collect()
+    items.filter_map(|item| item.subject.design()).collect()
 }
 
 /// The clean steps that its backend is told to run.
