@@ -112,10 +112,7 @@ pub fn ensure_site_is_free(process: Process<'_>) -> Result<Outlook, Error> {
     let store = site.store()?;
     let records = site.records(&store)?;
     if let Some(run) = unfinished(&store, &records.state)? {
-        return Err(Error::Unfinished {
-            site: site.name.clone(),
-            run: run.run,
-        });
+        return Err(in_the_way(site, run));
     }
     let repaired = repair_tag(site, &store, &records.state)?;
     let repaired = repaired.map(|run| CaughtUp {
@@ -138,6 +135,15 @@ pub fn ensure_site_is_free(process: Process<'_>) -> Result<Outlook, Error> {
     })
 }
 
+/// The refusal to begin while a run has not ended.
+fn in_the_way(site: &SiteRepository<'_>, unfinished: RunRecord) -> Error {
+    let (site, run) = (site.name.clone(), unfinished.run);
+    match unfinished.workers {
+        Some(_) => Error::OfWorkers { site, run },
+        None => Error::Unfinished { site, run },
+    }
+}
+
 /// Takes the lock; also if a dead process of this machine left it.
 fn acquire(
     process: Process<'_>,
@@ -148,10 +154,7 @@ fn acquire(
 ) -> Result<Held, Error> {
     let plan = proposal.approved.plan_file.as_bytes();
     process.acquire(run, plan, || match unfinished(store, state)? {
-        Some(unfinished) => Err(Error::Unfinished {
-            site: process.site.name.clone(),
-            run: unfinished.run,
-        }),
+        Some(unfinished) => Err(in_the_way(process.site, unfinished)),
         None => Ok(()),
     })
 }
@@ -189,10 +192,7 @@ impl<'a> Beginning<'a> {
             })
         };
         if let Some(previous) = unfinished(store, &records.state)? {
-            return Err(Error::Unfinished {
-                site: site.name.clone(),
-                run: previous.run,
-            });
+            return Err(in_the_way(site, previous));
         }
         check(&records.state)?;
         site.check_trust(&records.state)?;

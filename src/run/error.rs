@@ -134,6 +134,14 @@ pub enum Error {
         /// The run.
         run: RunId,
     },
+    /// The run before has not ended, and its workers carry it out: no process has the lock alone.
+    #[error("run {run} of site `{site}` is divided among workers, and has not ended")]
+    OfWorkers {
+        /// The site.
+        site: SiteName,
+        /// The run.
+        run: RunId,
+    },
     /// There is nothing to resume or to abort.
     #[error("no run of site `{site}` was interrupted")]
     NothingInterrupted {
@@ -313,6 +321,13 @@ pub enum Error {
     },
 }
 
+/// The ways out of a run that is divided among workers.
+fn ways_of_workers(run: &str) -> String {
+    format!(
+        "its workers carry it out, and `trueup run end {run}` ends it; `trueup run status {run}` shows how far they are, `trueup run abort {run}` aborts it"
+    )
+}
+
 impl Error {
     /// The kind of this failure.
     #[must_use]
@@ -320,6 +335,7 @@ impl Error {
         match self {
             Self::Stale { .. } => Kind::Stale,
             Self::LockHeld { .. }
+            | Self::OfWorkers { .. }
             | Self::EndedElsewhere { .. }
             | Self::PartHeld { .. }
             | Self::PartLost { .. }
@@ -371,10 +387,8 @@ impl Error {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::LockHeld { holder, .. } if holder.of_workers => format!(
-                "its workers carry it out, and `trueup run end {0}` ends it; `trueup run status {0}` shows how far they are, `trueup run abort {0}` aborts it",
-                holder.run
-            ),
+            Self::LockHeld { holder, .. } if holder.of_workers => ways_of_workers(&holder.run),
+            Self::OfWorkers { run, .. } => ways_of_workers(run.as_str()),
             Self::BeingEnded { run, is_gone: true, .. } => format!(
                 "`trueup run abort {run}` or `trueup run end {run}` does it now; `trueup run begin` with its plan and name leaves it to its workers again"
             ),

@@ -36,10 +36,16 @@ pub(super) fn take_over(
     let run = &interrupted.record.run;
     let files = RunFiles::of(site.repository, &site.name, run);
     let left = match site.lock()? {
-        None => None,
         Some(left) if left.holder.run != run.as_str() => return Err(site.held(left)),
+        // Whether its lock is there or not: what its workers are doing is fenced by what ends such a run.
+        _ if interrupted.record.workers.is_some() => {
+            return Err(Error::OfWorkers {
+                site: site.name.clone(),
+                run: run.clone(),
+            });
+        }
+        None => None,
         Some(left) if process.is_dead(&left)? => Some(left),
-        Some(left) if left.holder.of_workers => return Err(site.held(left)),
         Some(left) if how.dead => wait_until_dead(process, left)?,
         Some(left) => return Err(site.held(left)),
     };

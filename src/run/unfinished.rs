@@ -133,8 +133,13 @@ pub fn outcome_now(record: &RunRecord, unfinished: Option<&UnfinishedRun>) -> Ou
 }
 
 fn of_record(record: RunRecord, holder: Option<Holder>) -> UnfinishedRun {
+    let state = holder.as_ref().map_or(RunState::Interrupted, state_of);
     UnfinishedRun {
-        state: holder.as_ref().map_or(RunState::Interrupted, state_of),
+        // Its workers may be at work whatever became of its lock, and nothing but they and its end takes it up.
+        state: match state {
+            RunState::Interrupted if record.workers.is_some() => RunState::Running,
+            state => state,
+        },
         actor: holder.as_ref().map(|holder| Arc::from(holder.who.as_str())),
         host: holder.map(|holder| Arc::from(holder.host.as_str())),
         run: record.run,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::begin::leave_to_workers;
 use super::collect::in_order;
 use super::known::{KnownPart, KnownParts};
 use super::pace::Pace;
@@ -23,6 +24,7 @@ use crate::run::interrupted::Interrupted;
 use crate::run::lease::Lease;
 use crate::run::process::Process;
 use crate::run::site_repository::Connection;
+use crate::run::unfinished::unfinished;
 use crate::threads::lock;
 
 /// The interval at which a part is checked whose owner may be at work.
@@ -103,6 +105,19 @@ pub fn open_part<'a>(process: Process<'a>, request: &PartRequest<'_>) -> Result<
     }
 }
 
+/// Gives the workers of a run the lock again that is gone, unless the run has ended meanwhile.
+fn lock_again(process: Process<'_>, interrupted: &Interrupted) -> Result<Option<Lock>, Error> {
+    let site = process.site;
+    let store = site.store()?;
+    let state = site.records(&store)?.state;
+    let run = &interrupted.record.run;
+    if unfinished(&store, &state)?.is_none_or(|newest| newest.run != *run) {
+        return Ok(None);
+    }
+    leave_to_workers(process, &interrupted.record, &interrupted.plan)?;
+    site.lock()
+}
+
 /// A part that is being opened.
 struct Opening<'a, 'r> {
     process: Process<'a>,
@@ -127,7 +142,10 @@ impl<'a, 'r> Opening<'a, 'r> {
             run: record.run.clone(),
         };
         let workers = record.workers.clone().ok_or_else(not_of_workers)?;
-        let held = site.lock()?;
+        let held = match site.lock()? {
+            None => lock_again(process, request.interrupted)?,
+            held => held,
+        };
         let (run, id) = (record.run.clone(), part.id.clone());
         let held = match held.filter(|held| held.holder.run == record.run.as_str()) {
             Some(held) if held.holder.of_workers => held,

@@ -204,3 +204,44 @@ fn a_machine_that_does_not_come_back_in_another_part_keeps_its_place() {
     assert!(ended.stdout.contains(NO_PLACE), "{ended:?}");
     assert_eq!(destroyed(&site.first), ["edge-1"]);
 }
+
+/// Deletes the lock at the remote.
+fn lose_lock(site: &Site) {
+    let lock = site.refs().into_iter().find(|name| name.ends_with("/lock"));
+    site.origin.git(&["update-ref", "-d", &lock.unwrap()]);
+}
+
+#[test]
+fn a_run_whose_lock_was_deleted_is_still_its_workers() {
+    let site = Site::begun(Fixture::one_rack(), 2);
+    let run = site.status()["run"].as_str().unwrap().to_owned();
+    lose_lock(&site);
+    // Nothing that is for runs of one process takes it.
+    let others: [&[&str]; 4] = [
+        &["apply", "--resume"],
+        &["apply", "--yes", "--supersede"],
+        &["apply", "--yes"],
+        &["abort", &run],
+    ];
+    for words in others {
+        let refused = site.clones[0].run(words).with(6);
+        let refused = refused.saying("is divided among workers, and has not ended");
+        assert!(
+            refused.stderr.contains(&format!("trueup run end {run}")),
+            "{refused:?}"
+        );
+        assert_eq!(site.refs().len(), 2, "{words:?} took the lock");
+    }
+    let told = site.clones[0].run(&["status"]).with(0);
+    assert!(!told.stderr.contains("apply --resume"), "{told:?}");
+
+    // Each of its parts gives the workers the lock again, and they carry on.
+    let ended = site.carry_out_all();
+    assert!(ended.iter().all(|(_, code)| *code == 0), "{ended:?}");
+    lose_lock(&site);
+    site.end().with(0);
+    assert_eq!(site.first.tags(), ["success"]);
+    // Not for a run that has ended.
+    site.carry_out(0, "site").saying("has ended");
+    assert!(!site.refs().iter().any(|name| name.ends_with("/lock")));
+}
