@@ -160,6 +160,7 @@ pub(super) fn node_results(tallies: &[NodeTally]) -> (Vec<NodeResult>, Counts) {
             unended_step: node.unended.clone(),
             complete: completion == Completion::Complete,
             begun: completion != Completion::NotStarted,
+            may_be_begun: false,
             duration_ms: view.duration_ms,
         });
     }

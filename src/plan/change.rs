@@ -448,7 +448,8 @@ fn create<'a>(subject: Subject<'a>, after: &'a NodeDesign) -> Item<'a> {
             (Some(Phase::Failed), Some(error)) => {
                 item.because(format!("failed in run {}: {error}", record.run));
             }
-            (Some(Phase::Failed), None) => item.because(format!("failed in run {}", record.run)),
+            // A run that did something else to it has written its record since.
+            (Some(Phase::Failed), None) => item.because("its last deploy or teardown failed"),
             (Some(Phase::Unknown), _) => {
                 item.because(format!("how run {} left it is not known", record.run));
             }

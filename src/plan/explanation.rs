@@ -61,6 +61,9 @@ pub enum ExplanationBasis {
         /// Its process, where it has not ended.
         #[serde(skip_serializing_if = "Option::is_none")]
         unfinished: Option<UnfinishedRun>,
+        /// Whether a process whose journal is in another clone may have begun more.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        may_be_begun: bool,
     },
 }
 

@@ -9,6 +9,7 @@ mod action;
 mod allowance;
 mod approvals;
 mod asked;
+mod begun_elsewhere;
 mod blast_radius;
 mod breaker;
 mod change;
@@ -78,6 +79,7 @@ pub use allowance::Allowance;
 pub use approvals::{
     Approvals, BreakGlassOutlook, GivenApproval, NeededApproval, RecoveryApproval, RefusedApproval,
 };
+pub use begun_elsewhere::take_begun_elsewhere;
 pub use blast_radius::Exceeded;
 pub use covered::{CoveredBackend, CoveredMachine};
 
@@ -285,7 +287,7 @@ pub enum Standing {
     Deployed,
     /// Failed.
     Failed,
-    /// Something has begun on it, and how that ended is not known: the standing of a run that stopped, never of a plan.
+    /// Something has begun on it, or may have, and how that ended is not known: the standing of a run that has not ended, never of a plan.
     Unknown,
 }
 

@@ -434,6 +434,9 @@ pub struct Counts {
     pub half_done: usize,
     /// Nodes that were to be changed and were not begun.
     pub not_started: usize,
+    /// Nodes that were to be changed and may have been begun by a process whose journal is in another clone.
+    #[serde(default, skip_serializing_if = "is_none_of")]
+    pub may_be_begun: usize,
 }
 
 /// The record of one run.

@@ -133,6 +133,9 @@ fn lines(run: &RunId, ways: &WaysOut) -> Vec<String> {
             "@ as found then, once nothing is under way there",
         ),
         some(&ways.failed, "@ again"),
+        ways.rebuilding.then(|| {
+            "what it had begun to build is built again with `--allow-redeploy NODE` alone, if a system is on it then".to_owned()
+        }),
         ways.owes_soak
             .then(|| "first the soak that is owed".to_owned()),
         about(ways.anew).map(|time| format!("at most {time} if the documents are the same")),

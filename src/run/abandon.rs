@@ -9,7 +9,7 @@ use super::ending::{Finished, RunReport, pods_left};
 use super::error::{self, Error};
 use super::event::RunEvent;
 use super::files::RunFiles;
-use super::known::{KnownRun, OpenSteps, Seen, elapsed, is_past_verification};
+use super::known::{KnownRun, OpenSteps, Seen, elapsed};
 use super::part::plan_of;
 use super::process::Process;
 use super::tag::{self, TagFacts};
@@ -147,7 +147,7 @@ pub(super) fn abandon(
     record.outcome = Outcome::Abandoned;
     record.ended = Some(Arc::from(rfc3339(process.time.seconds())));
     let facts = TagFacts {
-        past_verification: is_past_verification(known.all()),
+        past_verification: known.is_past_verification(),
         is_no_op: false,
     };
     record.tag = tag::name(&record, &state.site, facts).map(Arc::from);

@@ -101,9 +101,16 @@ pub struct NodeResult {
     /// Whether something was done to it, or has begun on it.
     #[serde(default)]
     pub begun: bool,
+    /// Whether a process whose journal is in another clone may have begun something on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_be_begun: bool,
     /// Time spent on it, in milliseconds.
     pub duration_ms: u64,
 }
+
+/// Why it is not known here how far a node is.
+const NOT_PUBLISHED: &str =
+    "it may have begun: the process of the run has not published all that it did";
 
 impl NodeResult {
     /// How far it came.
@@ -129,11 +136,28 @@ impl NodeResult {
     pub fn reason(&self) -> Option<&str> {
         let unended = self.unended_step.as_ref();
         let unended = unended.map(|_| "it has begun, and its end is not known yet");
-        self.message.as_deref().or(unended)
+        let doubt = self.may_be_begun.then_some(NOT_PUBLISHED);
+        self.message.as_deref().or(unended).or(doubt)
     }
 }
 
 impl RunReport {
+    /// The same, where a process whose journal is not here may have begun what is not begun otherwise.
+    #[must_use]
+    pub fn in_doubt(mut self) -> Self {
+        let is_unbegun = |node: &NodeResult| node.completion() == Completion::NotStarted;
+        for node in self.nodes.iter_mut().filter(|node| is_unbegun(node)) {
+            (node.may_be_begun, node.standing) = (true, Standing::Unknown);
+        }
+        for group in &mut self.groups {
+            if let Some(count) = group.standings.remove(&Standing::NotStarted) {
+                *group.standings.entry(Standing::Unknown).or_default() += count;
+            }
+        }
+        self.counts.may_be_begun += std::mem::take(&mut self.counts.not_started);
+        self
+    }
+
     /// The report of a run whose steps stand as was summed up.
     pub fn new(run: &RunRecord, plan: &Plan, finished: &Finished, left: &PodsLeft) -> Self {
         let touched = finished.nodes.iter().filter(|node| node.begun);

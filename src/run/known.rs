@@ -22,8 +22,7 @@ use super::view::View;
 use crate::design::{Digests, NodeName};
 use crate::journal::{Entry, StepOutcome};
 use crate::plan::Plan;
-use crate::record::{NodeRecord, Phase, RunRecord, State, Store};
-
+use crate::record::{NodeRecord, Outcome, Phase, RunRecord, State, Store};
 use crate::step::{Actor, Effect, Step, StepId, StepKind};
 
 /// Steps that had begun, or may have, and whose end is not known; each with its notes.
@@ -38,7 +37,12 @@ pub enum Seen {
     NotBegun,
     /// It is not done, and what it had set for its own time is taken back.
     TakenBack,
+    /// It is in the state that its failure leaves.
+    Failed,
 }
+
+/// The reason of a failure that no process has heard.
+const FOUND_FAILED: &str = "it failed after the process of its run was gone, as its machine shows";
 
 /// The known facts of a run that was interrupted.
 pub(super) struct KnownRun {
@@ -218,6 +222,17 @@ impl KnownRun {
     /// Whether steps may have been begun of which nothing is known.
     pub(super) fn is_incomplete(&self) -> bool {
         self.is_incomplete
+    }
+
+    /// Whether a process whose journal is not here, or not whole, may have begun more than it has published: every reader says so of
+    /// what it has not begun otherwise.
+    pub(super) fn may_have_begun_more(&self, record: &RunRecord) -> bool {
+        record.outcome == Outcome::Running && self.is_incomplete && !self.is_divided
+    }
+
+    /// Whether it has passed its verification, so that something could have been changed.
+    pub(super) fn is_past_verification(&self) -> bool {
+        is_past_verification(&self.entries)
     }
 
     /// Whether the records have what a step did to its node.
@@ -403,7 +418,7 @@ impl KnownRun {
                 .node
                 .as_ref()
                 .is_some_and(|node| stopped.contains(node));
-            step.node.is_some() && step.kind.facts().effect != Effect::None && !is_stopped
+            changes_node(step) && !is_stopped
         });
         let suspected = possibly_begun(steps, &self.entries);
         self.suspected = suspected.iter().filter_map(Entry::step).cloned().collect();
@@ -451,6 +466,14 @@ impl KnownRun {
                 Some(Seen::Done) => Some(Entry::Ended {
                     step: step.clone(),
                     outcome: StepOutcome::Succeeded,
+                    attempted: true,
+                    duration_ms: 0,
+                }),
+                Some(Seen::Failed) => Some(Entry::Ended {
+                    step: step.clone(),
+                    outcome: StepOutcome::Failed {
+                        message: Arc::from(FOUND_FAILED),
+                    },
                     attempted: true,
                     duration_ms: 0,
                 }),
@@ -626,10 +649,21 @@ fn fitting(mut entries: Vec<Entry>, plan: &Plan) -> Vec<Entry> {
     entries
 }
 
+/// Whether a step changes the machine or the node that it is about.
+fn changes_node(step: &StepId) -> bool {
+    step.node.is_some() && step.kind.facts().effect != Effect::None
+}
+
+/// Whether a run has passed its verification: what follows it has begun, or may have, where nothing tells of its end.
 pub(super) fn is_past_verification(entries: &[Entry]) -> bool {
-    entries.iter().any(|entry| {
-        matches!(entry, Entry::Ended { step, outcome: StepOutcome::Succeeded, .. }
-            if step.kind == StepKind::VerifySite)
+    entries.iter().any(|entry| match entry {
+        Entry::Ended {
+            step,
+            outcome: StepOutcome::Succeeded,
+            ..
+        } => step.kind == StepKind::VerifySite || changes_node(step),
+        Entry::Intent { step } => changes_node(step),
+        Entry::Opened { .. } | Entry::Ended { .. } | Entry::Note { .. } => false,
     })
 }
 

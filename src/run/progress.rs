@@ -24,6 +24,8 @@ pub struct KnownSteps {
     pub began: BTreeMap<StepId, Arc<str>>,
     /// For how long it was carried out, as far as checkpoints tell, in milliseconds.
     pub elapsed_ms: u64,
+    /// Whether a process whose journal is not here may have begun more.
+    pub may_be_begun: bool,
 }
 
 /// Returns what is known of the steps of a run, whether it runs, was interrupted or has ended.
@@ -41,12 +43,12 @@ pub fn known_steps(
         .map_err(error::records("read the events of the run"))?;
     // The parts of a run are at the remote until it ends, and the records have all of it then.
     let is_recorded = record.workers.is_some() && (site.is_offline() || record.outcome.has_ended());
-    let entries = if is_recorded {
-        entries_of_events(&events)
+    let (entries, may_be_begun) = if is_recorded {
+        (entries_of_events(&events), false)
     } else {
         let files = RunFiles::of(site.repository, &site.name, &record.run);
         let known = KnownRun::gather(site, (store, state), record, &files)?;
-        known.all().to_vec()
+        (known.all().to_vec(), known.may_have_begun_more(record))
     };
     let mut began = BTreeMap::new();
     for line in events.split(|byte| *byte == b'\n') {
@@ -61,11 +63,13 @@ pub fn known_steps(
         elapsed_ms: elapsed(&events).max(longest_node(&entries)),
         entries,
         began,
+        may_be_begun,
     })
 }
 
 /// Brings records of nodes up to date with what the run that has not ended has done: its checkpoints come later than that,
-/// and those of a divided run at its end only.
+/// and those of a divided run at its end only. Gives the records that nodes have if its process, whose journal is not here, has begun
+/// what it may have: they hold of machines that show it.
 ///
 /// # Errors
 ///
@@ -75,16 +79,25 @@ pub fn bring_up_to_date(
     (store, state): (&Store<'_>, &State),
     nodes: &mut BTreeMap<NodeName, NodeRecord>,
     now: i64,
-) -> Result<(), Error> {
+) -> Result<BTreeMap<NodeName, NodeRecord>, Error> {
     let Some(record) = unfinished(store, state)? else {
-        return Ok(());
+        return Ok(BTreeMap::new());
     };
     if record.workers.is_some() && site.is_offline() {
-        return Ok(());
+        return Ok(BTreeMap::new());
     }
     let plan = plan_of(store, state, &record)?;
     let files = RunFiles::of(site.repository, &site.name, &record.run);
-    let known = KnownRun::gather(site, (store, state), &record, &files)?;
+    let mut known = KnownRun::gather(site, (store, state), &record, &files)?;
+    let mut possible = match known.may_have_begun_more(&record) {
+        true => nodes.clone(),
+        false => BTreeMap::new(),
+    };
     known.take_in(nodes, &record, Some(&plan), now);
-    Ok(())
+    if known.may_have_begun_more(&record) {
+        known.suspect(&plan);
+        known.take_in(&mut possible, &record, Some(&plan), now);
+        possible.retain(|name, record| nodes.get(name) != Some(record));
+    }
+    Ok(possible)
 }

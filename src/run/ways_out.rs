@@ -30,6 +30,8 @@ pub struct WaysOut {
     pub not_started: Vec<NodeName>,
     /// Whether a process that was killed in another clone may have begun more than it has published.
     pub may_be_begun: bool,
+    /// Whether a machine may be in the middle of being built.
+    pub rebuilding: bool,
     /// How long the rest of its plan takes, in seconds, if that was estimated.
     pub resumed: Option<u64>,
     /// How long its nodes that are not complete take from their beginning.
@@ -135,14 +137,16 @@ impl WaysOut {
         // The report is that of the process that was interrupted, and none has resumed the run since.
         let report = RunReport::of(&store, &state, &record).map_err(error::records(reading))?;
         let report = report.filter(|_| record.outcome == Outcome::Interrupted);
+        let ways = Self::of(&plan, &known.entries);
+        let mut steps = plan.steps.iter();
         Ok(Some(Self {
+            rebuilding: ways.rebuilding
+                || known.may_be_begun && steps.any(|step| step.id.kind.rebuilds()),
             undecided: report.map_or_else(Vec::new, |report| report.undecided),
-            may_be_begun: record.outcome == Outcome::Running
-                && record.workers.is_none()
-                && !files.exists(),
+            may_be_begun: known.may_be_begun,
             parts,
             needs_digest,
-            ..Self::of(&plan, &known.entries)
+            ..ways
         }))
     }
 
@@ -152,6 +156,7 @@ impl WaysOut {
         let view = View::of(entries);
         let mut found = Self {
             allowances: plan.allowances(),
+            rebuilding: view.open().any(|(step, _)| step.kind.rebuilds()),
             ..Self::default()
         };
         let nodes = view.nodes(plan);

@@ -15,6 +15,8 @@ use crate::apply;
 use crate::backend::{self, Backends, Hardware as _, Notifier, Order, Probe, Reporter};
 use crate::design::{Guards, NodeName, RunId};
 use crate::journal::Entry;
+use crate::lifecycle::ProvisionState;
+use crate::observed::Fact;
 use crate::plan::Plan;
 use crate::record::Phase;
 use crate::run::{
@@ -295,7 +297,10 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
         let id = &order.step.id;
         let seen = match is_untouched {
             true => Some(Seen::NotBegun),
-            false => seen_of(hardware, order).await,
+            false => match seen_of(hardware, order).await {
+                Some(Seen::NotBegun) if has_failed(hardware, order).await => Some(Seen::Failed),
+                seen => seen,
+            },
         };
         if !is_untouched
             && seen != Some(Seen::NotBegun)
@@ -303,14 +308,17 @@ async fn probe_machine(hardware: &Backends, orders: Vec<Order>) -> ProbedMachine
         {
             look.take_back(hardware, order).await;
         }
-        is_untouched = seen == Some(Seen::NotBegun);
+        is_untouched = matches!(seen, Some(Seen::NotBegun | Seen::Failed));
         let Some(seen) = seen else {
             return look;
         };
         look.seen.push((id.clone(), seen));
     }
     let is_done = |order: &Order| look.seen.contains(&(order.step.id.clone(), Seen::Done));
-    let is_not_begun = |order: &Order| look.seen.contains(&(order.step.id.clone(), Seen::NotBegun));
+    let is_not_begun = |order: &Order| {
+        let mut seen = look.seen.iter().filter(|(id, _)| *id == order.step.id);
+        seen.any(|(_, seen)| matches!(seen, Seen::NotBegun | Seen::Failed))
+    };
     let done = orders.iter().rposition(is_done);
     let not_begun = orders.iter().position(is_not_begun);
     let is_service = |order: &Order| order.step.id.kind == StepKind::Service;
@@ -353,6 +361,27 @@ async fn seen_of(hardware: &Backends, order: &Order) -> Option<Seen> {
         Ok(Probe::NotBegun) => Some(Seen::NotBegun),
         Ok(Probe::UnderWay | Probe::Ambiguous(_)) | Err(_) => None,
     }
+}
+
+/// Whether the machine of a step that can be done anew is in the state that its failure leaves.
+async fn has_failed(hardware: &Backends, order: &Order) -> bool {
+    let Some(node) = &order.node else {
+        return false;
+    };
+    let is_failure = |state: ProvisionState| match order.step.id.kind {
+        StepKind::Prepare => state == ProvisionState::InspectFailed,
+        StepKind::Deploy => state == ProvisionState::DeployFailed,
+        StepKind::Destroy => matches!(state, ProvisionState::Error | ProvisionState::CleanFailed),
+        StepKind::Clean => state == ProvisionState::CleanFailed,
+        _ => false,
+    };
+    let look = hardware.see_only(std::slice::from_ref(node), true, None);
+    let Ok(seen) = tokio::time::timeout(LONGEST_LOOK, look).await else {
+        return false;
+    };
+    let machine = seen.nodes.get(&node.name);
+    machine
+        .is_some_and(|machine| matches!(machine.provision, Fact::Known(state) if is_failure(state)))
 }
 
 /// The guards that the documents of the commit of a run say.

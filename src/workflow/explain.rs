@@ -8,7 +8,8 @@ use super::{Failure, FailureKind};
 use crate::apply::{self, RunProgress};
 use crate::design::{GroupName, NodeName};
 use crate::diagnostic::{in_shell, nearest};
-use crate::observed::Observations;
+use crate::lifecycle::ProvisionState;
+use crate::observed::{Fact, Observations};
 use crate::plan::{
     APPROVE, BlockedNode, Change, ExplainedSubject, Explanation, ExplanationBasis, Plan,
     PlanEffect, RunState, StepExplanation, StepStanding, StepTiming, SubjectKind, Unblocking,
@@ -501,11 +502,17 @@ impl Explainer<'_> {
         }
     }
 
-    /// The ways out of what an operator has set for a node by hand.
+    /// The ways out of what an operator has set for a node by hand, or what moves it, where its cleaning failed.
     fn ways_back_to_work(&self, node: &str) -> Vec<WayOut> {
         let record = self.known.records.and_then(|records| records.get(node));
+        let seen = self.known.observations.and_then(|seen| seen.node(node));
         let unset = |action: &str| Some(format!("trueup apply {action} {node} --unset"));
-        let in_maintenance = record.is_some_and(|record| record.maintenance.is_some());
+        // What moves it sets that by itself where its cleaning fails.
+        let in_maintenance = record.is_some_and(|record| record.maintenance.is_some())
+            || seen.is_some_and(|seen| seen.maintenance.is_some());
+        let is_fenced = seen
+            .is_some_and(|seen| seen.provision == Fact::Known(ProvisionState::CleanFailed))
+            || record.is_some_and(|record| record.clean_step.is_some());
         let is_retired = record.is_some_and(|record| record.retired.is_some());
         let ways = [
             self.reservation(node).map(|reservation| {
@@ -514,6 +521,12 @@ impl Explainer<'_> {
                     reservation.by, reservation.until
                 );
                 way(what, Some(format!("trueup release {node}")))
+            }),
+            is_fenced.then(|| {
+                way(
+                    "its cleaning failed: clean it again, once the cause is gone",
+                    Some(format!("trueup apply clean {node}")),
+                )
             }),
             in_maintenance.then(|| way("take it out of maintenance", unset("maintenance"))),
             is_retired.then(|| {
@@ -638,6 +651,7 @@ mod tests {
             outcome: None,
             halted: None,
             unfinished: None,
+            may_be_begun: false,
         };
         let explained = explain(&plan, basis, &Thing::Step(index), known).unwrap();
         (explained.steps[0].clone(), explained.ways_out)

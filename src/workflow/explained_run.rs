@@ -52,6 +52,7 @@ impl ExplainedRun {
                 outcome,
                 halted: record.halted.clone(),
                 unfinished: unfinished.cloned(),
+                may_be_begun: steps.may_be_begun,
             },
             known: Known {
                 profiles: match is_under_way {

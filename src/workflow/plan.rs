@@ -190,6 +190,8 @@ struct RecordedSite {
     state: State,
     durations: Durations,
     records: BTreeMap<NodeName, NodeRecord>,
+    /// The records of nodes that a process may have begun to change without a word here: they hold if their machines show it.
+    possible: BTreeMap<NodeName, NodeRecord>,
     reservations: Reservations,
 }
 
@@ -350,6 +352,10 @@ impl<'a> Planner<'a> {
             }
             (None, snapshot) => snapshot.flatten(),
         };
+        if let Some(seen) = &observations {
+            let possible = std::mem::take(&mut recorded.possible);
+            plan::take_begun_elsewhere(&mut recorded.records, possible, seen);
+        }
         let (plan, unblocking) = self.make(
             loader,
             &Basis {
@@ -576,16 +582,16 @@ impl<'a> Planner<'a> {
         let began = Instant::now();
         let state = store.read()?;
         let mut records = store.nodes(&state)?;
-        if !self.plan_request.by_checkpoints {
-            let known = (&store, &state);
-            records::bring_up_to_date(
+        let possible = match self.plan_request.by_checkpoints {
+            true => BTreeMap::new(),
+            false => records::bring_up_to_date(
                 self.client,
                 self.checkout,
                 self.connection,
-                known,
+                (&store, &state),
                 &mut records,
-            )?;
-        }
+            )?,
+        };
         log::info!(
             "records of {} nodes, in {:.1?}",
             records.len(),
@@ -599,6 +605,7 @@ impl<'a> Planner<'a> {
             state,
             durations,
             records,
+            possible,
             reservations: self.reservations()?,
         })
     }

@@ -73,8 +73,8 @@ pub fn follow<'s>(
     Ok(store)
 }
 
-/// Brings records of nodes up to date with what a run that has not ended has done since its last checkpoint; what cannot be
-/// read of it is a warning.
+/// Brings records of nodes up to date with what a run that has not ended has done since its last checkpoint, and gives those that
+/// its process may have made out of date beyond that; what cannot be read of it is a warning.
 ///
 /// # Errors
 ///
@@ -85,16 +85,17 @@ pub(super) fn bring_up_to_date(
     connection: &Connection<'_>,
     known: (&Store<'_>, &State),
     nodes: &mut BTreeMap<NodeName, NodeRecord>,
-) -> Result<(), Failure> {
+) -> Result<BTreeMap<NodeName, NodeRecord>, Failure> {
     let site = site_signed_if_needed(checkout, connection.clone())?;
     let now = client.clock().seconds();
-    if let Err(error) = run::bring_up_to_date(&site, known, nodes, now) {
+    let possible = run::bring_up_to_date(&site, known, nodes, now);
+    Ok(possible.unwrap_or_else(|error| {
         client.tell(&format!(
             "warning: what the run that has not ended did since its last checkpoint is not known: {}",
             chain(&error)
         ));
-    }
-    Ok(())
+        BTreeMap::new()
+    }))
 }
 
 /// Fetches more of a shallow history, until it reaches the last site action.

@@ -4,7 +4,7 @@ use super::{Failure, plan_of_run};
 use crate::apply;
 use crate::plan::UnfinishedRun;
 use crate::record::{Outcome, RunRecord, State, Store};
-use crate::run::{RunReport, SiteRepository, known_steps, outcome_now, pods_left};
+use crate::run::{KnownSteps, RunReport, SiteRepository, known_steps, outcome_now, pods_left};
 
 /// Returns the report of a run, and brings its record up to date: of one that has not ended, both are what is known of its
 /// steps, by the journal of this clone and by what is published. `unfinished`: the run of its site that has not ended.
@@ -27,11 +27,16 @@ pub fn report_now(
     if record.outcome.has_ended() {
         return Ok(recorded);
     }
+    let steps = match is_whole {
+        true => None,
+        false => Some(known_steps(site, (store, state), record)),
+    };
     record.outcome = outcome_now(record, unfinished);
-    if is_whole {
+    let Some(steps) = steps else {
         return Ok(recorded);
-    }
-    match summed_up(site, (store, state), record) {
+    };
+    let steps = steps.map_err(Failure::from);
+    match steps.and_then(|steps| summed_up((store, state), record, &steps)) {
         Ok(report) => {
             record.counts = report.counts;
             Ok(Some(report))
@@ -62,18 +67,21 @@ pub fn record_now(
 
 /// The report of a run that has not ended. Its ways out are told beside it.
 fn summed_up(
-    site: &SiteRepository<'_>,
-    known: (&Store<'_>, &State),
+    (store, state): (&Store<'_>, &State),
     record: &RunRecord,
+    steps: &KnownSteps,
 ) -> Result<RunReport, Failure> {
-    let plan = plan_of_run(known.0, known.1, &record.run)?;
-    let steps = known_steps(site, known, record)?;
+    let plan = plan_of_run(store, state, &record.run)?;
     let finished = apply::sum_up(&plan, &steps.entries);
     let finished = finished.map_err(|error| Failure::error(error.to_string()))?;
     let report = RunReport::new(record, &plan, &finished, &pods_left(&steps.entries));
-    Ok(RunReport {
+    let report = RunReport {
         next: Vec::new(),
         duration_ms: steps.elapsed_ms,
         ..report
+    };
+    Ok(match steps.may_be_begun {
+        true => report.in_doubt(),
+        false => report,
     })
 }

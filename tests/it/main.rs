@@ -92,6 +92,7 @@ mod design_seaworthy;
 mod dice;
 #[cfg(test)]
 mod document;
+mod elsewhere;
 #[cfg(test)]
 mod firmware_fleet;
 #[cfg(test)]

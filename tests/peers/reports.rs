@@ -87,6 +87,7 @@ fn report() -> RunReport {
             unended_step: None,
             complete: standing == Standing::Deployed,
             begun: standing != Standing::NotStarted,
+            may_be_begun: false,
             duration_ms: 1_234,
         }
     };

@@ -100,6 +100,7 @@ fn heading(out: &mut dyn Write, explanation: &Explanation, palette: Palette) -> 
             outcome,
             halted,
             unfinished,
+            may_be_begun,
         } => {
             let run = match subject.kind {
                 SubjectKind::Run => String::new(),
@@ -117,10 +118,16 @@ fn heading(out: &mut dyn Write, explanation: &Explanation, palette: Palette) -> 
                 "{kind} {name} of site {site}{run}, which {state}{}",
                 outcome.unwrap_or_default()
             )?;
-            match halted {
-                Some(why) => writeln!(out, "Halted: {}", Visible(why)),
-                None => Ok(()),
+            if let Some(why) = halted {
+                writeln!(out, "Halted: {}", Visible(why))?;
             }
+            if *may_be_begun {
+                writeln!(
+                    out,
+                    "What is planned here may have begun: the process of the run has not published all that it did"
+                )?;
+            }
+            Ok(())
         }
     }
 }

@@ -171,6 +171,7 @@ pub(super) fn counts(counts: &Counts) -> String {
     for (number, words) in [
         (counts.half_done, "half-done"),
         (counts.not_started, "not started"),
+        (counts.may_be_begun, "not known to have begun"),
     ] {
         if number > 0 {
             let _ = write!(text, ", {number} {words}");

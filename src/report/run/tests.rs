@@ -49,6 +49,7 @@ fn ending() -> RunReport {
                 unended_step: None,
                 complete: true,
                 begun: true,
+                may_be_begun: false,
                 duration_ms: 61_000,
             },
             NodeResult {
@@ -59,6 +60,7 @@ fn ending() -> RunReport {
                 unended_step: None,
                 complete: false,
                 begun: true,
+                may_be_begun: false,
                 duration_ms: 4_200,
             },
         ],
@@ -67,6 +69,7 @@ fn ending() -> RunReport {
             failed: 1,
             half_done: 0,
             not_started: 0,
+            may_be_begun: 0,
         },
         unverified: Vec::new(),
         drifted: Vec::new(),

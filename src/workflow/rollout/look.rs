@@ -260,7 +260,11 @@ fn counted(progress: SiteProgress, record: Option<&RunRecord>) -> SiteProgress {
     };
     let counts = &record.counts;
     SiteProgress {
-        nodes: counts.succeeded + counts.failed + counts.half_done + counts.not_started,
+        nodes: counts.succeeded
+            + counts.failed
+            + counts.half_done
+            + counts.not_started
+            + counts.may_be_begun,
         failed_nodes: counts.failed,
         ..progress
     }

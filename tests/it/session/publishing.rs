@@ -214,6 +214,7 @@ fn a_run_that_would_succeed_without_a_record_of_a_node_is_not_tagged() {
         unended_step: None,
         complete: true,
         begun: true,
+        may_be_begun: false,
         duration_ms: 1,
     };
     let finished = Finished {

@@ -448,6 +448,7 @@ fn a_run_shows_how_each_machine_ended_and_what_failed_first() {
         unended_step: None,
         complete,
         begun: true,
+        may_be_begun: false,
         duration_ms: 1_000,
     };
     let report = RunReport {

@@ -1,0 +1,118 @@
+//! A run whose process was killed in another clone, seen from here: nothing that it may have begun is taken for not begun, or for
+//! the machine of somebody else.
+
+use super::cli_interrupted::{clone, shared};
+use super::fixture::Fixture;
+
+/// A first apply that is killed as it begins the deploy of a machine, in a clone, and another clone.
+fn killed_elsewhere() -> (Fixture, Fixture) {
+    killed_with_faults("[]", "compute11")
+}
+
+fn killed_with_faults(faults: &str, node: &str) -> (Fixture, Fixture) {
+    let (first, origin) = shared(Fixture::one_rack_with_faults(faults));
+    let kill = first.simulated_site().with_added_extension("kill");
+    std::fs::create_dir_all(kill.parent().unwrap()).unwrap();
+    let at = format!(r#"{{"nodes": ["{node}"], "step": "deploy"}}"#);
+    std::fs::write(kill, at).unwrap();
+    let ended = first.run(&["apply", "--yes"]);
+    assert_eq!(ended.code, 137, "{ended:?}");
+    let second = clone(&first, &origin);
+    (first, second)
+}
+
+#[test]
+fn what_a_run_may_have_begun_in_another_clone_is_told_as_that_everywhere() {
+    let (first, second) = killed_elsewhere();
+    let here = first.run(&["log"]).with(0).stdout;
+    assert!(!here.contains("not known to have begun"), "{here}");
+    let log = second.run(&["log"]).with(0).stdout;
+    assert!(log.contains("not known to have begun"), "{log}");
+    assert!(!log.contains("not started"), "{log}");
+    let shown = second.run(&["show"]).with(0).stdout;
+    assert!(!shown.contains("not started"), "{shown}");
+    assert!(
+        shown.contains(
+            "it may have begun: the process of the run has not published all that it did"
+        ),
+        "{shown}"
+    );
+    let status = second.run(&["status"]).with(0).stdout;
+    assert!(
+        status.contains("/compute11 may have begun in run"),
+        "{status}"
+    );
+    let explained = second.run(&["explain", "compute11"]).with(0).stdout;
+    assert!(
+        explained.contains("What is planned here may have begun"),
+        "{explained}"
+    );
+    let ended = second.run(&["log", "--format", "json"]).with(0).json();
+    assert_eq!(ended["runs"][0]["counts"]["not_started"], 0, "{ended}");
+}
+
+#[test]
+fn a_first_deploy_that_was_killed_is_superseded_in_another_clone() {
+    let (_, second) = killed_elsewhere();
+    let supersede = ["apply", "--yes", "--supersede"];
+    let refused = second.run(&supersede).with(4);
+    assert!(
+        refused.stderr.contains("allow them with --allow-redeploy")
+            || refused.stderr.contains("allow it with --allow-redeploy"),
+        "{refused:?}"
+    );
+    assert!(!refused.stderr.contains("--adopt"), "{refused:?}");
+    // It is not aborted for a run that would not begin.
+    let log = second.run(&["log"]).with(0).stdout;
+    assert!(log.contains("interrupted"), "{log}");
+    second
+        .run(&[&supersede[..], &["--allow-redeploy", "all"]].concat())
+        .with(0);
+    let tags = second.tag_names();
+    assert!(
+        tags.iter()
+            .any(|tag| tag.starts_with("site-action-failure/")),
+        "{tags:?}"
+    );
+    assert!(
+        tags.iter()
+            .any(|tag| tag.starts_with("site-action-success/")),
+        "{tags:?}"
+    );
+    second.run(&["plan", "--detailed-exitcode"]).with(0);
+}
+
+#[test]
+fn a_run_that_may_have_begun_is_aborted_in_another_clone_with_a_tag() {
+    let (_, second) = killed_elsewhere();
+    let log = second.run(&["log", "--format", "json"]).with(0).json();
+    let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+    second.run(&["abort", &run]).with(0);
+    assert_eq!(second.tag_names().len(), 1);
+}
+
+#[test]
+fn a_deploy_that_failed_after_its_process_was_gone_is_recorded_by_an_abort() {
+    let faults = "[{nodes: [control01], step: deploy, outcome: fail, times: 1}]";
+    for is_here in [true, false] {
+        let (first, second) = killed_with_faults(faults, "control02");
+        let site = if is_here { first } else { second };
+        let log = site.run(&["log", "--format", "json"]).with(0).json();
+        let run = log["runs"][0]["run"].as_str().unwrap().to_owned();
+        let aborted = site.run(&["abort", &run]).with(0);
+        assert!(
+            aborted
+                .stdout
+                .contains("control01: failed: it failed after the process of its run was gone"),
+            "{aborted:?}"
+        );
+        let status = site.run(&["status"]).with(0).stdout;
+        let row = status.lines().find(|line| line.starts_with("control01"));
+        assert!(row.unwrap().contains("failed in run"), "{status}");
+        let show = site.run(&["show"]).with(0).stdout;
+        assert!(show.contains("1 failed"), "{show}");
+        // The next run deploys it, and all else.
+        site.run(&["apply", "--yes", "--allow-redeploy", "all"])
+            .with(0);
+    }
+}
